@@ -1,0 +1,143 @@
+"""What the core asks its driver to do.
+
+The driver performs effects strictly in the order of the list, and a persist effect is on disk
+before the next one starts. That sentence is the durability contract of a vote: the answer comes
+later in the list than the `PersistElection` it rests on. Records have a second sentence: an
+append need not be durable when the next effect starts, but the driver must report `Flushed` as
+soon as it is, and the core says nothing that rests on the records before that.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from quorum.core.events import Asker, Correlation
+from quorum.core.messages import Batch, Request, Response
+from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class PersistElection:
+    election: Election
+
+    def __str__(self) -> str:
+        return f"persist {self.election}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendLeaderChange:
+    """Append the control record that opens an epoch: who leads, and whose votes made it so."""
+
+    batch: Batch
+    leader: ReplicaId
+    voters: tuple[ReplicaId, ...]
+    granting: tuple[ReplicaId, ...]
+
+    def __str__(self) -> str:
+        return f"append leader change {self.batch}, leader {self.leader}"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendProposed:
+    """Append the records that were proposed, stamped with this base offset and epoch."""
+
+    batch: Batch
+
+    def __str__(self) -> str:
+        return f"append proposed {self.batch}"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendFetched:
+    """Append, as they are, the bytes of these batches that the answer `correlation` brought."""
+
+    correlation: Correlation
+    batches: tuple[Batch, ...]
+
+    def __str__(self) -> str:
+        return f"append fetched {' '.join(map(str, self.batches))}"
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTo:
+    """Forget every record at or after `end`, durably, before the next effect."""
+
+    end: Offset
+
+    def __str__(self) -> str:
+        return f"truncate to {self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send `request` to `to` and report `Answered` or `Unanswered` with the correlation."""
+
+    to: ReplicaId
+    correlation: Correlation
+    request: Request
+
+    def __str__(self) -> str:
+        return f"send to {self.to}: {self.request}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    asker: Asker
+    response: Response
+
+    def __str__(self) -> str:
+        return f"answer: {self.response}"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The high watermark has risen: what lies below it will never change."""
+
+    high_watermark: Offset
+
+    def __str__(self) -> str:
+        return f"commit up to {self.high_watermark}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """This node won the epoch: its proposals are accepted from here on."""
+
+    epoch: Epoch
+
+    def __str__(self) -> str:
+        return f"lead epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class StopLeading:
+    """This node led `epoch` and does no longer: what it proposed may or may not survive."""
+
+    epoch: Epoch
+
+    def __str__(self) -> str:
+        return f"stop leading epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Tell the operator of something that another node did wrong; nothing here depends on it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"warn: {self.text}"
+
+
+Effect: TypeAlias = (
+    PersistElection
+    | AppendLeaderChange
+    | AppendProposed
+    | AppendFetched
+    | TruncateTo
+    | Send
+    | Answer
+    | Commit
+    | Lead
+    | StopLeading
+    | Warn
+)

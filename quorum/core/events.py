@@ -1,0 +1,86 @@
+"""What can happen to a node. An event is a fact from outside; it decides nothing."""
+
+from dataclasses import dataclass
+from typing import NewType, TypeAlias
+
+from quorum.core.messages import Request, Response
+from quorum.core.vocabulary import LogEnd, ReplicaId
+
+Asker = NewType("Asker", int)
+"""Whom to answer: a number the driver gives to every request it hands in."""
+
+Correlation = NewType("Correlation", int)
+"""Which of the node's own requests an answer belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; nothing else happened."""
+
+    def __str__(self) -> str:
+        return "tick"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Another replica asks something of this node."""
+
+    asker: Asker
+    request: Request
+
+    def __str__(self) -> str:
+        return f"asked: {self.request}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """`peer` answered the request that this node sent under `correlation`."""
+
+    peer: ReplicaId
+    correlation: Correlation
+    response: Response
+
+    def __str__(self) -> str:
+        return f"{self.peer} answered: {self.response}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The request will get no answer: it timed out, or the connection is gone or refused."""
+
+    peer: ReplicaId
+    correlation: Correlation
+
+    def __str__(self) -> str:
+        return f"{self.peer} did not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The state machine of the active controller wants `count` records appended as one batch."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"proposed {self.count} records"
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """Everything below `durable` is on disk, and still part of this node's log."""
+
+    durable: LogEnd
+
+    def __str__(self) -> str:
+        return f"flushed up to {self.durable}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The process will end soon and in good order: a leader gives its lead away first."""
+
+    def __str__(self) -> str:
+        return "stopping"
+
+
+Event: TypeAlias = Tick | Asked | Answered | Unanswered | Proposed | Flushed | Stopping

@@ -1,0 +1,127 @@
+"""What a follower does, and a node in search of a leader: it fetches, appends, truncates.
+
+Functions over `State`. An unattached node fetches too, from one voter after another: whoever it
+asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapping").
+"""
+
+from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
+from quorum.core.events import Correlation
+from quorum.core.limits import FETCH_BYTES_MAX
+from quorum.core.log_view import refusal_of_batches
+from quorum.core.messages import FetchRequest, FetchResponse
+from quorum.core.roles import Cause, Follower, Leader, Resigned, Unattached
+from quorum.core.state import State
+from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
+
+
+def fetch_if_due(state: State, now_ms: int) -> None:
+    """Ask for what follows, once everything below is on disk and no fetch is under way."""
+    if state.stopping or not state.fetching.may_ask(now_ms):
+        return
+    if state.log.durable != state.log.end.offset:
+        return
+    source = _source(state)
+    if source is None:
+        return
+    request = FetchRequest(
+        replica=state.me,
+        epoch=state.election.epoch,
+        log_end=state.log.end,
+        max_wait_ms=state.timeouts.fetch_wait_ms if isinstance(state.role, Follower) else 0,
+        max_bytes=FETCH_BYTES_MAX,
+    )
+    state.fetching.asked(state.send(source, request))
+
+
+def on_fetch_response(
+    state: State, correlation: Correlation, response: FetchResponse, now_ms: int
+) -> None:
+    """`learn` has already taken in the epoch and the leader that the answer names."""
+    if correlation != state.fetching.pending:
+        return  # It was asked of another leader, or in another epoch.
+    follower = state.role
+    if not isinstance(follower, Follower) or response.error:
+        _ask_elsewhere(state, now_ms)
+        return
+    if response.epoch != state.election.epoch or response.leader != follower.leader:
+        _ask_elsewhere(state, now_ms)
+        return
+    refusal = refusal_of_batches(response.batches, state.log.end, state.election.epoch)
+    if refusal is not None:
+        state.effects.append(Warn(f"leader {follower.leader} sent what cannot be: {refusal}"))
+        state.fetching.failed(now_ms)
+        return
+    state.fetching.done()
+    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    if response.diverging is not None:
+        _truncate(state, response.diverging)
+        return
+    _append(state, correlation, response)
+    _commit(state, response.high_watermark)
+
+
+def on_fetch_unanswered(state: State, correlation: Correlation, now_ms: int) -> None:
+    if correlation == state.fetching.pending:
+        _ask_elsewhere(state, now_ms)
+
+
+def lose_leader(state: State) -> None:
+    """An observer whose leader is silent looks for one anew; a voter would stand instead."""
+    assert not state.is_voter
+    state.become(Unattached(None), Cause.FETCH_TIMEOUT)
+
+
+def next_ms(state: State) -> int | None:
+    """When a fetch that waits out a back-off may leave."""
+    if state.stopping or state.fetching.pending is not None or isinstance(state.role, Leader):
+        return None
+    if state.fetching.not_before_ms and _source(state) is not None:
+        return state.fetching.not_before_ms
+    return None
+
+
+def _source(state: State) -> ReplicaId | None:
+    match state.role:
+        case Follower(leader=leader):
+            return leader
+        case Unattached() | Resigned():
+            others = state.voters.others(state.me.id)
+            if not others:
+                return None
+            return others[state.probes % len(others)]
+        case _:
+            return None
+
+
+def _ask_elsewhere(state: State, now_ms: int) -> None:
+    """This one could not help; a node in search asks the next voter, after a pause."""
+    state.probes += 1
+    state.fetching.failed(now_ms)
+
+
+def _truncate(state: State, diverging: LogEnd) -> None:
+    end = state.log.truncation_point(diverging)
+    assert end >= (state.high_watermark or 0), (
+        f"the leader's log parts from ours at {diverging}, below our high watermark "
+        f"{state.high_watermark}: a committed record would be lost"
+    )
+    if end < state.log.end.offset:
+        state.log.truncate(end)
+        state.effects.append(TruncateTo(end))
+
+
+def _append(state: State, correlation: Correlation, response: FetchResponse) -> None:
+    if not response.batches:
+        return
+    for batch in response.batches:
+        state.log.append(batch)
+    state.effects.append(AppendFetched(correlation, response.batches))
+
+
+def _commit(state: State, high_watermark: Offset | None) -> None:
+    if high_watermark is None:
+        return
+    reached = min(high_watermark, state.log.end.offset)
+    if state.high_watermark is None or reached > state.high_watermark:
+        state.high_watermark = reached
+        state.effects.append(Commit(reached))

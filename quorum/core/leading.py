@@ -1,0 +1,191 @@
+"""What a leader does: it opens its epoch, serves fetches, commits, and knows when to give up.
+
+Functions over `State`. Who has come how far is kept by `serving`; what that commits is computed
+by `high_watermark`.
+"""
+
+from collections.abc import Iterable
+
+from quorum.core.effects import AppendLeaderChange, AppendProposed, Commit, Lead
+from quorum.core.events import Asker
+from quorum.core.high_watermark import high_watermark
+from quorum.core.messages import (
+    Batch,
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    Error,
+    FetchRequest,
+    FetchResponse,
+)
+from quorum.core.roles import Cause, Leader, Resigned
+from quorum.core.serving import Serving, View
+from quorum.core.state import State
+from quorum.core.vocabulary import Election, Offset, ReplicaId
+
+
+def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> None:
+    """Open the epoch with a LeaderChange record and tell every voter."""
+    epoch, start = state.election.epoch, state.log.end.offset
+    state.election = Election(epoch, state.election.voted_for, leader=state.me.id)
+    state.lost_elections = 0
+    alone = len(state.voters) == 1
+    leader = Leader(
+        epoch=epoch,
+        since_ms=now_ms,
+        epoch_start=start,
+        serving=Serving(state.voters, state.me.id),
+        check_quorum_ms=None if alone else now_ms + state.timeouts.check_quorum_ms,
+        announce_ms=None if alone else now_ms,
+    )
+    state.become(leader, Cause.MAJORITY_GRANTED)
+    batch = Batch(start, Offset(start + 1), epoch)
+    state.log.append(batch)
+    state.effects.append(
+        AppendLeaderChange(
+            batch=batch, leader=state.me.id, voters=state.voters.sorted(), granting=granting
+        )
+    )
+    state.effects.append(Lead(epoch))
+    _announce(state, leader, now_ms)
+
+
+def on_tick(state: State, leader: Leader, now_ms: int) -> None:
+    if leader.check_quorum_ms is not None and now_ms >= leader.check_quorum_ms:
+        _check_quorum(state, leader, now_ms)
+        if state.role is not leader:
+            return
+    if leader.announce_ms is not None and now_ms >= leader.announce_ms:
+        _announce(state, leader, now_ms)
+    _answer(state, leader.serving.wake_due(_view(state), now_ms))
+
+
+def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> None:
+    refusal = _refusal_of_fetch(state, request)
+    if refusal is not None:
+        response = FetchResponse(error=refusal, epoch=state.election.epoch, leader=state.leader)
+        state.answer(asker, response)
+        return
+    leader = state.role
+    assert isinstance(leader, Leader)
+    diverging = state.log.divergence(request.log_end)
+    if diverging is not None:
+        leader.serving.progress_of(request.replica).seen(now_ms)
+        epoch = state.election.epoch
+        response = FetchResponse(epoch=epoch, leader=state.me.id, diverging=diverging)
+        state.answer(asker, response)
+        return
+    _acknowledge(state, leader, request, now_ms)
+    _answer(state, leader.serving.serve(asker, request, _view(state), now_ms))
+
+
+def on_proposed(state: State, count: int) -> None:
+    leader = state.role
+    assert isinstance(leader, Leader), f"only a leader appends, and this node is {leader}"
+    assert count > 0
+    base = state.log.end.offset
+    batch = Batch(base, Offset(base + count), state.election.epoch)
+    state.log.append(batch)
+    state.effects.append(AppendProposed(batch))
+    # Before our own disk has them: the disks of the others need not wait for ours.
+    _answer(state, leader.serving.wake_for_records(_view(state)))
+
+
+def on_flushed(state: State, leader: Leader, now_ms: int) -> None:
+    _advance_high_watermark(state, leader, now_ms)
+
+
+def resign(state: State, leader: Leader, cause: Cause, now_ms: int) -> None:
+    """Give the lead up; the voters that have come furthest are to stand first."""
+    successors = _by_progress(leader)
+    request = EndQuorumEpochRequest(
+        epoch=leader.epoch, leader=state.me.id, preferred_successors=successors
+    )
+    state.become(Resigned(state.next_election_ms(now_ms)), cause)
+    for voter in state.voters.others(state.me.id):
+        state.send(voter, request)
+
+
+def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
+    """Epochs first: an asker that lives in another epoch must learn that before all else."""
+    if request.epoch < state.election.epoch:
+        return Error.FENCED_LEADER_EPOCH
+    if request.epoch > state.election.epoch:
+        return Error.UNKNOWN_LEADER_EPOCH
+    if not isinstance(state.role, Leader):
+        return Error.NOT_LEADER_OR_FOLLOWER
+    if request.replica.id == state.me.id:
+        return Error.INVALID_REQUEST
+    if request.log_end.offset < state.log.start:
+        return Error.OFFSET_OUT_OF_RANGE
+    return None
+
+
+def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: int) -> None:
+    progress = leader.serving.progress_of(request.replica)
+    is_voter = leader.serving.is_voter(request.replica.id)
+    # An observer is served committed records only, so that is all it can catch up with.
+    goal = state.log.end.offset if is_voter else (state.high_watermark or Offset(0))
+    progress.fetched(request.replica, request.log_end.offset, goal, now_ms)
+    if is_voter:
+        _advance_high_watermark(state, leader, now_ms)
+
+
+def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
+    # The leader counts itself like any other voter: for what its own disk has confirmed.
+    ends = [state.log.durable]
+    ends += [each.log_end or Offset(0) for each in leader.serving.voters.values()]
+    risen = high_watermark(ends, epoch_start=leader.epoch_start, current=state.high_watermark)
+    if risen is None or risen == state.high_watermark:
+        return
+    assert risen <= state.log.end.offset
+    state.high_watermark = risen
+    state.effects.append(Commit(risen))
+    _answer(state, leader.serving.wake_for_commit(_view(state), now_ms))
+
+
+def _announce(state: State, leader: Leader, now_ms: int) -> None:
+    """Say who leads to every voter that does not fetch: it may not know, or not any more."""
+    request = BeginQuorumEpochRequest(epoch=leader.epoch, leader=state.me.id)
+    silent_since_ms = now_ms - state.timeouts.fetch_timeout_ms // 2
+    for voter, progress in leader.serving.voters.items():
+        fetched_ms = progress.last_fetch_ms
+        silent = fetched_ms is None or fetched_ms < silent_since_ms
+        if silent and voter not in leader.announcing:
+            leader.announcing[voter] = state.send(voter, request)
+    leader.announce_ms = now_ms + state.timeouts.fetch_timeout_ms // 4
+
+
+def _check_quorum(state: State, leader: Leader, now_ms: int) -> None:
+    """Resign unless a majority, this node counted, has fetched lately (KIP-595, zombie leader)."""
+    last_fetches = sorted(
+        (
+            leader.since_ms if each.last_fetch_ms is None else each.last_fetch_ms
+            for each in leader.serving.voters.values()
+        ),
+        reverse=True,
+    )
+    majority_until_ms = last_fetches[state.voters.majority - 2] + state.timeouts.check_quorum_ms
+    if now_ms < majority_until_ms:
+        leader.check_quorum_ms = majority_until_ms
+    else:
+        resign(state, leader, Cause.QUORUM_LOST, now_ms)
+
+
+def _by_progress(leader: Leader) -> tuple[ReplicaId, ...]:
+    progress = leader.serving.voters
+    return tuple(sorted(progress, key=lambda each: (-(progress[each].log_end or 0), each)))
+
+
+def _answer(state: State, answers: Iterable[tuple[Asker, FetchResponse]]) -> None:
+    for asker, response in answers:
+        state.answer(asker, response)
+
+
+def _view(state: State) -> View:
+    return View(
+        epoch=state.election.epoch,
+        leader=state.me.id,
+        log_start=state.log.start,
+        log_end=state.log.end.offset,
+        high_watermark=state.high_watermark,
+    )

@@ -1,0 +1,81 @@
+"""Every bound and time-out of the quorum with its unit, and how they depend on each other.
+
+Names and defaults of the time-outs are Kafka's (`quorum.*`), see KIP-595 "Configurations".
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+FETCH_WAIT_MS_MAX: Final = 500
+"""How long a leader may keep a fetch that has nothing to answer with."""
+
+FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
+FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bytes of records in one answer; one batch that is larger goes out alone."""
+
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+BATCH_RECORDS_MAX: Final = 10_000
+"""Kafka's limit of records in one atomic append of its controller."""
+
+PARKED_FETCHES_MAX: Final = 2_048
+"""Fetches a leader keeps waiting; a further one is answered at once, without records."""
+
+OBSERVERS_MAX: Final = 4_096
+"""Observers a leader remembers for DescribeQuorum; beyond it the longest silent is forgotten."""
+
+UNCOMMITTED_RECORDS_MAX: Final = 400_000
+"""Records a leader appends beyond its high watermark before it refuses further proposals."""
+
+SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+# A batch, and an answer full of records, must fit in a frame with room for their headers.
+assert BATCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
+assert FETCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """The times of one quorum, in milliseconds; every voter should have the same."""
+
+    election_timeout_ms: int = 1_000
+    """A voter without a leader stands after a random time in [t, 2t)."""
+
+    election_backoff_ms_max: int = 1_000
+    """After a lost election: a random wait, doubling from 1/16 of this up to this."""
+
+    fetch_timeout_ms: int = 2_000
+    """A follower without a good fetch stands; a leader checks that a majority fetches."""
+
+    request_timeout_ms: int = 2_000
+    retry_backoff_ms: int = 20
+    retry_backoff_ms_max: int = 1_000
+
+    fetch_wait_ms: int = FETCH_WAIT_MS_MAX
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1 ms, not {getattr(self, name)}")
+        # A follower must get several chances to fetch before it gives up on the leader.
+        if 3 * self.fetch_wait_ms > self.fetch_timeout_ms:
+            raise ValueError(
+                f"fetch_timeout_ms ({self.fetch_timeout_ms}) must be at least three times "
+                f"fetch_wait_ms ({self.fetch_wait_ms}), or idle followers would stand"
+            )
+        # A fetch that the leader parks must not look like a lost one.
+        if self.fetch_wait_ms >= self.request_timeout_ms:
+            raise ValueError(
+                f"request_timeout_ms ({self.request_timeout_ms}) must be above "
+                f"fetch_wait_ms ({self.fetch_wait_ms}), or parked fetches would be given up"
+            )
+
+    @property
+    def check_quorum_ms(self) -> int:
+        """A leader that a majority has not fetched from for this long resigns (KIP-595)."""
+        return self.fetch_timeout_ms * 3 // 2
+
+    @property
+    def fetch_jitter_ms_max(self) -> int:
+        """Added at random to the fetch time-out, so that two followers of one dead leader,
+        woken by the same last answer, do not stand in the same instant and split the vote."""
+        return self.fetch_timeout_ms // 4

@@ -1,0 +1,65 @@
+"""What the core knows of its own log: offsets and epochs, and how much of it is on disk."""
+
+from collections.abc import Iterable
+
+from quorum.core.epoch_history import EpochHistory, truncation_point
+from quorum.core.messages import Batch
+from quorum.core.vocabulary import Epoch, LogEnd, Offset
+
+
+class LogView:
+    """The outline of one log. The bytes are elsewhere; the driver keeps the two in step.
+
+    Invariant: start <= durable <= end.offset, and end.epoch is the last epoch of the history.
+    """
+
+    __slots__ = ("durable", "end", "history", "start")
+
+    def __init__(self, start: Offset, end: Offset, epochs: Iterable[tuple[Epoch, Offset]]) -> None:
+        self.start = start
+        self.history = EpochHistory(epochs)
+        self.end = LogEnd(self.history.last, end)
+        self.durable = end
+        """Everything below survives a loss of power: what recovery has read came from disk."""
+
+    def append(self, batch: Batch) -> None:
+        assert batch.base == self.end.offset, f"{batch} does not continue a log ending {self.end}"
+        assert batch.end > batch.base
+        self.history.begin(batch.epoch, batch.base)
+        self.end = LogEnd(batch.epoch, batch.end)
+
+    def truncate(self, end: Offset) -> None:
+        assert self.start <= end <= self.end.offset
+        self.history.truncate(end)
+        self.end = LogEnd(self.history.last, end)
+        self.durable = min(self.durable, end)
+
+    def flushed(self, durable: LogEnd) -> None:
+        assert durable.offset <= self.end.offset, f"{durable} is on disk, but the log ends before"
+        self.durable = max(self.durable, durable.offset)
+
+    def divergence(self, other_end: LogEnd) -> LogEnd | None:
+        """Where a log that ends at `other_end` parts from this one; None if it is a prefix."""
+        here = self.history.end_of(other_end.epoch, self.end.offset)
+        if here.epoch == other_end.epoch and here.offset >= other_end.offset:
+            return None
+        if other_end.offset == 0:
+            return None  # An empty log agrees with every log, whatever epoch its owner names.
+        return here
+
+    def truncation_point(self, diverging: LogEnd) -> Offset:
+        return truncation_point(self.history, self.end.offset, diverging)
+
+
+def refusal_of_batches(batches: tuple[Batch, ...], log_end: LogEnd, epoch: Epoch) -> str | None:
+    """Why fetched batches cannot follow `log_end` in a log of `epoch`, or None if they can."""
+    at = log_end
+    for batch in batches:
+        if batch.base != at.offset:
+            return f"batch {batch} does not begin at the log end offset {at.offset}"
+        if batch.end <= batch.base:
+            return f"batch {batch} is empty"
+        if not at.epoch <= batch.epoch <= epoch:
+            return f"batch {batch} is not of an epoch from {at.epoch} to {epoch}"
+        at = LogEnd(batch.epoch, batch.end)
+    return None

@@ -1,0 +1,183 @@
+"""What replicas say to each other, flat; `quorum/wire` owns Kafka's topic and partition nesting.
+
+Every answer names the epoch of its sender, and the leader when the sender knows one, so that
+the asker can go there (KIP-595). No message holds record bytes: an answer to a fetch says which
+span of the log it carries, and whoever performs the effect reads it.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+
+
+class Error(IntEnum):
+    """The errors that replicas give each other, with Kafka's codes."""
+
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    INVALID_REQUEST = 42
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    INCONSISTENT_VOTER_SET = 94
+    INCONSISTENT_CLUSTER_ID = 104
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest:
+    """A candidate asks for a vote in `epoch`; `log_end` is the end of its own log."""
+
+    epoch: Epoch
+    candidate: ReplicaKey
+    log_end: LogEnd
+
+    def __str__(self) -> str:
+        return f"Vote(epoch {self.epoch}, candidate {self.candidate}, log end {self.log_end})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteResponse:
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
+    granted: bool = False
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"Vote {_refused(self.error, self.epoch, self.leader)}"
+        return f"Vote {'granted' if self.granted else 'refused'} (epoch {self.epoch})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochRequest:
+    """A new leader announces itself, again and again until the voter has fetched from it."""
+
+    epoch: Epoch
+    leader: ReplicaId
+
+    def __str__(self) -> str:
+        return f"BeginQuorumEpoch(epoch {self.epoch}, leader {self.leader})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochResponse:
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"BeginQuorumEpoch {_refused(self.error, self.epoch, self.leader)}"
+        return f"BeginQuorumEpoch accepted (epoch {self.epoch})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochRequest:
+    """A leader resigns; the successors stand in the order given, the first one at once."""
+
+    epoch: Epoch
+    leader: ReplicaId
+    preferred_successors: tuple[ReplicaId, ...]
+
+    def __str__(self) -> str:
+        order = ", ".join(map(str, self.preferred_successors))
+        return f"EndQuorumEpoch(epoch {self.epoch}, leader {self.leader}, successors [{order}])"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochResponse:
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"EndQuorumEpoch {_refused(self.error, self.epoch, self.leader)}"
+        return f"EndQuorumEpoch accepted (epoch {self.epoch})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """FetchQuorumRecords: a replica asks for what follows the end of its log.
+
+    `log_end` acknowledges everything below its offset: it is never above what is durable at
+    the sender, and its epoch lets the leader find out where the two logs part. `epoch` is the
+    leadership the sender believes in. The leader may hold the answer back for `max_wait_ms`.
+    """
+
+    replica: ReplicaKey
+    epoch: Epoch
+    log_end: LogEnd
+    max_wait_ms: int
+    max_bytes: int
+
+    def __str__(self) -> str:
+        return f"Fetch(epoch {self.epoch}, replica {self.replica}, from {self.log_end})"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Batch:
+    """The outline of one record batch: the offsets [base, end), all of one epoch."""
+
+    base: Offset
+    end: Offset
+    epoch: Epoch
+
+    def __str__(self) -> str:
+        return f"[{self.base}, {self.end})@{self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets [start, end) of the sender's log, to be cut at `max_bytes`, at a batch's end."""
+
+    start: Offset
+    end: Offset
+    max_bytes: int
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResponse:
+    """The answer to a fetch: records, or where the logs part, or who leads instead.
+
+    Leaving the leader, the records are a `span` that is read from its log when the answer is
+    written. Arriving at the follower, they are `batches`: the outlines of what came, whole and
+    checked, while the bytes wait with the driver.
+    """
+
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
+    high_watermark: Offset | None = None
+    log_start: Offset = Offset(0)
+    diverging: LogEnd | None = None
+    span: Span | None = None
+    batches: tuple[Batch, ...] = ()
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"Fetch {_refused(self.error, self.epoch, self.leader)}"
+        if self.diverging is not None:
+            return f"Fetch diverging at {self.diverging} (epoch {self.epoch})"
+        what = self.span or " ".join(map(str, self.batches)) or "nothing"
+        return f"Fetch {what}, high watermark {self.high_watermark} (epoch {self.epoch})"
+
+
+def _refused(error: Error, epoch: Epoch, leader: ReplicaId | None) -> str:
+    known = "" if leader is None else f", leader {leader}"
+    return f"refused: {error} (epoch {epoch}{known})"
+
+
+Request: TypeAlias = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | FetchRequest
+Response: TypeAlias = (
+    VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchResponse
+)

@@ -1,0 +1,272 @@
+"""One replica of the quorum: the pure, deterministic core.
+
+`QuorumNode` owns no socket, file, clock or source of randomness. It changes only inside
+`step(event, now_ms=...)`, which returns the effects to perform, in order; and it names the next
+moment at which it wants to be stepped, whatever happens, in `deadline_ms`. The same events at
+the same times give the same effects: production, unit tests and simulation run this class.
+
+How to read on: `step` hands each event to a function of `elections`, `leading` or `following`.
+These state their guards first and then change the one `State`. The rules that can be wrong live
+in pure functions beside them: `votes`, `high_watermark`, `log_view`.
+"""
+
+import random
+from typing import assert_never
+
+from quorum.core import elections, following, leading
+from quorum.core.effects import Effect, PersistElection
+from quorum.core.events import (
+    Answered,
+    Asked,
+    Event,
+    Flushed,
+    Proposed,
+    Stopping,
+    Tick,
+    Unanswered,
+)
+from quorum.core.fetching import Fetching
+from quorum.core.limits import BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Timeouts
+from quorum.core.log_view import LogView
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum.core.progress import ReplicaProgress, ReplicaStatus
+from quorum.core.roles import Candidate, Cause, Follower, Leader, Resigned, Role, Unattached
+from quorum.core.state import State
+from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import VoterSet
+
+
+class QuorumNode:
+    def __init__(
+        self,
+        me: ReplicaKey,
+        voters: VoterSet,
+        *,
+        election: Election,
+        log: LogView,
+        timeouts: Timeouts,
+        rng: random.Random,
+        now_ms: int,
+    ) -> None:
+        self._state = state = State(
+            me=me,
+            voters=voters,
+            timeouts=timeouts,
+            rng=rng,
+            election=election,
+            role=Unattached(None),
+            log=log,
+            fetching=Fetching(timeouts),
+        )
+        # A restart is no move of the table: the role follows from what was remembered.
+        state.role = _role_after_restart(state, now_ms)
+
+    def __str__(self) -> str:
+        watermark = "" if self.high_watermark is None else f", high watermark {self.high_watermark}"
+        return (
+            f"{self.me.id} is {self.role} ({self._state.election}; log {self.log_end}{watermark})"
+        )
+
+    @property
+    def me(self) -> ReplicaKey:
+        return self._state.me
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._state.voters
+
+    @property
+    def role(self) -> Role:
+        return self._state.role
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._state.election.epoch
+
+    @property
+    def leader(self) -> ReplicaId | None:
+        """Who leads the epoch, as far as this node knows."""
+        return self._state.leader
+
+    @property
+    def log_end(self) -> LogEnd:
+        return self._state.log.end
+
+    @property
+    def high_watermark(self) -> Offset | None:
+        return self._state.high_watermark
+
+    @property
+    def epoch_start(self) -> Offset | None:
+        """Where the epoch that this node leads begins in the log; None unless it leads."""
+        return self.role.epoch_start if isinstance(self.role, Leader) else None
+
+    def accepts(self, count: int, waiting: int = 0) -> bool:
+        """Whether a leader has room for `count` records in one batch, after `waiting` others."""
+        if not isinstance(self.role, Leader) or not 0 < count <= BATCH_RECORDS_MAX:
+            return False
+        committed = self.role.epoch_start if self.high_watermark is None else self.high_watermark
+        return self.log_end.offset + waiting + count - committed <= UNCOMMITTED_RECORDS_MAX
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """The next moment at which time alone may change something; None if none."""
+        state = self._state
+        moments: tuple[int | None, ...]
+        match state.role:
+            case Leader() as leader:
+                parked_ms = leader.serving.deadline_ms
+                moments = (leader.check_quorum_ms, leader.announce_ms, parked_ms)
+            case Candidate() as candidate:
+                moments = (candidate.election_deadline_ms, candidate.ask_again_ms)
+            case Follower(fetch_deadline_ms=deadline_ms):
+                moments = (deadline_ms, following.next_ms(state))
+            case Unattached(election_deadline_ms=election_ms):
+                moments = (election_ms, following.next_ms(state))
+            case Resigned(election_deadline_ms=election_ms):
+                moments = (election_ms, following.next_ms(state))
+            case _:
+                assert_never(state.role)
+        return None if state.stopping else min((m for m in moments if m is not None), default=None)
+
+    def step(self, event: Event, *, now_ms: int) -> list[Effect]:
+        """Advance by one event and return what must be done about it, in order."""
+        state = self._state
+        remembered = state.election
+        self._dispatch(event, now_ms)
+        following.fetch_if_due(state, now_ms)
+        effects, state.effects = state.effects, []
+        if state.election != remembered:
+            # First in the list, hence durable before anything that is said because of it.
+            effects.insert(0, PersistElection(state.election))
+        return effects
+
+    def replicas(self) -> tuple[ReplicaStatus, ...]:
+        """What a leader knows of every replica, voters first; empty on any other node."""
+        if not isinstance(self.role, Leader):
+            return ()
+        serving = self.role.serving
+        own = ReplicaStatus(
+            replica=self.me,
+            log_end=self.log_end.offset,
+            last_fetch_ms=None,
+            last_caught_up_ms=None,
+            is_voter=True,
+            is_leader=True,
+        )
+        voters = [own, *(_status(each, is_voter=True) for each in serving.voters.values())]
+        observers = [_status(each, is_voter=False) for each in serving.observers]
+        return (*sorted(voters, key=lambda each: each.replica), *observers)
+
+    def _dispatch(self, event: Event, now_ms: int) -> None:
+        state = self._state
+        match event:
+            case Tick():
+                self._on_tick(now_ms)
+            case Asked():
+                self._on_asked(event, now_ms)
+            case Answered():
+                self._on_answered(event, now_ms)
+            case Unanswered():
+                self._on_unanswered(event, now_ms)
+            case Proposed(count):
+                leading.on_proposed(state, count)
+            case Flushed(durable):
+                state.log.flushed(durable)
+                if isinstance(state.role, Leader):
+                    leading.on_flushed(state, state.role, now_ms)
+            case Stopping():
+                state.stopping = True
+                if isinstance(state.role, Leader):
+                    leading.resign(state, state.role, Cause.STOPPING, now_ms)
+            case _:
+                assert_never(event)
+
+    def _on_tick(self, now_ms: int) -> None:
+        state = self._state
+        if state.stopping:
+            return
+        match state.role:
+            case Leader() as leader:
+                leading.on_tick(state, leader, now_ms)
+            case Candidate() as candidate:
+                elections.on_candidate_tick(state, candidate, now_ms)
+            case Follower(fetch_deadline_ms=deadline_ms):
+                if now_ms >= deadline_ms and state.is_voter:
+                    elections.campaign(state, Cause.FETCH_TIMEOUT, now_ms)
+                elif now_ms >= deadline_ms:
+                    following.lose_leader(state)
+            case Unattached(election_deadline_ms=due_ms) | Resigned(election_deadline_ms=due_ms):
+                if due_ms is not None and now_ms >= due_ms:
+                    elections.campaign(state, Cause.ELECTION_TIMEOUT, now_ms)
+            case _:
+                assert_never(state.role)
+
+    def _on_asked(self, event: Asked, now_ms: int) -> None:
+        state, asker = self._state, event.asker
+        match event.request:
+            case FetchRequest() as request:
+                leading.on_fetch(state, asker, request, now_ms)
+            case VoteRequest() as request:
+                elections.on_vote_request(state, asker, request, now_ms)
+            case BeginQuorumEpochRequest() as request:
+                elections.on_begin_quorum_epoch(state, asker, request, now_ms)
+            case EndQuorumEpochRequest() as request:
+                elections.on_end_quorum_epoch(state, asker, request, now_ms)
+            case _:
+                assert_never(event.request)
+
+    def _on_answered(self, event: Answered, now_ms: int) -> None:
+        state, response = self._state, event.response
+        self._forget_announcement(event)
+        state.learn(response.epoch, response.leader, now_ms)
+        match response:
+            case FetchResponse():
+                following.on_fetch_response(state, event.correlation, response, now_ms)
+            case VoteResponse():
+                elections.on_vote_response(state, event.correlation, response, now_ms)
+            case BeginQuorumEpochResponse() | EndQuorumEpochResponse():
+                pass  # All that they can say has been learned.
+            case _:
+                assert_never(response)
+
+    def _on_unanswered(self, event: Unanswered, now_ms: int) -> None:
+        self._forget_announcement(event)
+        elections.on_vote_unanswered(self._state, event.correlation, now_ms)
+        following.on_fetch_unanswered(self._state, event.correlation, now_ms)
+
+    def _forget_announcement(self, event: Answered | Unanswered) -> None:
+        leader = self.role
+        if isinstance(leader, Leader) and leader.announcing.get(event.peer) == event.correlation:
+            del leader.announcing[event.peer]
+
+
+def _role_after_restart(state: State, now_ms: int) -> Role:
+    """KIP-595, "Bootstrapping" step 2: the role that the remembered election gives."""
+    leader = state.election.leader
+    if leader == state.me.id:
+        # It led this epoch, and may have said so: never again in the same one.
+        return Resigned(state.next_election_ms(now_ms))
+    if leader is not None and leader in state.voters:
+        return Follower(leader, state.next_fetch_timeout_ms(now_ms))
+    return Unattached(state.next_election_ms(now_ms))
+
+
+def _status(progress: ReplicaProgress, *, is_voter: bool) -> ReplicaStatus:
+    return ReplicaStatus(
+        replica=progress.replica,
+        log_end=progress.log_end,
+        last_fetch_ms=progress.last_fetch_ms,
+        last_caught_up_ms=progress.last_caught_up_ms,
+        is_voter=is_voter,
+        is_leader=False,
+    )

@@ -1,0 +1,147 @@
+"""The roles a node can play in an epoch, and every legal move between them.
+
+A role holds the data of that role and nothing else. An observer, that is a node that is not a
+voter, is only ever unattached or a follower.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from quorum.core.events import Correlation
+from quorum.core.serving import Serving
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+
+
+@dataclass(slots=True)
+class Unattached:
+    """Knows the epoch but not its leader; may have voted in it."""
+
+    election_deadline_ms: int | None
+    """When to stand; None for an observer, which never does."""
+
+    def __str__(self) -> str:
+        return "unattached"
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Asks for votes. A vote once counted is never changed."""
+
+    election_deadline_ms: int
+    votes: dict[ReplicaId, bool] = field(default_factory=dict)
+    asked: dict[Correlation, ReplicaId] = field(default_factory=dict)
+    """The requests of this candidacy that wait for an answer; no other answer counts."""
+    ask_again_ms: int | None = None
+    """When to ask those again that did not answer."""
+    lost: bool = False
+    """Too many refused: the deadline is now the end of a back-off."""
+
+    def __str__(self) -> str:
+        granted = sum(self.votes.values())
+        outcome = ", lost" if self.lost else ""
+        return f"candidate with {granted} of {len(self.votes)} votes cast{outcome}"
+
+
+@dataclass(slots=True)
+class Follower:
+    leader: ReplicaId
+    fetch_deadline_ms: int
+    """When to give the leader up unless it answers a fetch before."""
+
+    def __str__(self) -> str:
+        return f"follower of {self.leader}"
+
+
+@dataclass(slots=True)
+class Leader:
+    epoch: Epoch
+    since_ms: int
+    epoch_start: Offset
+    """The offset of the LeaderChange record; nothing is committed before a majority has it."""
+    serving: Serving
+    check_quorum_ms: int | None
+    """When to look whether a majority still fetches; None for a lone voter."""
+    announce_ms: int | None
+    """When to announce the epoch again to voters that do not fetch."""
+    announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return "leader"
+
+
+@dataclass(slots=True)
+class Resigned:
+    """Led this epoch and gave it up; never leads nor votes in it again."""
+
+    election_deadline_ms: int | None
+    """When to stand in a later epoch; None while the process is stopping."""
+
+    def __str__(self) -> str:
+        return "resigned"
+
+
+Role: TypeAlias = Unattached | Candidate | Follower | Leader | Resigned
+
+
+class Cause(StrEnum):
+    HIGHER_EPOCH = "learns of a higher epoch"
+    VOTE_GRANTED = "grants its vote"
+    ELECTION_TIMEOUT = "waited for a leader in vain"
+    FETCH_TIMEOUT = "gets no answer to its fetches"
+    MAJORITY_GRANTED = "has the votes of a majority"
+    LEADER_FOUND = "learns who leads the epoch"
+    LEADER_RESIGNED = "hears that its leader resigns"
+    QUORUM_LOST = "is not fetched from by a majority"
+    STOPPING = "is about to stop"
+
+
+TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] = MappingProxyType(
+    {
+        Unattached: {
+            Cause.HIGHER_EPOCH: (Unattached,),
+            Cause.VOTE_GRANTED: (Unattached,),
+            Cause.ELECTION_TIMEOUT: (Candidate,),
+            Cause.LEADER_FOUND: (Follower,),
+        },
+        Candidate: {
+            Cause.HIGHER_EPOCH: (Unattached,),
+            Cause.ELECTION_TIMEOUT: (Candidate,),
+            Cause.MAJORITY_GRANTED: (Leader,),
+            Cause.LEADER_FOUND: (Follower,),
+        },
+        Follower: {
+            Cause.HIGHER_EPOCH: (Unattached,),
+            # A voter stands; an observer looks for the leader anew.
+            Cause.FETCH_TIMEOUT: (Candidate, Unattached),
+            Cause.LEADER_RESIGNED: (Unattached,),
+        },
+        Leader: {
+            Cause.HIGHER_EPOCH: (Unattached,),
+            Cause.QUORUM_LOST: (Resigned,),
+            Cause.STOPPING: (Resigned,),
+        },
+        Resigned: {
+            Cause.HIGHER_EPOCH: (Unattached,),
+            Cause.ELECTION_TIMEOUT: (Candidate,),
+        },
+    }
+)
+
+
+def check_transition(before: Role, cause: Cause, after: Role) -> None:
+    """Assert that the table allows this move; called from the one place where roles change."""
+    allowed = TRANSITIONS[type(before)].get(cause, ())
+    assert isinstance(after, allowed), f"{before}, when it {cause}, must not become {after}"
+
+
+def as_markdown() -> str:
+    """The table as it stands in docs/architecture.md; a test keeps the two identical."""
+    rows = [
+        f"| {before.__name__} | {cause} | {' or '.join(each.__name__ for each in after)} |"
+        for before, moves in TRANSITIONS.items()
+        for cause, after in moves.items()
+    ]
+    return "\n".join(["| Role | when it… | becomes |", "| --- | --- | --- |", *rows])

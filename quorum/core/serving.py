@@ -1,0 +1,174 @@
+"""The leader's side of FetchQuorumRecords: who has come how far, and which fetches wait.
+
+A fetch that finds nothing to carry is parked: the leader answers when there is something, or
+when its time is up (the long poll of KIP-595). What is worth an answer differs:
+
+- a voter is woken by new records at once, before the leader has them on its own disk, so that
+  both disks work at the same time; a higher high watermark alone can linger for some
+  milliseconds, for the next records most often take it along;
+- an observer is served committed records only, so it is woken when the high watermark rises.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from quorum.core.events import Asker
+from quorum.core.limits import FETCH_BYTES_MAX, OBSERVERS_MAX, PARKED_FETCHES_MAX
+from quorum.core.messages import FetchRequest, FetchResponse, Span
+from quorum.core.progress import ReplicaProgress
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import VoterSet
+
+HIGH_WATERMARK_LINGER_MS: Final = 10
+"""How long a voter's parked fetch keeps a higher high watermark back, when nothing else comes."""
+
+
+@dataclass(slots=True)
+class Parked:
+    asker: Asker
+    request: FetchRequest
+    deadline_ms: int
+    progress: ReplicaProgress
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The leader's log as fetches are to see it, now."""
+
+    epoch: Epoch
+    leader: ReplicaId
+    log_start: Offset
+    log_end: Offset
+    high_watermark: Offset | None
+
+
+class Serving:
+    """One leadership's fetches. It starts empty: an old leader's knowledge proves nothing."""
+
+    __slots__ = ("_observers", "_parked", "_sweep_ms", "voters")
+
+    def __init__(self, voters: VoterSet, me: ReplicaId) -> None:
+        self.voters = {each: ReplicaProgress(ReplicaKey(each)) for each in voters.others(me)}
+        self._observers: dict[ReplicaKey, ReplicaProgress] = {}
+        self._parked: dict[ReplicaKey, Parked] = {}
+        self._sweep_ms: int | None = None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When a parked fetch may be due; never later than the first one that is."""
+        return self._sweep_ms
+
+    @property
+    def observers(self) -> tuple[ReplicaProgress, ...]:
+        return tuple(self._observers[key] for key in sorted(self._observers))
+
+    def progress_of(self, replica: ReplicaKey) -> ReplicaProgress:
+        voter = self.voters.get(replica.id)
+        if voter is not None:
+            return voter
+        observer = self._observers.get(replica)
+        if observer is None:
+            if len(self._observers) >= OBSERVERS_MAX:
+                longest_silent = min(
+                    self._observers.values(),
+                    key=lambda each: (each.last_fetch_ms or 0, each.replica),
+                )
+                del self._observers[longest_silent.replica]
+            observer = self._observers[replica] = ReplicaProgress(replica)
+        return observer
+
+    def is_voter(self, replica: ReplicaId) -> bool:
+        return replica in self.voters
+
+    def serve(
+        self, asker: Asker, request: FetchRequest, view: View, now_ms: int
+    ) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Answer a fetch that agrees with the log, or park it.
+
+        A replica has one fetch under way: a second one replaces the first, which is answered
+        empty, because its connection may be gone.
+        """
+        earlier = self._parked.pop(request.replica, None)
+        if earlier is not None:
+            yield earlier.asker, self._respond(earlier, view, empty=True)
+        progress = self.progress_of(request.replica)
+        wait_ms = request.max_wait_ms
+        if view.high_watermark != progress.known_high_watermark:
+            is_voter = request.replica.id in self.voters
+            wait_ms = min(wait_ms, HIGH_WATERMARK_LINGER_MS) if is_voter else 0
+        parked = Parked(asker, request, now_ms + wait_ms, progress)
+        full = len(self._parked) >= PARKED_FETCHES_MAX
+        if wait_ms <= 0 or full or self._has_records(parked, view):
+            yield asker, self._respond(parked, view)
+            return
+        self._parked[request.replica] = parked
+        self._sweep_by(parked.deadline_ms)
+
+    def wake_for_records(self, view: View) -> Iterator[tuple[Asker, FetchResponse]]:
+        """The log has grown: answer the voters that wait for it."""
+        waiting = [
+            parked
+            for key, parked in self._parked.items()
+            if key.id in self.voters and self._has_records(parked, view)
+        ]
+        yield from self._release(waiting, view)
+
+    def wake_for_commit(self, view: View, now_ms: int) -> Iterator[tuple[Asker, FetchResponse]]:
+        """The high watermark has risen: answer the observers, and soon the voters too."""
+        linger_until_ms = now_ms + HIGH_WATERMARK_LINGER_MS
+        due = []
+        for key, parked in self._parked.items():
+            if key.id not in self.voters:
+                due.append(parked)
+            elif parked.deadline_ms > linger_until_ms:
+                parked.deadline_ms = linger_until_ms
+                self._sweep_by(linger_until_ms)
+        yield from self._release(due, view)
+
+    def wake_due(self, view: View, now_ms: int) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Answer the fetches that have waited as long as they may."""
+        if self._sweep_ms is None or now_ms < self._sweep_ms:
+            return
+        due = [parked for parked in self._parked.values() if parked.deadline_ms <= now_ms]
+        yield from self._release(due, view)
+        self._sweep_ms = min((each.deadline_ms for each in self._parked.values()), default=None)
+
+    def dismiss(self) -> Iterator[Asker]:
+        """Give up the lead: every fetch that waits must be answered with an error."""
+        parked, self._parked = self._parked, {}
+        self._sweep_ms = None
+        for each in parked.values():
+            yield each.asker
+
+    def _release(self, parked: list[Parked], view: View) -> Iterator[tuple[Asker, FetchResponse]]:
+        for each in parked:
+            del self._parked[each.request.replica]
+            yield each.asker, self._respond(each, view)
+
+    def _limit(self, parked: Parked, view: View) -> Offset:
+        """Up to where this replica may read."""
+        if parked.request.replica.id in self.voters:
+            return view.log_end
+        return Offset(0) if view.high_watermark is None else view.high_watermark
+
+    def _has_records(self, parked: Parked, view: View) -> bool:
+        return self._limit(parked, view) > parked.request.log_end.offset
+
+    def _respond(self, parked: Parked, view: View, *, empty: bool = False) -> FetchResponse:
+        parked.progress.known_high_watermark = view.high_watermark
+        start, end = parked.request.log_end.offset, self._limit(parked, view)
+        span = None
+        if end > start and not empty:
+            span = Span(start, end, min(parked.request.max_bytes, FETCH_BYTES_MAX))
+        return FetchResponse(
+            epoch=view.epoch,
+            leader=view.leader,
+            high_watermark=view.high_watermark,
+            log_start=view.log_start,
+            span=span,
+        )
+
+    def _sweep_by(self, deadline_ms: int) -> None:
+        if self._sweep_ms is None or deadline_ms < self._sweep_ms:
+            self._sweep_ms = deadline_ms

@@ -1,0 +1,116 @@
+"""What one replica knows, and the few moves that every part of the core makes with it.
+
+`QuorumNode` owns one `State`; `elections`, `leading` and `following` are functions over it. Roles
+change in `become` and nowhere else; what is to be done is added to `effects` and nowhere else.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+from quorum.core.effects import Answer, Effect, Send, StopLeading
+from quorum.core.events import Asker, Correlation
+from quorum.core.fetching import Fetching
+from quorum.core.limits import Timeouts
+from quorum.core.log_view import LogView
+from quorum.core.messages import Error, FetchResponse, Request, Response
+from quorum.core.roles import (
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Role,
+    Unattached,
+    check_transition,
+)
+from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import VoterSet
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    me: ReplicaKey
+    voters: VoterSet
+    timeouts: Timeouts
+    rng: random.Random
+    election: Election
+    role: Role
+    log: LogView
+    fetching: Fetching
+    high_watermark: Offset | None = None
+    lost_elections: int = 0
+    stopping: bool = False
+    effects: list[Effect] = field(default_factory=list)
+    last_correlation: int = 0
+    probes: int = 0
+    """How often an unattached node has asked around; chooses whom to ask next."""
+
+    @property
+    def is_voter(self) -> bool:
+        return self.me.id in self.voters
+
+    @property
+    def leader(self) -> ReplicaId | None:
+        """Who leads the epoch, as far as this node knows, and still does."""
+        match self.role:
+            case Follower(leader=leader):
+                return leader
+            case Leader():
+                return self.me.id
+            case _:
+                return None
+
+    def send(self, to: ReplicaId, request: Request) -> Correlation:
+        self.last_correlation += 1
+        correlation = Correlation(self.last_correlation)
+        self.effects.append(Send(to, correlation, request))
+        return correlation
+
+    def answer(self, asker: Asker, response: Response) -> None:
+        self.effects.append(Answer(asker, response))
+
+    def become(self, role: Role, cause: Cause) -> None:
+        """The only place where the role changes its kind."""
+        before = self.role
+        check_transition(before, cause, role)
+        self.role = role
+        self.fetching.forget()
+        if isinstance(before, Leader):
+            self.effects.append(StopLeading(before.epoch))
+            for asker in before.serving.dismiss():
+                self.answer(asker, self.not_leader())
+
+    def not_leader(self) -> FetchResponse:
+        return FetchResponse(
+            error=Error.NOT_LEADER_OR_FOLLOWER, epoch=self.election.epoch, leader=self.leader
+        )
+
+    def enter_epoch(self, epoch: Epoch, now_ms: int) -> None:
+        """Obey a higher epoch: whatever this node was, it has no leader and no vote there yet."""
+        assert epoch > self.election.epoch
+        self.election = Election(epoch)
+        self.become(Unattached(self.next_election_ms(now_ms)), Cause.HIGHER_EPOCH)
+
+    def learn(self, epoch: Epoch, leader: ReplicaId | None, now_ms: int) -> None:
+        """Take in what a message says of the quorum: its sender's epoch, and who leads it."""
+        if epoch > self.election.epoch:
+            self.enter_epoch(epoch, now_ms)
+        if leader is None or epoch < self.election.epoch or leader == self.me.id:
+            return
+        if isinstance(self.role, Unattached | Candidate):
+            self.follow(leader, now_ms)
+
+    def follow(self, leader: ReplicaId, now_ms: int) -> None:
+        self.election = Election(self.election.epoch, self.election.voted_for, leader)
+        self.lost_elections = 0
+        self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms)), Cause.LEADER_FOUND)
+
+    def next_election_ms(self, now_ms: int) -> int | None:
+        """When to stand: at random in [t, 2t), so that voters seldom stand together."""
+        if not self.is_voter or self.stopping:
+            return None
+        timeout_ms = self.timeouts.election_timeout_ms
+        return now_ms + timeout_ms + self.rng.randrange(timeout_ms)
+
+    def next_fetch_timeout_ms(self, now_ms: int) -> int:
+        jitter_ms = self.rng.randrange(self.timeouts.fetch_jitter_ms_max + 1)
+        return now_ms + self.timeouts.fetch_timeout_ms + jitter_ms

@@ -1,0 +1,69 @@
+"""The words of the quorum, each defined once. Nothing here acts.
+
+An *epoch* numbers a leadership: it only grows, and each has at most one leader. An *offset* is
+the position of one record. A log is the half-open range [log start offset, log end offset):
+the log end offset is the offset that the next record will get, so an empty log ends at 0.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NewType
+from uuid import UUID
+
+ReplicaId = NewType("ReplicaId", int)
+"""The id of a node that holds a copy of the log; 0 is a valid one, NO_REPLICA is not."""
+
+Epoch = NewType("Epoch", int)
+Offset = NewType("Offset", int)
+
+NO_REPLICA: Final = ReplicaId(-1)
+NO_DIRECTORY: Final = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaKey:
+    """One copy of the log: the node's id and the id of the directory that holds the copy.
+
+    A wiped disk comes back with the same id but another directory (KIP-853), and is then
+    another replica: it has forgotten what the first one promised.
+    """
+
+    id: ReplicaId
+    directory_id: UUID = NO_DIRECTORY
+
+    def __str__(self) -> str:
+        if self.directory_id == NO_DIRECTORY:
+            return str(self.id)
+        return f"{self.id}/{str(self.directory_id)[:8]}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogEnd:
+    """Where a log ends: the epoch of its last record, then its end offset.
+
+    The order of the fields is Raft's order of "at least as up-to-date" (§5.4.1): the epoch
+    decides and the offset breaks the tie, so `candidate_end >= own_end` *is* the rule of the vote.
+    """
+
+    epoch: Epoch
+    offset: Offset
+
+    def __str__(self) -> str:
+        return f"{self.offset}@{self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """What a replica must never forget (Raft, figure 2), and the leader it last followed.
+
+    The leader is kept for two reasons: a leader that restarts must know that it led, so that it
+    never leads the same epoch again; a follower finds its leader without asking around.
+    """
+
+    epoch: Epoch = Epoch(0)
+    voted_for: ReplicaKey | None = None
+    leader: ReplicaId | None = None
+
+    def __str__(self) -> str:
+        vote = "no vote" if self.voted_for is None else f"vote for {self.voted_for}"
+        leader = "" if self.leader is None else f", leader {self.leader}"
+        return f"epoch {self.epoch}, {vote}{leader}"

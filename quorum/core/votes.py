@@ -1,0 +1,51 @@
+"""The rules of an election, as pure functions."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from quorum.core.vocabulary import Election, LogEnd, ReplicaId, ReplicaKey
+from quorum.core.voters import VoterSet
+
+
+class VoteRefusal(StrEnum):
+    LEADER_KNOWN = "this epoch has a leader"
+    VOTED_FOR_ANOTHER = "already voted for another candidate"
+    LOG_BEHIND = "the candidate's log is behind"
+
+
+def vote_refusal(
+    election: Election,
+    *,
+    candidate: ReplicaKey,
+    candidate_end: LogEnd,
+    own_end: LogEnd,
+) -> VoteRefusal | None:
+    """Why this voter does not vote for `candidate` in the election's epoch, or None if it does.
+
+    The same candidate asked again is granted again: its first answer may have been lost.
+    """
+    if election.leader is not None:
+        return VoteRefusal.LEADER_KNOWN
+    if election.voted_for not in (None, candidate):
+        return VoteRefusal.VOTED_FOR_ANOTHER
+    # What we hold may be committed; a leader without it would undo it (Raft §5.4.1).
+    if candidate_end < own_end:
+        return VoteRefusal.LOG_BEHIND
+    return None
+
+
+class Tally(StrEnum):
+    PENDING = "pending"
+    WON = "won"
+    LOST = "lost"
+
+
+def tally(voters: VoterSet, votes: Mapping[ReplicaId, bool]) -> Tally:
+    """The outcome so far. LOST means that the votes still missing cannot change it."""
+    assert votes.keys() <= voters.ids
+    granted = sum(votes.values())
+    if granted >= voters.majority:
+        return Tally.WON
+    if len(voters) - (len(votes) - granted) < voters.majority:
+        return Tally.LOST
+    return Tally.PENDING

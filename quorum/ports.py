@@ -1,0 +1,133 @@
+"""What the quorum needs from outside, as small as it can be said; nothing here is implemented.
+
+Each port has a contract in its docstrings and tests in `tests/contracts` that every
+implementation passes: files in production, memory in tests and simulation.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from quorum.core.events import Asker
+from quorum.core.messages import Batch, Request, Response
+from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
+
+Done = Callable[[Response | None, bytes], None]
+
+
+class Log(Protocol):
+    """One replica's copy of an append-only log of Kafka record batches (magic 2).
+
+    One owner appends, truncates and reads (the event loop). Only `commit` may be called from
+    another thread, by one thread at a time, while the owner appends and reads.
+    """
+
+    @property
+    def start(self) -> Offset:
+        """The first offset still held."""
+        ...
+
+    @property
+    def end(self) -> LogEnd:
+        """The epoch of the last batch (0 if there is none) and the log end offset."""
+        ...
+
+    @property
+    def epochs(self) -> Sequence[tuple[Epoch, Offset]]:
+        """Each epoch that has records here, with the offset of its first one, rising."""
+        ...
+
+    def append(self, batches: bytes | bytearray | memoryview) -> Sequence[Batch]:
+        """Append whole batches that begin at the log end offset; return their outlines.
+
+        At once visible to `read`, but on disk only after `commit`. The bytes are kept as they
+        are and must not change afterwards; the caller has checked their CRCs.
+        """
+        ...
+
+    def read(self, start: Offset, end: Offset, max_bytes: int) -> bytes:
+        """Whole batches from the one that holds `start` to the last that ends at or below `end`.
+
+        At most `max_bytes`, but at least one batch where there is one (KIP-74); empty when
+        there is none. Raises `OffsetOutOfRange` outside [log start, log end].
+        """
+        ...
+
+    def truncate_to(self, end: Offset) -> None:
+        """Forget every batch that reaches beyond `end`; durable when it returns.
+
+        Must not overlap a `commit` in another thread. `end` lies at a batch's boundary.
+        """
+        ...
+
+    def commit(self, *, sync: bool = True) -> LogEnd:
+        """Write everything appended so far, and return the end offset that has been written.
+
+        With `sync` it has survived any loss of power when this returns. An error of the disk is
+        raised as `LogFailure`; the log is then unusable, and the process must end.
+        """
+        ...
+
+    def close(self) -> None:
+        """Write what is left and release the files."""
+        ...
+
+
+class ElectionStore(Protocol):
+    """Where a replica keeps what it must not forget."""
+
+    def read(self) -> Election:
+        """What was last written, or the default `Election()` if nothing ever was."""
+        ...
+
+    def write(self, election: Election) -> None:
+        """Replace what is stored, whole or not at all; survives power loss on return."""
+        ...
+
+
+class StateMachine(Protocol):
+    """What the quorum tells the owner of the records' meaning; called by the owner task only."""
+
+    def on_commit(self, high_watermark: Offset) -> None:
+        """Everything below `high_watermark` is decided for ever. Never called with less."""
+        ...
+
+    def on_lead(self, epoch: Epoch, start: Offset) -> None:
+        """This node leads `epoch` and every record below `start` is committed: it may propose."""
+        ...
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        """The lead is lost; what was proposed and is not committed may or may not survive."""
+        ...
+
+    def on_truncate(self, end: Offset) -> None:
+        """Uncommitted records at or after `end` are gone from this node's log."""
+        ...
+
+
+class Rpc(Protocol):
+    """Requests and answers between replicas; the bytes of records travel beside the messages."""
+
+    def send(self, to: ReplicaId, request: Request, done: Done) -> None:
+        """Send, and call `done` exactly once, later: with the answer and the records it carries,
+        checked and whole, or with None when there will be no answer."""
+        ...
+
+    def answer(self, asker: Asker, response: Response, records: bytes) -> None:
+        """Answer a request that was handed in; one whose connection is gone is dropped."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is under way, without calling `done` any more."""
+        ...
+
+
+class PeerAddresses(Protocol):
+    """Where the replicas listen; looked up at every connection, for addresses may change."""
+
+    def address_of(self, replica: ReplicaId) -> tuple[str, int] | None:
+        """Host and port, or None while unknown."""
+        ...
+
+
+Clock = Callable[[], int]
+"""Monotonic milliseconds."""
