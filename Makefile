@@ -1,0 +1,89 @@
+# metaquorum: everything a user or a developer does starts here. `make help` lists it.
+#
+# The environment lives in .venv and holds exactly what requirements/lock.txt names, by hash.
+# It is installed once; afterwards no target but `lock` needs a network.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+OLDEST_PYTHON := 3.11
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	"$$python" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo "$$python" && break; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements/lock.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PYTEST := $(BIN)/python -m pytest
+# In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
+PYTEST_DEV := $(BIN)/python -X dev -m pytest
+CODE := $(wildcard quorum statemachine broker admin chaos tests bench)
+
+# Passed on to the program that a target starts: make run ARGS=--once, make test ARGS="-k election"
+ARGS ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: $(VENV)/installed ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop)
+	@$(BIN)/metaquorum demo $(ARGS)
+
+.PHONY: install
+install: $(VENV)/installed ## install the locked dependencies and this project into .venv
+
+$(VENV)/locked: $(LOCK)
+	@$(if $(PYTHON),,echo "No Python >= $(OLDEST_PYTHON) with its venv module was found. Install one," \
+		"or name it: make PYTHON=/path/to/python3" >&2; exit 1)
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(PYTHON) is not a Python >= $(OLDEST_PYTHON). Name one: make PYTHON=/path/to/python3" >&2; \
+		exit 1; }
+	@echo "Installing $(LOCK) into $(VENV) with $(PYTHON); this happens once."
+	@"$(PYTHON)" -m venv --clear $(VENV)
+	@$(PIP) install --quiet --require-hashes -r $(LOCK)
+	@touch $@
+
+$(VENV)/installed: $(VENV)/locked pyproject.toml
+	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+.PHONY: check
+check: $(VENV)/installed ## format, lint, types, imports, fast tests: what must hold before a commit
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy --strict $(CODE)
+	$(BIN)/lint-imports --no-logo
+	$(PYTEST_DEV) -m "not process" $(ARGS)
+
+.PHONY: test
+test: $(VENV)/installed ## the whole suite, with real processes
+	$(PYTEST) $(ARGS)
+
+.PHONY: golden
+golden: $(VENV)/installed ## record transcripts anew; read the difference before you commit it
+	$(PYTEST) --rewrite -p no:randomly $(ARGS)
+
+.PHONY: format
+format: $(VENV)/installed ## format the code and mend what lint can mend
+	$(BIN)/ruff check --fix --exit-zero
+	$(BIN)/ruff format
+
+# The lock is made with the oldest Python, whose requirements include those of the newer ones.
+.PHONY: lock
+lock: ## resolve pyproject.toml anew into requirements/lock.txt (needs a network and python3.11)
+	python$(OLDEST_PYTHON) -m venv --clear .lock-venv
+	.lock-venv/bin/python -m pip install --quiet --disable-pip-version-check pip-tools==7.6.2
+	CUSTOM_COMPILE_COMMAND="make lock" .lock-venv/bin/pip-compile --quiet --upgrade \
+		--generate-hashes --strip-extras --no-emit-options --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host --extra fast --extra test --extra dev \
+		--build-deps-for editable --output-file $(LOCK) pyproject.toml
+	rm -rf .lock-venv
+
+.PHONY: clean
+clean: ## remove the environment, caches and whatever was built
+	rm -rf $(VENV) .lock-venv build dist .hypothesis .import_linter_cache .mypy_cache \
+		.pytest_cache .ruff_cache
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,50 @@
+"""What every test of the house gets: the transcripts, and one setting of hypothesis.
+
+It never holds fixtures of a single package; those live beside the tests that use them.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+pytest.register_assert_rewrite("tests.support")
+
+# E402 would be right elsewhere: the assertions of a module are rewritten before its import.
+from tests.support.transcript import Transcripts  # noqa: E402
+
+# A machine that others share makes any deadline fail now and then. What CI refuses, it refuses
+# again: there every run draws the same examples, elsewhere each run looks at new ones.
+settings.register_profile("house", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.load_profile("house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--rewrite`, which `make golden` passes."""
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        help="run only the tests that compare recorded files, and record those anew",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under `--rewrite`, leave out every test that records nothing."""
+    if not config.getoption("--rewrite"):
+        return
+    recording = [item for item in items if "rewrite" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=[item for item in items if item not in recording])
+    items[:] = recording
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether recorded files are to be written instead of compared."""
+    return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.fixture
+def transcripts(rewrite: bool) -> Transcripts:
+    """The transcripts of the suite, tests/transcripts/*.txt."""
+    return Transcripts(Path(__file__).parent / "transcripts", rewrite=rewrite)

@@ -1,0 +1,47 @@
+"""The files of the project, as the house rules look at them. It reads, and never imports them."""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("quorum", "statemachine", "broker", "admin", "chaos")
+FOLDERS: Final = (*PACKAGES, "tests", "bench", "docs", "requirements", ".ci")
+TOP_LEVEL_FILES: Final = ("Makefile", "README.md", "pyproject.toml", ".gitignore")
+
+
+def pyproject() -> dict[str, Any]:
+    """What pyproject.toml says."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def files(*folders: str) -> list[Path]:
+    """Every file below `folders` that a person wrote, sorted. Folders yet to come are empty."""
+    return sorted(
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+
+
+def python_files(*folders: str) -> list[Path]:
+    """Every Python file below `folders`, sorted; never none, lest a rule checks nothing."""
+    found = [path for path in files(*folders) if path.suffix == ".py"]
+    assert found, f"no Python file below {', '.join(folders)}"
+    return found
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Every text file of the project with its content; files that are not UTF-8 are data."""
+    for path in [*files(*FOLDERS), *map(ROOT.joinpath, TOP_LEVEL_FILES)]:
+        try:
+            yield path, path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+def shown(path: Path) -> str:
+    """`path` as a message of a rule names it: from the root of the project."""
+    return path.relative_to(ROOT).as_posix()
