@@ -14,11 +14,29 @@ from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
 Done = Callable[[Response | None, bytes], None]
 
 
+class LogFailure(Exception):
+    """The disk did not keep what it was given, or does not give it back: the process must end.
+
+    Nothing is tried again: after a failed fsync nobody knows which pages are still to come.
+    """
+
+
+class OffsetOutOfRange(ValueError):
+    """Someone asked for an offset outside [log start, log end]."""
+
+    def __init__(self, asked: Offset, start: Offset, end: Offset) -> None:
+        super().__init__(f"offset {asked} is outside the log, which is [{start}, {end}]")
+        self.asked = asked
+        self.start = start
+        self.end = end
+
+
 class Log(Protocol):
     """One replica's copy of an append-only log of Kafka record batches (magic 2).
 
-    One owner appends, truncates and reads (the event loop). Only `commit` may be called from
-    another thread, by one thread at a time, while the owner appends and reads.
+    One owner appends and reads (the event loop). Only `commit` and `truncate_to` may be called
+    from another thread, one at a time: `commit` while the owner appends and reads, `truncate_to`
+    while it reads below the new end and appends nothing.
     """
 
     @property
@@ -33,14 +51,18 @@ class Log(Protocol):
 
     @property
     def epochs(self) -> Sequence[tuple[Epoch, Offset]]:
-        """Each epoch that has records here, with the offset of its first one, rising."""
+        """Each epoch that has records here, with the offset of its first one, rising.
+
+        If the log was cut at its start, the first offset is the log start.
+        """
         ...
 
     def append(self, batches: bytes | bytearray | memoryview) -> Sequence[Batch]:
         """Append whole batches that begin at the log end offset; return their outlines.
 
         At once visible to `read`, but on disk only after `commit`. The bytes are kept as they
-        are and must not change afterwards; the caller has checked their CRCs.
+        are and must not change afterwards; the caller has checked their CRCs, and that the
+        epochs do not fall.
         """
         ...
 
@@ -48,14 +70,17 @@ class Log(Protocol):
         """Whole batches from the one that holds `start` to the last that ends at or below `end`.
 
         At most `max_bytes`, but at least one batch where there is one (KIP-74); empty when
-        there is none. Raises `OffsetOutOfRange` outside [log start, log end].
+        there is none, or none that ends at or below `end`. Raises `OffsetOutOfRange` when `start`
+        is outside [log start, log end]; an `end` beyond the log end means the log end. The bytes
+        are as they were appended; what an old disk returns is not checked anew.
         """
         ...
 
     def truncate_to(self, end: Offset) -> None:
         """Forget every batch that reaches beyond `end`; durable when it returns.
 
-        Must not overlap a `commit` in another thread. `end` lies at a batch's boundary.
+        Must not overlap a `commit` in another thread. `end` lies at a batch's boundary, in
+        [log start, log end]. What lies below it and was not committed is still not.
         """
         ...
 
@@ -80,7 +105,10 @@ class ElectionStore(Protocol):
         ...
 
     def write(self, election: Election) -> None:
-        """Replace what is stored, whole or not at all; survives power loss on return."""
+        """Replace what is stored, whole or not at all; survives power loss on return.
+
+        An error of the disk is raised as `LogFailure`.
+        """
         ...
 
 

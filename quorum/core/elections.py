@@ -22,7 +22,8 @@ from quorum.core.votes import Tally, tally, vote_refusal
 
 def campaign(state: State, cause: Cause, now_ms: int) -> None:
     """Stand in the next epoch: vote for oneself, ask all others."""
-    assert state.is_voter and not state.stopping
+    assert state.is_voter
+    assert not state.stopping
     state.election = Election(Epoch(state.election.epoch + 1), voted_for=state.me)
     deadline_ms = state.next_election_ms(now_ms)
     assert deadline_ms is not None
@@ -67,7 +68,7 @@ def on_vote_response(
     state: State, correlation: Correlation, response: VoteResponse, now_ms: int
 ) -> None:
     candidate = state.role
-    if not isinstance(candidate, Candidate):
+    if not isinstance(candidate, Candidate) or state.stopping:
         return
     voter = candidate.asked.pop(correlation, None)
     if voter is None or response.epoch != state.election.epoch:
@@ -93,7 +94,7 @@ def on_begin_quorum_epoch(
     else:
         state.learn(request.epoch, request.leader, now_ms)
         if state.leader != request.leader:
-            error = Error.INVALID_REQUEST  # An epoch has one leader, and we know another.
+            error = Error.INVALID_REQUEST  # We know another, or that this one has resigned.
     epoch = state.election.epoch
     state.answer(asker, BeginQuorumEpochResponse(error=error, epoch=epoch, leader=state.leader))
 

@@ -9,7 +9,7 @@ from quorum.core.events import Correlation
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.log_view import refusal_of_batches
 from quorum.core.messages import FetchRequest, FetchResponse
-from quorum.core.roles import Cause, Follower, Leader, Resigned, Unattached
+from quorum.core.roles import Cause, Follower, Resigned, Unattached
 from quorum.core.state import State
 from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
 
@@ -72,12 +72,12 @@ def lose_leader(state: State) -> None:
 
 
 def next_ms(state: State) -> int | None:
-    """When a fetch that waits out a back-off may leave."""
-    if state.stopping or state.fetching.pending is not None or isinstance(state.role, Leader):
+    """When a fetch may leave: after a back-off, or at once where none was tried yet."""
+    if state.stopping or state.fetching.pending is not None or _source(state) is None:
         return None
-    if state.fetching.not_before_ms and _source(state) is not None:
-        return state.fetching.not_before_ms
-    return None
+    if state.log.durable != state.log.end.offset:
+        return None  # Not time but the disk holds it back.
+    return state.fetching.not_before_ms
 
 
 def _source(state: State) -> ReplicaId | None:

@@ -56,7 +56,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
             return
     if leader.announce_ms is not None and now_ms >= leader.announce_ms:
         _announce(state, leader, now_ms)
-    _answer(state, leader.serving.wake_due(_view(state), now_ms))
+    _answer(state, leader.serving.wake_due(_view(state, leader), now_ms))
 
 
 def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> None:
@@ -69,13 +69,14 @@ def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> 
     assert isinstance(leader, Leader)
     diverging = state.log.divergence(request.log_end)
     if diverging is not None:
-        leader.serving.progress_of(request.replica).seen(now_ms)
+        goal = _goal(state, leader, request)
+        leader.serving.progress_of(request.replica).seen(goal, now_ms)
         epoch = state.election.epoch
         response = FetchResponse(epoch=epoch, leader=state.me.id, diverging=diverging)
         state.answer(asker, response)
         return
     _acknowledge(state, leader, request, now_ms)
-    _answer(state, leader.serving.serve(asker, request, _view(state), now_ms))
+    _answer(state, leader.serving.serve(asker, request, _view(state, leader), now_ms))
 
 
 def on_proposed(state: State, count: int) -> None:
@@ -87,7 +88,7 @@ def on_proposed(state: State, count: int) -> None:
     state.log.append(batch)
     state.effects.append(AppendProposed(batch))
     # Before our own disk has them: the disks of the others need not wait for ours.
-    _answer(state, leader.serving.wake_for_records(_view(state)))
+    _answer(state, leader.serving.wake_for_records(_view(state, leader)))
 
 
 def on_flushed(state: State, leader: Leader, now_ms: int) -> None:
@@ -122,12 +123,18 @@ def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
 
 def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: int) -> None:
     progress = leader.serving.progress_of(request.replica)
-    is_voter = leader.serving.is_voter(request.replica.id)
-    # An observer is served committed records only, so that is all it can catch up with.
-    goal = state.log.end.offset if is_voter else (state.high_watermark or Offset(0))
+    goal = _goal(state, leader, request)
     progress.fetched(request.replica, request.log_end.offset, goal, now_ms)
-    if is_voter:
+    if leader.serving.is_voter(request.replica.id):
         _advance_high_watermark(state, leader, now_ms)
+
+
+def _goal(state: State, leader: Leader, request: FetchRequest) -> Offset:
+    """What the replica has to reach to have caught up now."""
+    if leader.serving.is_voter(request.replica.id):
+        return state.log.end.offset
+    # An observer is served committed records only, so that is all it can catch up with.
+    return _shown_high_watermark(state, leader) or Offset(0)
 
 
 def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
@@ -140,7 +147,7 @@ def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
     assert risen <= state.log.end.offset
     state.high_watermark = risen
     state.effects.append(Commit(risen))
-    _answer(state, leader.serving.wake_for_commit(_view(state), now_ms))
+    _answer(state, leader.serving.wake_for_commit(_view(state, leader), now_ms))
 
 
 def _announce(state: State, leader: Leader, now_ms: int) -> None:
@@ -181,11 +188,17 @@ def _answer(state: State, answers: Iterable[tuple[Asker, FetchResponse]]) -> Non
         state.answer(asker, response)
 
 
-def _view(state: State) -> View:
+def _view(state: State, leader: Leader) -> View:
     return View(
         epoch=state.election.epoch,
         leader=state.me.id,
         log_start=state.log.start,
         log_end=state.log.end.offset,
-        high_watermark=state.high_watermark,
+        high_watermark=_shown_high_watermark(state, leader),
     )
+
+
+def _shown_high_watermark(state: State, leader: Leader) -> Offset | None:
+    """None until this epoch has committed: the leader before may have shown more than we know."""
+    known = state.high_watermark
+    return known if known is not None and known > leader.epoch_start else None

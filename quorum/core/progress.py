@@ -33,9 +33,10 @@ class ReplicaProgress:
         self.last_fetch_ms = now_ms
         self._goal_of_last_fetch = goal
 
-    def seen(self, now_ms: int) -> None:
+    def seen(self, goal: Offset, now_ms: int) -> None:
         """Note a fetch that acknowledges nothing, because the two logs have parted."""
         self.last_fetch_ms = now_ms
+        self._goal_of_last_fetch = goal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

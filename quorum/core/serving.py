@@ -156,7 +156,8 @@ class Serving:
         return self._limit(parked, view) > parked.request.log_end.offset
 
     def _respond(self, parked: Parked, view: View, *, empty: bool = False) -> FetchResponse:
-        parked.progress.known_high_watermark = view.high_watermark
+        if not empty:
+            parked.progress.known_high_watermark = view.high_watermark
         start, end = parked.request.log_end.offset, self._limit(parked, view)
         span = None
         if end > start and not empty:

@@ -6,6 +6,7 @@ change in `become` and nowhere else; what is to be done is added to `effects` an
 
 import random
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from quorum.core.effects import Answer, Effect, Send, StopLeading
 from quorum.core.events import Asker, Correlation
@@ -18,6 +19,7 @@ from quorum.core.roles import (
     Cause,
     Follower,
     Leader,
+    Resigned,
     Role,
     Unattached,
     check_transition,
@@ -85,10 +87,21 @@ class State:
         )
 
     def enter_epoch(self, epoch: Epoch, now_ms: int) -> None:
-        """Obey a higher epoch: whatever this node was, it has no leader and no vote there yet."""
+        """Obey a higher epoch: whatever this node was, it has no leader and no vote there yet.
+
+        Who waits to stand goes on waiting, but no longer for it: a candidate with a short log,
+        which loses again and again, must not keep those from standing who could win.
+        """
         assert epoch > self.election.epoch
         self.election = Election(epoch)
-        self.become(Unattached(self.next_election_ms(now_ms)), Cause.HIGHER_EPOCH)
+        match self.role:
+            case Unattached() | Candidate() | Resigned():
+                deadline_ms = self.role.election_deadline_ms
+            case Follower() | Leader():
+                deadline_ms = self.next_election_ms(now_ms)
+            case _:
+                assert_never(self.role)
+        self.become(Unattached(deadline_ms), Cause.HIGHER_EPOCH)
 
     def learn(self, epoch: Epoch, leader: ReplicaId | None, now_ms: int) -> None:
         """Take in what a message says of the quorum: its sender's epoch, and who leads it."""
@@ -96,6 +109,8 @@ class State:
             self.enter_epoch(epoch, now_ms)
         if leader is None or epoch < self.election.epoch or leader == self.me.id:
             return
+        if self.is_voter and self.election.leader is not None:
+            return  # It leads already, or has resigned and its namer has not heard of it.
         if isinstance(self.role, Unattached | Candidate):
             self.follow(leader, now_ms)
 

@@ -1,0 +1,112 @@
+"""The service of a controller, asked on any node: here if it is active, else at the one that is.
+
+For doors that hold no bytes which could be passed on as they came (HTTP). It waits through a
+short election, and gives up with `NoActiveController` when the time is up.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from admin.client import AdminClient, AdminError
+from admin.model import Assignment, PartitionResult, QuorumDescription, Reassignment
+from admin.service import NotActive, Service
+from statemachine import commands
+
+WAIT_SECONDS_MAX: Final = 10.0
+"""How long a request waits for an active controller, at most."""
+
+_POLL_SECONDS: Final = 0.05
+
+T = TypeVar("T")
+
+
+class NoActiveController(Exception):
+    """Nobody could answer in time; `leader_id` is who was last known to lead."""
+
+    def __init__(self, reason: str, leader_id: int | None) -> None:
+        super().__init__(reason)
+        self.leader_id = leader_id
+
+
+class OutcomeUnknown(Exception):
+    """The lead was lost while the request was under way: it may have been carried out."""
+
+
+class Anywhere:
+    """The capabilities of the cluster, as one node offers them."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def describe_quorum(self) -> QuorumDescription:
+        return await self._ask(
+            lambda: self._service.describe_quorum(), lambda client: client.describe_quorum()
+        )
+
+    async def list_reassignments(
+        self, wanted: Mapping[str, Sequence[int]] | None
+    ) -> Sequence[Reassignment]:
+        async def here() -> Sequence[Reassignment]:
+            _, found = await self._service.list_reassignments(wanted)
+            return found
+
+        return await self._ask(here, lambda client: client.list_reassignments(wanted))
+
+    async def alter_reassignments(
+        self, who: str, assignments: Sequence[Assignment]
+    ) -> Sequence[PartitionResult]:
+        command = commands.AlterReassignments(
+            reassignments=tuple(
+                commands.Reassignment(
+                    topic=each.topic, partition=each.partition, replicas=each.replicas
+                )
+                for each in assignments
+            )
+        )
+
+        async def here() -> Sequence[PartitionResult]:
+            answer = await self._service.alter_reassignments(who, command)
+            return [
+                PartitionResult(
+                    topic=each.topic,
+                    partition=each.partition,
+                    error_code=each.error.code,
+                    error_name=each.error.name,
+                    message=each.message or None,
+                )
+                for each in answer.partitions
+            ]
+
+        return await self._ask(here, lambda client: client.alter_reassignments(assignments))
+
+    async def _ask(
+        self, here: Callable[[], Awaitable[T]], there: Callable[[AdminClient], Awaitable[T]]
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WAIT_SECONDS_MAX
+        reason = "no controller is active"
+        while True:
+            leader = self._service.quorum.leader
+            try:
+                if self._service.controller.is_active:
+                    return await here()
+                if leader is not None and leader != self._service.quorum.node.me.id:
+                    return await self._ask_leader(leader, there, deadline - loop.time())
+            except NotActive as error:
+                if error.reason.may_be_done:
+                    raise OutcomeUnknown(str(error)) from error
+                reason = str(error)
+            except AdminError as error:
+                reason = str(error)
+            if loop.time() >= deadline:
+                raise NoActiveController(reason, leader)
+            await self._service.quorum.leader_changed(within_seconds=_POLL_SECONDS)
+
+    async def _ask_leader(
+        self, leader: int, there: Callable[[AdminClient], Awaitable[T]], seconds: float
+    ) -> T:
+        address = self._service.addresses[leader]
+        timeout_ms = max(1, round(seconds * 1_000))
+        async with AdminClient([address], is_controller=True, timeout_ms=timeout_ms) as client:
+            return await there(client)

@@ -1,0 +1,205 @@
+"""The state machine on top of the quorum: the image of this node, and, on the leader, decisions.
+
+On every controller the committed records are replayed into an image. On the active one, which
+leads the quorum, commands are decided on that image; their records are proposed and replayed at
+once, so that one decision can follow another without waiting for commits. What was overwritten
+is kept until the commit and restored when the lead is lost. An answer leaves when everything it
+rests on is committed: its own records, and for an answer without records all that the image held
+when it was given. It never leaves before.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from quorum.core.limits import FETCH_BYTES_MAX
+from quorum.core.vocabulary import Epoch, Offset
+from quorum.driver import Quorum
+from quorum.ports import Clock
+from quorum.records.batch import outlines
+from quorum.records.decode import decode as decode_records
+from statemachine.commands import Answer, Command, FenceBrokers, FoundCluster, RegisterController
+from statemachine.decide import decide
+from statemachine.image import Image
+from statemachine.replay import replay
+from statemachine.serde import decode, encode
+from statemachine.sessions import Sessions
+
+logger = logging.getLogger("controller")
+
+SESSION_SWEEP_MS: Final = 200
+"""How often the active controller looks for brokers that have fallen silent."""
+
+WAITING_ANSWERS_MAX: Final = 100_000
+
+
+class Unavailable(StrEnum):
+    """Why a command was not carried out. It may be asked again, of the active controller."""
+
+    NOT_ACTIVE = "this node is not the active controller"
+    LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
+    OVERLOADED = "the controller has too much uncommitted work; ask again later"
+
+    @property
+    def may_be_done(self) -> bool:
+        """Whether the command may take effect all the same, so that it must not be repeated."""
+        return self is Unavailable.LEAD_LOST
+
+
+T = TypeVar("T")
+Done = Callable[[Answer | Unavailable], None]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    offset: Offset
+    answer: Any
+    done: Callable[[Any], None]
+
+
+class Controller:
+    """One controller's image and, while it is active, its decisions; a `ports.StateMachine`."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        session_timeout_ms: int,
+        metadata_version: int,
+        registration: RegisterController,
+    ) -> None:
+        self.image = Image()
+        self.sessions: Sessions | None = None
+        """What the active controller knows of its brokers; None while this is not it."""
+        self.active_epoch: Epoch | None = None
+        """The epoch that this node leads as the active controller; None while it does not."""
+        self._quorum: Quorum | None = None
+        self._clock = clock
+        self._session_timeout_ms = session_timeout_ms
+        self._metadata_version = metadata_version
+        self._registration = registration
+        self._committed = Offset(0)
+        self._waiting: deque[_Waiting] = deque()
+
+    def attach(self, quorum: Quorum) -> None:
+        """Name the quorum that the records come from; the two need each other."""
+        self._quorum = quorum
+
+    @property
+    def is_active(self) -> bool:
+        return self.active_epoch is not None
+
+    @property
+    def committed(self) -> Offset:
+        """Everything below is in the image and will stay."""
+        return self._committed
+
+    def submit(self, command: Command, done: Done) -> None:
+        """Decide `command` and call `done` with the answer, once all it rests on is committed."""
+        quorum = self._the_quorum
+        if not self.is_active:
+            done(Unavailable.NOT_ACTIVE)
+            return
+        if len(self._waiting) >= WAITING_ANSWERS_MAX:
+            done(Unavailable.OVERLOADED)
+            return
+        decision = decide(self.image, command)
+        if decision.records:
+            level = self._metadata_version if not self.image.level else self.image.level
+            values = [encode(each, level) for each in decision.records]
+            if not quorum.accepts(len(values)):
+                done(Unavailable.OVERLOADED)
+                return
+            base = quorum.propose(values)
+            assert base == self.image.end_offset, f"{base}, not {self.image.end_offset}"
+            for place, record in enumerate(decision.records):
+                replay(self.image, record, base + place)
+        self._settle(decision.answer, done)
+
+    def query(self, read: Callable[[Image], T], done: Callable[[T | Unavailable], None]) -> None:
+        """Read the image now, and call `done` with it once all that was read is committed."""
+        if self.is_active and len(self._waiting) >= WAITING_ANSWERS_MAX:
+            done(Unavailable.OVERLOADED)
+            return
+        self._settle(read(self.image), done)
+
+    def sweep(self) -> None:
+        """Fence the brokers whose sessions have run out; called every `SESSION_SWEEP_MS`."""
+        if self.sessions is None:
+            return
+        silent = self.sessions.expired(self.image, self._clock())
+        if silent:
+            logger.warning("no heartbeat from brokers %s in time: they are fenced", list(silent))
+            self.submit(FenceBrokers(broker_ids=silent), self._expect_done)
+
+    # What the quorum says (ports.StateMachine).
+
+    def on_commit(self, high_watermark: Offset) -> None:
+        if self.is_active:
+            self.image.committed(high_watermark)
+        else:
+            self._replay_committed(high_watermark)
+        self._committed = high_watermark
+        while self._waiting and self._waiting[0].offset <= high_watermark:
+            waiting = self._waiting.popleft()
+            waiting.done(waiting.answer)
+
+    def on_lead(self, epoch: Epoch, start: Offset) -> None:
+        assert self.image.end_offset == start == self._committed
+        logger.info("active controller in epoch %d", epoch)
+        self.image.journal_from(start)
+        self.active_epoch = epoch
+        self.sessions = Sessions(self.image, self._clock(), self._session_timeout_ms)
+        if not self.image.level:
+            self.submit(FoundCluster(metadata_version=self._metadata_version), self._expect_done)
+        self.submit(self._registration, self._expect_done)
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        if not self.is_active:
+            return
+        assert self.active_epoch == epoch
+        logger.info("no longer the active controller of epoch %d", epoch)
+        self.active_epoch = None
+        self.sessions = None
+        self.image.rewind(self._committed)
+        self.image.stop_journal()
+        lost, self._waiting = self._waiting, deque()
+        for each in lost:
+            each.done(Unavailable.LEAD_LOST)
+
+    def on_truncate(self, end: Offset) -> None:
+        # Only what is committed is in this image, and that is never cut.
+        assert end >= self._committed
+
+    def _settle(self, answer: Any, done: Callable[[Any], None]) -> None:
+        """Let the answer leave when everything that the image holds now is committed."""
+        if self.image.end_offset <= self._committed:
+            done(answer)
+        else:
+            self._waiting.append(_Waiting(Offset(self.image.end_offset), answer, done))
+
+    @property
+    def _the_quorum(self) -> Quorum:
+        assert self._quorum is not None, "attach comes first"
+        return self._quorum
+
+    def _replay_committed(self, high_watermark: Offset) -> None:
+        while self.image.end_offset < high_watermark:
+            batches = self._the_quorum.read_committed(
+                Offset(self.image.end_offset), FETCH_BYTES_MAX
+            )
+            assert batches, f"the log has nothing at {self.image.end_offset}, which is committed"
+            for record in decode_records(batches):
+                if record.offset < self.image.end_offset:
+                    continue  # A batch is read whole, even if its beginning is known.
+                if not record.control:
+                    assert record.value is not None
+                    replay(self.image, decode(record.value), record.offset)
+            self.image.advance(outlines(batches)[-1].end)
+
+    def _expect_done(self, answer: Answer | Unavailable) -> None:
+        """Take the answer to a command of this controller's own."""
+        logger.debug("own command: %s", answer)

@@ -1,0 +1,244 @@
+"""A controller as a process: settings become parts, parts are put together, listened, and ended.
+
+This is the composition root: here alone it is known that the quorum carries the state machine and
+that two doors lead to it. Nothing is decided here.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from typing import Final
+from uuid import UUID
+
+from aiohttp import web
+
+from admin.anywhere import Anywhere
+from admin.clocks import monotonic_ms, wall_ms
+from admin.config import Config
+from admin.controller import SESSION_SWEEP_MS, Controller
+from admin.http.app import make_app
+from admin.kafka.broker_calls import Desk
+from admin.kafka.door import OFFERED, KafkaDoor
+from admin.kafka.forwarding import Forwarder
+from admin.service import Service, TopicDefaults
+from quorum.log.errors import StorageError
+from quorum.ports import LogFailure
+from quorum.opening import Opened, QuorumConfig, open_quorum
+from quorum.transport.limits import ServerLimits
+from quorum.transport.server import Server
+from quorum.wire.apis import VersionRange
+from statemachine.commands import RegisterController
+from statemachine.records import Endpoint, FeatureRange
+from statemachine.vocabulary import METADATA_VERSION
+
+logger = logging.getLogger("controller")
+
+LISTENER_NAME: Final = "CONTROLLER"
+PLAINTEXT: Final = 0
+FEATURES: Final = {METADATA_VERSION: VersionRange(15, 29)}
+"""What this code can write and read; the level in force is in the log."""
+
+CLOSE_MS: Final = 500
+"""How long the listeners let answers under way leave when the node stops."""
+
+
+class StartError(Exception):
+    """The node cannot start; the message is one sentence that says why and what would be right."""
+
+
+def main(config: Config) -> int:
+    """Run a controller until SIGTERM or SIGINT; return the exit code of the process."""
+    if not __debug__:
+        # Assertions are part of the safety argument, and `python -O` removes them.
+        sys.stderr.write("metaquorum does not run under python -O: its assertions must hold\n")
+        return 1
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    failed = False
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(config))
+    except* (StartError, StorageError, LogFailure) as group:
+        failed = True
+        for error in _flat(group):
+            sys.stderr.write(f"Error: {error}\n")
+    return int(failed)
+
+
+async def _run(config: Config) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    # Parts are closed in the reverse order: first who lets requests in, last the files.
+    async with AsyncExitStack() as parts:
+        controller, opened = _open(config)
+        parts.push_async_callback(opened.close)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(opened.quorum.run())
+            sweeping = tasks.create_task(_sweep(controller))
+            await _listen(config, controller, opened, parts)
+            logger.info("controller %d listens at %s", config.node_id, config.listener)
+            await stop.wait()
+            logger.info("stopping")
+            sweeping.cancel()
+            await opened.quorum.stop()
+
+
+def _open(config: Config) -> tuple[Controller, Opened]:
+    ids = random.SystemRandom()
+    controller = _controller(config, ids)
+    opened = open_quorum(
+        _quorum_config(config), controller, clock=monotonic_ms, wall_clock=wall_ms, rng=ids
+    )
+    controller.attach(opened.quorum)
+    return controller, opened
+
+
+async def _listen(
+    config: Config, controller: Controller, opened: Opened, parts: AsyncExitStack
+) -> None:
+    """Open the doors; both lead to one service."""
+    cluster_id = _cluster_id(config)
+    addresses = {int(each): address for each, address in config.voters.items()}
+    service = Service(
+        controller,
+        opened.quorum,
+        cluster_id=cluster_id,
+        addresses=addresses,
+        defaults=TopicDefaults(
+            num_partitions=config.num_partitions,
+            replication_factor=config.default_replication_factor,
+        ),
+    )
+    forwarder = Forwarder(opened.quorum, config.voters, clock=monotonic_ms)
+    parts.push_async_callback(forwarder.close)
+    door = KafkaDoor(
+        service=service,
+        raft_calls=opened.raft_calls,
+        forwarder=forwarder,
+        desk=Desk(controller=controller, clock=monotonic_ms, cluster_id=cluster_id),
+        supported_features=FEATURES,
+    )
+    parts.push_async_callback(door.close)
+    await _listen_kafka(config, door, parts)
+    await _listen_http(config, service, parts)
+
+
+def _controller(config: Config, ids: random.Random) -> Controller:
+    registration = RegisterController(
+        controller_id=config.node_id,
+        incarnation_id=UUID(int=ids.getrandbits(128), version=4),
+        endpoints=(
+            Endpoint(
+                name=LISTENER_NAME,
+                host=config.listener.host,
+                port=config.listener.port,
+                security_protocol=PLAINTEXT,
+            ),
+        ),
+        features=tuple(
+            FeatureRange(
+                name=name,
+                min_supported=versions.lowest,
+                max_supported=versions.highest,
+            )
+            for name, versions in FEATURES.items()
+        ),
+    )
+    return Controller(
+        clock=monotonic_ms,
+        session_timeout_ms=config.broker_session_timeout_ms,
+        metadata_version=config.metadata_version,
+        registration=registration,
+    )
+
+
+def _cluster_id(config: Config) -> str:
+    if config.cluster_id is None:
+        raise StartError(
+            "cluster.id is not set: every controller of a cluster needs the same 22-character "
+            "id; `metaquorum local` makes one, or take that of the cluster's other nodes"
+        )
+    return config.cluster_id
+
+
+def _quorum_config(config: Config) -> QuorumConfig:
+    if config.node_id not in config.voters:
+        voters = ", ".join(map(str, sorted(config.voters)))
+        raise StartError(
+            f"node.id {config.node_id} is not among quorum.voters ({voters}): a controller votes"
+        )
+    return QuorumConfig(
+        node_id=config.node_id,
+        cluster_id=_cluster_id(config),
+        folder=config.log_dir,
+        voters=config.voters,
+        timeouts=config.timeouts,
+        segment_bytes=config.log_segment_bytes,
+    )
+
+
+async def _listen_kafka(config: Config, door: KafkaDoor, parts: AsyncExitStack) -> None:
+    limits = ServerLimits(connections_max=config.connections_max)
+    server = Server(
+        door.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
+    )
+    parts.push_async_callback(server.close, within_ms=CLOSE_MS)
+    host, port = config.listener
+    try:
+        await server.listen(host, port)
+    except OSError as error:
+        raise _cannot_listen("listeners", f"{host}:{port}", error) from error
+
+
+async def _listen_http(config: Config, service: Service, parts: AsyncExitStack) -> None:
+    if config.http is None:
+        return
+    runner = web.AppRunner(
+        make_app(Anywhere(service)), access_log=None, shutdown_timeout=CLOSE_MS / 1_000
+    )
+    await runner.setup()
+    parts.push_async_callback(runner.cleanup)
+    host, port = config.http
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        raise _cannot_listen("http.listener", f"{host}:{port}", error) from error
+
+
+def _cannot_listen(setting: str, address: str, error: OSError) -> StartError:
+    return StartError(
+        f"cannot listen at {address} ({setting}): {error.strerror or error}; "
+        "end what listens there, or choose another port"
+    )
+
+
+async def _sweep(controller: Controller) -> None:
+    while True:
+        await asyncio.sleep(SESSION_SWEEP_MS / 1_000)
+        controller.sweep()
+
+
+def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _flat(error)
+        else:
+            yield error
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed (the extra `fast`), else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.Loop

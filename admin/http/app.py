@@ -1,0 +1,68 @@
+"""The aiohttp application: its routes, and one handler for each."""
+
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from admin.anywhere import Anywhere
+from admin.http.bodies import quorum_body, reassignment_body
+from admin.http.problems import Problem, as_problems, refused
+from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_plan
+
+CAPABILITIES: Final = web.AppKey("capabilities", Anywhere)
+
+
+def make_app(capabilities: Anywhere) -> web.Application:
+    """The application of one node; `capabilities` answers, wherever the active controller is."""
+    app = web.Application(middlewares=[as_problems], client_max_size=PLAN_BYTES_MAX)
+    app[CAPABILITIES] = capabilities
+    app.router.add_get("/v1/quorum", get_quorum)
+    app.router.add_get("/v1/reassignments", get_reassignments)
+    app.router.add_post("/v1/reassignments", post_reassignments)
+    return app
+
+
+async def get_quorum(request: web.Request) -> web.Response:
+    """Leader, epoch, high watermark, and how far every replica has come."""
+    return _json(quorum_body(await request.app[CAPABILITIES].describe_quorum()))
+
+
+async def get_reassignments(request: web.Request) -> web.Response:
+    """The partitions under way; `?topic=NAME` asks for one topic."""
+    unknown = sorted(set(request.query) - {"topic"})
+    if unknown:
+        raise Problem(400, "Unknown parameter", f"{unknown[0]!r} is not known; there is topic")
+    found = await request.app[CAPABILITIES].list_reassignments(None)
+    topic = request.query.get("topic")
+    shown = [reassignment_body(each) for each in found if topic in (None, each.topic)]
+    return _json({"reassignments": shown, "total": len(shown)})
+
+
+async def post_reassignments(request: web.Request) -> web.Response:
+    """Begin the moves of a plan, in the JSON form of `reassign-partitions`.
+
+    One bad partition does not stop the others: 200 if at least one was accepted, with the errors
+    of the rest; 400 if none was.
+    """
+    try:
+        text = (await request.read()).decode()
+        assignments = parse_plan(text)
+    except UnicodeDecodeError as error:
+        raise Problem(400, "Not UTF-8", f"the body must be JSON in UTF-8: {error}") from error
+    except InvalidPlan as error:
+        raise Problem(400, "Invalid plan", str(error)) from error
+    results = await request.app[CAPABILITIES].alter_reassignments("User:ANONYMOUS", assignments)
+    failed = [each for each in results if each.error_code]
+    if len(failed) == len(results):
+        raise refused(failed)
+    accepted = [
+        {"topic": each.topic, "partition": each.partition}
+        for each in results
+        if not each.error_code
+    ]
+    return _json({"accepted": accepted, "errors": refused(failed).body["errors"] if failed else []})
+
+
+def _json(body: Any) -> web.Response:
+    return web.Response(body=orjson.dumps(body), content_type="application/json")

@@ -1,0 +1,59 @@
+"""What the answers look like, as plain values for JSON."""
+
+from typing import Any
+
+from admin.kafka_uuid import show_uuid
+from admin.model import (
+    QuorumDescription,
+    Reassignment,
+    ReplicaInfo,
+    lag,
+    lag_time_ms,
+    max_follower_lag,
+    max_follower_lag_time_ms,
+)
+
+
+def quorum_body(quorum: QuorumDescription) -> dict[str, Any]:
+    """The same facts as DescribeQuorum and the status and replication tables; -1 is unknown."""
+    return {
+        "cluster_id": quorum.cluster_id,
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "as_of_offset": quorum.high_watermark,
+        "max_follower_lag": max_follower_lag(quorum),
+        "max_follower_lag_time_ms": max_follower_lag_time_ms(quorum),
+        "current_voters": [_replica(quorum, each, "voter") for each in quorum.voters],
+        "observers": [_replica(quorum, each, "observer") for each in quorum.observers],
+        "target_voters": quorum.target_voters,
+    }
+
+
+def reassignment_body(reassignment: Reassignment) -> dict[str, Any]:
+    return {
+        "topic": reassignment.topic,
+        "partition": reassignment.partition,
+        "replicas": list(reassignment.replicas),
+        "adding_replicas": list(reassignment.adding),
+        "removing_replicas": list(reassignment.removing),
+    }
+
+
+def _replica(quorum: QuorumDescription, replica: ReplicaInfo, kind: str) -> dict[str, Any]:
+    leader = quorum.leader
+    status = {"voter": "follower", "observer": "observer"}[kind]
+    return {
+        "replica_id": replica.id,
+        "directory_id": show_uuid(replica.directory_id),
+        "status": "leader" if replica.id == quorum.leader_id else status,
+        "log_end_offset": replica.log_end_offset,
+        "lag": -1 if leader is None else lag(replica, leader),
+        "lag_time_ms": -1 if leader is None else lag_time_ms(replica, leader),
+        "last_fetch_timestamp": replica.last_fetch_ms,
+        "last_caught_up_timestamp": replica.last_caught_up_ms,
+        "endpoints": [
+            {"name": name, "host": address.host, "port": address.port}
+            for name, address in quorum.addresses.get(replica.id, ())
+        ],
+    }

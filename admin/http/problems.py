@@ -1,0 +1,109 @@
+"""What is wrong, as RFC 9457 has it: one shape for every error that this door gives."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from admin.anywhere import NoActiveController, OutcomeUnknown
+from admin.model import PartitionResult
+
+logger = logging.getLogger("http")
+
+CONTENT_TYPE: Final = "application/problem+json"
+NOT_CONTROLLER: Final = 41
+REQUEST_TIMED_OUT: Final = 7
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Problem(Exception):
+    """An answer that is an error; `detail` names what is wrong and what would be right."""
+
+    def __init__(self, status: int, title: str, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.body = {
+            "type": "about:blank",
+            "title": title,
+            "status": status,
+            "detail": detail,
+            **members,
+        }
+
+
+def refused(results: Sequence[PartitionResult]) -> Problem:
+    """Every part of a request was refused."""
+    first = results[0]
+    return Problem(
+        400,
+        "Refused",
+        f"{first.id}: {first.message or first.error_name}",
+        kafka_error=first.error_name,
+        kafka_error_code=first.error_code,
+        retriable=False,
+        errors=[
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "kafka_error": each.error_name,
+                "kafka_error_code": each.error_code,
+                "message": each.message,
+            }
+            for each in results
+        ],
+    )
+
+
+def as_response(problem: Problem) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(problem.body), status=problem.status, content_type=CONTENT_TYPE
+    )
+
+
+@web.middleware
+async def as_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Give every error the one shape; what nobody foresaw is logged with its cause."""
+    try:
+        return await handler(request)
+    except Problem as problem:
+        return as_response(problem)
+    except NoActiveController as error:
+        return as_response(
+            Problem(
+                503,
+                "No active controller",
+                f"no active controller could answer in time: {error}",
+                kafka_error="NOT_CONTROLLER",
+                kafka_error_code=NOT_CONTROLLER,
+                leader_id=error.leader_id,
+                retriable=True,
+            )
+        )
+    except OutcomeUnknown as error:
+        return as_response(
+            Problem(
+                504,
+                "Outcome unknown",
+                f"{error}; look at the state before asking again",
+                kafka_error="REQUEST_TIMED_OUT",
+                kafka_error_code=REQUEST_TIMED_OUT,
+                retriable=False,
+            )
+        )
+    except web.HTTPException as error:
+        return as_response(Problem(error.status, error.reason, _detail(request, error)))
+    except Exception:
+        logger.exception("failed at %s %s", request.method, request.path)
+        return as_response(Problem(500, "Internal error", "the controller failed; see its log"))
+
+
+def _detail(request: web.Request, error: web.HTTPException) -> str:
+    if error.status == 404:
+        return f"there is no {request.path}; there are /v1/quorum and /v1/reassignments"
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = ", ".join(sorted(error.allowed_methods))
+        return f"{request.path} takes {allowed}, not {request.method}"
+    return error.text or error.reason

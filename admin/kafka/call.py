@@ -1,0 +1,62 @@
+"""One request on its way through the door, and what an API has to offer to be served."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from admin.service import Service
+from quorum.wire.apis import ApiKey, VersionRange
+from quorum.wire.codec import error_code, make_known, nested, response_schema
+
+NO_THROTTLE: Final = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request that could be read: `message` is kio's value of exactly this API and version."""
+
+    api_key: ApiKey
+    version: int
+    client_id: str | None
+    principal: str
+    message: Any
+
+    def respond(self, **values: Any) -> Any:
+        """kio's response for this request; fields that the version lacks are left out."""
+        schema = response_schema(self.api_key, self.version)
+        return make_known(schema, throttle_time=NO_THROTTLE, **values)
+
+    def part(self, name: str, /, **values: Any) -> Any:
+        """A structure inside the response, by the name of its class."""
+        schema = response_schema(self.api_key, self.version)
+        return make_known(nested(schema, name), **values)
+
+
+Refuse = Callable[[Call, int, str], Any]
+"""The response that says, at every place where the API can, this error code and message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminApi:
+    """A capability that any client may ask of any node; the wait for a leader is bounded."""
+
+    versions: VersionRange
+    handle: Callable[[Call, Service], Awaitable[Any]]
+    refuse: Refuse
+    anywhere: bool = False
+    """Whether every node answers by itself, the active one or not."""
+
+    def timeout_ms(self, call: Call) -> int:
+        asked = getattr(call.message, "timeout", None)
+        asked_ms = DEFAULT_TIMEOUT_MS if asked is None else round(asked.total_seconds() * 1_000)
+        return max(0, min(asked_ms, TIMEOUT_MS_MAX))
+
+
+DEFAULT_TIMEOUT_MS: Final = 15_000
+TIMEOUT_MS_MAX: Final = 60_000
+
+
+def code(number: int) -> Any:
+    """kio's name of an error code."""
+    return error_code(number)

@@ -1,0 +1,212 @@
+"""The listener's side of the door: every request of a controller's Kafka port comes through here.
+
+Three kinds of requests, three ways: the calls of the quorum go to the quorum, what brokers ask is
+submitted to the controller at once (the hot path: no task, no wait), and what clients ask becomes
+a task, which may have to wait for an election and pass the request on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+
+from admin.kafka import admin_apis, broker_calls, envelopes
+from admin.kafka.broker_calls import Desk
+from admin.kafka.call import AdminApi, Call
+from admin.kafka.forwarding import Forwarder
+from admin.service import NotActive, Service
+from quorum.raft_calls import RaftCalls
+from quorum.transport.server import InboundRequest
+from quorum.wire.api_versions import Features, write_offer
+from quorum.wire.apis import ApiKey, VersionRange
+from quorum.wire.codec import decode_request, encode_response_body
+from statemachine.vocabulary import METADATA_VERSION
+
+logger = logging.getLogger("kafka")
+
+NOT_CONTROLLER: Final = 41
+REQUEST_TIMED_OUT: Final = 7
+UNKNOWN_SERVER_ERROR: Final = -1
+
+ADMIN_CALLS_MAX: Final = 1_024
+"""Admin requests under way at one node; a further one is answered REQUEST_TIMED_OUT."""
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+RAFT: Final[Mapping[int, VersionRange]] = MappingProxyType(
+    {
+        # From version 13 on a fetch names its topic by id, as all who fetch the metadata log do.
+        ApiKey.FETCH: VersionRange(13, 17),
+        ApiKey.VOTE: VersionRange(0, 1),
+        ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
+        ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
+    }
+)
+
+OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
+    {
+        **RAFT,
+        ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.ENVELOPE: VersionRange(0, 0),
+        **{key: api.versions for key, api in broker_calls.APIS.items()},
+        **{key: api.versions for key, api in admin_apis.APIS.items()},
+    }
+)
+
+
+class KafkaDoor:
+    """Handles the requests of one controller's Kafka listener."""
+
+    def __init__(
+        self,
+        *,
+        service: Service,
+        raft_calls: RaftCalls,
+        forwarder: Forwarder,
+        desk: Desk,
+        supported_features: Mapping[str, VersionRange],
+    ) -> None:
+        self._service = service
+        self._raft_calls = raft_calls
+        self._forwarder = forwarder
+        self._desk = desk
+        self._supported_features = supported_features
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def handle(self, request: InboundRequest) -> None:
+        """See to it that the request is answered; raises `Malformed` for what cannot be read."""
+        api_key = ApiKey(request.api_key)
+        if api_key in RAFT:
+            self._raft_calls.asked(request)
+        elif api_key is ApiKey.API_VERSIONS:
+            self._offer(request)
+        elif api_key is ApiKey.ENVELOPE:
+            self._unwrap(request)
+        elif api_key in broker_calls.APIS:
+            self._answer_broker(api_key, request)
+        else:
+            call = _read(request, ANONYMOUS)
+            self._start(call, request.body, partial(_respond, request, call))
+
+    def _offer(self, request: InboundRequest) -> None:
+        decode_request(request.api_key, request.api_version, request.body)
+        image = self._service.controller.image
+        features = Features(
+            supported=self._supported_features,
+            finalized={METADATA_VERSION: image.level},
+            finalized_epoch=self._service.controller.committed,
+        )
+        request.respond(write_offer(request.api_version, OFFERED, features))
+
+    def _answer_broker(self, api_key: ApiKey, request: InboundRequest) -> None:
+        call = _read(request, ANONYMOUS)
+        respond = partial(_respond, request, call)
+        broker_calls.APIS[api_key].handle(call, self._desk, respond)
+
+    def _unwrap(self, request: InboundRequest) -> None:
+        """A request that another node passed on: answered here, or refused as a whole."""
+        envelope = decode_request(request.api_key, request.api_version, request.body)
+        try:
+            inner = envelopes.open_envelope(envelope)
+        except envelopes.Unreadable as unreadable:
+            logger.info("envelope of %s: %s", request.peer, unreadable)
+            request.respond(envelopes.refusal(unreadable.error))
+            return
+        call = inner.call
+        api = admin_apis.APIS.get(call.api_key)
+        if api is None:
+            request.respond(envelopes.refusal(envelopes.UNSUPPORTED_VERSION))
+            return
+
+        def respond(payload: Any) -> None:
+            request.respond(envelopes.answer(inner, payload))
+
+        def refuse(_error: NotActive) -> None:
+            # Whoever passed it on finds the new active controller and asks again (KIP-590).
+            request.respond(envelopes.refusal(NOT_CONTROLLER))
+
+        self._spawn(call, api, self._run_here(call, api, respond, refuse), respond)
+
+    def _start(self, call: Call, body: Any, respond: Callable[[Any], None]) -> None:
+        api = admin_apis.APIS[call.api_key]
+        self._spawn(call, api, self._run_somewhere(call, api, bytes(body), respond), respond)
+
+    def _spawn(self, call: Call, api: AdminApi, work: Any, respond: Callable[[Any], None]) -> None:
+        if len(self._tasks) >= ADMIN_CALLS_MAX:
+            work.close()
+            message = f"{ADMIN_CALLS_MAX} admin requests are under way; ask again later"
+            respond(api.refuse(call, REQUEST_TIMED_OUT, message))
+            return
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Give up the requests that still wait for an active controller."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run_here(
+        self,
+        call: Call,
+        api: AdminApi,
+        respond: Callable[[Any], None],
+        refuse: Callable[[NotActive], None],
+    ) -> None:
+        """Answer on this node, which must be the active controller if the API needs it."""
+        try:
+            payload = await api.handle(call, self._service)
+        except NotActive as error:
+            refuse(error)
+            return
+        except Exception:
+            # One request must not end the node; what went wrong is in the log, with its cause.
+            logger.exception("failed at %s v%d", call.api_key, call.version)
+            payload = api.refuse(call, UNKNOWN_SERVER_ERROR, "the controller failed; see its log")
+        respond(payload)
+
+    async def _run_somewhere(
+        self, call: Call, api: AdminApi, body: bytes, respond: Callable[[Any], None]
+    ) -> None:
+        """Answer here, or let the active controller answer; wait through a short election."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + api.timeout_ms(call) / 1_000
+        while True:
+            refused: list[NotActive] = []
+            if api.anywhere or self._service.controller.is_active:
+                await self._run_here(call, api, respond, refused.append)
+                if not refused:
+                    return
+                if refused[0].reason.may_be_done:
+                    respond(api.refuse(call, NOT_CONTROLLER, str(refused[0])))
+                    return
+            else:
+                payload = await self._forwarder.forward(call, body, deadline)
+                if payload is not None:
+                    respond(payload)
+                    return
+            if loop.time() >= deadline:
+                leader = self._service.quorum.leader
+                known = "no controller is active" if leader is None else f"node {leader} leads"
+                message = f"this node could not reach the active controller in time: {known}"
+                respond(api.refuse(call, NOT_CONTROLLER, message))
+                return
+            await self._service.quorum.leader_changed(within_seconds=0.05)
+
+
+def _read(request: InboundRequest, principal: str) -> Call:
+    return Call(
+        api_key=ApiKey(request.api_key),
+        version=request.api_version,
+        client_id=request.client_id,
+        principal=principal,
+        message=decode_request(request.api_key, request.api_version, request.body),
+    )
+
+
+def _respond(request: InboundRequest, call: Call, payload: Any) -> None:
+    request.respond(encode_response_body(call.api_key, call.version, payload))

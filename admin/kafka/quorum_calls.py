@@ -1,0 +1,65 @@
+"""DescribeQuorum (55): the quorum as its leader sees it (KIP-595, KIP-836, KIP-853)."""
+
+from typing import Any
+from uuid import UUID
+
+from admin.kafka.call import Call, code
+from admin.model import ReplicaInfo
+from admin.service import Service
+from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+
+async def describe_quorum(call: Call, service: Service) -> Any:
+    asked = [
+        (topic.topic_name, partition.partition_index)
+        for topic in call.message.topics
+        for partition in topic.partitions
+    ]
+    if asked != [(METADATA_TOPIC, METADATA_PARTITION)]:
+        message = f"the quorum has one log, {METADATA_TOPIC}-{METADATA_PARTITION}, not {asked}"
+        return refuse_describe(call, UNKNOWN_TOPIC_OR_PARTITION, message)
+    found = await service.describe_quorum()
+    partition = call.part(
+        "PartitionData",
+        partition_index=METADATA_PARTITION,
+        error_code=code(0),
+        error_message=None,
+        leader_id=found.leader_id,
+        leader_epoch=found.leader_epoch,
+        high_watermark=found.high_watermark,
+        current_voters=tuple(_replica(call, each) for each in found.voters),
+        observers=tuple(_replica(call, each) for each in found.observers),
+    )
+    nodes = ()
+    if call.version >= 2:
+        nodes = tuple(
+            call.part(
+                "Node",
+                node_id=each,
+                listeners=tuple(
+                    call.part("Listener", name=name, host=address.host, port=address.port)
+                    for name, address in listeners
+                ),
+            )
+            for each, listeners in sorted(found.addresses.items())
+        )
+    topic = call.part("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,))
+    return call.respond(error_code=code(0), error_message=None, topics=(topic,), nodes=nodes)
+
+
+def refuse_describe(call: Call, error: int, message: str) -> Any:
+    return call.respond(error_code=code(error), error_message=message, topics=(), nodes=())
+
+
+def _replica(call: Call, replica: ReplicaInfo) -> Any:
+    directory_id = None if replica.directory_id == UUID(int=0) else replica.directory_id
+    return call.part(
+        "ReplicaState",
+        replica_id=replica.id,
+        replica_directory_id=directory_id,
+        log_end_offset=replica.log_end_offset,
+        last_fetch_timestamp=replica.last_fetch_ms,
+        last_caught_up_timestamp=replica.last_caught_up_ms,
+    )

@@ -1,0 +1,177 @@
+"""What can be asked of a cluster: one method for each capability, the same for every door.
+
+The doors (Kafka protocol, HTTP) translate; here is what they translate to. A method answers on the
+active controller and raises `NotActive` on any other node: to whom a request is passed on then, and
+for how long one waits for an election, is decided by the doors, which know how.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from admin.addresses import Address
+from admin.controller import Controller, Unavailable
+from admin.model import QuorumDescription, Reassignment, ReplicaInfo
+from quorum.core.progress import ReplicaStatus
+from quorum.driver import Quorum
+from statemachine.commands import (
+    AlterReassignments,
+    Answer,
+    Command,
+    CreateTopics,
+    DeleteTopics,
+    Done,
+    ElectLeaders,
+    LeadersElected,
+    ReassignmentsAltered,
+    TopicsCreated,
+    TopicsDeleted,
+    UnregisterBroker,
+)
+from statemachine.image import Image
+from statemachine.queries import reassignments
+
+audit = logging.getLogger("audit")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """What a topic gets that is created without saying so."""
+
+    num_partitions: int
+    replication_factor: int
+
+
+class NotActive(Exception):
+    """This node cannot answer now: another one leads, or nobody does, or it has too much to do."""
+
+    def __init__(self, reason: Unavailable, leader_id: int | None) -> None:
+        known = "no active controller is known" if leader_id is None else f"ask node {leader_id}"
+        super().__init__(f"{reason}; {known}")
+        self.reason = reason
+        self.leader_id = leader_id
+
+
+class Service:
+    """The capabilities of one controller node."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        quorum: Quorum,
+        *,
+        cluster_id: str,
+        addresses: Mapping[int, Address],
+        defaults: TopicDefaults,
+    ) -> None:
+        self.controller = controller
+        self.quorum = quorum
+        self.cluster_id = cluster_id
+        self.addresses = addresses
+        """Where the controllers listen for the Kafka protocol, by id."""
+        self.defaults = defaults
+
+    async def alter_reassignments(
+        self, who: str, command: AlterReassignments
+    ) -> ReassignmentsAltered:
+        """Begin, change or cancel reassignments (KIP-455)."""
+        return await self._carry_out(who, command, ReassignmentsAltered)
+
+    async def create_topics(self, who: str, command: CreateTopics) -> TopicsCreated:
+        """Create topics, or say what would become of it."""
+        return await self._carry_out(who, command, TopicsCreated)
+
+    async def delete_topics(self, who: str, command: DeleteTopics) -> TopicsDeleted:
+        """Delete topics by name or id."""
+        return await self._carry_out(who, command, TopicsDeleted)
+
+    async def elect_leaders(self, who: str, command: ElectLeaders) -> LeadersElected:
+        """Elect the preferred leader, or any, of partitions."""
+        return await self._carry_out(who, command, LeadersElected)
+
+    async def unregister_broker(self, who: str, command: UnregisterBroker) -> Done:
+        """Forget a broker that will not come back."""
+        return await self._carry_out(who, command, Done)
+
+    async def list_reassignments(
+        self, wanted: Mapping[str, Sequence[int]] | None
+    ) -> tuple[int, tuple[Reassignment, ...]]:
+        """The partitions under way, all or those wanted, and the offset this is as of."""
+        self._need_lead()
+
+        def read(image: Image) -> tuple[int, tuple[Reassignment, ...]]:
+            found = (
+                Reassignment(
+                    topic=each.topic,
+                    partition=each.partition,
+                    replicas=each.replicas,
+                    adding=each.adding,
+                    removing=each.removing,
+                )
+                for each in reassignments(image)
+                if wanted is None or each.partition in wanted.get(each.topic, ())
+            )
+            return image.end_offset, tuple(found)
+
+        return await self.read(read)
+
+    async def describe_quorum(self) -> QuorumDescription:
+        """Leader, epoch, high watermark, and how far every replica has come."""
+        self._need_lead()
+        node = self.quorum.node
+        replicas = node.replicas()
+        return QuorumDescription(
+            cluster_id=self.cluster_id,
+            leader_id=node.me.id,
+            leader_epoch=node.epoch,
+            high_watermark=node.high_watermark or 0,
+            voters=[self._replica(each) for each in replicas if each.is_voter],
+            observers=[self._replica(each) for each in replicas if not each.is_voter],
+            addresses={
+                each: (("CONTROLLER", address),) for each, address in self.addresses.items()
+            },
+        )
+
+    async def read(self, read: Callable[[Image], T]) -> T:
+        """What `read` finds in this node's image, once everything it saw is committed."""
+        future: asyncio.Future[T | Unavailable] = asyncio.get_running_loop().create_future()
+        self.controller.query(read, lambda found: _resolve(future, found))
+        found = await future
+        if isinstance(found, Unavailable):
+            raise NotActive(found, self.quorum.leader)
+        return found
+
+    async def _carry_out(self, who: str, command: Command, kind: type[T]) -> T:
+        future: asyncio.Future[Answer | Unavailable] = asyncio.get_running_loop().create_future()
+        self.controller.submit(command, lambda answer: _resolve(future, answer))
+        answer = await future
+        audit.info("%s asked for %s: %s", who, command, answer)
+        if isinstance(answer, Unavailable):
+            raise NotActive(answer, self.quorum.leader)
+        assert isinstance(answer, kind), f"{answer} answers {command}"
+        return answer
+
+    def _need_lead(self) -> None:
+        if not self.controller.is_active:
+            raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader)
+
+    def _replica(self, status: ReplicaStatus) -> ReplicaInfo:
+        to_wall_ms = self.quorum.to_wall_ms
+        now_ms = self.quorum.now_wall_ms
+        return ReplicaInfo(
+            id=status.replica.id,
+            directory_id=status.replica.directory_id,
+            log_end_offset=-1 if status.log_end is None else status.log_end,
+            last_fetch_ms=now_ms if status.is_leader else to_wall_ms(status.last_fetch_ms),
+            last_caught_up_ms=now_ms if status.is_leader else to_wall_ms(status.last_caught_up_ms),
+        )
+
+
+def _resolve(future: "asyncio.Future[T]", value: T) -> None:
+    # The asker may have given up and cancelled it meanwhile.
+    if not future.done():
+        future.set_result(value)

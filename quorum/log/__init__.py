@@ -1,0 +1,5 @@
+"""What a replica keeps: its log, its election and its identity, on disk and in memory.
+
+Nothing here decides anything about the quorum or knows what a record means. Each file format is
+Kafka's, so that Kafka's tools read our folders and we read Kafka's.
+"""

@@ -1,0 +1,67 @@
+"""What can be wrong with a folder before a node may use it. The texts are for the operator:
+each names the file, what is wrong with it, and what to do.
+
+Errors of a disk under a running node are `quorum.ports.LogFailure`.
+"""
+
+from pathlib import Path
+
+from quorum.core.vocabulary import Offset
+
+
+class StorageError(Exception):
+    """A folder or a file in it cannot be used. Nothing in it has been changed."""
+
+
+class FolderUnusable(StorageError):
+    """The operating system does not let us do what we need to do in a folder."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+
+
+class FolderInUse(StorageError):
+    """Another process has the folder."""
+
+    def __init__(self, lock_file: Path) -> None:
+        super().__init__(
+            f"{lock_file} is locked: another process uses {lock_file.parent}. "
+            "Stop that process, or give this one a folder of its own"
+        )
+        self.lock_file = lock_file
+
+
+class FolderForeign(StorageError):
+    """The folder belongs to another node or another cluster."""
+
+    def __init__(self, path: Path, *, what: str, found: str, expected: str) -> None:
+        super().__init__(
+            f"{path}: this folder belongs to {what} {found}, but this node is of {what} "
+            f"{expected}. Correct the configuration, or give this node an empty folder"
+        )
+        self.path = path
+
+
+class FileDamaged(StorageError):
+    """A small file of state does not hold what it should."""
+
+    def __init__(self, path: Path, reason: str, remedy: str) -> None:
+        super().__init__(f"{path}: {reason}. {remedy}")
+        self.path = path
+        self.reason = reason
+
+
+class LogDamaged(StorageError):
+    """A log is broken where a crash cannot have broken it: records that were promised are gone."""
+
+    def __init__(self, file: Path, position: int, offset: Offset, reason: str) -> None:
+        super().__init__(
+            f"{file} is damaged at byte {position}, offset {offset}: {reason}. Nothing has been "
+            f"changed. Move the folder {file.parent} away and start again: this node then joins "
+            "as a new directory and copies the log from the others"
+        )
+        self.file = file
+        self.position = position
+        self.offset = offset
+        self.reason = reason

@@ -1,0 +1,28 @@
+"""The bounds of what is kept, with their units, and how they depend on each other."""
+
+from typing import Final
+
+from quorum.core.limits import BATCH_BYTES_MAX
+
+INDEX_INTERVAL_BYTES: Final = 4 * 1024
+"""Between two batches whose position in their segment is remembered."""
+
+TAIL_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Batches at the end of a log that stay in memory after they were written."""
+
+GROUP_BYTES_MAX: Final = 1024 * 1024
+"""What is written between two fdatasyncs: several batches up to this, or one that is larger."""
+
+TORN_BYTES_MAX: Final = max(GROUP_BYTES_MAX, BATCH_BYTES_MAX)
+"""The most that a loss of power can leave half-written at the end of a log."""
+
+SCAN_BYTES: Final = 1024 * 1024
+"""Read at once while a whole segment is scanned."""
+
+WALK_BYTES: Final = 8 * 1024
+"""Read at once while the headers between two index entries are stepped through."""
+
+# Several batches in one group must not be able to look like one larger batch cut short.
+assert GROUP_BYTES_MAX <= BATCH_BYTES_MAX
+# One read must reach from one index entry to the next where batches are small.
+assert INDEX_INTERVAL_BYTES < WALK_BYTES

@@ -1,0 +1,157 @@
+"""Whose folder this is: Kafka's file `meta.properties`, version 1 (KIP-631, KIP-858).
+
+It names the node, the cluster and the directory. A node that finds another's name in its folder
+does not start: two nodes with one log would be two votes with one memory.
+"""
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from quorum.core.vocabulary import ReplicaId
+from quorum.log.errors import FileDamaged, FolderForeign
+from quorum.log.files import make_folder, replace_file, usable
+from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
+
+FILE_NAME: Final = "meta.properties"
+
+_VERSION: Final = "1"
+_REMEDY: Final = "Correct it by hand, or move the folder away to start as a new directory"
+
+# A key, then "=", ":" or white space; a backslash takes the meaning from what follows it.
+_LINE: Final = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:\s]\s*(.*)")
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_TO_ESCAPE: Final = re.compile(r"[\\=:#!]|[^\x20-\x7e]")
+_CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """The identity of a folder; the cluster is None until the node has learned of one."""
+
+    node_id: ReplicaId
+    directory_id: UUID
+    cluster_id: str | None
+    others: tuple[tuple[str, str], ...] = ()
+    """Properties that someone else put there; they are kept."""
+
+    def __str__(self) -> str:
+        cluster = "cluster yet unknown" if self.cluster_id is None else f"cluster {self.cluster_id}"
+        return f"node {self.node_id}, directory {uuid_to_text(self.directory_id)}, {cluster}"
+
+
+def load_or_create(
+    folder: Path, cluster_id: str | None, node_id: ReplicaId, *, rng: random.Random
+) -> MetaProperties:
+    """Who the node is that uses `folder`: as the file says, or as it says from now on.
+
+    A folder without the file becomes this node's, with a new directory id from `rng`; a file
+    that lacks the directory id, or the cluster id that is now known, gets it. Raises
+    `FolderForeign` if the folder is another node's or cluster's, `FileDamaged`, `FolderUnusable`.
+    """
+    path = folder / FILE_NAME
+    with usable(folder):
+        make_folder(folder)
+        found = _read(path)
+    if found is None:
+        meta = MetaProperties(
+            node_id=node_id, directory_id=new_directory_id(rng), cluster_id=cluster_id
+        )
+        return _written(path, meta)
+    meta, is_complete = _parsed(path, found, rng)
+    if meta.node_id != node_id:
+        raise FolderForeign(path, what="node", found=str(meta.node_id), expected=str(node_id))
+    if cluster_id is not None and meta.cluster_id is None:
+        return _written(path, replace(meta, cluster_id=cluster_id))
+    if cluster_id is not None and meta.cluster_id != cluster_id:
+        raise FolderForeign(path, what="cluster", found=str(meta.cluster_id), expected=cluster_id)
+    return meta if is_complete else _written(path, meta)
+
+
+def _parsed(
+    path: Path, found: Mapping[str, str], rng: random.Random
+) -> tuple[MetaProperties, bool]:
+    """What the properties say, and whether they name a directory already."""
+    others = dict(found)
+    version = others.pop("version", None)
+    if version != _VERSION:
+        shown = "no version" if version is None else f"version {version}"
+        raise FileDamaged(path, f"{shown}, only version {_VERSION} is known", _REMEDY)
+    node = others.pop("node.id", None)
+    if node is None or not re.fullmatch(r"\d{1,10}", node):
+        shown = "no node.id" if node is None else f"node.id is {node!r}"
+        raise FileDamaged(path, f"{shown}, expected a number from 0 up", _REMEDY)
+    directory = others.pop("directory.id", None)
+    meta = MetaProperties(
+        node_id=ReplicaId(int(node)),
+        directory_id=_directory_id(path, directory) if directory else new_directory_id(rng),
+        cluster_id=others.pop("cluster.id", None) or None,
+        others=tuple(others.items()),
+    )
+    return meta, bool(directory)
+
+
+def _directory_id(path: Path, text: str) -> UUID:
+    try:
+        directory_id = uuid_from_text(text)
+    except ValueError as error:
+        raise FileDamaged(path, f"directory.id: {error}", _REMEDY) from error
+    if is_reserved(directory_id):
+        raise FileDamaged(path, f"directory.id {text} is a reserved one", _REMEDY)
+    return directory_id
+
+
+def _read(path: Path) -> Mapping[str, str] | None:
+    """The properties in the file, or None if there is no file. Raises `OSError`, `FileDamaged`."""
+    if not path.exists():
+        return None
+    found: dict[str, str] = {}
+    lines = path.read_bytes().decode("latin-1").splitlines()  # As Java's Properties has it.
+    for number, line in enumerate(lines, start=1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise FileDamaged(path, f"line {number} is not of the form key=value", _REMEDY)
+        found[_unescaped(match[1])] = _unescaped(match[2])
+    return found
+
+
+def _written(path: Path, meta: MetaProperties) -> MetaProperties:
+    properties = {
+        "version": _VERSION,
+        **({} if meta.cluster_id is None else {"cluster.id": meta.cluster_id}),
+        "node.id": str(meta.node_id),
+        "directory.id": uuid_to_text(meta.directory_id),
+        **dict(meta.others),
+    }
+    lines = (f"{_escaped(key)}={_escaped(value)}\n" for key, value in properties.items())
+    with usable(path):
+        replace_file(path, "".join(lines).encode("ascii"))
+    return meta
+
+
+def _unescaped(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        code = match[1]
+        if len(code) > 1:
+            return chr(int(code[1:], 16))
+        return _CONTROL.get(code, code)
+
+    return _ESCAPE.sub(plain, text)
+
+
+def _escaped(text: str) -> str:
+    def coded(match: re.Match[str]) -> str:
+        char = match[0]
+        if " " <= char <= "~":
+            return "\\" + char
+        units = char.encode("utf-16-be").hex()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+    return _TO_ESCAPE.sub(coded, text)

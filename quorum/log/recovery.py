@@ -1,0 +1,229 @@
+"""Opening a log after whatever happened: what is believed, what is cut, what is refused.
+
+What is checked. Every segment: its name, that it continues the one before, and of each batch the
+header: magic, length, count, offset, epoch. The last segment that holds batches, in addition: the
+checksum of each batch; of all segments with `check_all`. A segment is synced before the next one
+is created, so only the last can have been hurt by a crash.
+
+What a crash can leave. Batches are written in groups, and a group is synced before the next is
+written. So only the last group can be incomplete: some of its sectors were written, in any order,
+the others read as zeros or lie behind the end of the file. None of it was ever acknowledged.
+
+    synced ............................|first batch.|second.....|third...|
+                                        written 0000 000 written written     <- after the crash
+
+From this follow the verdicts on the first bad batch of the last segment:
+
+- nothing sound behind it, and no more bytes than one write can have: a torn tail, cut;
+- sound batches behind it, but all within one group, and a sector of the bad one is missing: a
+  torn group, cut, as drawn above;
+- anything else is damage to records that were promised, and refused. Cutting would drop them.
+
+What this cannot tell apart: the newest batch broken by a write that did not complete, or later by
+a faulty disk. In the second case the other replicas still have it.
+
+A log that is not `synced` (a partition's, which rests on its other replicas) promised nothing: it
+is cut at the first bad batch, and the report says so.
+
+What is read here may have been written by a process that died before it could sync. From now on it
+counts as durable, so it is made so: the last segment and the folder are synced before we return.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quorum.core.vocabulary import LogEnd, Offset
+from quorum.log.errors import FolderUnusable, LogDamaged
+from quorum.log.extent import Extent
+from quorum.log.files import cut_files, opened, sync_folder, usable
+from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
+from quorum.log.scan import ScannedFile, next_sound_batch, scan
+from quorum.log.segment import Segment, segment_base
+from quorum.records.batch import CorruptBatch
+
+SECTOR_BYTES: Final = 512
+"""The least that a disk writes whole, or not at all."""
+
+_OPENING_BYTES: Final = 12
+"""The base offset and the length of a batch; a length is never 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What recovery removed from the end of a log."""
+
+    file: Path
+    position: int
+    offset: Offset
+    bytes_cut: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"cut {self.bytes_cut} bytes from {self.file} at byte {self.position}, "
+            f"offset {self.offset}: {self.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What was found when a log was opened, for the operator to read."""
+
+    folder: Path
+    segments: int
+    size_bytes: int
+    start: Offset
+    end: LogEnd
+    cut: Cut | None
+
+    def __str__(self) -> str:
+        found = f"{self.folder}: offsets [{self.start}, {self.end.offset}), epoch {self.end.epoch}"
+        size = f"{self.size_bytes} bytes in {self.segments} segments"
+        return f"{found}, {size}" + ("" if self.cut is None else f"; {self.cut}")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A log as recovery hands it over; without segments the folder held none."""
+
+    segments: list[Segment]
+    extent: Extent
+    cut: Cut | None
+
+
+def recover(folder: Path, *, synced: bool, check_all: bool) -> Recovered:
+    """Bring the log in `folder` into a state that can be gone on from.
+
+    Raises `LogDamaged`, having changed nothing, where records that were promised are broken or
+    missing, and `FolderUnusable` where the operating system stands in the way.
+    """
+    segments = _find_segments(folder)
+    if not segments:
+        return Recovered([], Extent(Offset(0)), None)
+    with usable(folder):
+        recovered = _Recovery(segments, synced=synced, check_all=check_all).run()
+        if synced:
+            with opened(recovered.segments[-1].path, os.O_RDWR) as fd:
+                os.fsync(fd)
+            sync_folder(folder)
+    return recovered
+
+
+def _find_segments(folder: Path) -> list[Segment]:
+    with usable(folder):
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    segments: list[Segment] = []
+    for entry in entries:
+        base = segment_base(entry.name)
+        if base is None:
+            continue
+        if not entry.is_file():
+            raise FolderUnusable(Path(entry.path), "has the name of a segment, but is no file")
+        segments.append(Segment(folder, base))
+    return segments
+
+
+class _Recovery:
+    """One pass over the segments of a log, front to end."""
+
+    def __init__(self, segments: list[Segment], *, synced: bool, check_all: bool) -> None:
+        self._segments = segments
+        self._synced = synced
+        self._extent = Extent(segments[0].base)
+        # A crash may have left the newest segment empty: then the one before counts.
+        sizes = [segment.path.stat().st_size for segment in segments]
+        last_filled = max((at for at, size in enumerate(sizes) if size), default=0)
+        self._crc_from = 0 if check_all else last_filled
+
+    def run(self) -> Recovered:
+        for index, segment in enumerate(self._segments):
+            gap = self._gap(segment)
+            if gap is not None:
+                if self._synced:
+                    raise self._damaged(segment, 0, gap)
+                return self._cut(index - 1, self._segments[index - 1].size_bytes, gap)
+            with opened(segment.path, os.O_RDONLY) as fd:
+                file = ScannedFile(fd, os.fstat(fd).st_size)
+                try:
+                    self._take(segment, file, crc=index >= self._crc_from)
+                except CorruptBatch as bad:
+                    is_last = index == len(self._segments) - 1
+                    reason = self._why_cut(segment, file, bad, is_last=is_last)
+                    return self._cut(index, bad.position, reason)
+        return Recovered(self._segments, self._extent, None)
+
+    def _gap(self, segment: Segment) -> str | None:
+        """Why this segment does not continue the one before, or None if it does."""
+        end = self._extent.end.offset
+        if segment.base == end:
+            return None
+        what = "records are missing" if segment.base > end else "the two overlap"
+        return f"it begins at offset {segment.base}, the segment before ends at {end}: {what}"
+
+    def _take(self, segment: Segment, file: ScannedFile, *, crc: bool) -> None:
+        """Go through one segment; `CorruptBatch` at the first thing wrong with it."""
+        end = self._extent.end
+        for _, header in scan(file, base=end.offset, epoch_min=end.epoch, crc=crc):
+            segment.append(header)
+            self._extent.append(header.outline)
+
+    def _why_cut(
+        self, segment: Segment, file: ScannedFile, bad: CorruptBatch, *, is_last: bool
+    ) -> str:
+        """Why the log may be cut at the bad batch; raises `LogDamaged` if it may not."""
+        if not self._synced:
+            return bad.reason
+        if not is_last:
+            raise self._damaged(segment, bad.position, bad.reason)
+        end = self._extent.end
+        sound = next_sound_batch(
+            file, bad.position + 1, base_min=end.offset + 1, epoch_min=end.epoch
+        )
+        behind = file.size_bytes - bad.position
+        if sound is None:
+            if behind <= TORN_BYTES_MAX:
+                return f"a write that did not complete; {bad.reason}"
+            more = f"{behind} bytes follow, more than one write can leave"
+        else:
+            if behind <= GROUP_BYTES_MAX and misses_a_sector(file, bad.position, sound, end.offset):
+                return f"a write that did not complete, a sector of it is missing; {bad.reason}"
+            more = f"sound batches follow from byte {sound} on"
+        raise self._damaged(segment, bad.position, f"{bad.reason}; {more}")
+
+    def _damaged(self, segment: Segment, position: int, reason: str) -> LogDamaged:
+        return LogDamaged(segment.path, position, self._extent.end.offset, reason)
+
+    def _cut(self, index: int, position: int, reason: str) -> Recovered:
+        """Let the log end at `position` of this segment, on disk as well."""
+        segment, later = self._segments[index], self._segments[index + 1 :]
+        paths = [segment.path, *(each.path for each in later)]
+        gone = sum(path.stat().st_size for path in paths) - position
+        cut_files(segment.path, position, [each.path for each in later])
+        cut = Cut(
+            file=segment.path,
+            position=position,
+            offset=self._extent.end.offset,
+            bytes_cut=gone,
+            reason=reason,
+        )
+        return Recovered(self._segments[: index + 1], self._extent, cut)
+
+
+def misses_a_sector(file: ScannedFile, position: int, sound: int, base: Offset) -> bool:
+    """Whether a sector between the bad batch at `position` and the next sound one was not written.
+
+    Such a sector reads as zeros. The one in which the bad batch begins may hold the end of the
+    group before, which was synced; of it, only what follows `position` is missing. There, zeros
+    tell something only where `base`, with which the batch begins, or its length is not zero.
+    """
+    boundary = (position // SECTOR_BYTES + 1) * SECTOR_BYTES
+    first = bytes(file.at(position, min(boundary, sound) - position))
+    opening = base.to_bytes(8, "big") + b"\xff" * (_OPENING_BYTES - 8)
+    if not any(first) and any(opening[: len(first)]):
+        return True
+    # The last one may reach into the sound batch, whose base offset begins with zeros of its own.
+    return any(
+        not any(file.at(sector, SECTOR_BYTES)) for sector in range(boundary, sound, SECTOR_BYTES)
+    )

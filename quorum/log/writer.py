@@ -1,0 +1,102 @@
+"""The half of a log that writes, used by one thread at a time: files, groups and their fsyncs.
+
+It knows nothing of offsets. Its rule is what recovery rests on: batches are written in groups,
+one after the other, and with `sync` a group is on disk before the next one is begun; a file is
+on disk, whole, before the next one is created, with or without `sync`.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from quorum.core.vocabulary import Offset
+from quorum.log.files import cut_files, sync_folder, write_all
+from quorum.log.limits import GROUP_BYTES_MAX
+from quorum.log.segment import Segment
+from quorum.log.tail import Bytes
+
+
+class Write(NamedTuple):
+    """A batch that waits to be written."""
+
+    base: Offset
+    segment: Segment
+    position: int
+    batch: Bytes
+
+
+class SegmentWriter:
+    """Holds one descriptor, that of the newest segment, from the first write on."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._fd = -1
+        self._unsynced = False
+        self._name_unsynced = False
+
+    def write(self, writes: Sequence[Write], *, sync: bool) -> None:
+        """Write these batches, which follow each other; with `sync`, all that was ever written is
+        then on disk. Raises `OSError`; the files are then in an unknown state."""
+        for group in _groups(writes):
+            self._go_to(group[0].segment.path)
+            batches = [write.batch for write in group]
+            data = batches[0] if len(batches) == 1 else b"".join(batches)
+            self._unsynced = True
+            write_all(self._fd, data, group[0].position)
+            if sync:
+                self._sync()
+        if sync:
+            self._sync()
+
+    def create(self, path: Path) -> None:
+        """Let there be an empty segment, durably."""
+        self._go_to(path)
+        self._sync()
+
+    def truncate(self, path: Path, size_bytes: int, later: Sequence[Path]) -> None:
+        """Shorten one file and remove those that follow it, durably."""
+        self._sync()
+        self.close()
+        cut_files(path, size_bytes, later)
+
+    def close(self) -> None:
+        """Let go of the file; what is not synced stays with the operating system."""
+        if self._path is not None:
+            os.close(self._fd)
+            self._path, self._fd = None, -1
+
+    def _go_to(self, path: Path) -> None:
+        if path == self._path:
+            return
+        self._sync()
+        self.close()
+        is_new = not path.exists()
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._path = path
+        self._name_unsynced = is_new
+
+    def _sync(self) -> None:
+        if self._path is None:
+            return
+        if self._unsynced:
+            os.fdatasync(self._fd)  # Also the length of the file, without which it is not read.
+            self._unsynced = False
+        if self._name_unsynced:
+            sync_folder(self._path.parent)
+            self._name_unsynced = False
+
+
+def _groups(writes: Sequence[Write]) -> Iterator[list[Write]]:
+    """Runs of writes to one segment, of at most `GROUP_BYTES_MAX` or a single larger one."""
+    group: list[Write] = []
+    size_bytes = 0
+    for write in writes:
+        full = size_bytes + len(write.batch) > GROUP_BYTES_MAX
+        if group and (full or write.segment is not group[0].segment):
+            yield group
+            group, size_bytes = [], 0
+        group.append(write)
+        size_bytes += len(write.batch)
+    if group:
+        yield group

@@ -1,0 +1,159 @@
+"""From a folder to a running replica: who it is, what it remembers, and what it is made of.
+
+Opening reads and repairs what a crash left (`quorum.log.recovery`), and refuses a folder that is
+another node's. Errors are `StorageError`s that say what to do.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
+from quorum.core.log_view import LogView
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.voters import VoterSet
+from quorum.driver import Quorum
+from quorum.log.disk_thread import DiskThread
+from quorum.log.election_file import ElectionFile
+from quorum.log.meta_properties import load_or_create
+from quorum.log.segments import SegmentedLog
+from quorum.ports import Clock, StateMachine
+from quorum.raft_calls import Handed, RaftCalls
+from quorum.transport.limits import ChannelLimits
+from quorum.transport.peers import Peers
+from quorum.transport.sweeper import Sweeper
+from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC, Here, HostPort, Standing
+
+logger = logging.getLogger("quorum")
+
+LOG_FOLDER: Final = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumConfig:
+    """What a replica must be told; the rest is in its folder."""
+
+    node_id: ReplicaId
+    cluster_id: str | None
+    """None takes the one that the folder names."""
+    folder: Path
+    voters: Mapping[ReplicaId, HostPort]
+    """Who votes, and where each listens. A node that is not among them observes."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    segment_bytes: int = SEGMENT_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A replica that is ready to run, and what has to be closed after it."""
+
+    quorum: Quorum
+    raft_calls: RaftCalls
+    cluster_id: str | None
+    directory_id: UUID
+    disk: DiskThread
+    log: SegmentedLog
+    peers: Peers
+    sweeper: Sweeper
+
+    async def close(self) -> None:
+        """Release sockets and files; `Quorum.stop` has come before, if it was to be in order."""
+        await self.peers.close()
+        self.sweeper.close()
+        self.disk.close()
+        self.log.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """Addresses as they were configured (`ports.PeerAddresses`)."""
+
+    voters: Mapping[ReplicaId, HostPort]
+
+    def address_of(self, replica: ReplicaId) -> HostPort | None:
+        return self.voters.get(replica)
+
+
+def open_quorum(
+    config: QuorumConfig,
+    state_machine: StateMachine,
+    *,
+    clock: Clock,
+    wall_clock: Clock,
+    rng: random.Random,
+) -> Opened:
+    """The replica whose folder this is; call it inside a running event loop.
+
+    Raises `StorageError` for a folder that is another's, in use, damaged or not usable.
+    """
+    meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng)
+    folder = config.folder / LOG_FOLDER
+    log = SegmentedLog(folder, segment_bytes_max=config.segment_bytes)
+    if log.recovery.cut is not None:
+        logger.warning("%s", log.recovery)
+    elections = ElectionFile(folder, cluster_id=meta.cluster_id)
+    key = ReplicaKey(config.node_id, meta.directory_id)
+    node = QuorumNode(
+        key,
+        VoterSet(frozenset(config.voters)),
+        election=elections.read(),
+        log=LogView(log.start, log.end.offset, log.epochs),
+        timeouts=config.timeouts,
+        rng=random.Random(rng.getrandbits(64)),
+        now_ms=clock(),
+    )
+    sweeper = Sweeper(clock)
+    peers = Peers(
+        _Fixed(config.voters),
+        client_id=f"replica-{config.node_id}",
+        sweeper=sweeper,
+        rng=random.Random(rng.getrandbits(64)),
+        limits=ChannelLimits(
+            retry_backoff_ms=config.timeouts.retry_backoff_ms,
+            retry_backoff_ms_max=config.timeouts.retry_backoff_ms_max,
+        ),
+    )
+    raft_calls = RaftCalls(
+        Here(cluster_id=meta.cluster_id, replica=key),
+        peers,
+        addresses=config.voters,
+        timeout_ms=config.timeouts.request_timeout_ms,
+    )
+    failing: list[Quorum] = []
+    disk = DiskThread(
+        asyncio.get_running_loop(), on_failure=lambda failure: failing[0].fail(failure)
+    )
+    quorum = Quorum(
+        node,
+        log=log,
+        elections=elections,
+        disk=disk,
+        rpc=raft_calls,
+        state_machine=state_machine,
+        clock=clock,
+        wall_clock=wall_clock,
+    )
+    failing.append(quorum)
+    raft_calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, config)))
+    return Opened(
+        quorum=quorum,
+        raft_calls=raft_calls,
+        cluster_id=meta.cluster_id,
+        directory_id=meta.directory_id,
+        disk=disk,
+        log=log,
+        peers=peers,
+        sweeper=sweeper,
+    )
+
+
+def _standing(quorum: Quorum, config: QuorumConfig) -> Standing:
+    leader = quorum.leader
+    address = None if leader is None else config.voters.get(leader)
+    return Standing(quorum.node.epoch, leader, address)

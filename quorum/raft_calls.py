@@ -1,0 +1,153 @@
+"""The calls between replicas, over the network: `ports.Rpc` on Kafka's protocol.
+
+Outgoing, a flat message becomes a Kafka request, and its answer becomes a flat message again; the
+records that a fetch brings are checked here, batch by batch, before anyone hears of them.
+Incoming, the same the other way round. Nothing is decided, and nothing is kept but whom to answer.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from quorum.core.events import Asker
+from quorum.core.limits import FETCH_WAIT_MS_MAX
+from quorum.core.messages import FetchRequest, FetchResponse, Request, Response
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.ports import Done
+from quorum.records.batch import CorruptBatch, check
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.outcomes import Outcome, Reply
+from quorum.transport.peers import Peers
+from quorum.wire.faults import Malformed
+from quorum.wire.raft_messages import (
+    API_KEYS,
+    Here,
+    HostPort,
+    Refusal,
+    Standing,
+    read_request,
+    read_response,
+    write_refusal,
+    write_request,
+    write_response,
+)
+
+logger = logging.getLogger("quorum")
+
+ASKERS_MAX: Final = 100_000
+"""Requests of other replicas that wait for an answer; beyond them a connection is closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """Where what comes in goes: the node's inbox, and how the node stands for a refusal."""
+
+    asked: Callable[[Asker, Request], None]
+    standing: Callable[[], Standing]
+
+
+class RaftCalls:
+    """The two directions of the calls of one replica."""
+
+    def __init__(
+        self,
+        here: Here,
+        peers: Peers,
+        *,
+        addresses: Mapping[ReplicaId, HostPort],
+        timeout_ms: int,
+    ) -> None:
+        self._here = here
+        self._peers = peers
+        self._addresses = addresses
+        self._timeout_ms = timeout_ms
+        self._inbound: dict[Asker, InboundRequest] = {}
+        self._last_asker = 0
+        self._handed: Handed | None = None
+        self._closed = False
+
+    def hand_to(self, handed: Handed) -> None:
+        """Name the node that the requests of others are for."""
+        self._handed = handed
+
+    def asked(self, request: InboundRequest) -> None:
+        """Take a request of another replica; raises `Malformed` for one that cannot be read."""
+        assert self._handed is not None, "hand_to comes first"
+        api_key, version = request.api_key, request.api_version
+        message = read_request(api_key, version, request.body, here=self._here)
+        if isinstance(message, Refusal):
+            logger.warning("%s of %s %s", request, request.peer, message)
+            standing = self._handed.standing()
+            request.respond(write_refusal(api_key, version, message, standing))
+            return
+        if len(self._inbound) >= ASKERS_MAX:
+            request.reject(f"{ASKERS_MAX} requests of replicas wait for an answer")
+            return
+        if isinstance(message, FetchRequest) and message.max_wait_ms > FETCH_WAIT_MS_MAX:
+            message = replace(message, max_wait_ms=FETCH_WAIT_MS_MAX)
+        self._last_asker += 1
+        asker = Asker(self._last_asker)
+        self._inbound[asker] = request
+        self._handed.asked(asker, message)
+
+    # ports.Rpc
+
+    def answer(self, asker: Asker, response: Response, records: bytes) -> None:
+        request = self._inbound.pop(asker)
+        if request.is_gone:
+            return
+        leader = response.leader
+        address = None if leader is None else self._addresses.get(leader)
+        request.respond(
+            write_response(response, request.api_version, records=records, leader_address=address)
+        )
+
+    def send(self, to: ReplicaId, request: Request, done: Done) -> None:
+        body = partial(write_request, request, to=ReplicaKey(to), cluster_id=self._here.cluster_id)
+        timeout_ms = self._timeout_ms
+        if isinstance(request, FetchRequest):
+            # The leader may keep it that long by right.
+            timeout_ms += request.max_wait_ms
+        self._peers.request(
+            to,
+            API_KEYS[type(request)],
+            body,
+            partial(self._ended, to, done),
+            timeout_ms=timeout_ms,
+        )
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _ended(self, to: ReplicaId, done: Done, outcome: Outcome) -> None:
+        if self._closed:
+            return
+        if not isinstance(outcome, Reply):
+            logger.debug("replica %d: %s", to, outcome)
+            done(None, b"")
+            return
+        try:
+            response, records = _read(outcome)
+        except (Malformed, CorruptBatch, _Refused) as error:
+            logger.warning("replica %d answered what cannot be used: %s", to, error)
+            done(None, b"")
+            return
+        done(response, records)
+
+
+class _Refused(Exception):
+    """The other replica refused the call as such: another cluster, another topic, ..."""
+
+
+def _read(reply: Reply) -> tuple[Response, bytes]:
+    """The flat answer and the records beside it, checked; raises what `_ended` catches."""
+    answer = read_response(reply.api_key, reply.version, reply.body)
+    if isinstance(answer, Refusal):
+        raise _Refused(str(answer))
+    response = answer.response
+    if not isinstance(response, FetchResponse) or not answer.records:
+        return response, b""
+    records = bytes(answer.records)
+    return replace(response, batches=tuple(check(records))), records

@@ -1,0 +1,219 @@
+"""The header of a record batch, and the checks that a batch must pass before it is believed.
+
+Kafka documentation, "Record Batch". Of its 61 bytes the base offset, the length and the epoch
+lie outside the checksum, so whoever appends a batch stamps it in place without a recompute.
+Nothing here looks into the records.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from quorum.core.messages import Batch
+from quorum.core.vocabulary import Epoch, Offset
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+MAGIC: Final = 2
+HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = HEADER.size
+LENGTH_END: Final = 12
+"""The header's length counts what follows it: everything but these first bytes."""
+CRC_START: Final = 21
+"""The checksum covers everything from the attributes on."""
+
+_PREFIX: Final = Struct(">qi")
+
+_CODEC_BITS: Final = 0x07
+_LOG_APPEND_TIME_BIT: Final = 0x08
+_TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+
+assert HEADER_BYTES == 61
+
+
+class Codec(IntEnum):
+    """How the records of a batch are compressed."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class CorruptBatch(ValueError):
+    """The bytes at `position` are not a whole and sound batch that belongs there."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"the batch at byte {position} is corrupt: {reason}")
+        self.position = position
+        self.reason = reason
+
+
+class Header(NamedTuple):
+    """The header of one batch, field by field; -1 stands for "none" as it does in Kafka."""
+
+    base_offset: int
+    length: int
+    epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header included."""
+        return self.length + LENGTH_END
+
+    @property
+    def end_offset(self) -> int:
+        """One more than the offset of the last record."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records speak to the log's keepers, not to its readers."""
+        return self.attributes & CONTROL_BIT != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch is part of a producer's transaction (KIP-98)."""
+        return self.attributes & _TRANSACTIONAL_BIT != 0
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether the broker's clock, in `max_timestamp_ms`, overrides that of the producer."""
+        return self.attributes & _LOG_APPEND_TIME_BIT != 0
+
+    @property
+    def codec(self) -> int:
+        """A `Codec`, or a number that Kafka has not given a meaning yet."""
+        return self.attributes & _CODEC_BITS
+
+    @property
+    def outline(self) -> Batch:
+        """What the quorum needs to know of this batch."""
+        return Batch(Offset(self.base_offset), Offset(self.end_offset), Epoch(self.epoch))
+
+
+def header_at(buffer: Buffer, position: int = 0) -> Header:
+    """The header at `position`; only its presence is checked, nothing that it says.
+
+    Raises `CorruptBatch` when fewer than 61 bytes are there.
+    """
+    if position < 0 or len(buffer) - position < HEADER_BYTES:
+        present = max(0, len(buffer) - position)
+        raise CorruptBatch(position, f"only {present} of the {HEADER_BYTES} bytes of its header")
+    return Header._make(HEADER.unpack_from(buffer, position))
+
+
+def headers(buffer: Buffer) -> Iterator[tuple[int, Header]]:
+    """Position and header of each batch of `buffer`, which holds whole batches and nothing else.
+
+    Only what is needed to step from one to the next is checked: raises `CorruptBatch` where a
+    length is impossible or reaches beyond the buffer.
+    """
+    position = 0
+    while position < len(buffer):
+        header = header_at(buffer, position)
+        check_length(header, position, len(buffer))
+        yield position, header
+        position += header.size_bytes
+
+
+def outlines(buffer: Buffer) -> list[Batch]:
+    """The outlines of the whole batches that `buffer` holds; checks and errors as `headers`."""
+    return [header.outline for _, header in headers(buffer)]
+
+
+def check_length(header: Header, position: int, end: int) -> None:
+    """Raise `CorruptBatch` unless the batch can have this length, and ends at or before `end`."""
+    if header.magic != MAGIC:
+        raise CorruptBatch(position, f"magic {header.magic}, only {MAGIC} is known")
+    if header.length < HEADER_BYTES - LENGTH_END:
+        raise CorruptBatch(position, f"length {header.length}, shorter than any header")
+    if position + header.size_bytes > end:
+        raise CorruptBatch(
+            position, f"{header.size_bytes} bytes long, but only {end - position} are there"
+        )
+
+
+def check_header(
+    header: Header, position: int, *, expected_base: int | None, epoch_min: int | None
+) -> None:
+    """Raise `CorruptBatch` unless the batch belongs behind what precedes it.
+
+    Its base offset is `expected_base`, its epoch not below `epoch_min`, and it holds as many
+    records as offsets: nothing that we read was ever compacted.
+    """
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise CorruptBatch(
+            position,
+            f"{header.record_count} records, but its last offset delta is "
+            f"{header.last_offset_delta}",
+        )
+    if expected_base is not None and header.base_offset != expected_base:
+        raise CorruptBatch(
+            position, f"its base offset is {header.base_offset}, expected {expected_base}"
+        )
+    if epoch_min is not None and header.epoch < epoch_min:
+        raise CorruptBatch(position, f"its epoch is {header.epoch}, after epoch {epoch_min}")
+
+
+def check_crc(header: Header, position: int, batch: memoryview) -> None:
+    """Raise `CorruptBatch` unless the checksum of `batch`, one whole batch, is right (KIP-98)."""
+    assert len(batch) == header.size_bytes
+    crc = crc32c(batch[CRC_START:])
+    if crc != header.crc:
+        raise CorruptBatch(position, f"its checksum is {header.crc:08x}, computed {crc:08x}")
+
+
+def check(buffer: Buffer, expected_base: Offset | None = None) -> list[Batch]:
+    """The outlines of the batches in `buffer`, each of them verified.
+
+    Magic, length, checksum, count of records; every batch begins where the one before it ends,
+    the first at `expected_base` when that is given; epochs do not fall. Raises `CorruptBatch`,
+    also for a partial batch at the end: cut at `whole_bytes` first where one may be.
+    """
+    found: list[Batch] = []
+    next_base: int | None = expected_base
+    epoch_min: int | None = None
+    view = memoryview(buffer)
+    for position, header in headers(buffer):
+        check_header(header, position, expected_base=next_base, epoch_min=epoch_min)
+        check_crc(header, position, view[position : position + header.size_bytes])
+        found.append(header.outline)
+        next_base, epoch_min = header.end_offset, header.epoch
+    return found
+
+
+def whole_bytes(buffer: Buffer) -> int:
+    """How many bytes the whole batches at the front of `buffer` take; nothing is verified.
+
+    A broker cuts the records of a Fetch answer at the size that was asked for, so the last batch
+    may be partial; the first is whole whatever its size (KIP-74). 0 of a non-empty buffer is
+    therefore the sender's fault. Raises `CorruptBatch` where a length is impossible.
+    """
+    position = 0
+    while position + LENGTH_END <= len(buffer):
+        _, length = _PREFIX.unpack_from(buffer, position)
+        if length < HEADER_BYTES - LENGTH_END:
+            raise CorruptBatch(position, f"length {length}, shorter than any header")
+        if position + LENGTH_END + length > len(buffer):
+            break
+        position += LENGTH_END + length
+    return position

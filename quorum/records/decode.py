@@ -1,0 +1,191 @@
+"""Batches into records, for whoever gives the records a meaning.
+
+It trusts nothing: what does not decode is a `CorruptBatch`, never an error of Python's. Checksums
+are the business of `quorum.records.batch.check`, where the bytes enter the process.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from quorum.core.limits import BATCH_RECORDS_MAX
+from quorum.records.batch import (
+    HEADER_BYTES,
+    Buffer,
+    Codec,
+    CorruptBatch,
+    Header,
+    headers,
+)
+from quorum.records.varint import read_varint, varint
+
+DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What the records of one compressed batch may expand to."""
+
+_HEADERS_MAX: Final = 10_000
+"""Headers of one record; the length of a record bounds what they hold."""
+# No attributes, no timestamp delta, its place in the batch, no key.
+_PLAIN_OPENINGS: Final = [
+    b"\x00\x00" + varint(place) + varint(-1) for place in range(BATCH_RECORDS_MAX)
+]
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+class UnsupportedCodec(ValueError):
+    """The records of the batch at `position` are compressed in a way that is not read here."""
+
+    def __init__(self, position: int, codec: int) -> None:
+        name = str(Codec(codec)) if codec in set(Codec) else f"codec {codec}"
+        super().__init__(
+            f"the batch at byte {position} is compressed with {name}; "
+            "only uncompressed and gzip batches are decoded"
+        )
+        self.position = position
+        self.codec = codec
+
+
+class Record(NamedTuple):
+    """One record with its place in the log; a value of None is a tombstone."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    control: bool
+
+
+def decode(buffer: Buffer) -> Iterator[Record]:
+    """The records of the whole batches in `buffer`, in order.
+
+    Raises `CorruptBatch` where the bytes are not records, `UnsupportedCodec` where they are
+    compressed with anything but gzip.
+    """
+    view = memoryview(buffer)
+    for position, header in headers(buffer):
+        body = view[position + HEADER_BYTES : position + header.size_bytes]
+        yield from _records(_expanded(body, header, position), header, position)
+
+
+def _expanded(body: memoryview, header: Header, position: int) -> bytes:
+    match header.codec:
+        case Codec.NONE:
+            return bytes(body)
+        case Codec.GZIP:
+            return _gunzipped(body, position)
+        case codec:
+            raise UnsupportedCodec(position, codec)
+
+
+def _gunzipped(body: memoryview, position: int) -> bytes:
+    out = bytearray()
+    rest = bytes(body)
+    while rest:  # A gzip file may be several, one behind the other (RFC 1952).
+        inflate = zlib.decompressobj(_GZIP)
+        try:
+            out += inflate.decompress(rest, DECOMPRESSED_BYTES_MAX + 1 - len(out))
+        except zlib.error as error:
+            raise CorruptBatch(position, f"its records are not gzip: {error}") from error
+        if len(out) > DECOMPRESSED_BYTES_MAX:
+            raise CorruptBatch(
+                position, f"its records expand to more than {DECOMPRESSED_BYTES_MAX} bytes"
+            )
+        if not inflate.eof:
+            raise CorruptBatch(position, "its compressed records end too early")
+        rest = inflate.unused_data
+    return bytes(out)
+
+
+class _Context(NamedTuple):
+    """What the records of a batch take from its header."""
+
+    base_offset: int
+    base_timestamp_ms: int
+    append_time_ms: int | None
+    control: bool
+
+
+def _records(data: bytes, header: Header, position: int) -> Iterator[Record]:
+    """The records of one batch, `data` being what follows its header, uncompressed."""
+    context = _Context(
+        header.base_offset,
+        header.base_timestamp_ms,
+        header.max_timestamp_ms if header.is_log_append_time else None,
+        header.is_control,
+    )
+    at = index = 0
+    try:
+        for index in range(header.record_count):
+            record, at = _plain_record(data, at, index, context) or _record(data, at, context)
+            yield record
+    except (IndexError, ValueError) as error:
+        raise CorruptBatch(position, f"record {index} of {header.record_count}: {error}") from error
+    if at != len(data):
+        raise CorruptBatch(position, f"{len(data) - at} bytes behind its last record")
+
+
+def _plain_record(data: bytes, at: int, index: int, context: _Context) -> tuple[Record, int] | None:
+    """As `_record`, for a record as a controller writes it; None if it is not one.
+
+    Its place, no key and no headers are told by comparing bytes, which is much faster.
+    """
+    base_offset, timestamp_ms, append_time_ms, control = context
+    if append_time_ms is not None or index >= BATCH_RECORDS_MAX:
+        return None
+    length, at = read_varint(data, at)
+    end = at + length
+    opening = _PLAIN_OPENINGS[index]
+    if not data.startswith(opening, at) or end > len(data):
+        return None
+    size, at = read_varint(data, at + len(opening))
+    if size < 0 or at + size + 1 != end or data[end - 1]:
+        return None
+    value = data[at : end - 1]
+    return Record(base_offset + index, timestamp_ms, None, value, (), control), end
+
+
+def _record(data: bytes, at: int, context: _Context) -> tuple[Record, int]:
+    """The record at `at` and the position behind it; `ValueError` or `IndexError` if broken."""
+    length, at = read_varint(data, at)
+    end = at + length
+    if length < 0 or end > len(data):
+        raise ValueError(f"{length} bytes long, but only {len(data) - at} are there")
+    delta_ms, at = read_varint(data, at + 1)  # The record's own attributes have no meaning yet.
+    place, at = read_varint(data, at)
+    key, at = _sized(data, at, end)
+    value, at = _sized(data, at, end)
+    fields, at = _headers(data, at, end)
+    if at != end:
+        raise ValueError(f"its fields end at byte {at}, the record at byte {end}")
+    timestamp_ms = context.append_time_ms
+    if timestamp_ms is None:
+        timestamp_ms = context.base_timestamp_ms + delta_ms
+    offset = context.base_offset + place
+    return Record(offset, timestamp_ms, key, value, fields, context.control), end
+
+
+def _sized(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    size, at = read_varint(data, at)
+    if size < 0:
+        if size != -1:
+            raise ValueError(f"a field of {size} bytes")
+        return None, at
+    if at + size > end:
+        raise ValueError(f"a field of {size} bytes where {end - at} are left")
+    return data[at : at + size], at + size
+
+
+def _headers(data: bytes, at: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, at = read_varint(data, at)
+    if count == 0:
+        return (), at
+    if not 0 < count <= _HEADERS_MAX:
+        raise ValueError(f"{count} headers, allowed are 0 to {_HEADERS_MAX}")
+    found: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _sized(data, at, end)
+        if name is None:
+            raise ValueError("a header without a name")
+        content, at = _sized(data, at, end)
+        found.append((name.decode(), content))  # UnicodeDecodeError is a ValueError.
+    return tuple(found), at

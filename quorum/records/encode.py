@@ -1,0 +1,210 @@
+"""Records into batches: the quorum's own, many and plain, and those of a client that produces.
+
+Nothing here compresses, and no batch is split: whoever calls bounds what goes into one.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from quorum.core.limits import BATCH_RECORDS_MAX
+from quorum.core.vocabulary import Epoch, Offset
+from quorum.records.batch import (
+    CONTROL_BIT,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+)
+from quorum.records.varint import uvarint, varint, zigzag
+
+_BASE_OFFSET: Final = Struct(">q")
+_EPOCH: Final = Struct(">i")
+_EPOCH_POSITION: Final = 12
+_CRC: Final = Struct(">I")
+_CRC_POSITION: Final = 17
+
+# A plain record is: length, attributes 0, timestamp delta 0, offset delta, no key, value, no
+# headers. Everything in it but the value depends on two small numbers, its place and its size,
+# so the bytes are looked up and the whole batch is one join.
+_SIZES_MAX: Final = 1_024
+_ONE_BYTE_PLACES: Final = 64
+_TWO_BYTE_PLACES: Final = 8_192
+
+assert zigzag(_ONE_BYTE_PLACES - 1) < 1 << 7 <= zigzag(_ONE_BYTE_PLACES)
+assert zigzag(_TWO_BYTE_PLACES - 1) < 1 << 14 <= zigzag(_TWO_BYTE_PLACES)
+assert zigzag(BATCH_RECORDS_MAX - 1) < 1 << 21
+
+
+def _record_length(value_bytes: int, place_bytes: int) -> int:
+    attributes = timestamp_delta = no_key = no_headers = 1
+    sizes = attributes + timestamp_delta + place_bytes + no_key + no_headers
+    return sizes + len(varint(value_bytes)) + value_bytes
+
+
+def _openings(place_bytes: int) -> list[bytes]:
+    # The first byte is the count of headers of the record before: it saves a piece per record.
+    return [
+        b"\x00" + varint(_record_length(size, place_bytes)) + b"\x00\x00"
+        for size in range(_SIZES_MAX)
+    ]
+
+
+_OPENINGS: Final = [_openings(place_bytes) for place_bytes in (1, 2, 3)]
+_PLACES: Final = [varint(place) + varint(-1) for place in range(BATCH_RECORDS_MAX)]
+_SIZES: Final = [varint(size) for size in range(_SIZES_MAX)]
+
+
+class ClientRecord(NamedTuple):
+    """One record as a client has it. A value of None is a tombstone."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def encode(
+    values: Sequence[bytes],
+    *,
+    timestamp_ms: int,
+    base_offset: Offset = Offset(0),
+    epoch: Epoch = Epoch(0),
+    control: bool = False,
+    keys: Sequence[bytes] | None = None,
+) -> bytearray:
+    """One batch as Kafka's controller writes it: one time for all records, no headers.
+
+    Without `keys` the keys are null; with them there is one per value, as control records need.
+    `values` is never empty, for a batch without records has no offset.
+    """
+    assert values
+    assert keys is None or len(keys) == len(values)
+    if keys is None and len(values) <= BATCH_RECORDS_MAX and max(map(len, values)) < _SIZES_MAX:
+        batch = _plain(values)
+    else:
+        batch = bytearray(HEADER_BYTES)
+        for place, value in enumerate(values):
+            batch += _record(place, 0, None if keys is None else keys[place], value, ())
+    _seal(
+        batch,
+        record_count=len(values),
+        base_timestamp_ms=timestamp_ms,
+        max_timestamp_ms=timestamp_ms,
+        base_offset=base_offset,
+        epoch=epoch,
+        attributes=CONTROL_BIT if control else 0,
+    )
+    return batch
+
+
+def encode_client(
+    records: Sequence[ClientRecord],
+    *,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytearray:
+    """One batch as a client sends it in Produce: offsets from 0, the epoch left to the leader.
+
+    An idempotent producer names its id, epoch and the sequence number of the first record
+    (KIP-98). `records` is never empty.
+    """
+    assert records
+    base_ms = records[0].timestamp_ms
+    batch = bytearray(HEADER_BYTES)
+    for place, record in enumerate(records):
+        delta_ms = record.timestamp_ms - base_ms
+        batch += _record(place, delta_ms, record.key, record.value, record.headers)
+    _seal(
+        batch,
+        record_count=len(records),
+        base_timestamp_ms=base_ms,
+        max_timestamp_ms=max(record.timestamp_ms for record in records),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+    return batch
+
+
+def stamp(batch: bytearray, base_offset: Offset, epoch: Epoch) -> None:
+    """Give one whole batch its place in a log, in place; its checksum stays right."""
+    assert len(batch) >= HEADER_BYTES
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _EPOCH.pack_into(batch, _EPOCH_POSITION, epoch)
+
+
+def _seal(
+    batch: bytearray,
+    *,
+    record_count: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    base_offset: int = 0,
+    epoch: int = -1,
+    attributes: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> None:
+    """Write the header into the first 61 bytes of `batch`, which holds its records already."""
+    HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        len(batch) - LENGTH_END,
+        epoch,
+        MAGIC,
+        0,
+        attributes,
+        record_count - 1,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    with memoryview(batch) as view:
+        crc = crc32c(view[CRC_START:])
+    _CRC.pack_into(batch, _CRC_POSITION, crc)
+
+
+def _plain(values: Sequence[bytes]) -> bytearray:
+    """The batch of `values`, its header still empty; the pieces are looked up and joined."""
+    sizes = list(map(len, values))
+    openings = chain(
+        map(_OPENINGS[0].__getitem__, sizes[:_ONE_BYTE_PLACES]),
+        map(_OPENINGS[1].__getitem__, sizes[_ONE_BYTE_PLACES:_TWO_BYTE_PLACES]),
+        map(_OPENINGS[2].__getitem__, sizes[_TWO_BYTE_PLACES:]),
+    )
+    pieces = zip(openings, _PLACES, map(_SIZES.__getitem__, sizes), values, strict=False)
+    # The first opening starts with the last byte of the header, which is packed over it, and the
+    # last record gets its count of headers here.
+    return bytearray().join(
+        chain((bytes(HEADER_BYTES - 1),), chain.from_iterable(pieces), (b"\x00",))
+    )
+
+
+def _record(
+    place: int,
+    delta_ms: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+) -> bytes:
+    parts = [b"\x00", varint(delta_ms), varint(place), _sized(key), _sized(value)]
+    parts.append(varint(len(headers)))
+    for name, content in headers:
+        parts += (_sized(name.encode()), _sized(content))
+    body = b"".join(parts)
+    return uvarint(zigzag(len(body))) + body
+
+
+def _sized(content: bytes | None) -> bytes:
+    return varint(-1) if content is None else varint(len(content)) + content

@@ -1,0 +1,32 @@
+"""How bytes are cut out of frames and handed to a socket with as few copies as pay off.
+
+Small buffers are copied and joined, for a copy costs less than what it saves; large ones never are.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from quorum.wire.shape import Data
+
+_SMALL_BYTES_MAX: Final = 64 * 1024
+
+
+def body_of(frame: bytes, start: int) -> Data:
+    """What follows the header of a frame."""
+    if len(frame) <= _SMALL_BYTES_MAX:
+        return frame[start:]
+    return memoryview(frame)[start:]
+
+
+def parts_of(body: Data | Sequence[Data]) -> Sequence[Data]:
+    """A body as its parts, of which a plain one has one."""
+    return (body,) if isinstance(body, bytes | memoryview) else body
+
+
+def write_out(transport: asyncio.Transport, parts: Sequence[Data], size_bytes: int) -> None:
+    """Send `parts`, which are `size_bytes` long in all, in one write."""
+    if size_bytes <= _SMALL_BYTES_MAX:
+        transport.write(b"".join(parts))
+    else:
+        transport.writelines(parts)

@@ -1,0 +1,322 @@
+"""Requests to one address: connects when there is something to send, and fails what gets no answer.
+
+Every request ends exactly once, with its answer or with a reason. Nothing is sent twice: whether
+to ask again is the caller's decision. A failed attempt to connect delays the next one, doubling
+each time (KIP-580); a connection that has served is replaced without delay.
+"""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+
+from quorum.transport.address import Address
+from quorum.transport.buffers import parts_of
+from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
+from quorum.transport.limits import ChannelLimits
+from quorum.transport.outcomes import (
+    ConnectionLost,
+    Failure,
+    Loss,
+    Outcome,
+    Overloaded,
+    Reply,
+    RequestFailed,
+    TimedOut,
+    Unsendable,
+)
+from quorum.transport.sweeper import Sweeper
+from quorum.wire.api_versions import negotiate
+from quorum.wire.apis import SPOKEN, ApiKey, VersionRange, api_name
+from quorum.wire.headers import write_request_header
+from quorum.wire.shape import Data
+
+__all__ = ["AddressLookup", "BodyWriter", "Channel", "OnDone"]
+
+logger = logging.getLogger(__name__)
+
+AddressLookup = Callable[[], tuple[str, int] | None]
+"""Where to connect now, or None while that is unknown."""
+
+
+class Channel:
+    """At most one connection at a time to where `address` says, asked anew at each connection.
+
+    Answers come in the order of the requests: one that the other side keeps waiting, such as a
+    long poll, holds up the answers to all that follow it. Use another channel for those.
+    """
+
+    def __init__(
+        self,
+        address: AddressLookup,
+        *,
+        client_id: str | None,
+        sweeper: Sweeper,
+        rng: random.Random,
+        limits: ChannelLimits | None = None,
+    ) -> None:
+        self._address = address
+        self._client_id = client_id
+        self._header_bytes = len(write_request_header(ApiKey.API_VERSIONS, 3, 0, client_id))
+        self._sweeper = sweeper
+        self._rng = rng
+        self._limits = limits or ChannelLimits()
+        self._connection: ClientConnection | None = None
+        self._waiting: deque[Exchange] = deque()
+        self._undelivered: deque[tuple[Exchange, Outcome]] = deque()
+        self._open: set[ClientConnection] = set()
+        self._attempts: dict[ClientConnection, asyncio.Task[None]] = {}
+        self._failed_attempts = 0
+        self._retry_ms = 0
+        self._swept_ms: int | None = None
+        self._is_closed = False
+
+    def request(
+        self,
+        api_key: int,
+        body: Data | BodyWriter,
+        on_done: OnDone,
+        *,
+        timeout_ms: int,
+        version: int | None = None,
+    ) -> None:
+        """Send a request; `on_done` gets its outcome, once, and never from inside this call.
+
+        `body` is written by the caller for `version`; or, without one, it is a function that
+        writes it for the highest version that both sides speak, once that is known. A request
+        without an answer after `timeout_ms` ends with `TimedOut`, and its connection is dropped.
+        """
+        assert version is not None or callable(body), "for which version is this body?"
+        now_ms = self._sweeper.now_ms()
+        exchange = Exchange(
+            api_key,
+            body,
+            on_done,
+            version=version,
+            timeout_ms=timeout_ms,
+            deadline_ms=now_ms + timeout_ms,
+        )
+        refusal = self._refusal()
+        if refusal is not None:
+            self._end_later(exchange, refusal)
+            return
+        self._watch(exchange.deadline_ms)
+        if self._connection is not None and self._connection.offered is not None:
+            self._send(self._connection, exchange)
+            return
+        self._waiting.append(exchange)
+        if self._connection is None:
+            self._connect_when_due(now_ms)
+
+    async def call(
+        self,
+        api_key: int,
+        body: Data | BodyWriter,
+        *,
+        timeout_ms: int,
+        version: int | None = None,
+    ) -> Reply:
+        """As `request`, for those who can wait; raises `RequestFailed`."""
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def on_done(outcome: Outcome) -> None:
+            # Whoever called may have stopped waiting.
+            if not answer.done():
+                answer.set_result(outcome)
+
+        self.request(api_key, body, on_done, timeout_ms=timeout_ms, version=version)
+        outcome = await answer
+        if isinstance(outcome, Reply):
+            return outcome
+        raise RequestFailed(api_key, outcome)
+
+    async def close(self) -> None:
+        """Fail what is under way, and return when every socket is closed."""
+        self._is_closed = True
+        self._sweeper.forget(self)
+        self._drop(Loss.SHUT, "closed")
+        if self._attempts:
+            await asyncio.wait(tuple(self._attempts.values()))
+        if self._open:
+            await asyncio.wait({connection.gone for connection in self._open})
+        self._deliver()
+
+    def sweep(self, now_ms: int) -> int | None:
+        """Time out what is due, and connect again if it is time; called by the sweeper."""
+        self._swept_ms = None
+        connection = self._connection
+        in_flight: Sequence[Exchange] = () if connection is None else tuple(connection.in_flight)
+        expired = {e for e in (*in_flight, *self._waiting) if e.deadline_ms <= now_ms}
+        for exchange in expired:
+            self._end_later(exchange, TimedOut(exchange.timeout_ms))
+        if expired and connection is not None:
+            names = ", ".join(sorted({api_name(exchange.api_key) for exchange in expired}))
+            self._drop(Loss.SILENT, f"{names} got no answer", expired)
+        elif expired:
+            self._waiting = deque(e for e in self._waiting if e.deadline_ms > now_ms)
+        if self._waiting and self._connection is None:
+            self._connect_when_due(now_ms)
+        self._swept_ms = self._next_sweep_ms()
+        return self._swept_ms
+
+    # What its connections report.
+
+    def on_ready(self, connection: ClientConnection) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for exchange in waiting:
+            self._send(connection, exchange)
+
+    def on_replies(self, replies: Sequence[tuple[Exchange, Reply]]) -> None:
+        self._failed_attempts = 0
+        self._undelivered.extend(replies)
+        self._deliver()
+
+    def on_lost(self, connection: ClientConnection, loss: Loss, reason: str) -> None:
+        if connection is self._connection:
+            self._drop(loss, reason)
+
+    # Inside.
+
+    def _refusal(self) -> Failure | None:
+        if self._is_closed:
+            return ConnectionLost(Loss.SHUT, "the channel is closed")
+        under_way = len(self._waiting)
+        if self._connection is not None:
+            under_way += len(self._connection.in_flight)
+        if under_way >= self._limits.requests_in_flight_max:
+            return Overloaded(f"{under_way} requests without an answer, which is the limit")
+        return None
+
+    def _send(self, connection: ClientConnection, exchange: Exchange) -> None:
+        assert connection.offered is not None
+        theirs = connection.offered.get(exchange.api_key)
+        version = _common_version(exchange, theirs)
+        if version is None:
+            self._end_later(exchange, Unsendable(_no_common_version(exchange, theirs)))
+            return
+        body = self._written(exchange, version)
+        if isinstance(body, Unsendable):
+            self._end_later(exchange, body)
+            return
+        parts = parts_of(body)
+        size = self._header_bytes + sum(map(len, parts))
+        if size > self._limits.frame_bytes_max:
+            reason = f"a frame of {size} bytes, at most {self._limits.frame_bytes_max} are allowed"
+            self._end_later(exchange, Unsendable(reason))
+        elif connection.unsent_bytes + size > self._limits.outgoing_bytes_max:
+            reason = f"{connection.unsent_bytes} bytes have not left yet"
+            self._end_later(exchange, Overloaded(reason))
+        else:
+            connection.send(exchange, version, parts)
+
+    def _written(self, exchange: Exchange, version: int) -> Data | Sequence[Data] | Unsendable:
+        if not callable(exchange.body):
+            return exchange.body
+        try:
+            return exchange.body(version)
+        except Exception as error:
+            logger.exception("cannot write %s v%d", api_name(exchange.api_key), version)
+            return Unsendable(f"{type(error).__name__}: {error}")
+
+    def _connect_when_due(self, now_ms: int) -> None:
+        if now_ms < self._retry_ms:
+            self._watch(self._retry_ms)
+            return
+        found = self._address()
+        if found is None:
+            self._attempt_failed(now_ms)
+            self._fail_all(ConnectionLost(Loss.NO_ADDRESS, "looked up without success"))
+            return
+        connection = ClientConnection(
+            self, client_id=self._client_id, frame_bytes_max=self._limits.frame_bytes_max
+        )
+        self._connection = connection
+        self._open.add(connection)
+        connection.gone.add_done_callback(lambda _: self._open.discard(connection))
+        attempt = asyncio.get_running_loop().create_task(self._connect(connection, Address(*found)))
+        self._attempts[connection] = attempt
+        attempt.add_done_callback(lambda _: self._attempt_ended(connection))
+
+    async def _connect(self, connection: ClientConnection, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_connection(lambda: connection, address.host, address.port)
+        except (OSError, OverflowError, ValueError) as error:
+            # The last two are how hosts and ports are refused that cannot exist.
+            self.on_lost(connection, Loss.REFUSED, f"{address}: {error}")
+
+    def _attempt_ended(self, connection: ClientConnection) -> None:
+        connection.attempt_ended()
+        attempt = self._attempts.pop(connection)
+        if not attempt.cancelled():
+            attempt.result()
+
+    def _drop(self, loss: Loss, reason: str, expired: Collection[Exchange] = ()) -> None:
+        """End the connection, or the attempt, and all that waits for it, `expired` aside."""
+        connection, self._connection = self._connection, None
+        under_way = [*self._waiting]
+        self._waiting.clear()
+        if connection is not None:
+            connection.drop()
+            if connection in self._attempts:
+                self._attempts[connection].cancel()
+            under_way = [*connection.in_flight, *under_way]
+            if not connection.has_replied:
+                self._attempt_failed(self._sweeper.now_ms())
+        for exchange in under_way:
+            if exchange not in expired:
+                self._end_later(exchange, ConnectionLost(loss, reason))
+
+    def _fail_all(self, failure: Failure) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for exchange in waiting:
+            self._end_later(exchange, failure)
+
+    def _attempt_failed(self, now_ms: int) -> None:
+        self._failed_attempts += 1
+        doubled_ms = self._limits.retry_backoff_ms << min(self._failed_attempts - 1, 30)
+        backoff_ms = min(doubled_ms, self._limits.retry_backoff_ms_max)
+        # Up to a fifth more or less, so that nodes that lost the same peer do not return at once.
+        self._retry_ms = now_ms + max(1, round(backoff_ms * self._rng.uniform(0.8, 1.2)))
+
+    def _end_later(self, exchange: Exchange, failure: Failure) -> None:
+        if not self._undelivered:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._undelivered.append((exchange, failure))
+
+    def _deliver(self) -> None:
+        """Tell each caller in turn. One that raises must not take the others' outcomes along."""
+        try:
+            while self._undelivered:
+                exchange, outcome = self._undelivered.popleft()
+                exchange.on_done(outcome)
+        finally:
+            if self._undelivered:
+                asyncio.get_running_loop().call_soon(self._deliver)
+
+    def _watch(self, deadline_ms: int) -> None:
+        if self._swept_ms is None or deadline_ms < self._swept_ms:
+            self._swept_ms = deadline_ms
+            self._sweeper.watch(self, deadline_ms)
+
+    def _next_sweep_ms(self) -> int | None:
+        in_flight = () if self._connection is None else self._connection.in_flight
+        deadlines = [exchange.deadline_ms for exchange in (*in_flight, *self._waiting)]
+        if self._waiting and self._connection is None:
+            deadlines.append(self._retry_ms)
+        return min(deadlines, default=None)
+
+
+def _common_version(exchange: Exchange, theirs: VersionRange | None) -> int | None:
+    ours, version = SPOKEN.get(exchange.api_key), exchange.version
+    if version is None or ours is None or theirs is None:
+        return negotiate(ours, theirs)
+    is_common = max(ours.lowest, theirs.lowest) <= version <= min(ours.highest, theirs.highest)
+    return version if is_common else None
+
+
+def _no_common_version(exchange: Exchange, theirs: VersionRange | None) -> str:
+    ours = SPOKEN.get(exchange.api_key) if exchange.version is None else exchange.version
+    served = "not served there" if theirs is None else f"served there are versions {theirs}"
+    return f"{api_name(exchange.api_key)}: asked in version {ours}, {served}"

@@ -1,0 +1,240 @@
+"""One connection to another node: it asks which versions are served there, then pipelines.
+
+Answers come in the order of the requests, which is what Kafka promises; one that does not fit the
+first request without an answer ends the connection. Nothing is retried and nothing waits here for
+a connection: that is the channel's part.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, cast
+
+from quorum.transport.buffers import body_of, write_out
+from quorum.transport.outcomes import Loss, Outcome, Reply
+from quorum.wire import api_versions, headers
+from quorum.wire.apis import ApiKey, VersionRange
+from quorum.wire.faults import BadFrame, Malformed
+from quorum.wire.frames import FrameSplitter
+from quorum.wire.shape import Data
+
+OnDone = Callable[[Outcome], None]
+BodyWriter = Callable[[int], Data | Sequence[Data]]
+
+_GREETING_VERSION: Final = 3
+"""The first flexible ApiVersions; whoever does not know it says which one to use (KIP-511)."""
+
+_SOFTWARE_NAME: Final = "metaquorum"
+_SOFTWARE_VERSION: Final = "unknown"
+
+
+class Exchange:
+    """A request and whoever waits for what becomes of it."""
+
+    __slots__ = (
+        "api_key",
+        "body",
+        "correlation_id",
+        "deadline_ms",
+        "on_done",
+        "timeout_ms",
+        "version",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        body: Data | BodyWriter,
+        on_done: OnDone,
+        *,
+        version: int | None,
+        timeout_ms: int,
+        deadline_ms: int,
+    ) -> None:
+        self.api_key = api_key
+        self.body = body
+        self.on_done = on_done
+        self.version = version
+        self.timeout_ms = timeout_ms
+        self.deadline_ms = deadline_ms
+        self.correlation_id = 0
+
+
+class Owner(Protocol):
+    """Who a connection reports to."""
+
+    def on_ready(self, connection: "ClientConnection") -> None:
+        """The other side has said what it serves."""
+        ...
+
+    def on_replies(self, replies: Sequence[tuple[Exchange, Reply]]) -> None:
+        """These answers came together, in the order of their requests."""
+        ...
+
+    def on_lost(self, connection: "ClientConnection", loss: Loss, reason: str) -> None:
+        """The connection has ended, though not because of `drop`."""
+        ...
+
+
+class ClientConnection(asyncio.Protocol):
+    """Whatever the other side sends, nothing is raised into the loop but what the owner raises."""
+
+    def __init__(self, owner: Owner, *, client_id: str | None, frame_bytes_max: int) -> None:
+        self._owner = owner
+        self._client_id = client_id
+        self._header_tails: dict[tuple[int, int], bytes] = {}
+        self._splitter = FrameSplitter(frame_bytes_max)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._is_dropped = False
+        # Version and correlation id of the ApiVersions request without an answer.
+        self._greeting: tuple[int, int] | None = None
+        self._next_correlation_id = 0
+        self._out: list[Data] = []
+        self._out_bytes = 0
+        self._is_flush_due = False
+        self.in_flight: deque[Exchange] = deque()
+        self.offered: Mapping[int, VersionRange] | None = None
+        """What the other side serves; None until it has said so."""
+        self.has_replied = False
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        """Done when the socket is closed; also when there never was one."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of requests that have not left this process."""
+        if self._transport is None:
+            return self._out_bytes
+        return self._out_bytes + self._transport.get_write_buffer_size()
+
+    def send(self, exchange: Exchange, version: int, parts: Sequence[Data]) -> None:
+        """Send the request; it leaves together with others of the same turn of the loop."""
+        exchange.version = version
+        exchange.correlation_id = self._write(exchange.api_key, version, parts)
+        # What was sent is not needed to read the answer.
+        exchange.body = b""
+        self.in_flight.append(exchange)
+
+    def drop(self) -> None:
+        """Close at once and report nothing more. The exchanges in flight stay with the caller."""
+        self._is_dropped = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def attempt_ended(self) -> None:
+        """The attempt to connect is over; without a socket there is nothing left to close."""
+        if self._transport is None and not self.gone.done():
+            self.gone.set_result(None)
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not every loop's transports are subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        if self._is_dropped:
+            self._transport.abort()
+            return
+        self._greet(_GREETING_VERSION)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_dropped:
+            return
+        self._splitter.feed(data)
+        replies: list[tuple[Exchange, Reply]] = []
+        reason = self._take_frames(replies)
+        if replies:
+            self.has_replied = True
+            self._owner.on_replies(replies)
+        if reason is not None and not self._is_dropped:
+            self._end(Loss.GARBLED, reason)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.gone.done():
+            self.gone.set_result(None)
+        self._out.clear()
+        if not self._is_dropped:
+            self._is_dropped = True
+            self._owner.on_lost(self, Loss.CLOSED, "end of stream" if exc is None else str(exc))
+
+    # Inside.
+
+    def _take_frames(self, replies: list[tuple[Exchange, Reply]]) -> str | None:
+        """Add what the frames that are whole answer; return why they cannot be read, or None."""
+        try:
+            while (frame := self._splitter.take()) is not None:
+                if self.offered is None:
+                    self._read_greeting(frame)
+                else:
+                    replies.append(self._read_reply(frame))
+        except BadFrame as bad:
+            return bad.reason
+        except Malformed as malformed:
+            return str(malformed)
+        return None
+
+    def _read_reply(self, frame: bytes) -> tuple[Exchange, Reply]:
+        if not self.in_flight:
+            raise Malformed(-1, 0, "an answer that nobody has asked for")
+        exchange = self.in_flight[0]
+        api_key, version = exchange.api_key, exchange.version
+        assert version is not None
+        _check_correlation(frame, api_key, version, exchange.correlation_id)
+        start = headers.response_body_start(frame, api_key, version)
+        self.in_flight.popleft()
+        return exchange, Reply(api_key, version, body_of(frame, start))
+
+    def _greet(self, version: int) -> None:
+        body = api_versions.write_request(version, _SOFTWARE_NAME, _SOFTWARE_VERSION)
+        self._greeting = version, self._write(ApiKey.API_VERSIONS, version, (body,))
+
+    def _read_greeting(self, frame: bytes) -> None:
+        assert self._greeting is not None, "an answer before the socket was made"
+        version, expected = self._greeting
+        _check_correlation(frame, ApiKey.API_VERSIONS, version, expected)
+        start = headers.response_body_start(frame, ApiKey.API_VERSIONS, version)
+        match api_versions.read_offer(version, frame[start:]):
+            case api_versions.Offered(ranges):
+                self.offered = ranges
+                self._owner.on_ready(self)
+            case api_versions.AskAgain(served):
+                # Only ever downwards, so that two sides cannot keep each other busy.
+                lower = api_versions.negotiate(VersionRange(0, max(0, version - 1)), served)
+                if version == 0 or lower is None:
+                    reason = f"the other side serves versions {served}, and not v{version}"
+                    raise Malformed(ApiKey.API_VERSIONS, version, reason)
+                self._greet(lower)
+
+    def _write(self, api_key: int, version: int, parts: Sequence[Data]) -> int:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
+        tail = self._header_tails.get((api_key, version))
+        if tail is None:
+            tail = headers.request_header_tail(api_key, version, self._client_id)
+            self._header_tails[api_key, version] = tail
+        size = len(tail) + (len(parts[0]) if len(parts) == 1 else sum(map(len, parts)))
+        head = headers.write_framed_request_prefix(api_key, version, correlation_id, size)
+        self._out += (head, tail, *parts)
+        self._out_bytes += len(head) + size
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
+        return correlation_id
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if self._transport is None or self._is_dropped or not self._out:
+            return
+        out, self._out = self._out, []
+        size, self._out_bytes = self._out_bytes, 0
+        write_out(self._transport, out, size)
+
+    def _end(self, loss: Loss, reason: str) -> None:
+        self.drop()
+        self._owner.on_lost(self, loss, reason)
+
+
+def _check_correlation(frame: bytes, api_key: int, version: int, expected: int) -> None:
+    correlation_id = headers.read_correlation_id(frame, api_key, version)
+    if correlation_id != expected:
+        reason = f"an answer to request {correlation_id}, expected is one to {expected}"
+        raise Malformed(api_key, version, reason)

@@ -1,0 +1,364 @@
+"""One connection of a listener: requests in, answers out in the order of the requests.
+
+It reads no body and knows no API. It reads only as fast as the peer takes its answers: with too
+many requests unanswered, or too many bytes unread, the peer is left waiting.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from quorum.transport.address import peer_name
+from quorum.transport.buffers import body_of, parts_of, write_out
+from quorum.transport.limits import ServerLimits
+from quorum.wire.api_versions import write_unsupported
+from quorum.wire.apis import ApiKey, VersionRange, api_name, header_flexibility
+from quorum.wire.faults import BadFrame, Malformed
+from quorum.wire.frames import FrameSplitter
+from quorum.wire.headers import (
+    RequestPrefix,
+    read_request_header,
+    read_request_prefix,
+    write_framed_response_header,
+)
+from quorum.wire.shape import Data
+
+logger = logging.getLogger(__name__)
+
+_CLOSED: Final = "%s: closed the connection of %s: %s"
+
+
+class InboundRequest:
+    """A request that somebody must answer, once, now or later.
+
+    `peer` and `connection_id` say whose it is; ids are never used twice by one server.
+    """
+
+    __slots__ = (
+        "_connection",
+        "answer_bytes",
+        "answer_parts",
+        "api_key",
+        "api_version",
+        "body",
+        "client_id",
+        "correlation_id",
+    )
+
+    def __init__(
+        self,
+        connection: "InboundConnection",
+        prefix: RequestPrefix,
+        client_id: str | None,
+        body: Data,
+    ) -> None:
+        self.api_key, self.api_version, self.correlation_id = prefix
+        self.client_id = client_id
+        self.body = body
+        self._connection = connection
+        # The framed answer, once there is one; the connection sends it when its turn has come.
+        self.answer_parts: Sequence[Data] | None = None
+        self.answer_bytes = 0
+
+    def __str__(self) -> str:
+        return f"{api_name(self.api_key)} v{self.api_version} of {self.peer}"
+
+    @property
+    def peer(self) -> str:
+        return self._connection.peer
+
+    @property
+    def connection_id(self) -> int:
+        return self._connection.connection_id
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the connection has closed: an answer would reach nobody."""
+        return not self._connection.is_open
+
+    def respond(self, body: Data | Sequence[Data]) -> None:
+        """Answer with this body, from anywhere in the loop's thread and exactly once.
+
+        It leaves when the requests before it on the connection have been answered. If the
+        connection is gone, so is the answer.
+        """
+        flexible = header_flexibility(self.api_key, self.api_version).response
+        self._answer(body, flexible)
+
+    def reject(self, reason: str) -> None:
+        """Close the connection, because what its peer sent cannot be answered."""
+        self._connection.close_because(reason)
+
+    def respond_unsupported(self, offered: Mapping[int, VersionRange]) -> None:
+        """The answer to an ApiVersions request of a version that is not offered (KIP-511)."""
+        assert self.api_key == ApiKey.API_VERSIONS
+        self._answer(write_unsupported(offered), flexible=False)
+
+    def _answer(self, body: Data | Sequence[Data], flexible: bool) -> None:
+        assert self.answer_parts is None, f"{self} was answered twice"
+        parts = parts_of(body)
+        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        header = write_framed_response_header(self.correlation_id, size, flexible=flexible)
+        self.answer_parts = (header, *parts)
+        self.answer_bytes = len(header) + size
+        # The body has been read by whoever answers; an answer that waits need not keep it.
+        self.body = b""
+        self._connection.answered(self)
+
+
+Handler = Callable[[InboundRequest], None]
+"""Takes a request and sees to it that it is answered. It must not block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a listener gives to each of its connections."""
+
+    name: str
+    handler: Handler
+    offered: Mapping[int, VersionRange]
+    limits: ServerLimits
+    admit: Callable[["InboundConnection"], bool]
+    release: Callable[["InboundConnection"], None]
+
+
+class InboundConnection(asyncio.Protocol):
+    """One accepted connection. Whatever the peer sends, nothing is raised into the loop."""
+
+    def __init__(self, terms: Terms, connection_id: int) -> None:
+        self._terms = terms
+        self._limits = terms.limits
+        self.connection_id = connection_id
+        self.peer = "unknown peer"
+        self.is_open = False
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._splitter = FrameSplitter(terms.limits.frame_bytes_max)
+        self._pending: deque[InboundRequest] = deque()
+        self._held_bytes = 0
+        self._out: list[Data] = []
+        self._out_bytes = 0
+        self._is_flush_due = False
+        self._is_paused = False
+        self._is_unread = False
+        self._is_draining = False
+        self._was_active = True
+        self._active_ms: int | None = None
+        self._stalled_ms: int | None = None
+        self._unread_bytes = 0
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not every loop's transports are subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        self.peer = peer_name(transport.get_extra_info("peername"))
+        self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes_pause)
+        self.is_open = True
+        if not self._terms.admit(self):
+            reason = f"{self._limits.connections_max} connections are open, which is the limit"
+            self.close_because(reason)
+
+    def data_received(self, data: bytes) -> None:
+        self._was_active = True
+        if self.is_open:
+            self._splitter.feed(data)
+            self._pump()
+
+    def pause_writing(self) -> None:
+        self._is_unread = True
+        self._mind_reading()
+
+    def resume_writing(self) -> None:
+        self._is_unread = False
+        self._stalled_ms = None
+        self._pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        self._transport = None
+        self._pending.clear()
+        self._out.clear()
+        self._terms.release(self)
+
+    # What the requests and the listener call.
+
+    def answered(self, request: InboundRequest) -> None:
+        """`request` has its answer; send it and those that waited for it, if its turn has come."""
+        if not self.is_open:
+            return
+        pending = self._pending
+        self._held_bytes += request.answer_bytes
+        if pending[0] is not request:
+            self._check_unsent()
+            return
+        while pending and (parts := pending[0].answer_parts) is not None:
+            size = pending.popleft().answer_bytes
+            self._held_bytes -= size
+            self._out_bytes += size
+            self._out.extend(parts)
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def close_because(self, reason: str) -> None:
+        """Log the reason and close; answers that are ready still leave."""
+        if not self.is_open:
+            return
+        logger.warning(_CLOSED, self._terms.name, self.peer, reason)
+        self._close()
+
+    def drain(self) -> None:
+        """Read no more, and close once every request has been answered."""
+        self._is_draining = True
+        self._mind_reading()
+        if not self._pending and self.is_open:
+            self._close()
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way."""
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def sweep(self, now_ms: int) -> None:
+        """Close the connection if it has been idle, or unread, for too long."""
+        if self._transport is None:
+            return
+        if self._was_active or self._pending or self._active_ms is None:
+            self._was_active = False
+            self._active_ms = now_ms
+        if self._has_stalled(self._transport.get_write_buffer_size(), now_ms):
+            self._give_up(f"{self._unread_bytes} bytes unread for {self._limits.stall_ms} ms")
+        elif self.is_open and now_ms - self._active_ms >= self._limits.idle_ms:
+            logger.info("%s: closed the idle connection of %s", self._terms.name, self.peer)
+            self._close()
+
+    # Inside.
+
+    def _pump(self) -> None:
+        """Hand on the requests that have come, as many as may be under way."""
+        in_flight_max = self._limits.requests_in_flight_max
+        pause = self._limits.outgoing_bytes_pause
+        take, pending = self._splitter.take, self._pending
+        while (
+            self.is_open
+            and not self._is_draining
+            and not self._is_unread
+            and len(pending) < in_flight_max
+            and self._out_bytes <= pause
+        ):
+            try:
+                frame = take()
+            except BadFrame as bad:
+                self.close_because(bad.reason)
+                return
+            if frame is None:
+                break
+            self._dispatch(frame)
+        self._mind_reading()
+
+    def _dispatch(self, frame: bytes) -> None:
+        try:
+            api_key, version, _ = prefix = read_request_prefix(frame)
+            served = self._terms.offered.get(api_key)
+            if served is None or not served.lowest <= version <= served.highest:
+                self._refuse(prefix, served)
+                return
+            client_id, start = read_request_header(frame, api_key, version)
+        except Malformed as malformed:
+            self.close_because(str(malformed))
+            return
+        request = InboundRequest(self, prefix, client_id, body_of(frame, start))
+        self._pending.append(request)
+        try:
+            self._terms.handler(request)
+        except Malformed as malformed:
+            self.close_because(str(malformed))
+        except Exception:
+            logger.exception("%s: failed at %s, closed the connection", self._terms.name, request)
+            self._close()
+
+    def _refuse(self, prefix: RequestPrefix, served: VersionRange | None) -> None:
+        api_key, version, _ = prefix
+        if api_key == ApiKey.API_VERSIONS and served is not None:
+            request = InboundRequest(self, prefix, None, b"")
+            self._pending.append(request)
+            request.respond_unsupported(self._terms.offered)
+            return
+        known = "which is not served here" if served is None else f"served are versions {served}"
+        self.close_because(f"{api_name(api_key)} v{version}, {known}")
+
+    def _check_unsent(self) -> bool:
+        """Whether the peer has not left too much unread; otherwise the connection is closed."""
+        assert self._transport is not None
+        unsent_bytes = self._held_bytes + self._transport.get_write_buffer_size()
+        if unsent_bytes <= self._limits.outgoing_bytes_max:
+            return True
+        self._give_up(f"{unsent_bytes} bytes of answers wait to be read")
+        return False
+
+    def _give_up(self, reason: str) -> None:
+        """Log the reason and close at once: waiting for the peer is what went wrong."""
+        if self.is_open:
+            logger.warning(_CLOSED, self._terms.name, self.peer, reason)
+        self.abort()
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if self._transport is None or not self._out:
+            return
+        if not self._check_unsent():
+            return
+        self._write_out(self._transport)
+        if self._is_draining and not self._pending:
+            self._close()
+        elif self._is_paused:
+            self._pump()
+
+    def _write_out(self, transport: asyncio.Transport) -> None:
+        out, self._out = self._out, []
+        size, self._out_bytes = self._out_bytes, 0
+        write_out(transport, out, size)
+
+    def _mind_reading(self) -> None:
+        """Read from the peer exactly when more requests could be handed on."""
+        if self._transport is None or not self.is_open:
+            return
+        must_pause = (
+            self._is_unread
+            or self._is_draining
+            or len(self._pending) >= self._limits.requests_in_flight_max
+            or self._out_bytes > self._limits.outgoing_bytes_pause
+        )
+        if must_pause == self._is_paused:
+            return
+        self._is_paused = must_pause
+        if must_pause:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _has_stalled(self, unread_bytes: int, now_ms: int) -> bool:
+        # One that is closing waits for its last bytes to be read.
+        is_waiting = self._is_unread or not self.is_open
+        if not is_waiting or unread_bytes < self._unread_bytes:
+            self._stalled_ms = None
+        elif self._stalled_ms is None:
+            self._stalled_ms = now_ms
+        self._unread_bytes = unread_bytes
+        return self._stalled_ms is not None and now_ms - self._stalled_ms >= self._limits.stall_ms
+
+    def _close(self) -> None:
+        """Send what is ready, then close; requests under way are dropped."""
+        transport = self._transport
+        if transport is None or not self.is_open:
+            return
+        if self._out:
+            self._write_out(transport)
+        self.is_open = False
+        self._pending.clear()
+        transport.close()

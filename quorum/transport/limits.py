@@ -1,0 +1,69 @@
+"""Every bound of the transport with its unit; the bounds of the quorum itself are in its core."""
+
+from dataclasses import dataclass
+
+from quorum.core.limits import FRAME_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """What one listener grants, in all and to each connection."""
+
+    connections_max: int = 4_096
+    """Connections of one listener; a further one is closed at once."""
+
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    requests_in_flight_max: int = 512
+    """Requests of one connection without an answer; at this number it is read no further."""
+
+    outgoing_bytes_pause: int = 1024 * 1024
+    """Bytes waiting for a peer to read them, above which nothing more is read from it."""
+
+    outgoing_bytes_max: int = 64 * 1024 * 1024
+    """Bytes waiting for a peer above which a further answer closes the connection. One answer
+    alone may be larger: what is asked for is sent."""
+
+    stall_ms: int = 30_000
+    """How long a peer may leave more than `outgoing_bytes_pause` unread."""
+
+    idle_ms: int = 10 * 60 * 1_000
+    """How long a connection lives on which nothing is asked (`connections.max.idle.ms`)."""
+
+    def __post_init__(self) -> None:
+        _all_positive(self, self.__slots__)
+        if self.outgoing_bytes_pause > self.outgoing_bytes_max:
+            raise ValueError(
+                f"outgoing_bytes_pause ({self.outgoing_bytes_pause}) must not be above "
+                f"outgoing_bytes_max ({self.outgoing_bytes_max}), or no peer is ever paused"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelLimits:
+    """What one channel to another node may hold, and how it tries again."""
+
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    requests_in_flight_max: int = 1_024
+    """Requests without an answer, sent or not; a further one fails."""
+
+    outgoing_bytes_max: int = 32 * 1024 * 1024
+    """Bytes of requests that have not left; a request beyond them fails."""
+
+    retry_backoff_ms: int = 20
+    """Wait before a connection is tried again, doubled by each failure in a row (KIP-580)."""
+
+    retry_backoff_ms_max: int = 1_000
+
+    def __post_init__(self) -> None:
+        _all_positive(self, self.__slots__)
+        if self.retry_backoff_ms > self.retry_backoff_ms_max:
+            raise ValueError(
+                f"retry_backoff_ms ({self.retry_backoff_ms}) must not be above "
+                f"retry_backoff_ms_max ({self.retry_backoff_ms_max})"
+            )
+
+
+def _all_positive(limits: object, names: tuple[str, ...]) -> None:
+    for name in names:
+        if getattr(limits, name) < 1:
+            raise ValueError(f"{name} must be at least 1, not {getattr(limits, name)}")

@@ -1,0 +1,91 @@
+"""The other replicas of the quorum: who is asked, on which connection; not what is asked.
+
+There are two connections to each replica. Answers leave in the order of the requests, and a
+leader may keep a fetch for half a second; a vote behind it on the same connection would wait as
+long. So fetches and snapshots have a connection of their own, and everything else has the other.
+"""
+
+import asyncio
+import random
+from enum import Enum
+from typing import Final
+
+from quorum.core.vocabulary import ReplicaId
+from quorum.ports import PeerAddresses
+from quorum.transport.channel import BodyWriter, Channel, OnDone
+from quorum.transport.limits import ChannelLimits
+from quorum.transport.sweeper import Sweeper
+from quorum.wire.apis import ApiKey
+
+
+class Lane(Enum):
+    """Which of the two connections to a replica."""
+
+    FETCH = "fetch"
+    CONTROL = "control"
+
+
+_FETCHES: Final = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
+
+
+class Peers:
+    """A channel for each replica and lane, made when first used.
+
+    Addresses are looked up at each connection. Only replicas that the caller knows are ever
+    asked, so there are as many channels as it has replicas, twice.
+    """
+
+    def __init__(
+        self,
+        addresses: PeerAddresses,
+        *,
+        client_id: str,
+        sweeper: Sweeper,
+        rng: random.Random,
+        limits: ChannelLimits | None = None,
+    ) -> None:
+        self._addresses = addresses
+        self._client_id = client_id
+        self._sweeper = sweeper
+        self._rng = rng
+        self._limits = limits or ChannelLimits()
+        self._channels: dict[tuple[ReplicaId, Lane], Channel] = {}
+
+    def request(
+        self,
+        replica: ReplicaId,
+        api_key: int,
+        body: BodyWriter,
+        on_done: OnDone,
+        *,
+        timeout_ms: int,
+    ) -> None:
+        """Ask `replica`; see `Channel.request`."""
+        lane = Lane.FETCH if api_key in _FETCHES else Lane.CONTROL
+        self.channel(replica, lane).request(api_key, body, on_done, timeout_ms=timeout_ms)
+
+    def channel(self, replica: ReplicaId, lane: Lane) -> Channel:
+        """The channel to `replica` for this lane."""
+        known = self._channels.get((replica, lane))
+        if known is not None:
+            return known
+        channel = Channel(
+            lambda: self._addresses.address_of(replica),
+            client_id=self._client_id,
+            sweeper=self._sweeper,
+            rng=self._rng,
+            limits=self._limits,
+        )
+        self._channels[replica, lane] = channel
+        return channel
+
+    async def forget(self, replica: ReplicaId) -> None:
+        """Close the channels to a replica that is not asked any more."""
+        channels = [self._channels.pop((replica, lane), None) for lane in Lane]
+        await asyncio.gather(*(channel.close() for channel in channels if channel is not None))
+
+    async def close(self) -> None:
+        """Fail what is under way and close every channel."""
+        channels = tuple(self._channels.values())
+        self._channels.clear()
+        await asyncio.gather(*(channel.close() for channel in channels))

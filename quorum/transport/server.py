@@ -1,0 +1,123 @@
+"""A listener: it accepts connections up to its limit, sweeps them, and closes in good order."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
+from quorum.transport.limits import ServerLimits
+from quorum.transport.sweeper import Sweeper
+from quorum.wire.apis import VersionRange
+
+__all__ = ["Handler", "InboundRequest", "Server"]
+
+_BACKLOG: Final = 512
+"""Connections the kernel keeps for us while we do something else."""
+
+_SWEEP_MS_MAX: Final = 5_000
+CLOSE_MS: Final = 1_000
+"""How long `close` lets answers that are under way leave, unless told otherwise."""
+
+
+class Server:
+    """Serves the requests of `offered` APIs and versions on one or more addresses.
+
+    Each request goes to `handler`, ApiVersions like the others. What is not offered never gets
+    there: an ApiVersions request that is too new is answered with the versions it may have, and
+    any other closes its connection with a line in the log, as Kafka does. A handler that raises
+    loses the connection of its request, and the cause is logged.
+
+    `name` stands in the log lines; `clock_ms` gives monotonic milliseconds.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        offered: Mapping[int, VersionRange],
+        name: str,
+        clock_ms: Callable[[], int],
+        limits: ServerLimits | None = None,
+    ) -> None:
+        self._limits = limits or ServerLimits()
+        self._connections: set[InboundConnection] = set()
+        self._ids = itertools.count(1)
+        self._listeners: list[asyncio.Server] = []
+        self._sweeper = Sweeper(clock_ms)
+        self._gone: asyncio.Future[None] | None = None
+        self._terms = Terms(
+            name=name,
+            handler=handler,
+            offered=offered,
+            limits=self._limits,
+            admit=self._admit,
+            release=self._release,
+        )
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._connections)
+
+    async def listen(self, host: str | None, port: int) -> int:
+        """Accept connections at this address, None for all of the machine's; return the port.
+
+        Port 0 takes a free one. Raises `OSError` if the address cannot be had.
+        """
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(
+            lambda: InboundConnection(self._terms, next(self._ids)), host, port, backlog=_BACKLOG
+        )
+        self._listeners.append(listener)
+        bound: int = listener.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self, *, within_ms: int = CLOSE_MS) -> None:
+        """Accept and read no more, let answers under way leave, and close every connection.
+
+        What has not left `within_ms` is dropped.
+        """
+        for listener in self._listeners:
+            listener.close()
+        for connection in tuple(self._connections):
+            connection.drain()
+        if not await self._all_gone(within_ms):
+            for connection in tuple(self._connections):
+                connection.abort()
+            await self._all_gone(within_ms)
+        for listener in self._listeners:
+            await listener.wait_closed()
+        self._listeners.clear()
+        self._sweeper.close()
+
+    def sweep(self, now_ms: int) -> int | None:
+        """Close what has been idle or unread for too long; return when to look again."""
+        for connection in tuple(self._connections):
+            connection.sweep(now_ms)
+        return now_ms + self._sweep_ms() if self._connections else None
+
+    async def _all_gone(self, within_ms: int) -> bool:
+        if not self._connections:
+            return True
+        self._gone = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait({self._gone}, timeout=within_ms / 1_000)
+        self._gone = None
+        return bool(done)
+
+    def _admit(self, connection: InboundConnection) -> bool:
+        is_room = len(self._connections) < self._limits.connections_max
+        # One that is turned away is counted until it has closed, so that `close` waits for it.
+        self._connections.add(connection)
+        self._sweeper.watch(self, self._sweeper.now_ms() + self._sweep_ms())
+        return is_room
+
+    def _release(self, connection: InboundConnection) -> None:
+        self._connections.discard(connection)
+        if not self._connections and self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+
+    def _sweep_ms(self) -> int:
+        # Often enough that nothing outlives its limit by more than a quarter.
+        shortest_ms = min(self._limits.stall_ms, self._limits.idle_ms)
+        return max(1, min(shortest_ms // 4, _SWEEP_MS_MAX))

@@ -1,0 +1,87 @@
+"""One timer for all deadlines of a process; it knows neither requests nor connections.
+
+A timer per request costs more than the request. Whoever has deadlines names the next one; when it
+has come, `sweep` deals with all that are due and names the next. Deadlines are met late by at
+most the granularity, never early.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+GRANULARITY_MS: Final = 20
+
+
+class Sweepable(Protocol):
+    def sweep(self, now_ms: int) -> int | None:
+        """Deal with every deadline up to `now_ms`; return the next one, or None."""
+        ...
+
+
+class Sweeper:
+    """Calls `sweep` of each watched object at its deadline, grouped by `granularity_ms`.
+
+    `clock_ms` gives monotonic milliseconds. Belongs to the running event loop of its first use.
+    """
+
+    def __init__(
+        self, clock_ms: Callable[[], int], *, granularity_ms: int = GRANULARITY_MS
+    ) -> None:
+        assert granularity_ms >= 1
+        self._clock_ms = clock_ms
+        self._granularity_ms = granularity_ms
+        self._deadlines: dict[Sweepable, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+
+    def now_ms(self) -> int:
+        return self._clock_ms()
+
+    def watch(self, sweepable: Sweepable, deadline_ms: int) -> None:
+        """Sweep `sweepable` at `deadline_ms`, or before if it is watched for an earlier time."""
+        known = self._deadlines.get(sweepable)
+        if known is not None and known <= deadline_ms:
+            return
+        self._deadlines[sweepable] = deadline_ms
+        self._arm(deadline_ms)
+
+    def forget(self, sweepable: Sweepable) -> None:
+        """Sweep it no more; it need not be watched."""
+        self._deadlines.pop(sweepable, None)
+
+    def sweep(self) -> None:
+        """Deal with all that is due. The timer calls it; calling it at other times is harmless."""
+        now_ms = self._clock_ms()
+        due = [each for each, deadline_ms in self._deadlines.items() if deadline_ms <= now_ms]
+        for sweepable in due:
+            # One that is due may forget another.
+            if self._deadlines.pop(sweepable, None) is None:
+                continue
+            next_ms = sweepable.sweep(now_ms)
+            if next_ms is not None:
+                assert next_ms > now_ms, f"{sweepable} left {next_ms} undone at {now_ms}"
+                self.watch(sweepable, next_ms)
+        if self._deadlines:
+            self._arm(min(self._deadlines.values()))
+
+    def close(self) -> None:
+        """Sweep nothing any more."""
+        self._deadlines.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, deadline_ms: int) -> None:
+        # Up to the next multiple: deadlines that lie close together share one wake-up.
+        at_ms = -(-deadline_ms // self._granularity_ms) * self._granularity_ms
+        if self._timer is not None:
+            if self._timer_ms <= at_ms:
+                return
+            self._timer.cancel()
+        delay_seconds = max(0, at_ms - self._clock_ms()) / 1_000
+        self._timer_ms = at_ms
+        self._timer = asyncio.get_running_loop().call_later(delay_seconds, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.sweep()

@@ -1,0 +1,152 @@
+"""The quorum's flat messages in the Kafka protocol: the one door to them for whoever sends.
+
+A request becomes the body of the Kafka request of the same name, a body becomes a flat message or
+the refusal that its sender gets. It never decides: what the core should say is the core's affair.
+
+APIs and versions: Vote 52 (0-1), BeginQuorumEpoch 53 (0-1), EndQuorumEpoch 54 (0-1), and Fetch 1
+(13-17) as FetchQuorumRecords, for replicas of ours and for Kafka's brokers as observers.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoteRequest,
+)
+from quorum.core.vocabulary import LogEnd, ReplicaKey
+from quorum.wire import election_messages
+from quorum.wire.apis import ApiKey
+from quorum.wire.fetch_requests import read_fetch_request, write_fetch_request
+from quorum.wire.fetch_responses import (
+    read_fetch_response,
+    write_fetch_refusal,
+    write_fetch_response,
+)
+from quorum.wire.raft_types import (
+    METADATA_PARTITION,
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    Answer,
+    Code,
+    Endpoint,
+    Here,
+    HostPort,
+    Refusal,
+    Standing,
+)
+from quorum.wire.shape import Data
+
+__all__ = [
+    "API_KEYS",
+    "METADATA_PARTITION",
+    "METADATA_TOPIC",
+    "METADATA_TOPIC_ID",
+    "Answer",
+    "Code",
+    "Endpoint",
+    "Here",
+    "HostPort",
+    "Refusal",
+    "Standing",
+    "read_request",
+    "read_response",
+    "write_refusal",
+    "write_request",
+    "write_response",
+]
+
+API_KEYS: Final[Mapping[type[Request], ApiKey]] = MappingProxyType(
+    {
+        VoteRequest: ApiKey.VOTE,
+        BeginQuorumEpochRequest: ApiKey.BEGIN_QUORUM_EPOCH,
+        EndQuorumEpochRequest: ApiKey.END_QUORUM_EPOCH,
+        FetchRequest: ApiKey.FETCH,
+    }
+)
+"""The Kafka API that carries each flat request."""
+
+
+def write_request(
+    request: Request,
+    version: int,
+    *,
+    to: ReplicaKey,
+    cluster_id: str | None,
+    endpoints: Sequence[Endpoint] = (),
+) -> bytes:
+    """The body of `request` for the replica `to`, whose directory may be unknown.
+
+    `endpoints` are where the sender listens, for messages in which a leader says so (KIP-853).
+    """
+    match request:
+        case FetchRequest():
+            return write_fetch_request(request, version, cluster_id=cluster_id)
+        case VoteRequest():
+            return election_messages.write_vote(request, version, to=to, cluster_id=cluster_id)
+        case BeginQuorumEpochRequest():
+            return election_messages.write_begin_quorum_epoch(
+                request, version, to=to, cluster_id=cluster_id, endpoints=endpoints
+            )
+        case EndQuorumEpochRequest():
+            return election_messages.write_end_quorum_epoch(
+                request, version, cluster_id=cluster_id, endpoints=endpoints
+            )
+
+
+def read_request(api_key: int, version: int, body: Data, *, here: Here) -> Request | Refusal:
+    """The flat request, or the refusal that its sender is to get; raises `Malformed`.
+
+    Refused are requests of another cluster, for another topic or partition, for another voter,
+    or with numbers that cannot be true.
+    """
+    if api_key == ApiKey.FETCH:
+        return read_fetch_request(version, body, here)
+    return election_messages.read_request(api_key, version, body, here)
+
+
+def write_response(
+    response: Response,
+    version: int,
+    *,
+    records: Data = b"",
+    snapshot: LogEnd | None = None,
+    leader_address: HostPort | None = None,
+) -> Sequence[Data]:
+    """The parts of the body, for a request that came with `version`.
+
+    `records` and `snapshot` belong to the answer of a fetch; `leader_address` is where the
+    leader that `response` names listens, for askers that know only its id.
+    """
+    if isinstance(response, FetchResponse):
+        return write_fetch_response(
+            response, version, records=records, snapshot=snapshot, leader_address=leader_address
+        )
+    assert not records, f"{response} carries no records"
+    assert snapshot is None, f"{response} names no snapshot"
+    standing = Standing(response.epoch, response.leader, leader_address)
+    return (election_messages.write_response(response, version, standing),)
+
+
+def write_refusal(api_key: int, version: int, refusal: Refusal, standing: Standing) -> bytes:
+    """The body of the answer to a request that `read_request` refused."""
+    if api_key == ApiKey.FETCH:
+        return write_fetch_refusal(version, refusal, standing)
+    return election_messages.write_refusal(api_key, version, refusal, standing)
+
+
+def read_response(api_key: int, version: int, body: Data) -> Answer | Refusal:
+    """The flat answer and what came beside it, or why there is none; raises `Malformed`.
+
+    A refusal is an error for which the core has no word. The records of a fetch are unchecked,
+    and `FetchResponse.batches` is for whoever checks them to fill in.
+    """
+    if api_key == ApiKey.FETCH:
+        return read_fetch_response(version, body)
+    return election_messages.read_response(api_key, version, body)
