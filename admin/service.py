@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from admin.addresses import Address
 from admin.controller import Controller, Unavailable
@@ -34,6 +34,9 @@ from statemachine.image import Image
 from statemachine.queries import reassignments
 
 audit = logging.getLogger("audit")
+
+AUDIT_CHARACTERS_MAX: Final = 500
+"""Characters of a request, and of its answer, in a line of the audit log."""
 
 T = TypeVar("T")
 
@@ -149,7 +152,7 @@ class Service:
         future: asyncio.Future[Answer | Unavailable] = asyncio.get_running_loop().create_future()
         self.controller.submit(command, lambda answer: _resolve(future, answer))
         answer = await future
-        audit.info("%s asked for %s: %s", who, command, answer)
+        audit.info("%s asked for %s: %s", who, _shown(command), _shown(answer))
         if isinstance(answer, Unavailable):
             raise NotActive(answer, self.quorum.leader)
         assert isinstance(answer, kind), f"{answer} answers {command}"
@@ -169,6 +172,12 @@ class Service:
             last_fetch_ms=now_ms if status.is_leader else to_wall_ms(status.last_fetch_ms),
             last_caught_up_ms=now_ms if status.is_leader else to_wall_ms(status.last_caught_up_ms),
         )
+
+
+def _shown(value: object) -> str:
+    """The value in one line of the log, cut where a request is large."""
+    text = str(value)
+    return text if len(text) <= AUDIT_CHARACTERS_MAX else f"{text[:AUDIT_CHARACTERS_MAX]}..."
 
 
 def _resolve(future: "asyncio.Future[T]", value: T) -> None:

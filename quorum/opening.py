@@ -16,11 +16,12 @@ from uuid import UUID
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Election, ReplicaId, ReplicaKey
 from quorum.core.voters import VoterSet
 from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskThread
 from quorum.log.election_file import ElectionFile
+from quorum.log.errors import FileDamaged
 from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.ports import Clock, StateMachine
@@ -33,6 +34,11 @@ from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC, Here, 
 logger = logging.getLogger("quorum")
 
 LOG_FOLDER: Final = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
+
+_LOST_VOTE_REMEDY: Final = (
+    "A vote may be lost with it. Move the folder away and start again: this node then joins as a "
+    "new directory"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,15 +100,19 @@ def open_quorum(
     """
     meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng)
     folder = config.folder / LOG_FOLDER
-    log = SegmentedLog(folder, segment_bytes_max=config.segment_bytes)
+    log = SegmentedLog(folder, segment_bytes_max=config.segment_bytes, check_all=True)
     if log.recovery.cut is not None:
         logger.warning("%s", log.recovery)
     elections = ElectionFile(folder, cluster_id=meta.cluster_id)
+    election = elections.read()
+    if election.epoch < log.end.epoch:
+        log.close()
+        raise FileDamaged(elections.path, _behind(election, log), _LOST_VOTE_REMEDY)
     key = ReplicaKey(config.node_id, meta.directory_id)
     node = QuorumNode(
         key,
         VoterSet(frozenset(config.voters)),
-        election=elections.read(),
+        election=election,
         log=LogView(log.start, log.end.offset, log.epochs),
         timeouts=config.timeouts,
         rng=random.Random(rng.getrandbits(64)),
@@ -150,6 +160,13 @@ def open_quorum(
         log=log,
         peers=peers,
         sweeper=sweeper,
+    )
+
+
+def _behind(election: Election, log: SegmentedLog) -> str:
+    return (
+        f"it is of epoch {election.epoch}, although the log beside it has records of epoch "
+        f"{log.end.epoch}: it is missing, or an older one was put back"
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from quorum.core.limits import BATCH_BYTES_MAX
+from quorum.core.limits import BATCH_BYTES_MAX, FRAME_BYTES_MAX
 
 INDEX_INTERVAL_BYTES: Final = 4 * 1024
 """Between two batches whose position in their segment is remembered."""
@@ -13,8 +13,8 @@ TAIL_BYTES_MAX: Final = 32 * 1024 * 1024
 GROUP_BYTES_MAX: Final = 1024 * 1024
 """What is written between two fdatasyncs: several batches up to this, or one that is larger."""
 
-TORN_BYTES_MAX: Final = max(GROUP_BYTES_MAX, BATCH_BYTES_MAX)
-"""The most that a loss of power can leave half-written at the end of a log."""
+TORN_BYTES_MAX: Final = FRAME_BYTES_MAX
+"""More than a loss of power can leave half-written: no batch that arrived in a frame is larger."""
 
 SCAN_BYTES: Final = 1024 * 1024
 """Read at once while a whole segment is scanned."""
@@ -22,7 +22,7 @@ SCAN_BYTES: Final = 1024 * 1024
 WALK_BYTES: Final = 8 * 1024
 """Read at once while the headers between two index entries are stepped through."""
 
-# Several batches in one group must not be able to look like one larger batch cut short.
-assert GROUP_BYTES_MAX <= BATCH_BYTES_MAX
+# A group of several batches, or of a single large one, is no more than what may be torn.
+assert max(GROUP_BYTES_MAX, BATCH_BYTES_MAX) < TORN_BYTES_MAX
 # One read must reach from one index entry to the next where batches are small.
 assert INDEX_INTERVAL_BYTES < WALK_BYTES

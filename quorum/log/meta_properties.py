@@ -14,7 +14,7 @@ from uuid import UUID
 
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.errors import FileDamaged, FolderForeign
-from quorum.log.files import make_folder, replace_file, usable
+from quorum.log.files import make_folder, replace_file, sync_folder, usable
 from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
 
 FILE_NAME: Final = "meta.properties"
@@ -57,6 +57,8 @@ def load_or_create(
     with usable(folder):
         make_folder(folder)
         found = _read(path)
+        # A process that died between renaming and syncing left a name that power loss undoes.
+        sync_folder(folder)
     if found is None:
         meta = MetaProperties(
             node_id=node_id, directory_id=new_directory_id(rng), cluster_id=cluster_id

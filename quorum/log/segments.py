@@ -81,6 +81,7 @@ class SegmentedLog:
             raise
         self._lock = Lock()
         self._pending: list[Write] = []
+        self._pending_bytes = 0
         self._tail = Tail(self._extent.end.offset)
         self._written = self._extent.end.offset
         self._failure: LogFailure | None = None
@@ -126,8 +127,7 @@ class SegmentedLog:
     @property
     def pending_bytes(self) -> int:
         """What waits for a commit; the owner bounds it."""
-        with self._lock:
-            return sum(len(write.batch) for write in self._pending)
+        return self._pending_bytes
 
     def append(self, batches: Buffer) -> Sequence[Batch]:
         """Append whole batches; see the port. No batch spans two segments."""
@@ -155,6 +155,7 @@ class SegmentedLog:
             segment = Segment(self.folder, self._extent.end.offset)
             self._segments.append(segment)
         self._pending.append(Write(outline.base, segment, segment.append(header), batch))
+        self._pending_bytes += len(batch)
         self._tail.append(outline.end, batch)
         self._extent.append(outline)
 
@@ -222,7 +223,7 @@ class SegmentedLog:
         """Write everything appended so far; see the port."""
         self._refuse_after_failure()
         with self._lock:
-            writes, self._pending = self._pending, []
+            writes, self._pending, self._pending_bytes = self._pending, [], 0
             end = self._extent.end
         with self._failing_for_good("written"):
             self._writer.write(writes, sync=sync)
@@ -242,6 +243,7 @@ class SegmentedLog:
             del self._segments[index + 1 :]
             segment.truncate(position)
             self._pending = [write for write in self._pending if write.base < end]
+            self._pending_bytes = sum(len(write.batch) for write in self._pending)
             self._tail.truncate(end)
             self._extent.truncate(end)
         if end < self._written:

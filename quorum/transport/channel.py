@@ -247,8 +247,8 @@ class Channel:
             self.on_lost(connection, Loss.REFUSED, f"{address}: {error}")
 
     def _attempt_ended(self, connection: ClientConnection) -> None:
-        connection.attempt_ended()
         attempt = self._attempts.pop(connection)
+        connection.attempt_ended(was_cancelled=attempt.cancelled())
         if not attempt.cancelled():
             attempt.result()
 

@@ -121,10 +121,13 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def attempt_ended(self) -> None:
-        """The attempt to connect is over; without a socket there is nothing left to close."""
-        if self._transport is None and not self.gone.done():
-            self.gone.set_result(None)
+    def attempt_ended(self, *, was_cancelled: bool) -> None:
+        """The attempt to connect is over; without a socket there is nothing left to close.
+
+        A loop that was told to give up closes the socket, and need not say so.
+        """
+        if was_cancelled or self._transport is None:
+            self._set_gone()
 
     # What the event loop calls.
 
@@ -149,8 +152,7 @@ class ClientConnection(asyncio.Protocol):
             self._end(Loss.GARBLED, reason)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.gone.done():
-            self.gone.set_result(None)
+        self._set_gone()
         self._out.clear()
         if not self._is_dropped:
             self._is_dropped = True
@@ -227,6 +229,10 @@ class ClientConnection(asyncio.Protocol):
         out, self._out = self._out, []
         size, self._out_bytes = self._out_bytes, 0
         write_out(self._transport, out, size)
+
+    def _set_gone(self) -> None:
+        if not self.gone.done():
+            self.gone.set_result(None)
 
     def _end(self, loss: Loss, reason: str) -> None:
         self.drop()

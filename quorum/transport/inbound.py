@@ -88,6 +88,13 @@ class InboundRequest:
         flexible = header_flexibility(self.api_key, self.api_version).response
         self._answer(body, flexible)
 
+    def respond_nothing(self) -> None:
+        """Let it pass without an answer, as a Produce with acks=0 asks for; exactly once."""
+        assert self.answer_parts is None, f"{self} was answered twice"
+        self.answer_parts = ()
+        self.body = b""
+        self._connection.answered(self)
+
     def reject(self, reason: str) -> None:
         """Close the connection, because what its peer sent cannot be answered."""
         self._connection.close_because(reason)
@@ -121,7 +128,8 @@ class Terms:
     handler: Handler
     offered: Mapping[int, VersionRange]
     limits: ServerLimits
-    admit: Callable[["InboundConnection"], bool]
+    admit: Callable[["InboundConnection"], str | None]
+    """Takes a new connection; returns why it is turned away, or None."""
     release: Callable[["InboundConnection"], None]
 
 
@@ -158,9 +166,9 @@ class InboundConnection(asyncio.Protocol):
         self.peer = peer_name(transport.get_extra_info("peername"))
         self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes_pause)
         self.is_open = True
-        if not self._terms.admit(self):
-            reason = f"{self._limits.connections_max} connections are open, which is the limit"
-            self.close_because(reason)
+        refusal = self._terms.admit(self)
+        if refusal is not None:
+            self.close_because(refusal)
 
     def data_received(self, data: bytes) -> None:
         self._was_active = True
@@ -188,12 +196,11 @@ class InboundConnection(asyncio.Protocol):
 
     def answered(self, request: InboundRequest) -> None:
         """`request` has its answer; send it and those that waited for it, if its turn has come."""
-        if not self.is_open:
+        if not self.is_open or not self._has_room():
             return
         pending = self._pending
         self._held_bytes += request.answer_bytes
         if pending[0] is not request:
-            self._check_unsent()
             return
         while pending and (parts := pending[0].answer_parts) is not None:
             size = pending.popleft().answer_bytes
@@ -292,13 +299,17 @@ class InboundConnection(asyncio.Protocol):
         known = "which is not served here" if served is None else f"served are versions {served}"
         self.close_because(f"{api_name(api_key)} v{version}, {known}")
 
-    def _check_unsent(self) -> bool:
-        """Whether the peer has not left too much unread; otherwise the connection is closed."""
+    def _has_room(self) -> bool:
+        """Whether the peer has left little enough unread; otherwise the connection is closed.
+
+        Counted are the answers that wait for the socket and those that wait for an earlier one.
+        """
         assert self._transport is not None
-        unsent_bytes = self._held_bytes + self._transport.get_write_buffer_size()
-        if unsent_bytes <= self._limits.outgoing_bytes_max:
+        unread_bytes = self._held_bytes + self._out_bytes
+        unread_bytes += self._transport.get_write_buffer_size()
+        if unread_bytes <= self._limits.outgoing_bytes_max:
             return True
-        self._give_up(f"{unsent_bytes} bytes of answers wait to be read")
+        self._give_up(f"{unread_bytes} bytes of answers wait to be read")
         return False
 
     def _give_up(self, reason: str) -> None:
@@ -310,8 +321,6 @@ class InboundConnection(asyncio.Protocol):
     def _flush(self) -> None:
         self._is_flush_due = False
         if self._transport is None or not self._out:
-            return
-        if not self._check_unsent():
             return
         self._write_out(self._transport)
         if self._is_draining and not self._pending:

@@ -46,6 +46,7 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeper = Sweeper(clock_ms)
         self._gone: asyncio.Future[None] | None = None
+        self._is_closing = False
         self._terms = Terms(
             name=name,
             handler=handler,
@@ -78,6 +79,7 @@ class Server:
 
         What has not left `within_ms` is dropped.
         """
+        self._is_closing = True
         for listener in self._listeners:
             listener.close()
         for connection in tuple(self._connections):
@@ -105,12 +107,16 @@ class Server:
         self._gone = None
         return bool(done)
 
-    def _admit(self, connection: InboundConnection) -> bool:
-        is_room = len(self._connections) < self._limits.connections_max
+    def _admit(self, connection: InboundConnection) -> str | None:
+        open_before = len(self._connections)
         # One that is turned away is counted until it has closed, so that `close` waits for it.
         self._connections.add(connection)
+        if self._is_closing:
+            return "this listener is closing"
         self._sweeper.watch(self, self._sweeper.now_ms() + self._sweep_ms())
-        return is_room
+        if open_before >= self._limits.connections_max:
+            return f"{open_before} connections are open, which is the limit"
+        return None
 
     def _release(self, connection: InboundConnection) -> None:
         self._connections.discard(connection)

@@ -15,6 +15,7 @@ from quorum.wire.codec import (
     encode_request_body,
     encode_response_body,
     error_code,
+    error_name,
     make,
     make_known,
     nested,
@@ -101,7 +102,7 @@ def read_offer(version: int, body: Data) -> Offered | AskAgain:
     if response.error_code == UNSUPPORTED_VERSION:
         return AskAgain(ranges.get(ApiKey.API_VERSIONS, VersionRange(0, 0)))
     if response.error_code != 0:
-        reason = f"refused with {response.error_code.name} ({response.error_code.value})"
+        reason = f"refused with {error_name(response.error_code.value)}"
         raise Malformed(ApiKey.API_VERSIONS, version, reason)
     return Offered(MappingProxyType(ranges))
 

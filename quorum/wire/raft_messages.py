@@ -3,8 +3,7 @@
 A request becomes the body of the Kafka request of the same name, a body becomes a flat message or
 the refusal that its sender gets. It never decides: what the core should say is the core's affair.
 
-APIs and versions: Vote 52 (0-1), BeginQuorumEpoch 53 (0-1), EndQuorumEpoch 54 (0-1), and Fetch 1
-(13-17) as FetchQuorumRecords, for replicas of ours and for Kafka's brokers as observers.
+Fetch carries FetchQuorumRecords, for replicas of ours and for Kafka's brokers as observers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from quorum.core.messages import (
 )
 from quorum.core.vocabulary import LogEnd, ReplicaKey
 from quorum.wire import election_messages
-from quorum.wire.apis import ApiKey
+from quorum.wire.apis import ApiKey, UnsupportedVersion, VersionRange
 from quorum.wire.fetch_requests import read_fetch_request, write_fetch_request
 from quorum.wire.fetch_responses import (
     read_fetch_response,
@@ -48,6 +47,7 @@ __all__ = [
     "METADATA_PARTITION",
     "METADATA_TOPIC",
     "METADATA_TOPIC_ID",
+    "VERSIONS",
     "Answer",
     "Code",
     "Endpoint",
@@ -72,6 +72,18 @@ API_KEYS: Final[Mapping[type[Request], ApiKey]] = MappingProxyType(
 )
 """The Kafka API that carries each flat request."""
 
+VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
+    {
+        # By topic id (KIP-516): a metadata log is not asked for by name.
+        ApiKey.FETCH: VersionRange(13, 17),
+        # v2 carries the pre-vote (KIP-996).
+        ApiKey.VOTE: VersionRange(0, 1),
+        ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
+        ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
+    }
+)
+"""The versions in which these calls are understood: what a listener of a quorum can offer."""
+
 
 def write_request(
     request: Request,
@@ -84,7 +96,9 @@ def write_request(
     """The body of `request` for the replica `to`, whose directory may be unknown.
 
     `endpoints` are where the sender listens, for messages in which a leader says so (KIP-853).
+    Raises `UnsupportedVersion` outside `VERSIONS`.
     """
+    _require(API_KEYS[type(request)], version)
     match request:
         case FetchRequest():
             return write_fetch_request(request, version, cluster_id=cluster_id)
@@ -104,8 +118,9 @@ def read_request(api_key: int, version: int, body: Data, *, here: Here) -> Reque
     """The flat request, or the refusal that its sender is to get; raises `Malformed`.
 
     Refused are requests of another cluster, for another topic or partition, for another voter,
-    or with numbers that cannot be true.
+    or with numbers that cannot be true. Raises `UnsupportedVersion` outside `VERSIONS`.
     """
+    _require(api_key, version)
     if api_key == ApiKey.FETCH:
         return read_fetch_request(version, body, here)
     return election_messages.read_request(api_key, version, body, here)
@@ -150,3 +165,9 @@ def read_response(api_key: int, version: int, body: Data) -> Answer | Refusal:
     if api_key == ApiKey.FETCH:
         return read_fetch_response(version, body)
     return election_messages.read_response(api_key, version, body)
+
+
+def _require(api_key: int, version: int) -> None:
+    spoken = VERSIONS.get(api_key)
+    if spoken is None or not spoken.lowest <= version <= spoken.highest:
+        raise UnsupportedVersion(api_key, version)

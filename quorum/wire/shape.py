@@ -1,9 +1,9 @@
 """Whether the lengths that a message claims fit the bytes that came; it builds no values.
 
 The native reader of kio sets aside room for as many items as an array claims before it reads the
-first, and a claim of two thousand million ends the process. So every message from the network is
-walked here before it is read. A walk costs a fraction of what reading does, and afterwards each
-count is known to be true: its items are there.
+first; where the claim exceeds the memory, that ends the process. Thirty bytes from anybody would
+do. So every message from the network is walked here before it is read, in about the time that
+reading takes, and then each count is known to be true: its items are there.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,0 +1,204 @@
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.log.disk_thread import DiskThread
+from quorum.log.memory import MemoryLog
+from quorum.log.segments import SegmentedLog
+from quorum.ports import LogFailure
+from tests.contracts.batches import batch
+
+
+class GatedLog(MemoryLog):
+    """A log on a disk that takes its time: each commit waits until it is let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Semaphore(0)
+        self.started = threading.Semaphore(0)
+        self.commits = 0
+        self.broken = False
+
+    def commit(self, *, sync: bool = True) -> LogEnd:
+        end = self.end  # What has been appended when the commit begins.
+        self.commits += 1
+        self.started.release()
+        assert self.gate.acquire(timeout=10)
+        if self.broken:
+            raise LogFailure("no space left")
+        return end
+
+
+class Owner:
+    """What the owner of the thread was told."""
+
+    def __init__(self) -> None:
+        self.ends: list[LogEnd] = []
+        self.failures: list[BaseException] = []
+        self.disk = DiskThread(asyncio.get_running_loop(), on_failure=self.failures.append)
+
+    def told(self, end: LogEnd) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        self.ends.append(end)
+
+
+@pytest.fixture
+async def owner() -> AsyncIterator[Owner]:
+    owner = Owner()
+    yield owner
+    owner.disk.close()
+
+
+def end(offset: int) -> LogEnd:
+    return LogEnd(Epoch(1), Offset(offset))
+
+
+async def started(log: GatedLog) -> None:
+    """Return once the disk thread is inside a commit."""
+    assert await asyncio.get_running_loop().run_in_executor(None, log.started.acquire, True, 10)
+
+
+async def test_a_commit_is_reported_in_the_loop_with_the_end_it_wrote(
+    owner: Owner, tmp_path: Path
+) -> None:
+    log = SegmentedLog(tmp_path / "log")
+    log.append(batch(0, 3))
+    owner.disk.request_commit(log, owner.told)
+    await owner.disk.drain()
+    assert owner.ends == [end(3)]
+    log.close()
+
+
+async def test_requests_during_a_commit_share_the_next_one(owner: Owner) -> None:
+    log = GatedLog()
+    log.append(batch(0))
+    owner.disk.request_commit(log, owner.told)
+    await started(log)
+    for offset in range(1, 50):
+        log.append(batch(offset))
+        owner.disk.request_commit(log, owner.told)
+    log.gate.release(2)
+    await owner.disk.drain()
+    assert log.commits == 2
+    assert owner.ends == [end(1), end(50)]
+
+
+async def test_each_of_several_callables_is_told_once_per_commit(owner: Owner) -> None:
+    log = GatedLog()
+    others: list[LogEnd] = []
+    note = others.append
+    owner.disk.request_commit(log, owner.told)
+    await started(log)
+    for done in (owner.told, note, owner.told, note):
+        owner.disk.request_commit(log, done)
+    log.gate.release(2)
+    await owner.disk.drain()
+    assert (len(owner.ends), len(others)) == (2, 1)
+
+
+async def test_the_loop_runs_while_the_disk_is_busy(owner: Owner) -> None:
+    log = GatedLog()
+    owner.disk.request_commit(log, owner.told)
+    await started(log)
+    await asyncio.sleep(0)
+    assert owner.ends == []
+    log.gate.release()
+    await owner.disk.drain()
+    assert len(owner.ends) == 1
+
+
+async def test_calls_are_performed_in_order_with_commits(owner: Owner) -> None:
+    log = GatedLog()
+    log.append(batch(0, 2))
+    owner.disk.request_commit(log, owner.told)
+    log.gate.release()
+    assert await owner.disk.call(lambda: log.commits) == 1
+    assert owner.ends == [end(2)]
+    await owner.disk.call(log.truncate_to, Offset(0))
+    assert log.end.offset == 0
+
+
+async def test_two_logs_are_committed_apart(owner: Owner) -> None:
+    logs = [MemoryLog(), MemoryLog()]
+    for count, log in enumerate(logs, start=1):
+        log.append(batch(0, count))
+        owner.disk.request_commit(log, owner.told)
+    await owner.disk.drain()
+    assert owner.ends == [end(1), end(2)]
+
+
+async def test_a_failed_commit_is_handed_over_once_and_nothing_is_written_after_it(
+    owner: Owner,
+) -> None:
+    log, other = GatedLog(), MemoryLog()
+    log.broken = True
+    owner.disk.request_commit(log, owner.told)
+    await started(log)
+    owner.disk.request_commit(log, owner.told)
+    owner.disk.request_commit(other, owner.told)
+    log.gate.release(2)
+    with pytest.raises(LogFailure, match="nothing is written after: no space left"):
+        await owner.disk.drain()
+    owner.disk.request_commit(other, owner.told)
+    with pytest.raises(LogFailure):
+        await owner.disk.call(list)
+    assert [str(failure) for failure in owner.failures] == ["no space left"]
+    assert (log.commits, owner.ends) == (1, [])
+
+
+async def test_any_other_error_of_a_commit_is_handed_over_too(owner: Owner) -> None:
+    class WrongLog(MemoryLog):
+        def commit(self, *, sync: bool = True) -> LogEnd:
+            raise AssertionError("our own mistake")
+
+    owner.disk.request_commit(WrongLog(), owner.told)
+    await owner.disk.drain()
+    assert [str(failure) for failure in owner.failures] == ["our own mistake"]
+
+
+async def test_what_a_call_raises_is_raised_where_it_is_awaited(owner: Owner) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await owner.disk.call(divmod, 1, 0)
+    assert owner.failures == []
+    assert await owner.disk.call(divmod, 7, 2) == (3, 1)
+
+
+async def test_a_failed_call_of_the_disk_stops_what_follows(owner: Owner) -> None:
+    def fail() -> None:
+        raise LogFailure("the vote was not kept")
+
+    with pytest.raises(LogFailure, match="the vote was not kept"):
+        await owner.disk.call(fail)
+    log = MemoryLog()
+    owner.disk.request_commit(log, owner.told)
+    with pytest.raises(LogFailure, match="nothing is written after: the vote was not kept"):
+        await owner.disk.drain()
+    assert owner.ends == []
+
+
+async def test_the_failure_of_a_call_that_nobody_awaits_any_more_is_handed_over(
+    owner: Owner,
+) -> None:
+    log = GatedLog()
+    log.broken = True
+    call = asyncio.get_running_loop().create_task(owner.disk.call(log.commit))
+    await started(log)
+    call.cancel()
+    await asyncio.wait({call})
+    log.gate.release()
+    with pytest.raises(LogFailure):
+        await owner.disk.drain()
+    assert [str(failure) for failure in owner.failures] == ["no space left"]
+
+
+async def test_closing_finishes_what_is_queued(owner: Owner) -> None:
+    log = MemoryLog()
+    log.append(batch(0, 4))
+    owner.disk.request_commit(log, owner.told)
+    owner.disk.close()
+    log.crash()
+    assert log.end == end(4)
