@@ -1,0 +1,262 @@
+"""Brokers come, live, stop and go, and what that means for the partitions that they hold.
+
+KIP-631. A broker epoch is the offset of the record that registered the incarnation, so it is unique
+and rises. Whoever may not lead is taken out of every ISR in the same list of records; only where it
+is the last member it stays, and nobody leads (KIP-903: there is no better replica to wait for).
+"""
+
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from statemachine import records
+from statemachine.change import change_partition
+from statemachine.commands import (
+    BrokerHeartbeat,
+    BrokerRegistered,
+    BrokersFenced,
+    Done,
+    FenceBrokers,
+    HeartbeatAnswered,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from statemachine.configs import unclean_election_allowed
+from statemachine.draft import Draft
+from statemachine.errors import Error, Refusal
+from statemachine.image import Broker, Image
+from statemachine.index import Topic
+from statemachine.isr import stale_broker
+from statemachine.leadership import Election
+from statemachine.limits import RESERVED_DIRECTORY_IDS
+from statemachine.partition import Partition
+from statemachine.vocabulary import LEVEL_DIRECTORIES, NO_LEADER, BrokerId, Replicas
+
+FENCE = 1
+UNFENCE = -1
+STOPPING = 1
+
+
+def register_broker(draft: Draft, command: RegisterBroker) -> BrokerRegistered:
+    """Register an incarnation, fenced; the same one amends what it said and keeps its epoch."""
+    refusal = _registration_refusal(draft, command)
+    if refusal is not None:
+        return BrokerRegistered(error=refusal.error, message=refusal.message)
+    image = draft.image
+    before = image.brokers.get(command.broker_id)
+    same = before is not None and before.incarnation_id == command.incarnation_id
+    record = records.RegisterBroker(
+        broker_id=command.broker_id,
+        incarnation_id=command.incarnation_id,
+        broker_epoch=before.epoch if before is not None and same else image.end_offset,
+        endpoints=command.endpoints,
+        features=command.features,
+        rack=command.rack,
+        fenced=before.fenced if before is not None and same else True,
+        in_controlled_shutdown=before is not None and same and before.stopping_at is not None,
+        log_dirs=command.log_dirs if draft.level >= LEVEL_DIRECTORIES else (),
+    )
+    if before is None or not same or not _as_registered(before, record):
+        draft.records.append(record)
+    return BrokerRegistered(broker_epoch=record.broker_epoch)
+
+
+def _as_registered(broker: Broker, record: records.RegisterBroker) -> bool:
+    return (
+        broker.endpoints == record.endpoints
+        and broker.features == record.features
+        and broker.rack == record.rack
+        and broker.log_dirs == record.log_dirs
+    )
+
+
+def _registration_refusal(draft: Draft, command: RegisterBroker) -> Refusal | None:
+    if command.cluster_id != command.our_cluster_id:
+        return Refusal(
+            Error.INCONSISTENT_CLUSTER_ID,
+            f"this is cluster {command.our_cluster_id}, the broker is of {command.cluster_id}",
+        )
+    if command.broker_id < 0:
+        return Refusal(
+            Error.INVALID_REGISTRATION, f"broker ids are not negative: {command.broker_id}"
+        )
+    before = draft.image.brokers.get(command.broker_id)
+    if before is not None and not before.fenced and before.incarnation_id != command.incarnation_id:
+        return Refusal(
+            Error.DUPLICATE_BROKER_REGISTRATION,
+            f"another incarnation of broker {command.broker_id} is alive, epoch {before.epoch}",
+        )
+    if draft.level >= LEVEL_DIRECTORIES:
+        refusal = _directory_refusal(draft.image, command)
+        if refusal is not None:
+            return Refusal(Error.INVALID_REGISTRATION, refusal)
+    return _feature_refusal(draft.image, command)
+
+
+def _directory_refusal(image: Image, command: RegisterBroker) -> str | None:
+    """Why the log directories cannot be registered, or None (KIP-858)."""
+    if not command.log_dirs:
+        return f"broker {command.broker_id} names no log directory"
+    if len(set(command.log_dirs)) != len(command.log_dirs):
+        return f"broker {command.broker_id} names a log directory twice"
+    reserved = [directory for directory in command.log_dirs if _is_reserved(directory)]
+    if reserved:
+        return f"log directory id {reserved[0]} is reserved"
+    for other in image.brokers.values():
+        taken = [directory for directory in command.log_dirs if directory in other.log_dirs]
+        if taken and other.broker_id != command.broker_id:
+            return f"log directory {taken[0]} is registered by broker {other.broker_id}"
+    return None
+
+
+def _is_reserved(directory: UUID) -> bool:
+    upper, lower = directory.int >> 64, directory.int & (2**64 - 1)
+    # The lower half is a signed number to Kafka, and negative ones are below 100 too.
+    return upper == 0 and not RESERVED_DIRECTORY_IDS <= lower < 2**63
+
+
+def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
+    supported = {feature.name: feature for feature in command.features}
+    for name, level in sorted(image.features.items()):
+        feature = supported.get(name)
+        if feature is not None and feature.min_supported <= level <= feature.max_supported:
+            continue
+        known = f"{feature.min_supported} to {feature.max_supported}" if feature else "no level"
+        return Refusal(
+            Error.UNSUPPORTED_VERSION,
+            f"{name} {level} is in force, broker {command.broker_id} supports {known} of it",
+        )
+    return None
+
+
+def heartbeat(draft: Draft, command: BrokerHeartbeat) -> HeartbeatAnswered:
+    """Take note that a broker lives, and let it come or go as it wishes once it may."""
+    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    if stale is not None:
+        return HeartbeatAnswered(error=stale.error, message=stale.message)
+    broker = draft.image.brokers[command.broker_id]
+    caught_up = command.metadata_offset >= broker.registered_at
+    if broker.fenced:
+        rises = caught_up and not (command.want_fence or command.want_shut_down)
+        if rises:
+            _unfence(draft, broker)
+        return HeartbeatAnswered(
+            caught_up=caught_up, fenced=not rises, should_shut_down=command.want_shut_down
+        )
+    if _may_go(draft.image, broker, command):
+        _fence(draft, (broker.broker_id,))
+        return HeartbeatAnswered(
+            caught_up=caught_up,
+            fenced=True,
+            should_shut_down=command.want_shut_down or broker.stopping_at is not None,
+        )
+    if command.want_shut_down:
+        _stop(draft, broker)
+    return HeartbeatAnswered(caught_up=caught_up, fenced=False)
+
+
+def _may_go(image: Image, broker: Broker, command: BrokerHeartbeat) -> bool:
+    """Whether an unfenced broker is to be fenced now: it wants to, and nothing holds it."""
+    if broker.stopping_at is None:
+        leads = image.index.count(image.index.leader_of, broker.broker_id)
+        return command.want_fence or (command.want_shut_down and not leads)
+    if image.index.count(image.index.leader_of, broker.broker_id):
+        return False
+    # The record that says "stopping" follows those that move its partitions away:
+    # who has seen it has seen them.
+    slowest = command.lowest_live_offset
+    return slowest is None or slowest >= broker.stopping_at
+
+
+def _stop(draft: Draft, broker: Broker) -> None:
+    """The broker is stopping, whether it says so for the first time or still leads something."""
+    _leave(draft, (broker.broker_id,))
+    if broker.stopping_at is None:
+        draft.records.append(
+            records.BrokerRegistrationChange(
+                broker_id=broker.broker_id,
+                broker_epoch=broker.epoch,
+                in_controlled_shutdown=STOPPING,
+            )
+        )
+
+
+def fence_brokers(draft: Draft, command: FenceBrokers) -> BrokersFenced:
+    """Fence the brokers whose sessions have expired, all in one go."""
+    brokers = draft.image.brokers
+    fenced = tuple(
+        sorted({b for b in command.broker_ids if b in brokers and not brokers[b].fenced})
+    )
+    _fence(draft, fenced)
+    return BrokersFenced(broker_ids=fenced)
+
+
+def unregister_broker(draft: Draft, command: UnregisterBroker) -> Done:
+    """Forget a broker. Its replicas stay assigned to it until they are reassigned."""
+    broker = draft.image.brokers.get(command.broker_id)
+    if broker is None:
+        return Done(
+            error=Error.BROKER_ID_NOT_REGISTERED,
+            message=f"broker {command.broker_id} is not registered",
+        )
+    _leave(draft, (broker.broker_id,))
+    draft.records.append(
+        records.UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
+    )
+    return Done()
+
+
+def _fence(draft: Draft, broker_ids: Replicas) -> None:
+    _leave(draft, broker_ids)
+    for broker_id in broker_ids:
+        draft.records.append(
+            records.BrokerRegistrationChange(
+                broker_id=broker_id,
+                broker_epoch=draft.image.brokers[broker_id].epoch,
+                fenced=FENCE,
+            )
+        )
+
+
+def _unfence(draft: Draft, broker: Broker) -> None:
+    """The broker may lead again, and at once leads what nobody led for want of it."""
+    index = draft.image.index
+    draft.records.append(
+        records.BrokerRegistrationChange(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=UNFENCE
+        )
+    )
+    draft.set_live(broker.broker_id, broker.stopping_at is None)
+    leaderless = index.leader_of.get(NO_LEADER)
+    held = index.replicas_of.get(broker.broker_id)
+    if leaderless is None or held is None:
+        return
+    for topic, number in index.partitions(leaderless & held):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        change_partition(draft, topic, number, partition, election=_election(draft.image, topic))
+
+
+def _leave(draft: Draft, leaving: Replicas) -> None:
+    """Take the brokers out of every ISR and from every leadership, in one change a partition."""
+    index = draft.image.index
+    for broker_id in leaving:
+        draft.set_live(broker_id, False)
+    for topic, number in index.partitions(index.of_any(index.isr_of, leaving)):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        wish = replace(partition, isr=_isr_without(partition, leaving))
+        change_partition(draft, topic, number, wish, election=_election(draft.image, topic))
+
+
+def _isr_without(partition: Partition, leaving: Replicas) -> Replicas:
+    isr = tuple(replica for replica in partition.isr if replica not in leaving)
+    if isr or not partition.isr:
+        return isr
+    # All go at once: whoever led last has everything that was acknowledged.
+    last: BrokerId = partition.leader if partition.leader in partition.isr else partition.isr[0]
+    return (last,)
+
+
+def _election(image: Image, topic: Topic) -> Election:
+    return Election.UNCLEAN if unclean_election_allowed(image, topic.name) else Election.CLEAN

@@ -1,0 +1,93 @@
+"""What a command means: which records to append, and what to answer once they are committed.
+
+`decide` reads and never changes anything; `replay` is how its records take effect. It answers
+whatever it is asked: what is wrong with a command becomes an error in the answer. Records are
+decided for the offset at which the image ends, so they must be appended there, in one piece.
+"""
+
+from typing import assert_never
+
+from statemachine import brokers, cluster, elections, isr, reassignment, topics
+from statemachine.commands import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    Answer,
+    BrokerCommand,
+    BrokerHeartbeat,
+    ClusterCommand,
+    Command,
+    CreateTopics,
+    Decision,
+    DeleteTopics,
+    ElectLeaders,
+    FenceBrokers,
+    FoundCluster,
+    RegisterBroker,
+    RegisterController,
+    TopicCommand,
+    UnregisterBroker,
+)
+from statemachine.draft import Draft
+from statemachine.image import Image
+
+
+def decide(image: Image, command: Command) -> Decision:
+    """What `command` means for `image`. Changes nothing."""
+    draft = Draft(image)
+    answer = _answer(draft, command)
+    return Decision(tuple(draft.records), answer)
+
+
+def _answer(draft: Draft, command: Command) -> Answer:
+    match command:
+        case AlterPartition():
+            return isr.alter_partition(draft, command)
+        case AlterReassignments():
+            return reassignment.alter_reassignments(draft, command)
+        case ElectLeaders():
+            return elections.elect_leaders(draft, command)
+        case BrokerHeartbeat() | RegisterBroker() | FenceBrokers() | UnregisterBroker():
+            return _about_brokers(draft, command)
+        case CreateTopics() | DeleteTopics():
+            return _about_topics(draft, command)
+        case FoundCluster() | RegisterController() | AllocateProducerIds():
+            return _about_the_cluster(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _about_brokers(draft: Draft, command: BrokerCommand) -> Answer:
+    match command:
+        case BrokerHeartbeat():
+            return brokers.heartbeat(draft, command)
+        case RegisterBroker():
+            return brokers.register_broker(draft, command)
+        case FenceBrokers():
+            return brokers.fence_brokers(draft, command)
+        case UnregisterBroker():
+            return brokers.unregister_broker(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _about_topics(draft: Draft, command: TopicCommand) -> Answer:
+    match command:
+        case CreateTopics():
+            return topics.create_topics(draft, command)
+        case DeleteTopics():
+            return topics.delete_topics(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _about_the_cluster(draft: Draft, command: ClusterCommand) -> Answer:
+    match command:
+        case FoundCluster():
+            return cluster.found_cluster(draft, command)
+        case RegisterController():
+            return cluster.register_controller(draft, command)
+        case AllocateProducerIds():
+            return cluster.allocate_producer_ids(draft, command)
+        case _:
+            assert_never(command)

@@ -1,0 +1,53 @@
+"""What can be wrong with a command: Kafka's error codes, and a refusal with its reason.
+
+An error is a value that is answered. It is never raised.
+"""
+
+from enum import Enum
+
+from msgspec import Struct
+
+
+class Error(Enum):
+    """An error of the Kafka protocol that a command can earn."""
+
+    code: int
+    meaning: str
+
+    UNKNOWN_SERVER_ERROR = -1, "the controller cannot do it, and no other error says why"
+    NONE = 0, "no error"
+    UNKNOWN_TOPIC_OR_PARTITION = 3, "there is no such topic or partition"
+    INVALID_TOPIC_EXCEPTION = 17, "the topic's name is not allowed"
+    UNSUPPORTED_VERSION = 35, "a version that is asked for or in force is not supported"
+    TOPIC_ALREADY_EXISTS = 36, "a topic of this name exists"
+    INVALID_PARTITIONS = 37, "the number of partitions is not allowed"
+    INVALID_REPLICATION_FACTOR = 38, "there are not that many brokers to hold replicas"
+    INVALID_REPLICA_ASSIGNMENT = 39, "the replicas cannot be as asked"
+    INVALID_CONFIG = 40, "a configuration is unknown or its value is not allowed"
+    NOT_CONTROLLER = 41, "the sender knows more than this controller: there must be another one"
+    INVALID_REQUEST = 42, "the request contradicts itself or the state of the partition"
+    FENCED_LEADER_EPOCH = 74, "the sender's leader epoch is over"
+    STALE_BROKER_EPOCH = 77, "the sender is not the registered incarnation of that broker"
+    PREFERRED_LEADER_NOT_AVAILABLE = 80, "the preferred leader is not in sync or not alive"
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "no replica that is alive may lead"
+    ELECTION_NOT_NEEDED = 84, "the partition already has such a leader"
+    NO_REASSIGNMENT_IN_PROGRESS = 85, "the partition is not being reassigned"
+    INVALID_UPDATE_VERSION = 95, "the partition has changed since"
+    UNKNOWN_TOPIC_ID = 100, "there is no topic of this id"
+    DUPLICATE_BROKER_REGISTRATION = 101, "another incarnation of this broker is alive"
+    BROKER_ID_NOT_REGISTERED = 102, "no broker of this id is registered"
+    INCONSISTENT_CLUSTER_ID = 104, "the broker belongs to another cluster"
+    INELIGIBLE_REPLICA = 107, "a proposed member of the ISR may not be in it"
+    NEW_LEADER_ELECTED = 108, "the change is made, and with it the sender stopped being the leader"
+    INVALID_REGISTRATION = 119, "the registration contradicts itself or another broker's"
+
+    def __init__(self, code: int, meaning: str) -> None:
+        self.code = code
+        self.meaning = meaning
+
+
+class Refusal(Struct, frozen=True, gc=False):
+    """Why something is not done; `message` names what is wrong and what would be right."""
+
+    error: Error
+    message: str

@@ -1,0 +1,309 @@
+"""Everything the log says so far: brokers, topics, partitions, settings. It decides nothing.
+
+Only `replay` calls what changes an image (the methods named `set_…`, `add_topic`, `remove_topic`
+and the transaction); everyone else reads. It is changed in place, and not copied, because it holds
+up to 2,000,000 partitions and a record changes one. The values in it are frozen.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from statemachine import records
+from statemachine.index import NO_KEY, PartitionIndex, Topic
+from statemachine.journal import Journal
+from statemachine.limits import INTERNED_TUPLES_MAX
+from statemachine.partition import Partition
+from statemachine.vocabulary import METADATA_VERSION, BrokerId, Directories
+
+_ABSENT: Final = object()
+
+Resource = tuple[int, str]
+
+
+class Broker(Struct, frozen=True, kw_only=True, gc=False):
+    """The registration of one incarnation of a broker."""
+
+    broker_id: BrokerId
+    epoch: int
+    """Unique to the incarnation, and rising: the offset of its first RegisterBroker record."""
+    incarnation_id: UUID
+    endpoints: tuple[records.Endpoint, ...]
+    features: tuple[records.FeatureRange, ...]
+    rack: str | None
+    log_dirs: Directories
+    fenced: bool
+    stopping_at: int | None = None
+    """While it is in controlled shutdown: the offset of the record that says so."""
+    registered_at: int
+    """The offset of its last RegisterBroker record."""
+
+    @property
+    def live(self) -> bool:
+        """Whether it may lead and be in an ISR: neither fenced nor stopping."""
+        return not self.fenced and self.stopping_at is None
+
+
+class Touched(Struct, gc=False):
+    """What has changed since somebody last asked; dictionaries, because they keep the order."""
+
+    partitions: dict[tuple[UUID, int], None] = {}
+    """Created, changed or, when their topic is among `deleted` too, gone."""
+    deleted: dict[UUID, Topic] = {}
+    """The topics that are gone, with their last partitions."""
+    brokers: dict[BrokerId, None] = {}
+    configs: dict[Resource, None] = {}
+
+
+class Transaction(Struct, frozen=True, gc=False):
+    """A BeginTransaction that no end or abort has followed yet (KIP-868)."""
+
+    begun_at: int
+    """The offset of its record."""
+    level: int
+    """The level of metadata.version before it."""
+
+
+class Image:
+    """The state of the cluster after `end_offset` records of its log."""
+
+    __slots__ = (
+        "_interned",
+        "_journal",
+        "_keeps_undo",
+        "_touched",
+        "brokers",
+        "configs",
+        "controllers",
+        "end_offset",
+        "facts",
+        "features",
+        "index",
+        "next_producer_id",
+        "topic_ids",
+        "topics",
+        "transaction",
+    )
+
+    def __init__(self) -> None:
+        self.end_offset = 0
+        """The offset after the last replayed record."""
+        self.brokers: dict[BrokerId, Broker] = {}
+        self.controllers: dict[int, records.RegisterController] = {}
+        self.topics: dict[UUID, Topic] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        self.configs: dict[Resource, dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+        self.facts: dict[tuple[Any, ...], records.Record] = {}
+        """Records that mean nothing here but must outlive the log: access control, quotas,
+        credentials.
+        """
+        self.transaction: Transaction | None = None
+        self.index = PartitionIndex()
+        self._interned: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._journal: Journal | None = None
+        self._keeps_undo = False
+        self._touched: Touched | None = None
+
+    @property
+    def level(self) -> int:
+        """The level of metadata.version in force; 0 before the cluster is founded."""
+        return self.features.get(METADATA_VERSION, 0)
+
+    def topic_named(self, name: str) -> Topic | None:
+        """The topic of this name, or None."""
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics.get(topic_id)
+
+    # What the owner of an image asks of it.
+
+    def journal_from(self, offset: int) -> None:
+        """From here on keep what it takes to undo: all below `offset` is committed.
+
+        For the active controller, before it replays anything that is not committed.
+        """
+        assert offset >= self.end_offset, "what was replayed without a journal cannot be undone"
+        self._keeps_undo = True
+        if self._journal is None:
+            self._journal = Journal(offset)
+
+    def committed(self, offset: int) -> None:
+        """All below `offset` is committed and will never be undone."""
+        journal = self._journal
+        assert journal is not None, "an image without a journal only replays what is committed"
+        # A transaction can still be aborted after its records are committed.
+        journal.forget_below(
+            offset if self.transaction is None else min(offset, self.transaction.begun_at)
+        )
+
+    def rewind(self, offset: int) -> None:
+        """Undo everything at and after `offset`; the image is as it was when it ended there."""
+        if offset >= self.end_offset:
+            return
+        journal = self._journal
+        assert journal is not None, "an image without a journal only replays what is committed"
+        assert offset >= journal.start, f"what is before {journal.start} is committed"
+        entries = list(journal.take_since(offset))
+        self._journal = None
+        for _, undo, arguments in entries:
+            undo(*arguments)
+        self._journal = journal
+        self.end_offset = offset
+
+    def stop_journal(self) -> None:
+        """Keep nothing to undo any more: only committed records will be replayed from here on."""
+        self._keeps_undo = False
+        if self.transaction is None:
+            self._journal = None
+
+    def advance(self, end_offset: int) -> None:
+        """The log goes on to `end_offset` with records that are not metadata (control records)."""
+        assert end_offset >= self.end_offset, "a log is cut by rewind"
+        self.end_offset = end_offset
+
+    def watch(self) -> None:
+        """From here on remember what is touched, for `drain`."""
+        self._touched = Touched()
+
+    def drain(self) -> Touched:
+        """What was touched since the last time."""
+        assert self._touched is not None, "nobody watches this image"
+        touched, self._touched = self._touched, Touched()
+        return touched
+
+    # What replay does, each with its own undoing.
+
+    def at(self, offset: int) -> None:
+        """The record at `offset` is being replayed."""
+        if self._journal is not None:
+            self._journal.offset = offset
+
+    def interned(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """An equal tuple, the same one each time: most partitions share theirs with others."""
+        known = self._interned.get(values)
+        if known is not None:
+            return known
+        if len(self._interned) >= INTERNED_TUPLES_MAX:
+            self._interned.clear()
+        self._interned[values] = values
+        return values
+
+    def set_partition(self, topic: Topic, number: int, after: Partition | None) -> None:
+        """The partition of this number is `after`; None is "does not exist"."""
+        before = topic.partition(number)
+        if before is None:
+            if after is None:
+                return
+            _make_room(topic, number)
+            topic.keys[number] = self.index.give_key(topic, number)
+        key = topic.keys[number]
+        topic.partitions[number] = after
+        self.index.update(key, before, after)
+        if after is None:
+            self.index.take_key(key)
+            topic.keys[number] = NO_KEY
+            _trim(topic)
+        if self._journal is not None:
+            self._journal.note(self.set_partition, topic, number, before)
+        if self._touched is not None:
+            self._touched.partitions[(topic.topic_id, number)] = None
+
+    def add_topic(self, topic: Topic) -> None:
+        """The topic exists, with the partitions that it has."""
+        self._set(self.topics, topic.topic_id, topic)
+        self._set(self.topic_ids, topic.name, topic.topic_id)
+
+    def remove_topic(self, topic: Topic) -> None:
+        """The topic and its partitions are gone."""
+        last = Topic(topic.name, topic.topic_id)
+        last.partitions = list(topic.partitions)
+        for number in range(len(topic.partitions) - 1, -1, -1):
+            self.set_partition(topic, number, None)
+        self._set(self.topics, topic.topic_id, _ABSENT)
+        if self.topic_ids.get(topic.name) == topic.topic_id:
+            self._set(self.topic_ids, topic.name, _ABSENT)
+        if self._touched is not None:
+            self._touched.deleted[topic.topic_id] = last
+
+    def set_broker(self, broker_id: BrokerId, broker: Broker | None) -> None:
+        """The registration of the broker is this; None is "not registered"."""
+        self._set(self.brokers, broker_id, _ABSENT if broker is None else broker)
+        if self._touched is not None:
+            self._touched.brokers[broker_id] = None
+
+    def set_controller(self, controller: records.RegisterController) -> None:
+        """The registration of the controller is this."""
+        self._set(self.controllers, controller.controller_id, controller)
+
+    def set_configs(self, resource: Resource, configs: dict[str, str]) -> None:
+        """The configurations of the resource are these."""
+        self._set(self.configs, resource, configs or _ABSENT)
+        if self._touched is not None:
+            self._touched.configs[resource] = None
+
+    def set_feature(self, name: str, level: int) -> None:
+        """The feature is in force at this level; 0 is "not at all"."""
+        self._set(self.features, name, level or _ABSENT)
+
+    def set_next_producer_id(self, producer_id: int) -> None:
+        """The next block of producer ids begins here."""
+        if self._journal is not None:
+            self._journal.note(self.set_next_producer_id, self.next_producer_id)
+        self.next_producer_id = producer_id
+
+    def set_fact(self, key: tuple[Any, ...], record: records.Record | None) -> None:
+        """Keep this record under this key; None is "it is gone"."""
+        self._set(self.facts, key, _ABSENT if record is None else record)
+
+    def begin_transaction(self, offset: int) -> None:
+        """What follows can be aborted."""
+        if self._journal is None:
+            self._journal = Journal(offset)
+            self.at(offset)
+        self._set_transaction(Transaction(offset, self.level))
+
+    def end_transaction(self) -> None:
+        """What was done since the transaction began counts."""
+        self._set_transaction(None)
+        self._drop_journal_of_transaction()
+
+    def abort_transaction(self) -> None:
+        """What was done since the transaction began never was. Undoing it is a change too."""
+        journal, transaction = self._journal, self.transaction
+        assert journal is not None
+        assert transaction is not None
+        for _, undo, arguments in journal.since(transaction.begun_at):
+            undo(*arguments)
+        self._drop_journal_of_transaction()
+
+    def _set_transaction(self, transaction: Transaction | None) -> None:
+        if self._journal is not None:
+            self._journal.note(self._set_transaction, self.transaction)
+        self.transaction = transaction
+
+    def _drop_journal_of_transaction(self) -> None:
+        if not self._keeps_undo:
+            self._journal = None
+
+    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        before = table.get(key, _ABSENT)
+        if value is _ABSENT:
+            table.pop(key, None)
+        else:
+            table[key] = value
+        if self._journal is not None:
+            self._journal.note(self._set, table, key, before)
+
+
+def _make_room(topic: Topic, number: int) -> None:
+    while len(topic.partitions) <= number:
+        topic.partitions.append(None)
+        topic.keys.append(NO_KEY)
+
+
+def _trim(topic: Topic) -> None:
+    while topic.partitions and topic.partitions[-1] is None:
+        topic.partitions.pop()
+        topic.keys.pop()

@@ -1,0 +1,139 @@
+"""Which partitions a broker holds, leads or is in sync for, without a scan.
+
+Each partition has a key: a small number, given when it is created and given again when it is gone,
+so that the keys of 2,000,000 partitions stay dense and a bitmap of them small. Which key a
+partition has depends on the history of the process; nothing that is decided may, so partitions are
+handed out in the order of topic name and number. The index knows partitions and brokers by number
+only and decides nothing.
+"""
+
+from array import array
+from collections.abc import Iterator
+from typing import Final
+from uuid import UUID
+
+from pyroaring import BitMap
+
+from statemachine.partition import Partition
+from statemachine.vocabulary import BrokerId, Replicas
+
+NO_KEY: Final = 0xFFFFFFFF
+
+
+class Topic:
+    """A topic with its partitions in the order of their numbers; None where one is missing."""
+
+    __slots__ = ("keys", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: list[Partition | None] = []
+        self.keys = array("I")
+
+    def partition(self, number: int) -> Partition | None:
+        """The partition of this number, or None."""
+        return self.partitions[number] if 0 <= number < len(self.partitions) else None
+
+    def existing(self) -> Iterator[tuple[int, Partition]]:
+        """Number and value of each partition that exists."""
+        for number, partition in enumerate(self.partitions):
+            if partition is not None:
+                yield number, partition
+
+
+class PartitionIndex:
+    """Keys of partitions, and per broker the bitmap of keys for each part that it plays."""
+
+    __slots__ = ("_free", "_numbers", "_topics", "isr_of", "leader_of", "moving", "replicas_of")
+
+    def __init__(self) -> None:
+        self._topics: list[Topic | None] = []
+        self._numbers = array("I")
+        self._free: list[int] = []
+        self.replicas_of: dict[BrokerId, BitMap] = {}
+        self.isr_of: dict[BrokerId, BitMap] = {}
+        self.leader_of: dict[BrokerId, BitMap] = {}
+        """Includes NO_LEADER: the partitions that nobody leads."""
+        self.moving = BitMap()
+        """The partitions with a reassignment under way."""
+
+    def give_key(self, topic: Topic, number: int) -> int:
+        """A key for a partition that is about to exist."""
+        if self._free:
+            key = self._free.pop()
+            self._topics[key] = topic
+            self._numbers[key] = number
+            return key
+        self._topics.append(topic)
+        self._numbers.append(number)
+        return len(self._topics) - 1
+
+    def take_key(self, key: int) -> None:
+        """The partition with this key is gone."""
+        self._topics[key] = None
+        self._free.append(key)
+
+    def update(self, key: int, before: Partition | None, after: Partition | None) -> None:
+        """The partition with this key was `before` and is `after`; None is "does not exist"."""
+        _move(self.replicas_of, key, _replicas(before), _replicas(after))
+        _move(self.isr_of, key, _isr(before), _isr(after))
+        _move(self.leader_of, key, _leader(before), _leader(after))
+        if after is not None and after.moving:
+            self.moving.add(key)
+        elif before is not None and before.moving:
+            self.moving.discard(key)
+
+    def count(self, part: dict[BrokerId, BitMap], broker_id: BrokerId) -> int:
+        """How many partitions the broker plays this part for."""
+        bitmap = part.get(broker_id)
+        return 0 if bitmap is None else len(bitmap)
+
+    def of_any(self, part: dict[BrokerId, BitMap], broker_ids: Replicas) -> BitMap:
+        """The partitions that any of these brokers plays this part for."""
+        return BitMap.union(BitMap(), *[part[b] for b in broker_ids if b in part])
+
+    def partitions(self, keys: BitMap) -> list[tuple[Topic, int]]:
+        """The partitions with these keys, in the order of topic name and number."""
+        found = []
+        for key in keys:
+            topic = self._topics[key]
+            assert topic is not None, f"key {key} is in a bitmap, but no partition has it"
+            found.append((topic, self._numbers[key]))
+        found.sort(key=_by_name)
+        return found
+
+
+def _by_name(partition: tuple[Topic, int]) -> tuple[str, int]:
+    return partition[0].name, partition[1]
+
+
+def _replicas(partition: Partition | None) -> Replicas:
+    return () if partition is None else partition.replicas
+
+
+def _isr(partition: Partition | None) -> Replicas:
+    return () if partition is None else partition.isr
+
+
+def _leader(partition: Partition | None) -> Replicas:
+    return () if partition is None else (partition.leader,)
+
+
+def _move(
+    part: dict[BrokerId, BitMap],
+    key: int,
+    before: tuple[BrokerId, ...],
+    after: tuple[BrokerId, ...],
+) -> None:
+    if before == after:
+        return
+    for broker_id in before:
+        if broker_id not in after:
+            part[broker_id].discard(key)
+    for broker_id in after:
+        if broker_id not in before:
+            bitmap = part.get(broker_id)
+            if bitmap is None:
+                bitmap = part[broker_id] = BitMap()
+            bitmap.add(key)

@@ -1,0 +1,158 @@
+"""AlterPartition: the leader says who is in sync, and here is when that is not believed.
+
+KIP-903: a replica with a stale broker epoch may not join the ISR. One bad member rejects the whole
+change of its partition; other partitions of the request go on.
+"""
+
+from msgspec.structs import replace
+
+from statemachine.change import change_partition
+from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered, PartitionsAltered
+from statemachine.draft import Draft
+from statemachine.errors import Error, Refusal
+from statemachine.image import Broker
+from statemachine.partition import Partition
+from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId
+
+
+def alter_partition(draft: Draft, command: AlterPartition) -> PartitionsAltered:
+    """Change the ISRs that the sender leads, each on its own."""
+    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    if stale is not None:
+        return PartitionsAltered(error=stale.error, message=stale.message)
+    return PartitionsAltered(
+        partitions=tuple(
+            [_altered(draft, command.broker_id, proposal) for proposal in command.proposals]
+        )
+    )
+
+
+def stale_broker(draft: Draft, broker_id: BrokerId, broker_epoch: int) -> Refusal | None:
+    """Why the sender is not the broker that it says it is, or None."""
+    broker = draft.image.brokers.get(broker_id)
+    if broker is None:
+        return Refusal(Error.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
+    if broker.epoch != broker_epoch:
+        return Refusal(
+            Error.STALE_BROKER_EPOCH,
+            f"broker {broker_id} is registered with epoch {broker.epoch}, not {broker_epoch}",
+        )
+    return None
+
+
+def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> PartitionAltered:
+    topic = draft.image.topics.get(proposal.topic_id)
+    if topic is None:
+        return _refused(
+            proposal, Refusal(Error.UNKNOWN_TOPIC_ID, f"no topic has the id {proposal.topic_id}")
+        )
+    partition = draft.partition(topic, proposal.partition)
+    if partition is None:
+        unknown = f"topic {topic.name} has no partition {proposal.partition}"
+        return _refused(proposal, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+    refusal = (
+        _outdated(partition, sender, proposal)
+        or _impossible(partition, proposal)
+        or _ineligible(draft.image.brokers, proposal)
+    )
+    if refusal is not None:
+        return _refused(proposal, refusal)
+    isr = tuple([member.broker_id for member in proposal.isr])
+    # The order says nothing: a change of it alone would only cost an epoch.
+    if set(isr) == set(partition.isr):
+        isr = partition.isr
+    wish = replace(partition, isr=isr, recovery=proposal.recovery)
+    after = change_partition(draft, topic, proposal.partition, wish)
+    if after.leader != sender:
+        moved = f"the reassignment is complete and {after.leader} leads"
+        return _refused(proposal, Refusal(Error.NEW_LEADER_ELECTED, moved))
+    return PartitionAltered(
+        topic_id=proposal.topic_id,
+        partition=proposal.partition,
+        leader=after.leader,
+        leader_epoch=after.leader_epoch,
+        isr=after.isr,
+        recovery=after.recovery,
+        partition_epoch=after.partition_epoch,
+    )
+
+
+def _refused(proposal: IsrProposal, refusal: Refusal) -> PartitionAltered:
+    return PartitionAltered(
+        topic_id=proposal.topic_id,
+        partition=proposal.partition,
+        error=refusal.error,
+        message=refusal.message,
+    )
+
+
+def _outdated(partition: Partition, sender: BrokerId, proposal: IsrProposal) -> Refusal | None:
+    """Why the sender and this controller do not speak of the same moment, or None."""
+    if proposal.leader_epoch > partition.leader_epoch:
+        return Refusal(
+            Error.NOT_CONTROLLER,
+            f"leader epoch {proposal.leader_epoch} is ahead of {partition.leader_epoch}",
+        )
+    if proposal.partition_epoch > partition.partition_epoch:
+        return Refusal(
+            Error.NOT_CONTROLLER,
+            f"partition epoch {proposal.partition_epoch} is ahead of {partition.partition_epoch}",
+        )
+    if proposal.leader_epoch < partition.leader_epoch:
+        return Refusal(
+            Error.FENCED_LEADER_EPOCH,
+            f"leader epoch {proposal.leader_epoch} is over, {partition.leader_epoch} is current",
+        )
+    if sender != partition.leader:
+        return Refusal(Error.INVALID_REQUEST, f"the leader is {partition.leader}, not {sender}")
+    if proposal.partition_epoch < partition.partition_epoch:
+        return Refusal(
+            Error.INVALID_UPDATE_VERSION,
+            f"partition epoch {proposal.partition_epoch} is over,"
+            f" {partition.partition_epoch} is current",
+        )
+    return None
+
+
+def _impossible(partition: Partition, proposal: IsrProposal) -> Refusal | None:
+    """Why no partition like this can have such an ISR, or None."""
+    isr = [member.broker_id for member in proposal.isr]
+    if len(set(isr)) != len(isr):
+        return Refusal(Error.INVALID_REQUEST, f"the ISR {isr} repeats a replica")
+    strangers = [broker_id for broker_id in isr if broker_id not in partition.replicas]
+    if strangers:
+        return Refusal(
+            Error.INVALID_REQUEST,
+            f"{strangers} of the ISR {isr} are not among the replicas {partition.replicas}",
+        )
+    if partition.leader not in isr:
+        return Refusal(Error.INVALID_REQUEST, f"the ISR {isr} lacks the leader {partition.leader}")
+    if proposal.recovery not in (RECOVERED, RECOVERING):
+        return Refusal(
+            Error.INVALID_REQUEST, f"leader recovery state {proposal.recovery} is neither 0 nor 1"
+        )
+    if proposal.recovery == RECOVERING and len(isr) > 1:
+        return Refusal(
+            Error.INVALID_REQUEST, f"the ISR {isr} grows while the leader is still recovering"
+        )
+    if proposal.recovery == RECOVERING and partition.recovery == RECOVERED:
+        return Refusal(Error.INVALID_REQUEST, "a leader that has recovered cannot be recovering")
+    return None
+
+
+def _ineligible(brokers: dict[BrokerId, Broker], proposal: IsrProposal) -> Refusal | None:
+    """Why a proposed member may not be in sync, or None (KIP-903)."""
+    for member in proposal.isr:
+        broker = brokers.get(member.broker_id)
+        if broker is None:
+            reason = "is not registered"
+        elif broker.fenced:
+            reason = "is fenced"
+        elif broker.stopping_at is not None:
+            reason = "is shutting down"
+        elif member.broker_epoch not in (NO_EPOCH, broker.epoch):
+            reason = f"fetched with epoch {member.broker_epoch}, {broker.epoch} is registered"
+        else:
+            continue
+        return Refusal(Error.INELIGIBLE_REPLICA, f"broker {member.broker_id} {reason}")
+    return None

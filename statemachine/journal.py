@@ -1,0 +1,49 @@
+"""What it takes to undo what the log has not yet committed.
+
+The active controller replays at append. When it loses the lead, what was not committed never
+happened: the journal holds, per change, the offset that caused it and the call that undoes it. It
+is as long as what the quorum lets be appended and uncommitted. It knows nothing of what it undoes.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Undo = tuple[int, Callable[..., None], tuple[Any, ...]]
+
+
+class Journal:
+    """Undo entries in the order of the changes, each with the offset of the record that made it."""
+
+    __slots__ = ("_entries", "offset", "start")
+
+    def __init__(self, start: int) -> None:
+        self._entries: deque[Undo] = deque()
+        self.start = start
+        """Everything at or after this offset can be undone."""
+        self.offset = start
+        """The offset of the record that is being replayed."""
+
+    def note(self, undo: Callable[..., None], *arguments: Any) -> None:
+        """The record being replayed changed something; this call undoes it."""
+        self._entries.append((self.offset, undo, arguments))
+
+    def forget_below(self, offset: int) -> None:
+        """What happened before `offset` will not be undone any more."""
+        while self._entries and self._entries[0][0] < offset:
+            self._entries.popleft()
+        self.start = max(self.start, offset)
+
+    def since(self, offset: int) -> list[Undo]:
+        """The entries from `offset` on, the newest first, in the order in which to undo."""
+        found = []
+        for entry in reversed(self._entries):
+            if entry[0] < offset:
+                break
+            found.append(entry)
+        return found
+
+    def take_since(self, offset: int) -> Iterator[Undo]:
+        """As `since`, and the entries are gone from the journal."""
+        while self._entries and self._entries[-1][0] >= offset:
+            yield self._entries.pop()

@@ -1,0 +1,52 @@
+"""Who leads a partition. A leader stays as long as it may; it is never elected for being the
+fastest.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+from statemachine.partition import Partition
+from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
+
+
+class Election(Enum):
+    """How far an election may go."""
+
+    CLEAN = "only members of the ISR"
+    PREFERRED = "only members of the ISR, the preferred leader before the present one"
+    UNCLEAN = "members of the ISR, and if none is alive any replica: acknowledged data may be lost"
+
+
+def elect(
+    partition: Partition, live: Callable[[BrokerId], bool], election: Election
+) -> tuple[BrokerId, bool]:
+    """The leader that the partition should have, or NO_LEADER; and whether the election is unclean.
+
+    Candidates come in the order of the replicas aimed at, then of the replicas: a leader that is
+    about to be removed would have to go again.
+    """
+    isr = partition.isr
+    if election is Election.PREFERRED and partition.replicas[0] in isr:
+        preferred = partition.replicas[0]
+        if live(preferred):
+            return preferred, False
+    if partition.leader in isr and live(partition.leader):
+        return partition.leader, False
+    candidates = [replica for replica in _in_order(partition) if live(replica)]
+    for candidate in candidates:
+        if candidate in isr:
+            return candidate, False
+    if election is Election.UNCLEAN and candidates:
+        return _least_loss(partition, candidates), True
+    return NO_LEADER, False
+
+
+def _in_order(partition: Partition) -> Replicas:
+    aimed = partition.aimed
+    rest = tuple(replica for replica in partition.replicas if replica not in aimed)
+    return tuple(replica for replica in aimed if replica in partition.replicas) + rest
+
+
+def _least_loss(partition: Partition, candidates: list[BrokerId]) -> BrokerId:
+    # A replica that is only being added may hold nothing at all.
+    return next((c for c in candidates if c not in partition.adding), candidates[0])

@@ -1,0 +1,34 @@
+"""Every bound of the state machine, with its unit. Numbers only, never behaviour."""
+
+from typing import Final
+
+METADATA_VERSION_MIN: Final = 15
+METADATA_VERSION_MAX: Final = 29
+"""Levels of metadata.version that a cluster may be founded at: 3.7-IV0 to 4.2."""
+
+BROKER_SESSION_TIMEOUT_MS: Final = 9_000
+"""Kafka's default of `broker.session.timeout.ms`."""
+
+TOPIC_NAME_CHARACTERS_MAX: Final = 249
+
+PARTITION_NUMBER_MAX: Final = 999_999
+"""The highest partition of a topic that is replayed: a list is kept up to it."""
+
+CREATED_PARTITIONS_MAX: Final = 200_000
+"""Partitions that one CreateTopics may create in all."""
+
+PRODUCER_IDS_PER_BLOCK: Final = 1_000
+PRODUCER_ID_MAX: Final = 2**63 - 1
+
+INTERNED_TUPLES_MAX: Final = 1 << 20
+"""Tuples remembered so that equal ones are stored once; forgotten all at once when full."""
+
+UUIDS_REMEMBERED_MAX: Final = 1 << 16
+"""Topic and directory ids remembered while records are read."""
+
+RESERVED_DIRECTORY_IDS: Final = 100
+"""Directory ids below it, as signed 64-bit numbers with an upper half of zero, mean something
+(KIP-858).
+"""
+
+assert CREATED_PARTITIONS_MAX <= PARTITION_NUMBER_MAX + 1

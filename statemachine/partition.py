@@ -1,0 +1,190 @@
+"""One partition as a value: what it is, what one change makes of it, and what must always hold.
+
+A `Partition` is replaced, never changed. Nothing here knows brokers, topics or settings.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from statemachine import records
+from statemachine.vocabulary import NO_LEADER, RECOVERED, Directories, Replicas
+
+
+class Partition(Struct, frozen=True, kw_only=True, gc=False):
+    """The registration of one partition.
+
+    Invariant: `violation` has nothing to say. It is asserted of everything this controller decides,
+    and not of what is replayed: a committed record is never refused.
+    """
+
+    replicas: Replicas
+    """In the order of preference; the first is the preferred leader."""
+    isr: Replicas
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    adding: Replicas = ()
+    removing: Replicas = ()
+    target: Replicas = ()
+    """The replicas asked for, in the order asked for, while a reassignment is under way (KIP-435).
+    """
+    original: Replicas = ()
+    """The replicas before the reassignment under way began, whatever it was since turned into."""
+    elr: Replicas = ()
+    last_known_elr: Replicas = ()
+    recovery: int = RECOVERED
+    directories: Directories = ()
+    """Parallel to the replicas, or empty where no broker has said anything."""
+
+    @property
+    def moving(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing or self.target)
+
+    @property
+    def aimed(self) -> Replicas:
+        """The replicas it will have once the reassignment under way is complete, in order.
+
+        A reassignment that Kafka's controller began has no target: its replicas are in the order
+        aimed at.
+        """
+        if self.target:
+            return self.target
+        if not self.removing:
+            return self.replicas
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+
+def created(record: records.Partition) -> Partition:
+    """The partition that a Partition record says."""
+    return Partition(
+        replicas=record.replicas,
+        isr=record.isr,
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        adding=record.adding,
+        removing=record.removing,
+        target=record.target,
+        original=record.original,
+        elr=record.elr,
+        last_known_elr=record.last_known_elr,
+        recovery=record.recovery,
+        directories=record.directories if len(record.directories) == len(record.replicas) else (),
+    )
+
+
+def merged(before: Partition, change: records.PartitionChange) -> Partition:
+    """`before` after one change, as `PartitionRegistration.merge` of Kafka has it.
+
+    The partition epoch goes up by one, the leader epoch if a leader is named, be it the same one.
+    """
+    replicas = before.replicas if change.replicas is None else change.replicas
+    target, original = _aim_after(before, change)
+    named = change.leader is not None
+    return Partition(
+        replicas=replicas,
+        isr=before.isr if change.isr is None else change.isr,
+        leader=before.leader if change.leader is None else change.leader,
+        leader_epoch=before.leader_epoch + named,
+        partition_epoch=before.partition_epoch + 1,
+        adding=before.adding if change.adding is None else change.adding,
+        removing=before.removing if change.removing is None else change.removing,
+        target=target,
+        original=original,
+        elr=before.elr if change.elr is None else change.elr,
+        last_known_elr=(
+            before.last_known_elr if change.last_known_elr is None else change.last_known_elr
+        ),
+        recovery=before.recovery if change.recovery is None else change.recovery,
+        directories=_directories_after(before, change, len(replicas)),
+    )
+
+
+def _aim_after(before: Partition, change: records.PartitionChange) -> tuple[Replicas, Replicas]:
+    if change.target is None and not (change.adding is None and change.removing is None):
+        return (), ()
+    return (
+        before.target if change.target is None else change.target,
+        before.original if change.original is None else change.original,
+    )
+
+
+def _directories_after(
+    before: Partition, change: records.PartitionChange, replica_count: int
+) -> Directories:
+    directories = before.directories if change.directories is None else change.directories
+    # One for each replica or none at all: anything else would name another replica's directory.
+    return directories if len(directories) == replica_count else ()
+
+
+def difference(before: Partition, after: Partition) -> dict[str, Any]:
+    """The fields of a PartitionChange that make `after` of `before`: the inverse of `merged`.
+
+    The leader is named iff the leader epoch goes up, so that every reader of the log counts alike.
+    """
+    fields: dict[str, Any] = {}
+    if after.isr != before.isr:
+        fields["isr"] = after.isr
+    if after.leader_epoch != before.leader_epoch:
+        fields["leader"] = after.leader
+    if after.recovery != before.recovery:
+        fields["recovery"] = after.recovery
+    if after.elr != before.elr:
+        fields["elr"] = after.elr
+    if after.last_known_elr != before.last_known_elr:
+        fields["last_known_elr"] = after.last_known_elr
+    if after.replicas is not before.replicas or after.moving or before.moving:
+        _add_assignment(fields, before, after)
+    return fields
+
+
+def _add_assignment(fields: dict[str, Any], before: Partition, after: Partition) -> None:
+    for name in ("replicas", "adding", "removing", "target", "original", "directories"):
+        value = getattr(after, name)
+        if value != getattr(before, name):
+            fields[name] = value
+    # Adding or removing without a target would mean that the target falls away.
+    if after.target and ("adding" in fields or "removing" in fields):
+        fields["target"] = after.target
+        fields["original"] = after.original
+
+
+def violation(partition: Partition) -> str | None:
+    """What is wrong with the partition, or None: the rules that hold of every partition, always."""
+    return _roles_violation(partition) or _move_violation(partition)
+
+
+def _roles_violation(partition: Partition) -> str | None:
+    replicas, isr = partition.replicas, partition.isr
+    if not replicas or len(set(replicas)) != len(replicas):
+        return f"replicas {replicas} are none or repeated"
+    if len(set(isr)) != len(isr) or not _within(isr, replicas):
+        return f"ISR {isr} is not a part of the replicas {replicas}"
+    if partition.leader != NO_LEADER and partition.leader not in isr:
+        return f"leader {partition.leader} is not in the ISR {isr}"
+    if partition.elr and (set(partition.elr) & set(isr) or not _within(partition.elr, replicas)):
+        return f"ELR {partition.elr} overlaps the ISR {isr} or leaves the replicas {replicas}"
+    if partition.directories and len(partition.directories) != len(replicas):
+        return f"{len(partition.directories)} directories for the replicas {replicas}"
+    return None
+
+
+def _move_violation(partition: Partition) -> str | None:
+    if not partition.moving:
+        return f"original {partition.original} of no move" if partition.original else None
+    adding, removing, replicas = partition.adding, partition.removing, partition.replicas
+    if not _within(adding, replicas) or not _within(removing, replicas):
+        return f"adding {adding} or removing {removing} leaves the replicas {replicas}"
+    if set(adding) & set(removing):
+        return f"adding {adding} and removing {removing} overlap"
+    if partition.target and (
+        not _within(adding, partition.target) or set(removing) & set(partition.target)
+    ):
+        return f"target {partition.target} against adding {adding}, removing {removing}"
+    return None
+
+
+def _within(part: Replicas, whole: Replicas) -> bool:
+    return all(replica in whole for replica in part)

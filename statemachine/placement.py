@@ -1,0 +1,62 @@
+"""Where the replicas of a new topic go: spread over brokers and racks, the same way every time.
+
+The brokers stand in a ring that alternates between racks. Leaders go round it one by one; the
+followers of a partition stand further on, one step further each time round, so that the partitions
+of a broker do not all have the same followers. No rack gets a second replica of a partition before
+every rack has one. Where the ring is entered depends on the topic's id, so that small topics do not
+all begin at the same broker.
+"""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from statemachine.image import Broker
+from statemachine.vocabulary import BrokerId, Replicas
+
+
+def place(
+    brokers: list[Broker], topic_id: UUID, partition_count: int, replication_factor: int
+) -> Iterator[Replicas]:
+    """The replicas of each partition, the preferred leader first. Needs that many brokers."""
+    assert 1 <= replication_factor <= len(brokers)
+    ring = _ring(brokers)
+    racks = {broker.broker_id: broker.rack for broker in brokers}
+    start, stride = topic_id.int % len(ring), topic_id.int // len(ring)
+    for number in range(partition_count):
+        leader = (start + number) % len(ring)
+        yield _replicas(ring, racks, leader, stride + number // len(ring), replication_factor)
+
+
+def _ring(brokers: list[Broker]) -> list[BrokerId]:
+    """The brokers, alternating between racks as long as there is more than one rack left."""
+    by_rack: dict[str | None, list[BrokerId]] = {}
+    for broker in sorted(brokers, key=lambda broker: broker.broker_id):
+        by_rack.setdefault(broker.rack, []).append(broker.broker_id)
+    lanes = [by_rack[rack] for rack in sorted(by_rack, key=lambda rack: (rack is None, rack or ""))]
+    longest = max(len(lane) for lane in lanes)
+    return [lane[turn] for turn in range(longest) for lane in lanes if turn < len(lane)]
+
+
+def _replicas(
+    ring: list[BrokerId],
+    racks: dict[BrokerId, str | None],
+    leader: int,
+    stride: int,
+    replication_factor: int,
+) -> Replicas:
+    chosen = [ring[leader]]
+    in_rack = {racks[ring[leader]]: 1}
+    others = len(ring) - 1
+    allowed = 1
+    while len(chosen) < replication_factor:
+        for step in range(others):
+            candidate = ring[(leader + 1 + (stride + step) % others) % len(ring)]
+            count = in_rack.get(racks[candidate], 0)
+            if candidate in chosen or count >= allowed:
+                continue
+            chosen.append(candidate)
+            in_rack[racks[candidate]] = count + 1
+            if len(chosen) == replication_factor:
+                break
+        allowed += 1
+    return tuple(chosen)

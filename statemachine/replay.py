@@ -1,0 +1,247 @@
+"""What a record does to an image. It is total: a committed record is never refused, nor judged.
+
+Every node replays the same records in the same order, so that equal logs give equal images. A
+record about something that does not exist (a topic, a partition, a broker, an older incarnation of
+a broker) changes nothing, and so does a record of a type that is not known: whoever wrote the log
+had reasons, and stopping here would help nobody. Nothing else in this package changes an image.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from statemachine import records
+from statemachine.image import Broker, Image
+from statemachine.index import Topic
+from statemachine.limits import PARTITION_NUMBER_MAX
+from statemachine.partition import Partition, created, merged
+from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId
+
+_Replay: TypeAlias = Callable[[Image, Any, int], None]
+
+
+def replay(image: Image, record: records.Record, offset: int) -> None:
+    """Change `image` by the record at `offset` of the log.
+
+    Offsets only rise. Records of a snapshot are replayed at the last offset that it contains, as
+    Kafka does: they have no offsets of their own.
+    """
+    assert offset + 1 >= image.end_offset, (
+        f"offset {offset} was replayed, {image.end_offset} is next"
+    )
+    image.at(offset)
+    REPLAY[type(record)](image, record, offset)
+    image.end_offset = offset + 1
+
+
+def _partition_change(image: Image, record: records.PartitionChange, _offset: int) -> None:
+    topic = image.topics.get(record.topic_id)
+    before = None if topic is None else topic.partition(record.partition_id)
+    if topic is None or before is None:
+        return
+    image.set_partition(topic, record.partition_id, _interned(image, merged(before, record)))
+
+
+def _partition(image: Image, record: records.Partition, _offset: int) -> None:
+    topic = image.topics.get(record.topic_id)
+    if topic is None or not 0 <= record.partition_id <= PARTITION_NUMBER_MAX:
+        return
+    image.set_partition(topic, record.partition_id, _interned(image, created(record)))
+
+
+def _interned(image: Image, partition: Partition) -> Partition:
+    intern = image.interned
+    return replace(
+        partition,
+        replicas=intern(partition.replicas),
+        isr=intern(partition.isr),
+        directories=intern(partition.directories),
+    )
+
+
+def _topic(image: Image, record: records.Topic, _offset: int) -> None:
+    if record.topic_id not in image.topics:
+        image.add_topic(Topic(record.name, record.topic_id))
+
+
+def _remove_topic(image: Image, record: records.RemoveTopic, _offset: int) -> None:
+    topic = image.topics.get(record.topic_id)
+    if topic is None:
+        return
+    image.remove_topic(topic)
+    resource = (TOPIC_RESOURCE, topic.name)
+    if resource in image.configs:
+        image.set_configs(resource, {})
+
+
+def _clear_elr(image: Image, record: records.ClearElr, _offset: int) -> None:
+    for topic in list(image.topics.values()):
+        if record.topic_name not in ("", topic.name):
+            continue
+        for number, partition in topic.existing():
+            if partition.elr or partition.last_known_elr:
+                cleared = records.PartitionChange(
+                    partition_id=number, topic_id=topic.topic_id, elr=(), last_known_elr=()
+                )
+                image.set_partition(topic, number, merged(partition, cleared))
+
+
+def _register_broker(image: Image, record: records.RegisterBroker, offset: int) -> None:
+    broker = Broker(
+        broker_id=record.broker_id,
+        epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        endpoints=record.endpoints,
+        features=record.features,
+        rack=record.rack,
+        log_dirs=record.log_dirs,
+        fenced=record.fenced,
+        stopping_at=offset if record.in_controlled_shutdown else None,
+        registered_at=offset,
+    )
+    image.set_broker(record.broker_id, broker)
+
+
+def _unregister_broker(image: Image, record: records.UnregisterBroker, _offset: int) -> None:
+    if _incarnation(image, record.broker_id, record.broker_epoch) is not None:
+        image.set_broker(record.broker_id, None)
+
+
+def _fence_broker(image: Image, record: records.FenceBroker, _offset: int) -> None:
+    broker = _incarnation(image, record.broker_id, record.broker_epoch)
+    if broker is not None:
+        image.set_broker(record.broker_id, replace(broker, fenced=True))
+
+
+def _unfence_broker(image: Image, record: records.UnfenceBroker, _offset: int) -> None:
+    broker = _incarnation(image, record.broker_id, record.broker_epoch)
+    if broker is not None:
+        image.set_broker(record.broker_id, replace(broker, fenced=False))
+
+
+def _change_broker(image: Image, record: records.BrokerRegistrationChange, offset: int) -> None:
+    broker = _incarnation(image, record.broker_id, record.broker_epoch)
+    if broker is None:
+        return
+    if record.fenced:
+        broker = replace(broker, fenced=record.fenced > 0)
+    if record.in_controlled_shutdown and broker.stopping_at is None:
+        broker = replace(broker, stopping_at=offset)
+    if record.log_dirs:
+        broker = replace(broker, log_dirs=record.log_dirs)
+    image.set_broker(record.broker_id, broker)
+
+
+def _incarnation(image: Image, broker_id: BrokerId, epoch: int) -> Broker | None:
+    broker = image.brokers.get(broker_id)
+    return broker if broker is not None and broker.epoch == epoch else None
+
+
+def _config(image: Image, record: records.Config, _offset: int) -> None:
+    resource = (record.resource_type, record.resource_name)
+    configs = dict(image.configs.get(resource, {}))
+    if record.value is None:
+        configs.pop(record.name, None)
+    else:
+        configs[record.name] = record.value
+    image.set_configs(resource, configs)
+
+
+def _feature_level(image: Image, record: records.FeatureLevel, _offset: int) -> None:
+    image.set_feature(record.name, record.level)
+
+
+def _producer_ids(image: Image, record: records.ProducerIds, _offset: int) -> None:
+    image.set_next_producer_id(record.next_producer_id)
+
+
+def _register_controller(image: Image, record: records.RegisterController, _offset: int) -> None:
+    image.set_controller(record)
+
+
+def _begin(image: Image, _record: records.BeginTransaction, offset: int) -> None:
+    # A second one inside the first adds nothing: both end at the same place.
+    if image.transaction is None:
+        image.begin_transaction(offset)
+
+
+def _end(image: Image, _record: records.EndTransaction, _offset: int) -> None:
+    if image.transaction is not None:
+        image.end_transaction()
+
+
+def _abort(image: Image, _record: records.AbortTransaction, _offset: int) -> None:
+    if image.transaction is not None:
+        image.abort_transaction()
+
+
+def _quota(image: Image, record: records.ClientQuota, _offset: int) -> None:
+    image.set_fact(("quota", record.entity, record.key), None if record.remove else record)
+
+
+def _access(image: Image, record: records.AccessControlEntry, _offset: int) -> None:
+    image.set_fact(("access", record.id), record)
+
+
+def _remove_access(image: Image, record: records.RemoveAccessControlEntry, _offset: int) -> None:
+    image.set_fact(("access", record.id), None)
+
+
+def _scram(image: Image, record: records.UserScramCredential, _offset: int) -> None:
+    image.set_fact(("scram", record.name, record.mechanism), record)
+
+
+def _remove_scram(image: Image, record: records.RemoveUserScramCredential, _offset: int) -> None:
+    image.set_fact(("scram", record.name, record.mechanism), None)
+
+
+def _token(image: Image, record: records.DelegationToken, _offset: int) -> None:
+    image.set_fact(("token", record.token_id), record)
+
+
+def _remove_token(image: Image, record: records.RemoveDelegationToken, _offset: int) -> None:
+    image.set_fact(("token", record.token_id), None)
+
+
+def _zk_migration(image: Image, record: records.ZkMigrationState, _offset: int) -> None:
+    image.set_fact(("zk migration",), record)
+
+
+def _nothing(_image: Image, _record: records.NoOp | records.Unknown, _offset: int) -> None:
+    """Changes nothing but the offset."""
+
+
+REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
+    {
+        records.PartitionChange: _partition_change,
+        records.Partition: _partition,
+        records.Topic: _topic,
+        records.RemoveTopic: _remove_topic,
+        records.ClearElr: _clear_elr,
+        records.RegisterBroker: _register_broker,
+        records.UnregisterBroker: _unregister_broker,
+        records.FenceBroker: _fence_broker,
+        records.UnfenceBroker: _unfence_broker,
+        records.BrokerRegistrationChange: _change_broker,
+        records.Config: _config,
+        records.FeatureLevel: _feature_level,
+        records.ProducerIds: _producer_ids,
+        records.RegisterController: _register_controller,
+        records.BeginTransaction: _begin,
+        records.EndTransaction: _end,
+        records.AbortTransaction: _abort,
+        records.ClientQuota: _quota,
+        records.AccessControlEntry: _access,
+        records.RemoveAccessControlEntry: _remove_access,
+        records.UserScramCredential: _scram,
+        records.RemoveUserScramCredential: _remove_scram,
+        records.DelegationToken: _token,
+        records.RemoveDelegationToken: _remove_token,
+        records.ZkMigrationState: _zk_migration,
+        records.NoOp: _nothing,
+        records.Unknown: _nothing,
+    }
+)
+"""What each record does; a test keeps it complete."""

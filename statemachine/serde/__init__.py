@@ -1,0 +1,107 @@
+"""Metadata records as bytes and back: Kafka's value frame around Kafka's schemas.
+
+A value is: frame version 1, record type and record version as unsigned varints, then the body.
+Nothing here knows what a record means. Reading is total but for bytes that are no record at all:
+unknown types become `records.Unknown`, unknown tags are skipped. Source: `AbstractApiMessageSerde`
+and `MetadataRecordSerde` of Kafka, KIP-482 for the flexible form.
+"""
+
+import struct
+from typing import Any, Final
+
+from statemachine import records
+from statemachine.serde import partitions
+from statemachine.serde.primitives import (
+    MalformedRecord,
+    Reader,
+    put_uvarint,
+    read_fields,
+    write_fields,
+)
+from statemachine.serde.schemas import BY_SHAPE, BY_TYPE_ID
+
+__all__ = ["MalformedRecord", "decode", "encode"]
+
+FRAME_VERSION: Final = 1
+
+_CHANGE_FRAMES: Final = tuple(
+    bytes((FRAME_VERSION, partitions.PARTITION_CHANGE_TYPE_ID, version))
+    for version in range(partitions.NEWEST_VERSION + 1)
+)
+_PARTITION_FRAMES: Final = tuple(
+    bytes((FRAME_VERSION, partitions.PARTITION_TYPE_ID, version))
+    for version in range(partitions.NEWEST_VERSION + 1)
+)
+
+
+def encode(record: records.Record, level: int) -> bytes:
+    """The value of a log record that says `record`, in the versions of this level of
+    metadata.version.
+    """
+    if isinstance(record, records.PartitionChange):
+        version = partitions.version_at(level)
+        return _CHANGE_FRAMES[version] + partitions.encode_change(record, version)
+    if isinstance(record, records.Partition):
+        version = partitions.version_at(level)
+        return _PARTITION_FRAMES[version] + partitions.encode_partition(record, version)
+    out = bytearray()
+    if isinstance(record, records.Unknown):
+        _put_frame(out, record.type_id, record.version)
+        return bytes(out + record.body)
+    schema = BY_SHAPE[type(record)]
+    version = schema.version(record, level)
+    _put_frame(out, schema.type_id, version)
+    write_fields(out, schema.fields, record, version)
+    return bytes(out)
+
+
+def _put_frame(out: bytearray, type_id: int, version: int) -> None:
+    put_uvarint(out, FRAME_VERSION)
+    put_uvarint(out, type_id)
+    put_uvarint(out, version)
+
+
+def decode(value: bytes | memoryview) -> records.Record:
+    """The record that the value of a log record says. Raises MalformedRecord, with the reason."""
+    data = bytes(value)
+    try:
+        return _decoded(data)
+    except (IndexError, struct.error) as error:
+        raise MalformedRecord(f"the record ends early, after {len(data)} bytes") from error
+    except UnicodeDecodeError as error:
+        raise MalformedRecord(f"a string is not UTF-8: {error.reason}") from error
+
+
+def _decoded(data: bytes) -> records.Record:
+    record: Any
+    if data[:3] in _CHANGE_FRAMES:
+        record, end = partitions.decode_change(data, 3)
+    elif data[:3] in _PARTITION_FRAMES:
+        record, end = partitions.decode_partition(data, 3, data[2])
+    else:
+        reader = Reader(data)
+        record = _by_schema(reader)
+        end = reader.at
+    if end != len(data):
+        raise MalformedRecord(f"the record is over at byte {end} of {len(data)}")
+    return record  # type: ignore[no-any-return]
+
+
+def _by_schema(reader: Reader) -> Any:
+    frame, type_id, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
+    if frame != FRAME_VERSION:
+        raise MalformedRecord(f"frame version {frame} is not known, only {FRAME_VERSION}")
+    schema = BY_TYPE_ID.get(type_id)
+    if type_id in (partitions.PARTITION_TYPE_ID, partitions.PARTITION_CHANGE_TYPE_ID):
+        raise MalformedRecord(_version_refused(type_id, version, partitions.NEWEST_VERSION))
+    if schema is None:
+        body = reader.take(len(reader.data) - reader.at)
+        return records.Unknown(type_id=type_id, version=version, body=body)
+    if version > schema.newest:
+        # Ignoring it would let images drift apart in silence: its writer relies on its meaning.
+        raise MalformedRecord(_version_refused(type_id, version, schema.newest))
+    return schema.shape(**read_fields(reader, schema.fields, version))
+
+
+def _version_refused(type_id: int, version: int, newest: int) -> str:
+    return f"version {version} of record type {type_id} is not known, only 0 to {newest}"

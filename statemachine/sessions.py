@@ -1,0 +1,60 @@
+"""What the active controller knows of brokers without the log: when each was last heard of, and how
+far it is.
+
+It dies with the leadership. A new active controller grants every broker a full session, since it
+cannot know when the one before it last heard of it. It holds no clock: every method takes the time.
+"""
+
+from statemachine.image import Image
+from statemachine.limits import BROKER_SESSION_TIMEOUT_MS
+from statemachine.vocabulary import BrokerId
+
+NEVER_HEARD: int = -1
+"""The metadata offset of a broker that has not sent a heartbeat to this controller."""
+
+
+class Sessions:
+    """Last contact and metadata offset of each broker, for one time as the active controller."""
+
+    __slots__ = ("_heard_ms", "_offsets", "_timeout_ms")
+
+    def __init__(
+        self, image: Image, now_ms: int, timeout_ms: int = BROKER_SESSION_TIMEOUT_MS
+    ) -> None:
+        self._timeout_ms = timeout_ms
+        self._heard_ms: dict[BrokerId, int] = dict.fromkeys(image.brokers, now_ms)
+        self._offsets: dict[BrokerId, int] = {}
+
+    def touch(self, broker_id: BrokerId, metadata_offset: int, now_ms: int) -> None:
+        """The broker has just registered (NEVER_HEARD) or sent a heartbeat."""
+        self._heard_ms[broker_id] = now_ms
+        self._offsets[broker_id] = metadata_offset
+
+    def expired(self, image: Image, now_ms: int) -> tuple[BrokerId, ...]:
+        """The unfenced brokers that have been silent for the session timeout, in order of id."""
+        return tuple(
+            sorted(
+                broker.broker_id
+                for broker in image.brokers.values()
+                if not broker.fenced
+                and now_ms - self._heard_ms.setdefault(broker.broker_id, now_ms) >= self._timeout_ms
+            )
+        )
+
+    def next_expiry_ms(self, image: Image) -> int | None:
+        """The next moment at which a broker may have to be fenced; None if none is unfenced."""
+        heard = [
+            self._heard_ms[broker.broker_id]
+            for broker in image.brokers.values()
+            if not broker.fenced and broker.broker_id in self._heard_ms
+        ]
+        return min(heard) + self._timeout_ms if heard else None
+
+    def lowest_live_offset(self, image: Image) -> int | None:
+        """How far the slowest live broker has applied the log; None if no broker is live."""
+        offsets = [
+            self._offsets.get(broker.broker_id, NEVER_HEARD)
+            for broker in image.brokers.values()
+            if broker.live
+        ]
+        return min(offsets) if offsets else None

@@ -1,0 +1,216 @@
+"""CreateTopics and DeleteTopics. Each topic stands alone, and sees what the ones before it did."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from statemachine import records
+from statemachine.commands import (
+    CreateTopics,
+    DeleteTopics,
+    NewTopic,
+    TopicCreated,
+    TopicDeleted,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from statemachine.configs import config_refusal
+from statemachine.draft import Draft
+from statemachine.errors import Error, Refusal
+from statemachine.index import Topic
+from statemachine.limits import CREATED_PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
+from statemachine.placement import place
+from statemachine.reassignment import assignment_refusal
+from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
+
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def create_topics(draft: Draft, command: CreateTopics) -> TopicsCreated:
+    """Create each topic, or say why not."""
+    creation = _Creation(draft, command)
+    answers = tuple([creation.create(topic) for topic in command.topics])
+    if command.validate_only:
+        draft.records.clear()
+    return TopicsCreated(topics=answers)
+
+
+class _Creation:
+    """The topics of one command: what the earlier ones took is not there for the later ones."""
+
+    def __init__(self, draft: Draft, command: CreateTopics) -> None:
+        self.draft = draft
+        self.command = command
+        self.names: set[str] = set()
+        self.topic_ids: set[UUID] = set()
+        self.partitions_left = CREATED_PARTITIONS_MAX
+
+    def create(self, topic: NewTopic) -> TopicCreated:
+        """Append the records of one topic, unless it is refused."""
+        assignment = self._identity_refusal(topic) or self._assignment(topic)
+        if isinstance(assignment, Refusal):
+            return TopicCreated(name=topic.name, error=assignment.error, message=assignment.message)
+        self.names.add(topic.name)
+        self.topic_ids.add(topic.topic_id)
+        self.partitions_left -= len(assignment)
+        self._append(topic, assignment)
+        return TopicCreated(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_count=len(assignment),
+            replication_factor=len(assignment[0]),
+        )
+
+    def _identity_refusal(self, topic: NewTopic) -> Refusal | None:
+        reason = _name_refusal(topic.name)
+        if reason is not None:
+            return Refusal(Error.INVALID_TOPIC_EXCEPTION, reason)
+        if topic.name in self.names or self.draft.image.topic_named(topic.name) is not None:
+            return Refusal(Error.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists already")
+        if topic.topic_id in self.topic_ids or topic.topic_id in self.draft.image.topics:
+            return Refusal(Error.INVALID_REQUEST, f"topic id {topic.topic_id} is taken")
+        for name, value in topic.configs:
+            reason = config_refusal(name, value)
+            if reason is not None:
+                return Refusal(Error.INVALID_CONFIG, reason)
+        return None
+
+    def _assignment(self, topic: NewTopic) -> Sequence[Replicas] | Refusal:
+        """The replicas of each partition in order, at least one partition, or why not."""
+        assignment = self._as_asked(topic) if topic.assignments else self._placed(topic)
+        if isinstance(assignment, Refusal) or len(assignment) <= self.partitions_left:
+            return assignment
+        return self._too_many(len(assignment))
+
+    def _too_many(self, count: int) -> Refusal:
+        return Refusal(
+            Error.INVALID_PARTITIONS,
+            f"{count} partitions are more than the {self.partitions_left} left of the"
+            f" {CREATED_PARTITIONS_MAX} that one request may create",
+        )
+
+    def _as_asked(self, topic: NewTopic) -> Sequence[Replicas] | Refusal:
+        if topic.partition_count != -1 or topic.replication_factor != -1:
+            return Refusal(
+                Error.INVALID_REQUEST,
+                "with an assignment, the numbers of partitions and of replicas must both be -1",
+            )
+        by_number = dict(topic.assignments)
+        if len(by_number) != len(topic.assignments) or by_number.keys() != set(
+            range(len(by_number))
+        ):
+            return Refusal(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                "the assigned partitions must be numbered from 0 on, each once, without a gap",
+            )
+        assignment = [by_number[number] for number in range(len(by_number))]
+        for number, replicas in enumerate(assignment):
+            refusal = self._replicas_refusal(number, replicas, len(assignment[0]))
+            if refusal is not None:
+                return refusal
+        return assignment
+
+    def _replicas_refusal(self, number: int, replicas: Replicas, factor: int) -> Refusal | None:
+        refusal = assignment_refusal(replicas, self.draft.image.brokers)
+        if refusal is not None:
+            return Refusal(refusal.error, f"partition {number}: {refusal.message}")
+        if len(replicas) != factor:
+            return Refusal(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                f"partition {number} has {len(replicas)} replicas, partition 0 has {factor}",
+            )
+        if not any(self.draft.live(replica) for replica in replicas):
+            return Refusal(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                f"partition {number}: every broker of {replicas} is fenced or shutting down",
+            )
+        return None
+
+    def _placed(self, topic: NewTopic) -> Sequence[Replicas] | Refusal:
+        count, factor = topic.partition_count, topic.replication_factor
+        if count == -1:
+            count = self.command.default_partition_count
+        if factor == -1:
+            factor = self.command.default_replication_factor
+        if factor < 1:
+            return Refusal(
+                Error.INVALID_REPLICATION_FACTOR,
+                f"a replication factor of {factor} is not possible; ask for 1 or more, or -1",
+            )
+        if count < 1:
+            return Refusal(
+                Error.INVALID_PARTITIONS,
+                f"{count} partitions are not possible; ask for 1 or more, or -1",
+            )
+        if count > self.partitions_left:
+            return self._too_many(count)
+        available = [broker for broker in self.draft.image.brokers.values() if broker.live]
+        if factor > len(available):
+            return Refusal(
+                Error.INVALID_REPLICATION_FACTOR,
+                f"a replication factor of {factor} needs as many brokers, and"
+                f" {len(available)} of {len(self.draft.image.brokers)} registered are available",
+            )
+        return list(place(available, topic.topic_id, count, factor))
+
+    def _append(self, topic: NewTopic, assignment: Sequence[Replicas]) -> None:
+        draft = self.draft
+        draft.records.append(records.Topic(name=topic.name, topic_id=topic.topic_id))
+        for name, value in topic.configs:
+            draft.records.append(
+                records.Config(
+                    resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value
+                )
+            )
+        for number, replicas in enumerate(assignment):
+            isr = tuple([replica for replica in replicas if draft.live(replica)])
+            draft.records.append(
+                records.Partition(
+                    partition_id=number,
+                    topic_id=topic.topic_id,
+                    replicas=replicas,
+                    isr=isr,
+                    leader=isr[0],
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    directories=draft.directories(None, replicas),
+                )
+            )
+
+
+def _name_refusal(name: str) -> str | None:
+    if not name:
+        return "a topic needs a name"
+    if name in (".", ".."):
+        return f"a topic cannot be named '{name}'"
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
+        return f"the name has {len(name)} characters, {TOPIC_NAME_CHARACTERS_MAX} are allowed"
+    if _LEGAL_NAME.fullmatch(name) is None:
+        return f"{name!r} has other characters than ASCII letters, digits, '.', '_' and '-'"
+    return None
+
+
+def delete_topics(draft: Draft, command: DeleteTopics) -> TopicsDeleted:
+    """Delete each topic, or say why not."""
+    gone: set[UUID] = set()
+    return TopicsDeleted(topics=tuple([_deleted(draft, asked, gone) for asked in command.topics]))
+
+
+def _deleted(draft: Draft, asked: str | UUID, gone: set[UUID]) -> TopicDeleted:
+    by_name = isinstance(asked, str)
+    topic: Topic | None
+    if isinstance(asked, str):
+        topic = draft.image.topic_named(asked)
+    else:
+        topic = draft.image.topics.get(asked)
+    if topic is None or topic.topic_id in gone:
+        return TopicDeleted(
+            name=asked if isinstance(asked, str) else None,
+            topic_id=None if isinstance(asked, str) else asked,
+            error=Error.UNKNOWN_TOPIC_OR_PARTITION if by_name else Error.UNKNOWN_TOPIC_ID,
+            message=f"there is no topic {asked}",
+        )
+    gone.add(topic.topic_id)
+    draft.records.append(records.RemoveTopic(topic_id=topic.topic_id))
+    return TopicDeleted(name=topic.name, topic_id=topic.topic_id)

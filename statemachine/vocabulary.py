@@ -1,0 +1,42 @@
+"""The words of the state machine, each defined once. Values only, never behaviour.
+
+A *replica* is one copy of a partition and is named by the broker that holds it. The *ISR* are the
+replicas that have everything acknowledged. A *leader epoch* numbers the leaderships of one
+partition, a *partition epoch* the changes made to it, a *broker epoch* the incarnations of one
+broker. *min ISR* is how many replicas `min.insync.replicas` asks for, never more than the partition
+is meant to have.
+"""
+
+from typing import Final, TypeAlias
+from uuid import UUID
+
+BrokerId: TypeAlias = int
+Replicas: TypeAlias = tuple[BrokerId, ...]
+Directories: TypeAlias = tuple[UUID, ...]
+
+NO_LEADER: Final[BrokerId] = -1
+"""The leader of a partition that has none."""
+
+NO_EPOCH: Final = -1
+"""The broker epoch of a sender that does not know it: AlterPartition below version 3 (KIP-903)."""
+
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""Leader recovery state after an unclean election, until the leader says otherwise (KIP-704)."""
+
+DIRECTORY_MIGRATING: Final = UUID(int=0)
+"""The replica has a directory, but the broker has not yet said which (KIP-858)."""
+DIRECTORY_UNASSIGNED: Final = UUID(int=1)
+"""The broker, which has several directories, is to choose one (KIP-858)."""
+
+METADATA_VERSION: Final = "metadata.version"
+"""The feature whose level says which record versions may be written."""
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+CLUSTER_DEFAULT: Final = ""
+"""Resource name of the configuration that all brokers share."""
+
+LEVEL_CONTROLLER_REGISTRATION: Final = 15
+LEVEL_DIRECTORIES: Final = 17
+"""Levels of `metadata.version` from which on something may be written."""

@@ -1,0 +1,131 @@
+"""What must always hold, said a second time and slowly: the twin that the state machine is held to.
+
+Nothing here shares code with what it checks, but for the types.
+"""
+
+from typing import Any
+
+from statemachine import records
+from statemachine.image import Image
+from statemachine.partition import Partition
+
+
+def contents(image: Image) -> dict[str, Any]:
+    """Everything that an image says, with nothing of how it came to be."""
+    return {
+        "end_offset": image.end_offset,
+        "brokers": dict(image.brokers),
+        "controllers": dict(image.controllers),
+        "topics": {
+            topic_id: (topic.name, list(topic.partitions))
+            for topic_id, topic in image.topics.items()
+        },
+        "topic_ids": dict(image.topic_ids),
+        "configs": {resource: dict(configs) for resource, configs in image.configs.items()},
+        "features": dict(image.features),
+        "next_producer_id": image.next_producer_id,
+        "facts": dict(image.facts),
+        "transaction": image.transaction,
+        "index": indexed(image),
+    }
+
+
+def indexed(image: Image) -> dict[str, Any]:
+    """What the bitmaps say, as partitions instead of keys; brokers without any are left out."""
+    index = image.index
+
+    def named(keys: Any) -> list[tuple[str, int]]:
+        return [(topic.name, number) for topic, number in index.partitions(keys)]
+
+    def part(bitmaps: dict[int, Any]) -> dict[int, list[tuple[str, int]]]:
+        return {broker: named(keys) for broker, keys in bitmaps.items() if keys}
+
+    return {
+        "replicas_of": part(index.replicas_of),
+        "isr_of": part(index.isr_of),
+        "leader_of": part(index.leader_of),
+        "moving": named(index.moving),
+    }
+
+
+def scanned(image: Image) -> dict[str, Any]:
+    """What the bitmaps ought to say, found by looking at every partition."""
+    found: dict[str, Any] = {"replicas_of": {}, "isr_of": {}, "leader_of": {}, "moving": []}
+    for topic in sorted(image.topics.values(), key=lambda topic: topic.name):
+        for number, partition in topic.existing():
+            name = (topic.name, number)
+            for broker in partition.replicas:
+                found["replicas_of"].setdefault(broker, []).append(name)
+            for broker in partition.isr:
+                found["isr_of"].setdefault(broker, []).append(name)
+            found["leader_of"].setdefault(partition.leader, []).append(name)
+            if partition.adding or partition.removing or partition.target:
+                found["moving"].append(name)
+    return found
+
+
+def check_image(image: Image) -> None:
+    """The rules of every partition, the index, and who may lead."""
+    assert indexed(image) == scanned(image)
+    for topic in image.topics.values():
+        for number, partition in topic.existing():
+            try:
+                check_partition(partition)
+                check_liveness(image, partition)
+            except AssertionError as error:
+                raise AssertionError(f"{topic.name}-{number} {partition}: {error}") from error
+
+
+def check_partition(partition: Partition) -> None:
+    """What always holds of a partition, whatever its brokers do."""
+    replicas, isr = set(partition.replicas), set(partition.isr)
+    adding, removing = set(partition.adding), set(partition.removing)
+    elr = set(partition.elr)
+    assert len(replicas) == len(partition.replicas) > 0
+    assert len(isr) == len(partition.isr)
+    assert isr <= replicas
+    assert adding <= replicas
+    assert removing <= replicas
+    assert elr <= replicas
+    assert not adding & removing
+    assert not isr & elr
+    assert partition.leader == -1 or partition.leader in isr
+    assert len(partition.directories) in (0, len(replicas))
+    if partition.target:
+        assert set(partition.target) == replicas - removing
+        assert set(partition.original) <= replicas
+    else:
+        assert not partition.original
+
+
+def check_liveness(image: Image, partition: Partition) -> None:
+    """Who leads is alive, and so is whoever is in sync, but for the last one of all."""
+    live = {
+        broker.broker_id
+        for broker in image.brokers.values()
+        if not broker.fenced and broker.stopping_at is None
+    }
+    if partition.leader != -1:
+        assert set(partition.isr) <= live
+    else:
+        assert len(partition.isr) == 1
+        assert not set(partition.isr) & live
+
+
+def check_change(before: Partition, change: records.PartitionChange, after: Partition) -> None:
+    """How the epochs count, and that a move only shrinks when it may."""
+    assert after.partition_epoch == before.partition_epoch + 1
+    ends = _moving(before) and not _moving(after)
+    at_once = not _moving(before) and not _moving(after) and before.replicas != after.replicas
+    leads_anew = after.leader != before.leader or ends or at_once
+    assert after.leader_epoch == before.leader_epoch + leads_anew
+    assert (change.leader is not None) == leads_anew
+    assert before != after
+    if change.leader is None:
+        # Growth and catch-up: nothing that is there is lost, but for what an old move was adding.
+        lost = set(before.replicas) - set(after.replicas)
+        assert lost <= set(before.adding) - set(before.isr)
+
+
+def _moving(partition: Partition) -> bool:
+    return bool(partition.adding or partition.removing or partition.target)

@@ -1,0 +1,374 @@
+"""Random commands on random clusters: `decide` answers anything, and the rules always hold.
+
+`World.ask` does the checking: that nothing but replay changes the image, that every record comes
+back from its bytes, how the epochs count, and that the index says what a scan says.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemachine import commands, records
+from statemachine.commands import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    BrokerHeartbeat,
+    Command,
+    CreateTopics,
+    DeleteTopics,
+    ElectionType,
+    ElectLeaders,
+    FenceBrokers,
+    FoundCluster,
+    IsrMember,
+    IsrProposal,
+    NewTopic,
+    Reassignment,
+    RegisterBroker,
+    RegisterController,
+    UnregisterBroker,
+)
+from statemachine.decide import decide
+from statemachine.image import Image
+from statemachine.replay import replay
+from tests.statemachine.checks import check_image, contents
+from tests.statemachine.world import CLUSTER_ID, World, directory, feature, incarnation
+
+BROKERS = st.integers(1, 6)
+TOPIC_IDS = st.integers(1, 3).map(lambda number: UUID(int=number << 80))
+NAMES = st.sampled_from(["a", "b", "c"])
+NUMBERS = st.integers(0, 2)
+REPLICAS = st.lists(BROKERS, min_size=1, max_size=4, unique=True).map(tuple)
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+def a_registration(draw: Draw, _image: Image) -> Command:
+    """The same incarnation as before or another one."""
+    broker_id = draw(BROKERS)
+    return RegisterBroker(
+        broker_id=broker_id,
+        cluster_id=CLUSTER_ID,
+        our_cluster_id=CLUSTER_ID,
+        incarnation_id=incarnation(broker_id, draw(st.integers(1, 2))),
+        endpoints=(),
+        features=(feature(),),
+        rack=draw(st.sampled_from([None, "x", "y"])),
+        log_dirs=(directory(broker_id),),
+    )
+
+
+def a_heartbeat(draw: Draw, image: Image) -> Command:
+    """From a registered incarnation, with any wish."""
+    broker_id = draw(BROKERS)
+    broker = image.brokers.get(broker_id)
+    return BrokerHeartbeat(
+        broker_id=broker_id,
+        broker_epoch=0 if broker is None else broker.epoch,
+        metadata_offset=image.end_offset - draw(st.sampled_from([1, 1, 1, 5])),
+        want_fence=draw(st.sampled_from([False, False, True])),
+        want_shut_down=draw(st.sampled_from([False, False, True])),
+        lowest_live_offset=draw(st.sampled_from([None, image.end_offset - 1, 0])),
+    )
+
+
+def an_isr(draw: Draw, image: Image) -> Command:
+    """From whoever leads, with the present epochs: any of the replicas, the leader among them."""
+    proposals = []
+    senders = [-1]
+    for topic in image.topics.values():
+        for number, partition in topic.existing():
+            senders.append(partition.leader)
+            others = draw(st.lists(st.sampled_from(partition.replicas), unique=True))
+            isr = [partition.leader, *(b for b in others if b != partition.leader)]
+            members = tuple(
+                IsrMember(b, image.brokers[b].epoch if b in image.brokers else -1) for b in isr
+            )
+            proposals.append(
+                IsrProposal(
+                    topic_id=topic.topic_id,
+                    partition=number,
+                    leader_epoch=partition.leader_epoch,
+                    partition_epoch=partition.partition_epoch,
+                    isr=members,
+                )
+            )
+    sender = draw(st.sampled_from(senders))
+    epoch = image.brokers[sender].epoch if sender in image.brokers else -1
+    return AlterPartition(broker_id=sender, broker_epoch=epoch, proposals=tuple(proposals))
+
+
+def reassignments(draw: Draw, image: Image) -> Command:
+    """Moves and cancels, of what exists and of what does not."""
+    asked = st.builds(
+        Reassignment, topic=NAMES, partition=NUMBERS, replicas=st.one_of(st.none(), REPLICAS)
+    )
+    known = [(t.name, number) for t in image.topics.values() for number, _ in t.existing()]
+    if known:
+        name, number = draw(st.sampled_from(known))
+        replicas = draw(st.one_of(st.none(), REPLICAS, REPLICAS))
+        first = [Reassignment(topic=name, partition=number, replicas=replicas)]
+    else:
+        first = []
+    return AlterReassignments(reassignments=(*first, *draw(st.lists(asked, max_size=2))))
+
+
+def topics(draw: Draw, _image: Image) -> Command:
+    """Topics placed by the controller or assigned by hand, cautious and careless ones."""
+    configs = st.lists(
+        st.sampled_from(
+            [("min.insync.replicas", "2"), ("unclean.leader.election.enable", "true"), ("x", "y")]
+        ),
+        max_size=2,
+        unique=True,
+    ).map(tuple)
+    placed = st.builds(
+        NewTopic,
+        name=NAMES,
+        topic_id=TOPIC_IDS,
+        partition_count=st.integers(1, 3),
+        replication_factor=st.integers(1, 4),
+        configs=configs,
+    )
+    assigned = st.builds(
+        NewTopic,
+        name=NAMES,
+        topic_id=TOPIC_IDS,
+        assignments=st.tuples(st.tuples(st.just(0), REPLICAS)),
+        configs=configs,
+    )
+    return CreateTopics(
+        topics=tuple(draw(st.lists(st.one_of(placed, assigned), min_size=1, max_size=2))),
+        validate_only=draw(st.sampled_from([False, False, False, True])),
+    )
+
+
+def an_operator(draw: Draw, _image: Image) -> Command:
+    """What is asked now and then."""
+    broker_ids = st.lists(BROKERS, max_size=3).map(tuple)
+    partitions = st.lists(st.tuples(NAMES, NUMBERS), max_size=3).map(tuple)
+    command: Command = draw(
+        st.one_of(
+            st.builds(FenceBrokers, broker_ids=broker_ids),
+            st.builds(FenceBrokers, broker_ids=broker_ids),
+            st.builds(UnregisterBroker, broker_id=BROKERS),
+            st.builds(
+                ElectLeaders,
+                election=st.sampled_from(ElectionType),
+                partitions=st.one_of(st.none(), partitions),
+            ),
+            st.builds(DeleteTopics, topics=st.lists(NAMES, max_size=1).map(tuple)),
+        )
+    )
+    return command
+
+
+SENSIBLE = st.sampled_from(
+    [
+        a_registration,
+        a_heartbeat,
+        a_heartbeat,
+        an_isr,
+        an_isr,
+        reassignments,
+        reassignments,
+        topics,
+        an_operator,
+    ]
+)
+
+# What no sane sender sends, but a wire or a human may.
+INTS = st.one_of(st.integers(-3, 8), st.integers(-(2**31), 2**31 - 1))
+LONGS = st.one_of(st.integers(-2, 60), st.integers(-(2**63), 2**63 - 1))
+TEXT = st.one_of(NAMES, st.text(max_size=8))
+MANY_INTS = st.lists(INTS, max_size=5).map(tuple)
+ANY_UUID = st.one_of(TOPIC_IDS, st.uuids())
+ENDPOINTS = st.lists(
+    st.builds(
+        records.Endpoint,
+        name=TEXT,
+        host=TEXT,
+        port=st.integers(0, 2**16 - 1),
+        security_protocol=st.integers(-5, 5),
+    ),
+    max_size=2,
+).map(tuple)
+FEATURES = st.lists(
+    st.one_of(
+        st.just(feature()),
+        st.builds(
+            records.FeatureRange,
+            name=TEXT,
+            min_supported=st.integers(-2, 9),
+            max_supported=st.integers(-2, 40),
+        ),
+    ),
+    max_size=2,
+).map(tuple)
+PROPOSALS = st.builds(
+    IsrProposal,
+    topic_id=ANY_UUID,
+    partition=INTS,
+    leader_epoch=INTS,
+    partition_epoch=INTS,
+    isr=st.lists(st.builds(IsrMember, INTS, LONGS), max_size=4).map(tuple),
+    recovery=st.integers(-2, 3),
+)
+NEW_TOPICS = st.builds(
+    NewTopic,
+    name=TEXT,
+    topic_id=ANY_UUID,
+    partition_count=st.one_of(st.integers(-3, 4), st.just(2**31 - 1)),
+    replication_factor=st.integers(-3, 9),
+    assignments=st.lists(st.tuples(INTS, MANY_INTS), max_size=3).map(tuple),
+    configs=st.lists(st.tuples(TEXT, st.one_of(st.none(), TEXT)), max_size=2).map(tuple),
+)
+GARBAGE: st.SearchStrategy[Command] = st.one_of(
+    st.builds(FoundCluster, metadata_version=INTS),
+    st.builds(
+        RegisterController,
+        controller_id=INTS,
+        incarnation_id=st.uuids(),
+        endpoints=ENDPOINTS,
+        features=FEATURES,
+    ),
+    st.builds(AllocateProducerIds, broker_id=INTS, broker_epoch=LONGS),
+    st.builds(
+        RegisterBroker,
+        broker_id=INTS,
+        cluster_id=st.sampled_from([CLUSTER_ID, ""]),
+        our_cluster_id=st.just(CLUSTER_ID),
+        incarnation_id=st.uuids(),
+        endpoints=ENDPOINTS,
+        features=FEATURES,
+        rack=st.one_of(st.none(), TEXT),
+        log_dirs=st.lists(st.uuids(), max_size=2).map(tuple),
+    ),
+    st.builds(
+        BrokerHeartbeat,
+        broker_id=INTS,
+        broker_epoch=LONGS,
+        metadata_offset=LONGS,
+        want_fence=st.booleans(),
+        want_shut_down=st.booleans(),
+        lowest_live_offset=st.one_of(st.none(), LONGS),
+    ),
+    st.builds(FenceBrokers, broker_ids=MANY_INTS),
+    st.builds(UnregisterBroker, broker_id=INTS),
+    st.builds(
+        CreateTopics,
+        topics=st.lists(NEW_TOPICS, max_size=3).map(tuple),
+        validate_only=st.booleans(),
+        default_partition_count=INTS.filter(lambda count: count < 100),
+        default_replication_factor=INTS,
+    ),
+    st.builds(DeleteTopics, topics=st.lists(st.one_of(TEXT, ANY_UUID), max_size=3).map(tuple)),
+    st.builds(
+        AlterPartition,
+        broker_id=INTS,
+        broker_epoch=LONGS,
+        proposals=st.lists(PROPOSALS, max_size=3).map(tuple),
+    ),
+    st.builds(
+        AlterReassignments,
+        reassignments=st.lists(
+            st.builds(
+                Reassignment,
+                topic=TEXT,
+                partition=INTS,
+                replicas=st.one_of(st.none(), MANY_INTS),
+            ),
+            max_size=3,
+        ).map(tuple),
+    ),
+    st.builds(
+        ElectLeaders,
+        election=st.sampled_from(ElectionType),
+        partitions=st.one_of(st.none(), st.lists(st.tuples(TEXT, INTS), max_size=3).map(tuple)),
+    ),
+)
+
+
+def a_busy_cluster(data: st.DataObject, steps: int, level: int = 29) -> World:
+    """A cluster to which that many commands have happened."""
+    world = World(broker_count=5, level=level)
+    for number in (1, 2):
+        name = "abc"[number - 1]
+        new = NewTopic(
+            name=name,
+            topic_id=UUID(int=number << 80),
+            partition_count=2,
+            replication_factor=3,
+            configs=(("min.insync.replicas", "2"),) if number == 1 else (),
+        )
+        world.ask(CreateTopics(topics=(new,)))
+    for _ in range(steps):
+        act(data, world)
+    return world
+
+
+def act(data: st.DataObject, world: World) -> commands.Decision:
+    """One command that makes sense."""
+    make = data.draw(SENSIBLE)
+    return world.ask(make(data.draw, world.image))
+
+
+@settings(max_examples=60)
+@given(data=st.data(), level=st.sampled_from([15, 17, 29]))
+def test_whatever_brokers_and_operators_do_the_rules_hold(data: st.DataObject, level: int) -> None:
+    a_busy_cluster(data, steps=data.draw(st.integers(5, 25)), level=level)
+
+
+@settings(max_examples=150)
+@given(data=st.data(), command=GARBAGE)
+def test_decide_answers_anything(data: st.DataObject, command: Command) -> None:
+    world = a_busy_cluster(data, steps=data.draw(st.integers(0, 3)))
+    decision = world.ask(command)
+    assert decision.answer is not None
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
+    world = a_busy_cluster(data, steps=3)
+    image = world.image
+    image.journal_from(image.end_offset)
+    states = {image.end_offset: contents(image)}
+    for _ in range(data.draw(st.integers(1, 8))):
+        act(data, world)
+        states[image.end_offset] = contents(image)
+    committed = data.draw(st.sampled_from(sorted(states)))
+    image.committed(committed)
+    for offset in sorted(states, reverse=True):
+        if offset < committed:
+            break
+        image.rewind(offset)
+        assert contents(image) == states[offset]
+        check_image(image)
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_two_images_of_one_log_decide_alike(data: st.DataObject) -> None:
+    """Whatever the history of a process, of keys in its bitmaps and of ids in its sets."""
+    world = a_busy_cluster(data, steps=8)
+    image = world.image
+    # The same state without the history, as from a snapshot; topics in the other order.
+    twin = Image()
+    level = records.FeatureLevel(name="metadata.version", level=image.level)
+    replay(twin, level, image.end_offset - 1)
+    for topic in reversed(image.topics.values()):
+        replay(twin, records.Topic(name=topic.name, topic_id=topic.topic_id), image.end_offset - 1)
+        for number, p in topic.existing():
+            fields = {name: getattr(p, name) for name in p.__struct_fields__}
+            record = records.Partition(partition_id=number, topic_id=topic.topic_id, **fields)
+            replay(twin, record, image.end_offset - 1)
+    for table in ("brokers", "configs"):
+        getattr(twin, table).update(reversed(getattr(image, table).items()))
+    twin.next_producer_id = image.next_producer_id
+    make = data.draw(SENSIBLE)
+    command = make(data.draw, image)
+    assert decide(image, command) == decide(twin, command)
