@@ -63,9 +63,7 @@ class BrokerHeartbeat(Struct, frozen=True, kw_only=True, gc=False):
     want_fence: bool = False
     want_shut_down: bool = False
     lowest_live_offset: int | None = None
-    """The lowest such offset among live brokers (`Sessions.lowest_live_offset`), None if none
-    lives.
-    """
+    """The lowest such offset among live brokers, from `Sessions`; None if none is live."""
 
 
 class FenceBrokers(Struct, frozen=True, kw_only=True, gc=False):

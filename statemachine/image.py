@@ -97,9 +97,7 @@ class Image:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.facts: dict[tuple[Any, ...], records.Record] = {}
-        """Records that mean nothing here but must outlive the log: access control, quotas,
-        credentials.
-        """
+        """Records that mean nothing here and must outlive the log: access, quotas, credentials."""
         self.transaction: Transaction | None = None
         self.index = PartitionIndex()
         self._interned: dict[tuple[Any, ...], tuple[Any, ...]] = {}

@@ -1,6 +1,4 @@
-"""Who leads a partition. A leader stays as long as it may; it is never elected for being the
-fastest.
-"""
+"""Who leads a partition. A leader stays as long as it may; nobody is elected for being faster."""
 
 from collections.abc import Callable
 from enum import Enum

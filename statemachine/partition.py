@@ -27,8 +27,7 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
     adding: Replicas = ()
     removing: Replicas = ()
     target: Replicas = ()
-    """The replicas asked for, in the order asked for, while a reassignment is under way (KIP-435).
-    """
+    """While a reassignment is under way: the replicas asked for, in that order (KIP-435)."""
     original: Replicas = ()
     """The replicas before the reassignment under way began, whatever it was since turned into."""
     elr: Replicas = ()

@@ -1,6 +1,4 @@
-"""What the rest of the product asks of an image. Reads, and copies what could change under the
-reader.
-"""
+"""What the rest of the product asks of an image. It reads, and hands out only frozen values."""
 
 from collections.abc import Collection, Iterator
 from uuid import UUID
@@ -121,7 +119,9 @@ def describe_brokers(image: Image) -> tuple[BrokerDescription, ...]:
     )
 
 
-def partitions_of(image: Image, broker_id: BrokerId) -> list[tuple[Topic, int]]:
-    """The partitions that have a replica on the broker, in order of topic and number."""
+def partitions_of(image: Image, broker_id: BrokerId) -> list[tuple[UUID, int]]:
+    """Topic id and number of the partitions that have a replica on the broker, in order."""
     keys = image.index.replicas_of.get(broker_id)
-    return [] if keys is None else image.index.partitions(keys)
+    if keys is None:
+        return []
+    return [(topic.topic_id, number) for topic, number in image.index.partitions(keys)]

@@ -266,9 +266,7 @@ class RegisterController(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ClearElr(Struct, frozen=True, kw_only=True, gc=False):
-    """The ELR of a topic's partitions, or with an empty name of all, is empty from here on
-    (KIP-966).
-    """
+    """The ELR is empty from here on: of a topic, or with an empty name of all (KIP-966)."""
 
     topic_name: str
 

@@ -1,5 +1,4 @@
-"""What the active controller knows of brokers without the log: when each was last heard of, and how
-far it is.
+"""What the active controller knows of brokers without the log: last contact, and how far each is.
 
 It dies with the leadership. A new active controller grants every broker a full session, since it
 cannot know when the one before it last heard of it. It holds no clock: every method takes the time.

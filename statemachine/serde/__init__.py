@@ -35,9 +35,7 @@ _PARTITION_FRAMES: Final = tuple(
 
 
 def encode(record: records.Record, level: int) -> bytes:
-    """The value of a log record that says `record`, in the versions of this level of
-    metadata.version.
-    """
+    """The value of a log record that says `record`, as this level of metadata.version has it."""
     if isinstance(record, records.PartitionChange):
         version = partitions.version_at(level)
         return _CHANGE_FRAMES[version] + partitions.encode_change(record, version)

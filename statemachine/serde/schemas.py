@@ -1,5 +1,4 @@
-"""Kafka's schemas of the metadata records as a table, and which version of each may be written
-when.
+"""Kafka's schemas of the metadata records as a table, and which version is written when.
 
 Source: `metadata/src/main/resources/common/metadata/*.json` of Kafka; ClearElr (28) from the bytes
 and the dump of a 4.2 cluster. The two records that come by the million, Partition (3) and

@@ -8,11 +8,12 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from statemachine import records
+from statemachine import commands, records
+from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.replay import replay
 from statemachine.serde import decode, encode
-from tests.statemachine.checks import contents, indexed, scanned
+from tests.statemachine.checks import check_partition, contents, indexed, scanned
 from tests.statemachine.kafka_files import HERE, data_records, dumped, kafka_uuid, shared_testdata
 
 LEVEL: Final = 29
@@ -185,3 +186,37 @@ def test_what_the_tools_printed_is_what_the_image_says() -> None:
     after = replayed(HERE / LOG, below=10**6)
     assert list(after.topic_ids) == ["orders"]
     assert all(broker.fenced for broker in after.brokers.values())
+
+
+def test_our_controller_goes_on_where_kafkas_stopped() -> None:
+    """All brokers are fenced in the end. One comes back, and what is asked of it is decided."""
+    image = replayed(HERE / LOG, below=10**6)
+
+    def ask(command: commands.Command) -> tuple[records.Record, ...]:
+        decided = decide(image, command).records
+        for record in decided:
+            replay(image, decode(encode(record, LEVEL)), image.end_offset)
+        for topic in image.topics.values():
+            for _, partition in topic.existing():
+                check_partition(partition)
+        return decided
+
+    back = commands.RegisterBroker(
+        broker_id=102,
+        cluster_id="4L6g3nShT-eMCtK--X86sw",
+        our_cluster_id="4L6g3nShT-eMCtK--X86sw",
+        incarnation_id=UUID(int=102),
+        endpoints=image.brokers[102].endpoints,
+        features=image.brokers[102].features,
+        log_dirs=image.brokers[102].log_dirs,
+    )
+    assert ask(back)
+    epoch = image.brokers[102].epoch
+    assert ask(commands.BrokerHeartbeat(broker_id=102, broker_epoch=epoch, metadata_offset=epoch))
+    new = commands.NewTopic(
+        name="new", topic_id=UUID(int=5 << 80), partition_count=3, replication_factor=1
+    )
+    assert len(ask(commands.CreateTopics(topics=(new,)))) == 4
+    move = commands.Reassignment(topic="orders", partition=0, replicas=(102, 103))
+    assert len(ask(commands.AlterReassignments(reassignments=(move,)))) == 1
+    assert ask(commands.FenceBrokers(broker_ids=(102,)))
