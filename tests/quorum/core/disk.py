@@ -1,0 +1,112 @@
+"""A replica's disk in memory: what is written, what of it would survive a loss of power.
+
+It owns the truth of the core's tests. It never helps a node: only `complete_flush` makes records
+durable, and `lose_power` forgets what was not.
+"""
+
+from dataclasses import dataclass
+
+from quorum.core.log_view import LogView
+from quorum.core.messages import Batch
+from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch with its records; each record is a word that is unique in the whole test."""
+
+    outline: Batch
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    epoch: Epoch
+    word: str
+
+    def __str__(self) -> str:
+        return f"{self.word}@{self.epoch}"
+
+
+class Disk:
+    """One replica's election file and log. The log starts at offset 0."""
+
+    def __init__(self) -> None:
+        self.election = Election()
+        self.batches: list[StoredBatch] = []
+        self.records: list[Record] = []
+        self.durable = 0
+        self._flushing: int | None = None
+
+    def __str__(self) -> str:
+        """The records in order, with a bar behind the last durable one."""
+        words = [str(record) for record in self.records]
+        words.insert(self.durable, "|")
+        return " ".join(words)
+
+    @property
+    def end(self) -> LogEnd:
+        return self.end_at(len(self.records))
+
+    def end_at(self, offset: int) -> LogEnd:
+        """The end of the log if it were cut at `offset`."""
+        epoch = self.records[offset - 1].epoch if offset else Epoch(0)
+        return LogEnd(epoch, Offset(offset))
+
+    def recovered(self) -> LogView:
+        """What a node that starts on this disk knows of its log."""
+        assert self.durable == len(self.records)
+        outlines = [each.outline for each in self.batches]
+        starts = {each.epoch: each.base for each in reversed(outlines)}
+        return LogView(Offset(0), self.end.offset, sorted(starts.items()))
+
+    def append(self, batch: StoredBatch) -> None:
+        outline = batch.outline
+        assert outline.base == len(self.records)
+        assert outline.end - outline.base == len(batch.words)
+        self.batches.append(batch)
+        self.records += [Record(outline.epoch, word) for word in batch.words]
+
+    def read(self, start: int, end: int, batches_max: int) -> tuple[StoredBatch, ...]:
+        """Whole batches from the one at `start` to the last that ends at or below `end`."""
+        found = [
+            each for each in self.batches if start <= each.outline.base and each.outline.end <= end
+        ]
+        assert found, f"no whole batch in [{start}, {end})"
+        assert found[0].outline.base == start, "replicas stop at the end of a batch"
+        return tuple(found[:batches_max])
+
+    def truncate_to(self, end: int) -> None:
+        while self.batches and self.batches[-1].outline.end > end:
+            self.batches.pop()
+        kept = self.batches[-1].outline.end if self.batches else 0
+        assert kept == end, f"a batch lies across the cut at {end}"
+        del self.records[end:]
+        self.durable = min(self.durable, end)
+        if self._flushing is not None:
+            self._flushing = min(self._flushing, end)
+
+    def begin_flush(self) -> bool:
+        """Start to make durable what is there now; False if there is nothing to do or one runs."""
+        if self._flushing is not None or self.durable == len(self.records):
+            return False
+        self._flushing = len(self.records)
+        return True
+
+    def complete_flush(self) -> LogEnd:
+        """What is durable now: what `begin_flush` found, unless it was truncated since."""
+        assert self._flushing is not None
+        self.durable, self._flushing = max(self.durable, self._flushing), None
+        return self.end_at(self.durable)
+
+    def lose_power(self, batches_kept: int) -> None:
+        """Forget what is not durable, but for `batches_kept` batches that made it by chance."""
+        lost = [each for each in self.batches if each.outline.base >= self.durable][batches_kept:]
+        self._flushing = None
+        if lost:
+            self.truncate_to(lost[0].outline.base)
+        self.durable = len(self.records)
+
+    @property
+    def batches_at_risk(self) -> int:
+        return sum(each.outline.base >= self.durable for each in self.batches)

@@ -1,0 +1,156 @@
+"""One replica as a process: a node, its disk, and the packets that its effects become.
+
+It performs effects as the contract of `quorum.core.effects` says and decides nothing. Time and
+network belong to whoever owns the hosts: a transcript or the simulation.
+"""
+
+import random
+from dataclasses import dataclass, replace
+
+from quorum.core.effects import (
+    Answer,
+    AppendFetched,
+    AppendLeaderChange,
+    AppendProposed,
+    Effect,
+    PersistElection,
+    Send,
+    TruncateTo,
+)
+from quorum.core.events import Answered, Asked, Asker, Correlation, Event, Flushed, Proposed
+from quorum.core.limits import Timeouts
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoteRequest,
+)
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.voters import VoterSet
+from tests.quorum.core.disk import Disk, StoredBatch
+
+REQUESTS = (VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packet:
+    """A message on its way. `boot` numbers the process that asked: an answer is for it alone."""
+
+    sender: ReplicaId
+    to: ReplicaId
+    boot: int
+    correlation: Correlation
+    message: Request | Response
+    question: Request
+    records: tuple[StoredBatch, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.sender} -> {self.to}: {self.message}"
+
+    @property
+    def is_request(self) -> bool:
+        return isinstance(self.message, REQUESTS)
+
+
+class Host:
+    def __init__(
+        self,
+        me: ReplicaId,
+        voters: VoterSet,
+        disk: Disk,
+        *,
+        boot: int,
+        rng: random.Random,
+        now_ms: int,
+        timeouts: Timeouts,
+        batches_max: int = 100,
+    ) -> None:
+        self.me = me
+        self.disk = disk
+        self.boot = boot
+        self.batches_max = batches_max
+        self.node = QuorumNode(
+            ReplicaKey(me),
+            voters,
+            election=disk.election,
+            log=disk.recovered(),
+            timeouts=timeouts,
+            rng=rng,
+            now_ms=now_ms,
+        )
+        self._askers: dict[Asker, Packet] = {}
+        self._last_asker = 0
+        self._proposed: tuple[str, ...] = ()
+        self._fetched: dict[Correlation, tuple[StoredBatch, ...]] = {}
+
+    def expects(self, packet: Packet) -> bool:
+        """Whether the packet can reach this process: answers to a former one cannot."""
+        return packet.is_request or packet.boot == self.boot
+
+    def event(self, packet: Packet) -> Event:
+        """What the arrival of `packet` is to the node."""
+        message = packet.message
+        if isinstance(message, REQUESTS):
+            self._last_asker += 1
+            asker = Asker(self._last_asker)
+            self._askers[asker] = packet
+            return Asked(asker, message)
+        self._fetched = {packet.correlation: packet.records}
+        return Answered(packet.sender, packet.correlation, message)
+
+    def proposal(self, words: tuple[str, ...]) -> Event:
+        assert self.node.accepts(len(words))
+        self._proposed = words
+        return Proposed(len(words))
+
+    def flushed(self) -> Event:
+        return Flushed(self.disk.complete_flush())
+
+    def perform(self, effect: Effect) -> Packet | None:
+        """Do what the node asks for; what it sends is returned."""
+        match effect:
+            case PersistElection(election):
+                self.disk.election = election
+            case AppendLeaderChange(batch=batch, leader=leader):
+                word = f"leader-{leader}"
+                self.disk.append(StoredBatch(batch, (word,)))
+            case AppendProposed(batch):
+                self.disk.append(StoredBatch(batch, self._proposed))
+            case AppendFetched(correlation, batches):
+                stored = self._fetched.pop(correlation)
+                assert tuple(each.outline for each in stored) == batches
+                for each in stored:
+                    self.disk.append(each)
+            case TruncateTo(end):
+                self.disk.truncate_to(end)
+            case Send():
+                return self._request(effect)
+            case Answer():
+                return self._answer(effect)
+            case _:
+                pass  # Commit, Lead, StopLeading, Warn: for the owner of the records to hear.
+        return None
+
+    def _request(self, send: Send) -> Packet:
+        return Packet(
+            sender=self.me,
+            to=send.to,
+            boot=self.boot,
+            correlation=send.correlation,
+            message=send.request,
+            question=send.request,
+        )
+
+    def _answer(self, answer: Answer) -> Packet:
+        request = self._askers.pop(answer.asker)
+        message, records = answer.response, tuple[StoredBatch, ...]()
+        if isinstance(message, FetchResponse) and message.span is not None:
+            span = message.span
+            records = self.disk.read(span.start, span.end, self.batches_max)
+            outlines = tuple(each.outline for each in records)
+            message = replace(message, span=None, batches=outlines)
+        return replace(request, sender=self.me, to=request.sender, message=message, records=records)

@@ -1,0 +1,215 @@
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from quorum.core.effects import Answer, AppendFetched, Commit, Effect, Send, TruncateTo, Warn
+from quorum.core.events import (
+    Answered,
+    Asked,
+    Asker,
+    Event,
+    Flushed,
+    Proposed,
+    Stopping,
+    Tick,
+)
+from quorum.core.limits import BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Timeouts
+from quorum.core.log_view import LogView
+from quorum.core.messages import (
+    Batch,
+    BeginQuorumEpochRequest,
+    Error,
+    FetchRequest,
+    FetchResponse,
+    VoteResponse,
+)
+from quorum.core.node import QuorumNode
+from quorum.core.roles import Leader
+from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import VoterSet
+
+ONE, TWO = ReplicaId(1), ReplicaId(2)
+
+
+def node(
+    *, me: int = 1, voters: Iterable[int] = (1, 2, 3), log: LogView | None = None
+) -> QuorumNode:
+    return QuorumNode(
+        ReplicaKey(ReplicaId(me)),
+        VoterSet.of(*voters),
+        election=Election(),
+        log=LogView(Offset(0), Offset(0), ()) if log is None else log,
+        timeouts=Timeouts(),
+        rng=random.Random(7),
+        now_ms=0,
+    )
+
+
+def batch(base: int, end: int, epoch: int = 1) -> Batch:
+    return Batch(Offset(base), Offset(end), Epoch(epoch))
+
+
+def fetch(offset: int, epoch: int, *, last: int, replica: int = 2) -> FetchRequest:
+    return FetchRequest(
+        replica=ReplicaKey(ReplicaId(replica)),
+        epoch=Epoch(epoch),
+        log_end=LogEnd(Epoch(last), Offset(offset)),
+        max_wait_ms=0,
+        max_bytes=1,
+    )
+
+
+def sent(effects: list[Effect]) -> list[Send]:
+    return [each for each in effects if isinstance(each, Send)]
+
+
+def elected(log: LogView | None = None) -> QuorumNode:
+    """Voter 1, leader of epoch 1 by the vote of 2."""
+    leader = node(log=log)
+    leader.step(Tick(), now_ms=0)
+    effects = leader.step(Tick(), now_ms=2_000)
+    granted = VoteResponse(epoch=leader.epoch, granted=True)
+    leader.step(Answered(TWO, sent(effects)[0].correlation, granted), now_ms=2_000)
+    assert isinstance(leader.role, Leader)
+    return leader
+
+
+def follower() -> tuple[QuorumNode, Send]:
+    """Voter 1, follower of 2 in epoch 1, and the fetch that it has sent."""
+    voter = node()
+    effects = voter.step(
+        Asked(Asker(1), BeginQuorumEpochRequest(epoch=Epoch(1), leader=TWO)), now_ms=0
+    )
+    return voter, sent(effects)[-1]
+
+
+def served(high_watermark: int | None = None, **fields: object) -> FetchResponse:
+    known = None if high_watermark is None else Offset(high_watermark)
+    return FetchResponse(epoch=Epoch(1), leader=TWO, high_watermark=known, **fields)  # type: ignore[arg-type]
+
+
+def test_batches_that_cannot_follow_the_log_are_reported_and_not_appended() -> None:
+    voter, asked = follower()
+    answer = Answered(TWO, asked.correlation, served(batches=(batch(3, 4),)))
+    effects = voter.step(answer, now_ms=10)
+    assert effects == [
+        Warn("leader 2 sent what cannot be: batch [3, 4)@1 does not begin at the log end offset 0")
+    ]
+    assert voter.log_end == LogEnd(Epoch(0), Offset(0))
+    assert voter.deadline_ms == 10 + Timeouts().retry_backoff_ms
+
+
+def test_a_leader_that_would_undo_what_is_committed_stops_the_node() -> None:
+    voter, asked = follower()
+    voter.step(Answered(TWO, asked.correlation, served(2, batches=(batch(0, 2),))), now_ms=10)
+    assert voter.high_watermark == 2
+    effects = voter.step(Flushed(voter.log_end), now_ms=20)
+    diverging = served(diverging=LogEnd(Epoch(1), Offset(1)))
+    with pytest.raises(AssertionError, match="a committed record would be lost"):
+        voter.step(Answered(TWO, sent(effects)[0].correlation, diverging), now_ms=30)
+
+
+def test_a_follower_takes_no_more_for_committed_than_it_has() -> None:
+    voter, asked = follower()
+    batches = (batch(0, 2),)
+    effects = voter.step(Answered(TWO, asked.correlation, served(9, batches=batches)), now_ms=10)
+    assert effects == [AppendFetched(asked.correlation, batches), Commit(Offset(2))]
+
+
+def test_an_answer_that_is_not_waited_for_changes_nothing() -> None:
+    voter, asked = follower()
+    answer = Answered(TWO, asked.correlation, served(batches=(batch(0, 2),)))
+    voter.step(answer, now_ms=10)
+    assert voter.step(answer, now_ms=11) == []
+    assert voter.log_end.offset == 2
+
+
+def test_a_node_that_starts_wants_to_be_stepped_at_once() -> None:
+    """Voters and observers alike: nobody else might ever speak to it."""
+    for me in (1, 9):
+        started = node(me=me)
+        assert started.deadline_ms == 0
+        assert [each.to for each in sent(started.step(Tick(), now_ms=0))]
+
+
+def test_a_node_that_is_stopping_waits_for_nothing() -> None:
+    leader = elected()
+    leader.step(Stopping(), now_ms=2_000)
+    assert leader.deadline_ms is None
+    assert leader.step(Tick(), now_ms=90_000) == []
+
+
+def test_only_a_leader_accepts_proposals() -> None:
+    voter, _ = follower()
+    assert not voter.accepts(1)
+    with pytest.raises(AssertionError, match="only a leader appends"):
+        voter.step(Proposed(1), now_ms=0)
+
+
+def test_a_leader_bounds_what_one_batch_holds_and_what_is_not_committed() -> None:
+    leader = elected()
+    assert leader.accepts(BATCH_RECORDS_MAX)
+    assert not leader.accepts(BATCH_RECORDS_MAX + 1)
+    assert not leader.accepts(0)
+    room = UNCOMMITTED_RECORDS_MAX - 1
+    while leader.accepts(BATCH_RECORDS_MAX):
+        leader.step(Proposed(BATCH_RECORDS_MAX), now_ms=2_000)
+        room -= BATCH_RECORDS_MAX
+    assert leader.accepts(room)
+    assert not leader.accepts(room + 1)
+
+
+def test_a_fetch_from_below_the_log_start_offset_is_out_of_range() -> None:
+    leader = elected(LogView(Offset(5), Offset(7), [(Epoch(0), Offset(5))]))
+    request = fetch(4, leader.epoch, last=0)
+    effects = leader.step(Asked(Asker(1), request), now_ms=2_000)
+    assert isinstance(effects[0], Answer)
+    assert effects[0].response.error is Error.OFFSET_OUT_OF_RANGE
+
+
+def caught_up(leader: QuorumNode, replica: int = 2) -> list[int | None]:
+    return [s.last_caught_up_ms for s in leader.replicas() if s.replica.id == replica]
+
+
+def test_a_replica_has_caught_up_when_it_reaches_what_was_the_end_at_its_last_fetch() -> None:
+    """Kafka's lag in time: who always reaches yesterday's end is one fetch behind, not more."""
+    leader = elected()
+    leader.step(Asked(Asker(1), fetch(0, 1, last=0)), now_ms=3_000)
+    assert caught_up(leader) == [None]
+    leader.step(Proposed(5), now_ms=3_000)
+    leader.step(Asked(Asker(2), fetch(1, 1, last=1)), now_ms=3_100)
+    assert caught_up(leader) == [3_000]
+    leader.step(Asked(Asker(3), fetch(6, 1, last=1)), now_ms=3_200)
+    assert caught_up(leader) == [3_200]
+
+
+def test_a_replica_whose_log_has_parted_had_not_caught_up() -> None:
+    leader = elected()
+    leader.step(Proposed(5), now_ms=3_000)
+    leader.step(Asked(Asker(1), fetch(9, 1, last=1)), now_ms=3_000)
+    leader.step(Asked(Asker(2), fetch(3, 1, last=1)), now_ms=3_100)
+    assert caught_up(leader) == [None]
+
+
+def test_a_truncation_that_changes_nothing_is_not_asked_for() -> None:
+    voter, asked = follower()
+    diverging = served(diverging=LogEnd(Epoch(1), Offset(0)))
+    effects = voter.step(Answered(TWO, asked.correlation, diverging), now_ms=10)
+    assert not any(isinstance(each, TruncateTo) for each in effects)
+
+
+def test_the_same_events_at_the_same_times_give_the_same_effects() -> None:
+    events: list[Event] = [
+        Tick(),
+        Asked(Asker(1), BeginQuorumEpochRequest(epoch=Epoch(3), leader=TWO)),
+        Tick(),
+        Asked(Asker(2), fetch(0, 4, last=0, replica=3)),
+        Tick(),
+    ]
+    told = [
+        [each.step(event, now_ms=at * 2_600) for at, event in enumerate(events)]
+        for each in (node(), node())
+    ]
+    assert told[0] == told[1]
+    assert any(told[0])

@@ -1,0 +1,16 @@
+import pytest
+
+from tests.quorum.core.stage import Stage
+from tests.support.transcript import Transcripts
+from tests.support.tree import ROOT
+
+STORIES = sorted(path.stem for path in (ROOT / "tests" / "transcripts").glob("quorum_*.txt"))
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_quorum_tells_the_story_as_it_is_recorded(story: str, transcripts: Transcripts) -> None:
+    transcripts.check(story, Stage().answer)
+
+
+def test_there_are_stories() -> None:
+    assert len(STORIES) > 15
