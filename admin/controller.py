@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from quorum.core.limits import FETCH_BYTES_MAX
+from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, FETCH_BYTES_MAX
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.driver import Quorum
 from quorum.ports import Clock
@@ -37,11 +37,14 @@ WAITING_ANSWERS_MAX: Final = 100_000
 
 
 class Unavailable(StrEnum):
-    """Why a command was not carried out. It may be asked again, of the active controller."""
+    """Why a command was not carried out. Unless it is too large, it may be asked again, of the
+    active controller.
+    """
 
     NOT_ACTIVE = "this node is not the active controller"
     LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
     OVERLOADED = "the controller has too much uncommitted work; ask again later"
+    TOO_LARGE = "it takes more records than one batch may hold; ask for less at once"
 
     @property
     def may_be_done(self) -> bool:
@@ -110,6 +113,9 @@ class Controller:
         if decision.records:
             level = self._metadata_version if not self.image.level else self.image.level
             values = [encode(each, level) for each in decision.records]
+            if len(values) > BATCH_RECORDS_MAX or sum(map(len, values)) > BATCH_BYTES_MAX:
+                done(Unavailable.TOO_LARGE)
+                return
             if not quorum.accepts(len(values)):
                 done(Unavailable.OVERLOADED)
                 return
@@ -120,11 +126,18 @@ class Controller:
         self._settle(decision.answer, done)
 
     def query(self, read: Callable[[Image], T], done: Callable[[T | Unavailable], None]) -> None:
-        """Read the image now, and call `done` with it once all that was read is committed."""
+        """Read the image now, and call `done` with it once all that was read is committed.
+
+        If the lead is lost before, `done` is told NOT_ACTIVE: a query may always be asked again.
+        """
         if self.is_active and len(self._waiting) >= WAITING_ANSWERS_MAX:
             done(Unavailable.OVERLOADED)
             return
-        self._settle(read(self.image), done)
+
+        def found(outcome: T | Unavailable) -> None:
+            done(Unavailable.NOT_ACTIVE if outcome is Unavailable.LEAD_LOST else outcome)
+
+        self._settle(read(self.image), found)
 
     def sweep(self) -> None:
         """Fence the brokers whose sessions have run out; called every `SESSION_SWEEP_MS`."""
@@ -202,4 +215,5 @@ class Controller:
 
     def _expect_done(self, answer: Answer | Unavailable) -> None:
         """Take the answer to a command of this controller's own."""
-        logger.debug("own command: %s", answer)
+        if answer in (Unavailable.OVERLOADED, Unavailable.TOO_LARGE):
+            logger.warning("a command of this controller's own was not carried out: %s", answer)

@@ -2,7 +2,8 @@
 
 The doors (Kafka protocol, HTTP) translate; here is what they translate to. A method answers on the
 active controller and raises `NotActive` on any other node: to whom a request is passed on then, and
-for how long one waits for an election, is decided by the doors, which know how.
+for how long one waits for an election, is decided by the doors, which know how. What is too large
+to be carried out in one piece raises `Refused` (Kafka has POLICY_VIOLATION for it).
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Final, TypeVar
 
 from admin.addresses import Address
 from admin.controller import Controller, Unavailable
+from admin.faults import Refused
 from admin.model import QuorumDescription, Reassignment, ReplicaInfo
 from quorum.core.progress import ReplicaStatus
 from quorum.driver import Quorum
@@ -35,6 +37,7 @@ from statemachine.queries import reassignments
 
 audit = logging.getLogger("audit")
 
+POLICY_VIOLATION: Final = 44
 AUDIT_CHARACTERS_MAX: Final = 500
 """Characters of a request, and of its answer, in a line of the audit log."""
 
@@ -153,6 +156,8 @@ class Service:
         self.controller.submit(command, lambda answer: _resolve(future, answer))
         answer = await future
         audit.info("%s asked for %s: %s", who, _shown(command), _shown(answer))
+        if answer is Unavailable.TOO_LARGE:
+            raise Refused("the request is too large", POLICY_VIOLATION, answer)
         if isinstance(answer, Unavailable):
             raise NotActive(answer, self.quorum.leader)
         assert isinstance(answer, kind), f"{answer} answers {command}"

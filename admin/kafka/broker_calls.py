@@ -7,21 +7,26 @@ for the right one, as it does with Kafka's controllers.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, assert_never
 from uuid import UUID
 
 from admin.controller import Controller, Unavailable
-from admin.kafka.call import Call, code
+from admin.kafka.alter_partition import (
+    VERSIONS,
+    read_request,
+    write_answer,
+    write_refusal,
+)
+from admin.kafka.call import ANONYMOUS, Call, code, read_call, respond_to
 from quorum.ports import Clock
+from quorum.transport.inbound import InboundRequest
 from quorum.wire.apis import ApiKey, VersionRange
 from statemachine.commands import (
     AllocateProducerIds,
-    AlterPartition,
     BrokerHeartbeat,
     Command,
-    IsrMember,
-    IsrProposal,
+    PartitionsAltered,
     RegisterBroker,
 )
 from statemachine.records import Endpoint, FeatureRange
@@ -29,6 +34,7 @@ from statemachine.sessions import NEVER_HEARD
 
 NOT_CONTROLLER: Final = 41
 REQUEST_TIMED_OUT: Final = 7
+UNKNOWN_SERVER_ERROR: Final = -1
 
 Respond = Callable[[Any], None]
 
@@ -45,56 +51,21 @@ class Desk:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerApi:
     versions: VersionRange
-    handle: Callable[[Call, Desk, Respond], None]
+    handle: Callable[[InboundRequest, Desk], None]
+    """Submits what the request asks for; raises `Malformed`."""
 
 
-def alter_partition(call: Call, desk: Desk, respond: Respond) -> None:
+def alter_partition(request: InboundRequest, desk: Desk) -> None:
     """A leader wants another ISR (KIP-497, KIP-903)."""
-    message = call.message
-    command = AlterPartition(
-        broker_id=message.broker_id,
-        broker_epoch=message.broker_epoch,
-        proposals=tuple(
-            IsrProposal(
-                topic_id=topic.topic_id or UUID(int=0),
-                partition=each.partition_index,
-                leader_epoch=each.leader_epoch,
-                partition_epoch=each.partition_epoch,
-                isr=_isr(call.version, each),
-                recovery=each.leader_recovery_state,
-            )
-            for topic in message.topics
-            for each in topic.partitions
-        ),
-    )
+    command = read_request(request.api_version, request.body)
+    desk.controller.submit(command, partial(_answer_altered, request))
 
-    def answer(altered: Any) -> Any:
-        topics = tuple(
-            call.part(
-                "TopicData",
-                topic_id=topic_id,
-                partitions=tuple(
-                    call.part(
-                        "PartitionData",
-                        partition_index=each.partition,
-                        error_code=code(each.error.code),
-                        leader_id=each.leader,
-                        leader_epoch=each.leader_epoch,
-                        isr=each.isr,
-                        leader_recovery_state=each.recovery,
-                        partition_epoch=each.partition_epoch,
-                    )
-                    for each in partitions
-                ),
-            )
-            for topic_id, partitions in groupby(altered.partitions, key=lambda each: each.topic_id)
-        )
-        return call.respond(error_code=code(altered.error.code), topics=topics)
 
-    def refuse(error: int) -> Any:
-        return call.respond(error_code=code(error), topics=())
-
-    _submit(desk, command, respond, answer, refuse)
+def _answer_altered(request: InboundRequest, outcome: PartitionsAltered | Unavailable) -> None:
+    if isinstance(outcome, Unavailable):
+        request.respond(write_refusal(_error_of(outcome)))
+    else:
+        request.respond(write_answer(outcome))
 
 
 def register(call: Call, desk: Desk, respond: Respond) -> None:
@@ -202,26 +173,42 @@ def _submit(
 ) -> None:
     def done(outcome: Any) -> None:
         if isinstance(outcome, Unavailable):
-            overloaded = outcome is Unavailable.OVERLOADED
-            respond(refuse(REQUEST_TIMED_OUT if overloaded else NOT_CONTROLLER))
+            respond(refuse(_error_of(outcome)))
         else:
             respond(answer(outcome))
 
     desk.controller.submit(command, done)
 
 
-def _isr(version: int, partition: Any) -> tuple[IsrMember, ...]:
-    if version < 3:
-        return tuple(IsrMember(each) for each in partition.new_isr)
-    members = partition.new_isr_with_epochs
-    return tuple(IsrMember(each.broker_id, each.broker_epoch) for each in members)
+def _error_of(unavailable: Unavailable) -> int:
+    match unavailable:
+        case Unavailable.NOT_ACTIVE | Unavailable.LEAD_LOST:
+            return NOT_CONTROLLER
+        case Unavailable.OVERLOADED:
+            return REQUEST_TIMED_OUT
+        case Unavailable.TOO_LARGE:
+            return UNKNOWN_SERVER_ERROR
+        case _:
+            assert_never(unavailable)
+
+
+def _by_kio(
+    handle: Callable[[Call, Desk, Respond], None],
+) -> Callable[[InboundRequest, Desk], None]:
+    """A handler of kio's values, as one of requests."""
+
+    def handle_request(request: InboundRequest, desk: Desk) -> None:
+        call = read_call(request, ANONYMOUS)
+        handle(call, desk, partial(respond_to, request, call))
+
+    return handle_request
 
 
 APIS: Final = {
-    ApiKey.ALTER_PARTITION: BrokerApi(versions=VersionRange(2, 3), handle=alter_partition),
-    ApiKey.BROKER_REGISTRATION: BrokerApi(versions=VersionRange(0, 4), handle=register),
-    ApiKey.BROKER_HEARTBEAT: BrokerApi(versions=VersionRange(0, 1), handle=heartbeat),
+    ApiKey.ALTER_PARTITION: BrokerApi(versions=VERSIONS, handle=alter_partition),
+    ApiKey.BROKER_REGISTRATION: BrokerApi(versions=VersionRange(0, 4), handle=_by_kio(register)),
+    ApiKey.BROKER_HEARTBEAT: BrokerApi(versions=VersionRange(0, 1), handle=_by_kio(heartbeat)),
     ApiKey.ALLOCATE_PRODUCER_IDS: BrokerApi(
-        versions=VersionRange(0, 0), handle=allocate_producer_ids
+        versions=VersionRange(0, 0), handle=_by_kio(allocate_producer_ids)
     ),
 }

@@ -6,10 +6,19 @@ from datetime import timedelta
 from typing import Any, Final
 
 from admin.service import Service
+from quorum.transport.inbound import InboundRequest
 from quorum.wire.apis import ApiKey, VersionRange
-from quorum.wire.codec import error_code, make_known, nested, response_schema
+from quorum.wire.codec import (
+    decode_request,
+    encode_response_body,
+    error_code,
+    make_known,
+    nested,
+    response_schema,
+)
 
 NO_THROTTLE: Final = timedelta(0)
+ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,3 +69,19 @@ TIMEOUT_MS_MAX: Final = 60_000
 def code(number: int) -> Any:
     """kio's name of an error code."""
     return error_code(number)
+
+
+def read_call(request: InboundRequest, principal: str) -> Call:
+    """What `principal` asks for; raises `Malformed`."""
+    return Call(
+        api_key=ApiKey(request.api_key),
+        version=request.api_version,
+        client_id=request.client_id,
+        principal=principal,
+        message=decode_request(request.api_key, request.api_version, request.body),
+    )
+
+
+def respond_to(request: InboundRequest, call: Call, payload: Any) -> None:
+    """Answer the request that `call` was read from with kio's response."""
+    request.respond(encode_response_body(call.api_key, call.version, payload))

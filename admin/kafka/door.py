@@ -12,16 +12,17 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
+from admin.faults import Refused
 from admin.kafka import admin_apis, broker_calls, envelopes
 from admin.kafka.broker_calls import Desk
-from admin.kafka.call import AdminApi, Call
+from admin.kafka.call import ANONYMOUS, AdminApi, Call, read_call, respond_to
 from admin.kafka.forwarding import Forwarder
 from admin.service import NotActive, Service
 from quorum.raft_calls import RaftCalls
 from quorum.transport.server import InboundRequest
 from quorum.wire.api_versions import Features, write_offer
 from quorum.wire.apis import ApiKey, VersionRange
-from quorum.wire.codec import decode_request, encode_response_body
+from quorum.wire.codec import decode_request
 from statemachine.vocabulary import METADATA_VERSION
 
 logger = logging.getLogger("kafka")
@@ -32,8 +33,6 @@ UNKNOWN_SERVER_ERROR: Final = -1
 
 ADMIN_CALLS_MAX: Final = 1_024
 """Admin requests under way at one node; a further one is answered REQUEST_TIMED_OUT."""
-
-ANONYMOUS: Final = "User:ANONYMOUS"
 
 RAFT: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
@@ -85,10 +84,10 @@ class KafkaDoor:
         elif api_key is ApiKey.ENVELOPE:
             self._unwrap(request)
         elif api_key in broker_calls.APIS:
-            self._answer_broker(api_key, request)
+            broker_calls.APIS[api_key].handle(request, self._desk)
         else:
-            call = _read(request, ANONYMOUS)
-            self._start(call, request.body, partial(_respond, request, call))
+            call = read_call(request, ANONYMOUS)
+            self._start(call, request.body, partial(respond_to, request, call))
 
     def _offer(self, request: InboundRequest) -> None:
         decode_request(request.api_key, request.api_version, request.body)
@@ -99,11 +98,6 @@ class KafkaDoor:
             finalized_epoch=self._service.controller.committed,
         )
         request.respond(write_offer(request.api_version, OFFERED, features))
-
-    def _answer_broker(self, api_key: ApiKey, request: InboundRequest) -> None:
-        call = _read(request, ANONYMOUS)
-        respond = partial(_respond, request, call)
-        broker_calls.APIS[api_key].handle(call, self._desk, respond)
 
     def _unwrap(self, request: InboundRequest) -> None:
         """A request that another node passed on: answered here, or refused as a whole."""
@@ -163,6 +157,8 @@ class KafkaDoor:
         except NotActive as error:
             refuse(error)
             return
+        except Refused as refused:
+            payload = api.refuse(call, refused.code, str(refused))
         except Exception:
             # One request must not end the node; what went wrong is in the log, with its cause.
             logger.exception("failed at %s v%d", call.api_key, call.version)
@@ -196,17 +192,3 @@ class KafkaDoor:
                 respond(api.refuse(call, NOT_CONTROLLER, message))
                 return
             await self._service.quorum.leader_changed(within_seconds=0.05)
-
-
-def _read(request: InboundRequest, principal: str) -> Call:
-    return Call(
-        api_key=ApiKey(request.api_key),
-        version=request.api_version,
-        client_id=request.client_id,
-        principal=principal,
-        message=decode_request(request.api_key, request.api_version, request.body),
-    )
-
-
-def _respond(request: InboundRequest, call: Call, payload: Any) -> None:
-    request.respond(encode_response_body(call.api_key, call.version, payload))

@@ -1,0 +1,107 @@
+"""Patience: one question to a cluster, asked of one node after the other until it is answered.
+
+Any node takes any request and passes it on to the active controller, so no leader is looked up.
+While an election is under way, a connection is lost, or a node is gone, the next address is asked,
+until time is up; then it is said whom we asked and what was the matter. Never is anything reported
+as done that the cluster did not report.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admin.addresses import Address
+from admin.channels import Channels, Fill, Unanswered
+from admin.faults import Refused, Unreachable, explained
+from quorum.wire.apis import ApiKey
+
+ATTEMPT_MS_MIN: Final = 6_000
+"""The least time for one attempt, where there is so much: a silent node must not use up the time
+of all others, and a busy one needs some."""
+PAUSE_MS: Final = 25
+PAUSE_MS_MAX: Final = 400
+
+REQUEST_TIMED_OUT: Final = 7
+TRANSIENT: Final = frozenset({6, REQUEST_TIMED_OUT, 41})
+"""What nodes say during an election: NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NOT_CONTROLLER."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The error that an answer as a whole reports, 0 if none, and what the node says about it."""
+
+    code: int = 0
+    message: str | None = None
+
+
+def whole(response: Any) -> Verdict:
+    """The verdict of a message, or a part of one, that has an error code of its own."""
+    return Verdict(response.error_code.value, getattr(response, "error_message", None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request with what is needed to judge its answer."""
+
+    api_key: ApiKey
+    fill: Fill
+    judge: Callable[[Any], Verdict] = whole
+    failing: str
+    """How to begin the sentence that says that it failed: "topic a cannot be created"."""
+    done_before: int | None = None
+    """The error that means that what we ask for is done already. It is success when an earlier
+    attempt, whose answer was lost, may have done it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer without an error as a whole; an attempt before it may have done it already."""
+
+    response: Any
+    repeated: bool
+
+
+class Asker:
+    """Asks the nodes at `bootstrap` in turn, beginning with the one that answered last."""
+
+    def __init__(self, bootstrap: Sequence[Address], client_id: str) -> None:
+        assert bootstrap
+        self.bootstrap = tuple(bootstrap)
+        self._channels = Channels(client_id)
+        self._turn = 0
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._channels.close()
+
+    async def ask(self, question: Question, *, within_ms: int) -> Answer:
+        """The answer. Raises `Refused`, `Unreachable` when time is up, or `Incompatible`."""
+        now = asyncio.get_running_loop().time
+        deadline = now() + within_ms / 1_000
+        pause_ms = PAUSE_MS
+        repeated = False
+        while True:
+            left_ms = max(1, round((deadline - now()) * 1_000))
+            address = self.bootstrap[self._turn % len(self.bootstrap)]
+            attempt_ms = min(left_ms, max(ATTEMPT_MS_MIN, within_ms // len(self.bootstrap)))
+            try:
+                response = await self._channels.ask(
+                    address, question.api_key, question.fill, timeout_ms=attempt_ms
+                )
+            except Unanswered as error:
+                repeated = repeated or error.may_be_done
+                reason = str(error)
+            else:
+                verdict = question.judge(response)
+                if not verdict.code or (repeated and verdict.code == question.done_before):
+                    return Answer(response, repeated)
+                if verdict.code not in TRANSIENT:
+                    raise Refused(question.failing, verdict.code, verdict.message)
+                repeated = repeated or verdict.code == REQUEST_TIMED_OUT
+                reason = f"{address}: {explained(verdict.code, verdict.message)}"
+            self._turn += 1
+            if now() + pause_ms / 1_000 >= deadline:
+                raise Unreachable(question.failing, self.bootstrap, within_ms, reason)
+            await asyncio.sleep(pause_ms / 1_000)
+            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)

@@ -1,0 +1,103 @@
+"""One channel per address, and requests as kio values: what both clients stand on.
+
+A question is asked once, of one node, and ends with its answer or with `Unanswered`. Trying again,
+elsewhere or later, is the clients' affair.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from admin.addresses import Address
+from admin.clocks import monotonic_ms
+from admin.faults import Incompatible
+from quorum.transport.channel import Channel
+from quorum.transport.outcomes import ConnectionLost, Loss, RequestFailed, Unsendable
+from quorum.transport.sweeper import Sweeper
+from quorum.wire.apis import ApiKey
+from quorum.wire.codec import encode_request_body, make_known, nested, request_schema
+from quorum.wire.faults import Malformed
+
+
+class Unanswered(Exception):
+    """There is no answer. `may_be_done` unless the node can never have seen the request."""
+
+    def __init__(self, reason: str, *, may_be_done: bool) -> None:
+        super().__init__(reason)
+        self.may_be_done = may_be_done
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A request to be filled in, of the version that both sides speak."""
+
+    api_key: ApiKey
+    version: int
+    patience: timedelta
+    """How long the asker will wait for the answer."""
+
+    def request(self, **values: Any) -> Any:
+        """The request; fields that the version lacks are left out."""
+        return make_known(request_schema(self.api_key, self.version), **values)
+
+    def part(self, name: str, /, **values: Any) -> Any:
+        """A structure inside the request, by the name of its class."""
+        schema = request_schema(self.api_key, self.version)
+        return make_known(nested(schema, name), **values)
+
+
+Fill = Callable[[Form], Any]
+
+
+class Channels:
+    """The channels of one client, made when first used; belongs to one event loop."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._sweeper = Sweeper(monotonic_ms)
+        self._channels: dict[Address, Channel] = {}
+
+    async def ask(self, address: Address, api_key: ApiKey, fill: Fill, *, timeout_ms: int) -> Any:
+        """The answer of the node at `address`, as kio's value.
+
+        Raises `Unanswered`, or `Incompatible` when no version is common or the answer is garbled.
+        """
+
+        def write(version: int) -> bytes:
+            payload = fill(Form(api_key, version, timedelta(milliseconds=timeout_ms)))
+            return encode_request_body(api_key, version, payload)
+
+        channel = self._channels.get(address) or self._open(address)
+        try:
+            reply = await channel.call(api_key, write, timeout_ms=timeout_ms)
+            return reply.decode()
+        except RequestFailed as error:
+            match error.failure:
+                case Unsendable(reason):
+                    raise Incompatible(f"{address}: {reason}") from None
+                case ConnectionLost(Loss.REFUSED | Loss.NO_ADDRESS, reason):
+                    raise Unanswered(reason, may_be_done=False) from None
+                case failure:
+                    raise Unanswered(f"{address}: {failure}", may_be_done=True) from None
+        except Malformed as error:
+            raise Incompatible(f"{address} answered what cannot be read: {error}") from None
+
+    async def close(self) -> None:
+        """Close every connection; what is under way is unanswered."""
+        channels = list(self._channels.values())
+        self._channels.clear()
+        await asyncio.gather(*(channel.close() for channel in channels))
+        self._sweeper.close()
+
+    def _open(self, address: Address) -> Channel:
+        channel = Channel(
+            lambda: address,
+            client_id=self._client_id,
+            sweeper=self._sweeper,
+            rng=random.Random(),
+        )
+        self._channels[address] = channel
+        return channel

@@ -1,0 +1,201 @@
+"""What the commands share: options for whom to ask, output, and errors as one sentence.
+
+Expected errors become one sentence on stderr and an exit code. Anything else is a fault of ours
+and stays visible as one.
+"""
+
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from admin.addresses import Address
+    from admin.cli.tables import Json
+    from admin.client import AdminClient
+
+T = TypeVar("T")
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+TIMEOUT_MS: Final = 15_000
+
+
+class Exit(IntEnum):
+    """What the exit codes mean, for every command."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FINISHED = 3
+
+
+class BadInput(click.ClickException):
+    """What an option names cannot be used: one sentence and the exit code of usage."""
+
+    exit_code = int(Exit.USAGE)
+
+
+class AddressList(click.ParamType["tuple[Address, ...]"]):
+    """`host:port,host:port`."""
+
+    name = "host:port,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> "tuple[Address, ...]":
+        """The addresses; a usage error for what is none."""
+        from admin.addresses import parse_addresses
+
+        if isinstance(value, tuple):
+            return value
+        try:
+            return parse_addresses(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Duration(click.ParamType[int]):
+    """`5s`, `500ms`; converted to milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """Milliseconds; a usage error for what is no duration."""
+        from admin.units import parse_duration_ms
+
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration_ms(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom to ask, and for how long."""
+
+    addresses: "tuple[Address, ...]"
+    is_controller: bool
+    timeout_ms: int
+
+    def client(self) -> "AdminClient":
+        """A client for it, to be used as an async context."""
+        from admin.client import AdminClient
+
+        return AdminClient(
+            self.addresses, is_controller=self.is_controller, timeout_ms=self.timeout_ms
+        )
+
+
+def target_options(command: Decorated) -> Decorated:
+    """Add `--bootstrap-server`, `--bootstrap-controller` and `--timeout`; see `target`."""
+    options = (
+        click.option(
+            "--bootstrap-server",
+            type=AddressList(),
+            envvar="METAQUORUM_BOOTSTRAP_SERVER",
+            help="Brokers to ask.",
+        ),
+        click.option(
+            "--bootstrap-controller",
+            type=AddressList(),
+            envvar="METAQUORUM_BOOTSTRAP_CONTROLLER",
+            help="Controllers to ask.",
+        ),
+        click.option(
+            "--timeout",
+            "timeout_ms",
+            type=Duration(),
+            default=TIMEOUT_MS,
+            show_default="15s",
+            help="How long to try, through elections too.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def target(
+    bootstrap_server: "tuple[Address, ...] | None",
+    bootstrap_controller: "tuple[Address, ...] | None",
+    timeout_ms: int,
+) -> Target:
+    """Whom the options name; a usage error unless they name brokers or controllers, not both."""
+    if bootstrap_server and bootstrap_controller:
+        raise click.UsageError("give --bootstrap-server or --bootstrap-controller, not both")
+    addresses = bootstrap_server or bootstrap_controller
+    if not addresses:
+        raise click.UsageError("give --bootstrap-server or --bootstrap-controller: whom to ask")
+    return Target(addresses, bool(bootstrap_controller), timeout_ms)
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+
+
+def command_line() -> str:
+    """How this program was called, so that what is printed can be typed."""
+    called = Path(sys.argv[0])
+    if called.name != "metaquorum":
+        return f"{sys.executable} -m admin.cli.main"
+    if called.is_relative_to(Path.cwd()):
+        return str(called.relative_to(Path.cwd()))
+    return str(called)
+
+
+def write(text: str) -> None:
+    """Print data."""
+    click.echo(text)
+
+
+def say(text: str) -> None:
+    """Print talk, which goes to stderr."""
+    click.echo(text, err=True)
+
+
+def write_data(value: "Json", output: str) -> None:
+    """Print plain values as `-o json` or `-o yaml` ask for."""
+    from admin.cli.tables import as_json, as_yaml
+
+    write(as_yaml(value) if output == "yaml" else as_json(value))
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end; expected errors become one sentence and exit code 1."""
+    import asyncio
+
+    from admin.client import AdminError
+    from admin.plan_file import InvalidPlan
+
+    try:
+        return asyncio.run(work)
+    except (AdminError, InvalidPlan) as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(130)
+
+
+def read_text(path: Path, bytes_max: int) -> str:
+    """The text of a file that an option names; raises `BadInput` if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(bytes_max + 1)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > bytes_max:
+        raise BadInput(f"{path} is larger than {bytes_max} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text: byte {error.start} is wrong") from None

@@ -1,0 +1,64 @@
+"""`metaquorum demo`: partitions move, their controller is killed, and nothing is lost."""
+
+import random
+import sys
+from pathlib import Path
+
+import click
+
+from admin.cli.common import Duration
+
+DEADLINE_MS = 60_000
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Stop everything at the end, also in a terminal.")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A new or empty folder to keep; without it, one that is removed at the end.",
+)
+@click.option(
+    "--base-port",
+    type=click.IntRange(0, 65_000),
+    default=0,
+    help="As in `metaquorum local`.  [default: free ports]",
+)
+@click.option(
+    "--seconds",
+    "deadline_ms",
+    type=Duration(),
+    default=f"{DEADLINE_MS}ms",
+    show_default="60s",
+    help="Give up, as failed, when the story has not ended by then.",
+)
+@click.option("--seed", type=int, help="Kill the controller at the same moment again.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    once: bool,
+    folder: Path | None,
+    base_port: int,
+    deadline_ms: int,
+    seed: int | None,
+) -> None:
+    """Start a cluster, move partitions, kill the controller meanwhile, and show nothing is lost.
+
+    In a terminal the cluster stays up at the end, to look around, until Ctrl-C.
+    """
+    import asyncio
+
+    from admin.demo.run import Telling, run
+
+    terminal = sys.stdout.isatty()
+    telling = Telling(
+        folder=folder,
+        base_port=base_port,
+        deadline_ms=deadline_ms,
+        live=terminal,
+        stay=terminal and not once,
+        rng=random.Random(seed) if seed is not None else random.SystemRandom(),
+    )
+    ctx.exit(asyncio.run(run(telling)))

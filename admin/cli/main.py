@@ -1,0 +1,81 @@
+"""The entry points: `metaquorum`, `metadata-quorum`, `reassign-partitions`.
+
+Nothing is imported here but click: a command's module is loaded when the command runs, and its
+one-line help stands in the table below, so that `--help` loads none of them.
+"""
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import click
+
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "start": ("admin.cli.start", "Run one node, a controller or a broker, in the foreground."),
+        "local": ("admin.cli.local", "Run a whole cluster of processes on this machine."),
+        "demo": ("admin.cli.demo", "Show a reassignment that survives the loss of its controller."),
+        "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum."),
+        "reassign-partitions": ("admin.cli.reassign", "Move partitions between brokers."),
+        "topics": ("admin.cli.topics", "Create, list, describe and delete topics."),
+        "produce": ("admin.cli.produce", "Write the lines of a file into a topic."),
+        "consume": ("admin.cli.consume", "Read the records of a topic as lines."),
+        "settings": ("admin.cli.settings", "List every setting of a node."),
+    }
+)
+
+
+class LateGroup(click.Group):
+    """A group whose commands are imported when they run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported now, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        return load(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without a look at the commands themselves."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+
+
+def load(name: str) -> click.Command:
+    """The command `name` of the table."""
+    module, _ = COMMANDS[name]
+    command = importlib.import_module(module).command
+    assert isinstance(command, click.Command)
+    return command
+
+
+@click.command(
+    cls=LateGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 failed (also in part), 2 usage, 3 not finished.",
+)
+def group() -> None:
+    """A Raft metadata quorum that speaks the Kafka protocol."""
+
+
+def metaquorum() -> None:
+    """Entry point of `metaquorum`."""
+    group.main(prog_name="metaquorum")
+
+
+def metadata_quorum() -> None:
+    """Entry point of `metadata-quorum`."""
+    load("metadata-quorum").main(prog_name="metadata-quorum")
+
+
+def reassign_partitions() -> None:
+    """Entry point of `reassign-partitions`."""
+    load("reassign-partitions").main(prog_name="reassign-partitions")
+
+
+if __name__ == "__main__":
+    metaquorum()

@@ -1,0 +1,144 @@
+"""`metadata-quorum`: who leads, who votes, who lags. Kafka's command, and KIP-595's own forms."""
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import click
+
+from admin.cli.common import (
+    Target,
+    output_option,
+    run,
+    target,
+    target_options,
+    write,
+    write_data,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from admin.model import QuorumDescription
+
+What = Literal["status", "replication"]
+Form = Literal["seed", "kafka"]
+Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
+
+_TARGET: Final = ("bootstrap_server", "bootstrap_controller")
+
+
+def shape_options(command: Decorated) -> Decorated:
+    """Add the options that say how to print."""
+    options = (
+        click.option("--human-readable", is_flag=True, help="Times for people (--replication)."),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["seed", "kafka"]),
+            default="seed",
+            show_default=True,
+            help="The tables of KIP-595, or exactly those of Kafka's present tool.",
+        ),
+        output_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(invoke_without_command=True)
+@target_options
+@shape_options
+@click.option(
+    "--describe",
+    "what",
+    is_flag=False,
+    flag_value="status",
+    type=click.Choice(["status", "replication"]),
+    help="As in KIP-595: --describe, or --describe replication.",
+)
+@click.pass_context
+def command(ctx: click.Context, /, what: What | None, **options: Any) -> None:
+    """Describe the metadata quorum."""
+    ctx.obj = options
+    if ctx.invoked_subcommand is not None:
+        if what is not None:
+            raise click.UsageError("give the command describe or the option --describe, not both")
+        return
+    if what is None:
+        raise click.UsageError(
+            "say what to do: describe --status, describe --replication, or --describe"
+        )
+    _describe(what, **options)
+
+
+@command.command("describe")
+@click.option("--status", is_flag=True, help="Leader, high watermark, lag, voters.")
+@click.option("--replication", is_flag=True, help="Every replica with its lag.")
+@target_options
+@shape_options
+@click.pass_context
+def describe(ctx: click.Context, /, status: bool, replication: bool, **options: Any) -> None:
+    """Describe the quorum: --status or --replication."""
+    if status and replication:
+        raise click.UsageError(
+            "Only one of --status or --replication should be specified with describe sub-command"
+        )
+    if not status and not replication:
+        raise click.UsageError(
+            "One of --status or --replication must be specified with describe sub-command"
+        )
+    _describe("status" if status else "replication", **_merged(ctx, options))
+
+
+def _merged(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of both places: those of the inner command win where they were given."""
+    outer: dict[str, Any] = ctx.obj
+    given = {
+        name
+        for name in options
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+    merged = {name: options[name] if name in given else outer[name] for name in options}
+    if given & set(_TARGET):
+        # Whom to ask is one choice of two options: a choice made inside replaces the outer one.
+        merged.update({name: options[name] if name in given else None for name in _TARGET})
+    return merged
+
+
+def _describe(what: What, *, human_readable: bool, form: Form, output: str, **whom: Any) -> None:
+    if human_readable and what != "replication":
+        raise click.UsageError(
+            "The option --human-readable is only supported along with --replication"
+        )
+    if form == "kafka" and output != "table":
+        raise click.UsageError("--format kafka is a table; leave --output out")
+    quorum = run(_ask(target(**whom)))
+    if output == "table":
+        write(_table(quorum, what, form, human_readable=human_readable))
+        return
+    from admin.cli import quorum_text
+
+    data = quorum_text.status_data if what == "status" else quorum_text.replication_data
+    write_data(data(quorum), output)
+
+
+async def _ask(whom: Target) -> "QuorumDescription":
+    async with whom.client() as client:
+        return await client.describe_quorum()
+
+
+def _table(quorum: "QuorumDescription", what: What, form: Form, *, human_readable: bool) -> str:
+    from admin.cli import quorum_text
+    from admin.clocks import wall_ms
+
+    match what, form:
+        case "status", "kafka":
+            return quorum_text.kafka_status(quorum)
+        case "replication", "kafka":
+            return quorum_text.kafka_replication(
+                quorum, human_readable=human_readable, now_ms=wall_ms()
+            )
+        case "status", _:
+            return quorum_text.status(quorum)
+        case _:
+            return quorum_text.replication(quorum, human_readable=human_readable)

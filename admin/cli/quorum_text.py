@@ -1,0 +1,197 @@
+"""How the quorum is shown: the tables of KIP-595, those of Kafka's present tool, and as data.
+
+Pure functions from a `QuorumDescription` to text or plain values; nothing here asks or prints.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from admin.cli.tables import columns, kafka_columns
+from admin.kafka_uuid import show_uuid
+from admin.model import (
+    UNKNOWN,
+    QuorumDescription,
+    ReplicaInfo,
+    lag,
+    lag_time_ms,
+    max_follower_lag,
+    max_follower_lag_time_ms,
+)
+from admin.units import show_duration
+from quorum.core.vocabulary import NO_DIRECTORY
+
+LABEL_WIDTH: Final = 24
+"""Values begin in this column, as Kafka's tool has it."""
+
+
+def status(quorum: QuorumDescription) -> str:
+    """The summary of KIP-595's `--describe`."""
+    return _labelled(
+        [
+            ("LeaderId", quorum.leader_id),
+            ("LeaderEpoch", quorum.leader_epoch),
+            ("HighWatermark", quorum.high_watermark),
+            ("MaxFollowerLag", max_follower_lag(quorum)),
+            ("MaxFollowerLagTimeMs", max_follower_lag_time_ms(quorum)),
+            ("CurrentVoters", sorted(voter.id for voter in quorum.voters)),
+            ("TargetVoters", sorted(quorum.target_voters or ())),
+        ]
+    )
+
+
+def replication(quorum: QuorumDescription, *, human_readable: bool = False) -> str:
+    """The table of KIP-595's `--describe replication`: the leader, other voters, observers."""
+    titles = ["ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status", "IsReassignTarget"]
+    rows = [
+        (
+            replica.id,
+            replica.log_end_offset,
+            _lag(replica, quorum),
+            _lag_time(replica, quorum, human_readable=human_readable),
+            role,
+            "Yes" if replica.id in (quorum.target_voters or ()) else "No",
+        )
+        for role, replica in _replicas(quorum)
+    ]
+    return columns(titles, rows)
+
+
+def kafka_status(quorum: QuorumDescription) -> str:
+    """What `kafka-metadata-quorum.sh describe --status` prints since Kafka 4.0."""
+    return _labelled(
+        [
+            ("ClusterId", quorum.cluster_id),
+            ("LeaderId", quorum.leader_id),
+            ("LeaderEpoch", quorum.leader_epoch),
+            ("HighWatermark", quorum.high_watermark),
+            ("MaxFollowerLag", max_follower_lag(quorum)),
+            ("MaxFollowerLagTimeMs", max_follower_lag_time_ms(quorum)),
+            ("CurrentVoters", _kafka_nodes(quorum, quorum.voters)),
+            ("CurrentObservers", _kafka_nodes(quorum, quorum.observers)),
+        ]
+    )
+
+
+def kafka_replication(quorum: QuorumDescription, *, human_readable: bool, now_ms: int) -> str:
+    """What `kafka-metadata-quorum.sh describe --replication` prints since Kafka 4.0."""
+    titles = [
+        "NodeId",
+        "DirectoryId",
+        "LogEndOffset",
+        "Lag",
+        "LastFetchTimestamp",
+        "LastCaughtUpTimestamp",
+        "Status",
+    ]
+
+    def moment(time_ms: int) -> str:
+        if time_ms == UNKNOWN or not human_readable:
+            return str(time_ms)
+        return f"{max(0, now_ms - time_ms)} ms ago"
+
+    rows = [
+        (
+            replica.id,
+            show_uuid(replica.directory_id),
+            replica.log_end_offset,
+            _lag(replica, quorum),
+            moment(replica.last_fetch_ms),
+            moment(replica.last_caught_up_ms),
+            role,
+        )
+        for role, replica in _replicas(quorum)
+    ]
+    return kafka_columns(titles, rows)
+
+
+def status_data(quorum: QuorumDescription) -> dict[str, Any]:
+    """The summary as plain values."""
+    target = quorum.target_voters
+    return {
+        "cluster_id": quorum.cluster_id,
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "max_follower_lag": max_follower_lag(quorum),
+        "max_follower_lag_time_ms": max_follower_lag_time_ms(quorum),
+        "current_voters": [_node_data(quorum, voter) for voter in quorum.voters],
+        "target_voters": None if target is None else sorted(target),
+        "observers": [_node_data(quorum, observer) for observer in quorum.observers],
+    }
+
+
+def replication_data(quorum: QuorumDescription) -> dict[str, Any]:
+    """Every replica as plain values; -1 stands for what nobody knows."""
+    return {
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "replicas": [
+            {
+                "replica_id": replica.id,
+                "directory_id": show_uuid(replica.directory_id),
+                "log_end_offset": replica.log_end_offset,
+                "lag": _lag(replica, quorum),
+                "lag_time_ms": _lag_time_ms(replica, quorum),
+                "last_fetch_timestamp_ms": replica.last_fetch_ms,
+                "last_caught_up_timestamp_ms": replica.last_caught_up_ms,
+                "status": role,
+                "is_reassign_target": replica.id in (quorum.target_voters or ()),
+            }
+            for role, replica in _replicas(quorum)
+        ],
+    }
+
+
+def _labelled(lines: Sequence[tuple[str, object]]) -> str:
+    return "\n".join(f"{label + ':':<{LABEL_WIDTH}}{value}" for label, value in lines)
+
+
+def _replicas(quorum: QuorumDescription) -> Iterator[tuple[str, ReplicaInfo]]:
+    leader = quorum.leader
+    if leader is not None:
+        yield "Leader", leader
+    for voter in quorum.voters:
+        if voter is not leader:
+            yield "Follower", voter
+    for observer in quorum.observers:
+        yield "Observer", observer
+
+
+def _lag(replica: ReplicaInfo, quorum: QuorumDescription) -> int:
+    return UNKNOWN if quorum.leader is None else lag(replica, quorum.leader)
+
+
+def _lag_time_ms(replica: ReplicaInfo, quorum: QuorumDescription) -> int:
+    return UNKNOWN if quorum.leader is None else lag_time_ms(replica, quorum.leader)
+
+
+def _lag_time(replica: ReplicaInfo, quorum: QuorumDescription, *, human_readable: bool) -> str:
+    time_ms = _lag_time_ms(replica, quorum)
+    if not human_readable:
+        return str(time_ms)
+    return "unknown" if time_ms == UNKNOWN else show_duration(time_ms)
+
+
+def _endpoints(quorum: QuorumDescription, replica: ReplicaInfo) -> list[str]:
+    return [f"{name}://{address}" for name, address in quorum.addresses.get(replica.id, ())]
+
+
+def _kafka_nodes(quorum: QuorumDescription, replicas: Sequence[ReplicaInfo]) -> str:
+    return f"[{', '.join(_kafka_node(quorum, replica) for replica in replicas)}]"
+
+
+def _kafka_node(quorum: QuorumDescription, replica: ReplicaInfo) -> str:
+    directory = replica.directory_id
+    known = "null" if directory == NO_DIRECTORY else f'"{show_uuid(directory)}"'
+    endpoints = _endpoints(quorum, replica)
+    shown = f', "endpoints": {json.dumps(endpoints)}' if endpoints else ""
+    return f'{{"id": {replica.id}, "directoryId": {known}{shown}}}'
+
+
+def _node_data(quorum: QuorumDescription, replica: ReplicaInfo) -> dict[str, Any]:
+    return {
+        "id": replica.id,
+        "directory_id": show_uuid(replica.directory_id),
+        "endpoints": _endpoints(quorum, replica),
+    }

@@ -1,0 +1,172 @@
+"""The sentences of `reassign-partitions`, word for word those of Kafka's script, and as data.
+
+Pure functions from what was asked and answered to text or plain values.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from admin.model import Assignment, PartitionId, PartitionResult, Reassignment
+from admin.plan_file import VERSION, render_plan
+
+EXISTING_REASSIGNMENT = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to "
+    "override this and create a new partition assignment in addition to the existing one."
+)
+NOTHING_ACTIVE = "None of the specified partition reassignments are active."
+NOTHING_FOUND = "No partition reassignments found."
+
+
+class MoveStatus(StrEnum):
+    """How far a partition is with respect to a plan."""
+
+    COMPLETED = "completed"
+    IN_PROGRESS = "in_progress"
+    NOT_AS_PLANNED = "not_as_planned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveState:
+    """A planned partition: where its replicas are, where they shall be, and if it is moving."""
+
+    id: PartitionId
+    current: Sequence[int]
+    target: Sequence[int]
+    active: bool
+
+    @property
+    def status(self) -> MoveStatus:
+        """What to say about it."""
+        if self.active:
+            return MoveStatus.IN_PROGRESS
+        if tuple(self.current) == tuple(self.target):
+            return MoveStatus.COMPLETED
+        return MoveStatus.NOT_AS_PLANNED
+
+    def __str__(self) -> str:
+        match self.status:
+            case MoveStatus.IN_PROGRESS:
+                return f"Reassignment of partition {self.id} is still in progress."
+            case MoveStatus.COMPLETED:
+                return f"Reassignment of partition {self.id} is completed."
+            case MoveStatus.NOT_AS_PLANNED:
+                return (
+                    f"There is no active reassignment of partition {self.id}, but replica set is "
+                    f"{_ids(self.current)} rather than {_ids(self.target)}."
+                )
+
+
+def move_states(
+    plan: Iterable[Assignment],
+    active: Mapping[PartitionId, Reassignment],
+    replicas: Mapping[PartitionId, Sequence[int]],
+) -> list[MoveState]:
+    """The state of every planned partition, sorted; one that does not exist has no replicas."""
+    states = [
+        MoveState(
+            id=one.id,
+            current=replicas.get(one.id, ()),
+            target=one.replicas or (),
+            active=one.id in active,
+        )
+        for one in plan
+    ]
+    return sorted(states, key=lambda state: state.id)
+
+
+def verified(states: Sequence[MoveState]) -> str:
+    """What `--verify` prints."""
+    return "\n".join(["Status of partition reassignment:", *map(str, states)])
+
+
+def verified_data(states: Sequence[MoveState]) -> dict[str, Any]:
+    """What `--verify` says, as plain values."""
+    return {
+        "partitions": [
+            {
+                "topic": state.id.topic,
+                "partition": state.id.partition,
+                "status": state.status.value,
+                "replicas": list(state.current),
+                "target_replicas": list(state.target),
+            }
+            for state in states
+        ]
+    }
+
+
+def rollback(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
+    """What `--execute` prints first: the plan that would lead back."""
+    return (
+        f"Current partition replica assignment\n\n{render_plan(replicas)}\n\n"
+        "Save this to use as the --reassignment-json-file option during rollback"
+    )
+
+
+def started(ids: Sequence[PartitionId]) -> str:
+    """What `--execute` prints about the partitions that are under way."""
+    return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
+
+
+def not_started(refused: Sequence[PartitionResult]) -> str:
+    """What `--execute` says about the partitions that are not."""
+    return "\n".join(["Error reassigning partition(s):", *_reasons(refused)])
+
+
+def cancelled(ids: Sequence[PartitionId]) -> str:
+    """What `--cancel` prints about the moves that are no more."""
+    return f"Successfully cancelled partition reassignment{_s(ids)} for: {_partitions(ids)}"
+
+
+def not_cancelled(refused: Sequence[PartitionResult]) -> str:
+    """What `--cancel` says about the moves that go on."""
+    opening = f"Error cancelling partition reassignment{_s(refused)} for:"
+    return "\n".join([opening, *_reasons(refused)])
+
+
+def listed(active: Iterable[Reassignment]) -> str:
+    """What `--list` prints."""
+    lines = [_listed(one) for one in sorted(active, key=lambda one: one.id)]
+    return "\n".join(["Current partition reassignments:", *lines]) if lines else NOTHING_FOUND
+
+
+def listed_data(active: Iterable[Reassignment]) -> dict[str, Any]:
+    """What `--list` says, as plain values: the shape of a plan, and what comes and goes."""
+    return {
+        "version": VERSION,
+        "partitions": [
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "replicas": list(one.replicas),
+                "adding_replicas": list(one.adding),
+                "removing_replicas": list(one.removing),
+            }
+            for one in sorted(active, key=lambda one: one.id)
+        ],
+    }
+
+
+def _listed(one: Reassignment) -> str:
+    adding = f" adding: {_ids(one.adding)}." if one.adding else ""
+    removing = f" removing: {_ids(one.removing)}." if one.removing else ""
+    return f"{one.id}: replicas: {_ids(one.replicas)}.{adding}{removing}"
+
+
+def _reasons(refused: Sequence[PartitionResult]) -> list[str]:
+    ordered = sorted(refused, key=lambda one: one.id)
+    return [f"{one.id}: {one.message or one.error_name}" for one in ordered]
+
+
+def _partitions(ids: Iterable[PartitionId]) -> str:
+    return ",".join(str(id) for id in sorted(ids))
+
+
+def _ids(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))
+
+
+def _s(several: Sequence[object]) -> str:
+    return "" if len(several) == 1 else "s"

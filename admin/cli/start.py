@@ -1,0 +1,42 @@
+"""`metaquorum start`: one node, from its configuration to its exit code, in the foreground."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from admin.cli.common import BadInput
+
+
+@click.command()
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="A .toml or .properties file."
+)
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting that wins over the environment (METAQUORUM_NODE_ID=1) and the file.",
+)
+@click.pass_context
+def command(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> None:
+    """Run one node, a controller or a broker, until it is told to stop (SIGTERM).
+
+    `metaquorum settings` lists what can be set.
+    """
+    from admin.config import Config, load
+    from admin.settings import InvalidSetting
+
+    try:
+        config = load(file, os.environ, overrides)
+    except InvalidSetting as error:
+        raise BadInput(str(error)) from None
+    if isinstance(config, Config):
+        from admin.daemon import main as run_controller
+
+        ctx.exit(run_controller(config))
+    from broker.daemon import main as run_broker
+
+    ctx.exit(run_broker(config))

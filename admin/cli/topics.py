@@ -1,0 +1,120 @@
+"""`metaquorum topics`: create, list, describe and delete."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from admin.cli.common import (
+    Target,
+    output_option,
+    run,
+    say,
+    target,
+    target_options,
+    write,
+    write_data,
+)
+
+if TYPE_CHECKING:
+    from admin.model import TopicDescription
+
+
+@click.group()
+def command() -> None:
+    """Create, list, describe and delete topics."""
+
+
+@command.command("create")
+@click.argument("topic")
+@click.option("--partitions", type=click.IntRange(1), help="How many; without it, the default.")
+@click.option("--replication-factor", type=click.IntRange(1, 32_767), help="Replicas of each.")
+@click.option(
+    "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of the topic."
+)
+@target_options
+def create(
+    topic: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: Sequence[str],
+    **whom: Any,
+) -> None:
+    """Create TOPIC."""
+    pairs = dict(_pair(config) for config in configs)
+    run(_create(target(**whom), topic, partitions, replication_factor, pairs))
+    say(f"Created topic {topic}.")
+
+
+@command.command("list")
+@output_option
+@target_options
+def list_(output: str, **whom: Any) -> None:
+    """List the names of all topics."""
+    names = [topic.name for topic in run(_describe(target(**whom), None))]
+    if output != "table":
+        write_data(names, output)
+    elif names:
+        write("\n".join(names))
+
+
+@command.command("describe")
+@click.argument("topics", nargs=-1)
+@output_option
+@target_options
+def describe(topics: Sequence[str], output: str, **whom: Any) -> None:
+    """Describe TOPICS, or all of them: leader, replicas and in-sync replicas."""
+    from admin.cli.topics_text import described, topic_data
+
+    found = run(_describe(target(**whom), topics or None))
+    if output == "table":
+        write(described(found))
+    else:
+        write_data([topic_data(topic) for topic in found], output)
+    missing = sorted(set(topics) - {topic.name for topic in found})
+    if missing:
+        raise click.ClickException(f"there is no topic {', '.join(missing)}")
+
+
+@command.command("delete")
+@click.argument("topic")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@target_options
+def delete(topic: str, yes: bool, **whom: Any) -> None:
+    """Delete TOPIC with all its records."""
+    chosen = target(**whom)
+    if not yes:
+        click.confirm(f"Delete topic {topic} with all its records?", abort=True, err=True)
+    run(_delete(chosen, topic))
+    say(f"Deleted topic {topic}.")
+
+
+def _pair(config: str) -> tuple[str, str]:
+    name, separator, value = config.partition("=")
+    if not separator or not name:
+        raise click.BadParameter(f"{config!r} is not name=value", param_hint="--config")
+    return name, value
+
+
+async def _create(
+    whom: Target,
+    topic: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: dict[str, str],
+) -> None:
+    async with whom.client() as client:
+        await client.create_topic(
+            topic, partitions=partitions, replication_factor=replication_factor, configs=configs
+        )
+
+
+async def _describe(whom: Target, names: Sequence[str] | None) -> "Sequence[TopicDescription]":
+    async with whom.client() as client:
+        found = await client.describe_topics(names)
+    return [found[name] for name in sorted(found)]
+
+
+async def _delete(whom: Target, topic: str) -> None:
+    async with whom.client() as client:
+        await client.delete_topic(topic)

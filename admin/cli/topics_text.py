@@ -1,0 +1,55 @@
+"""Topics as Kafka's `kafka-topics.sh --describe` prints them, and as data. Pure functions."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from admin.kafka_uuid import show_uuid
+from admin.model import NO_LEADER, PartitionDescription, TopicDescription
+
+
+def described(topics: Iterable[TopicDescription]) -> str:
+    """Every topic with its partitions, one a line."""
+    return "\n".join(line for topic in topics for line in _lines(topic))
+
+
+def topic_data(topic: TopicDescription) -> dict[str, Any]:
+    """One topic as plain values."""
+    return {
+        "name": topic.name,
+        "topic_id": None if topic.topic_id is None else show_uuid(topic.topic_id),
+        "partitions": [_partition_data(partition) for partition in topic.partitions],
+    }
+
+
+def _lines(topic: TopicDescription) -> Iterable[str]:
+    id = "" if topic.topic_id is None else show_uuid(topic.topic_id)
+    yield "\t".join(
+        [
+            f"Topic: {topic.name}",
+            f"TopicId: {id}",
+            f"PartitionCount: {len(topic.partitions)}",
+            f"ReplicationFactor: {topic.replication_factor}",
+        ]
+    )
+    for partition in topic.partitions:
+        leader = "none" if partition.leader == NO_LEADER else str(partition.leader)
+        yield "\t".join(
+            [
+                f"\tTopic: {topic.name}",
+                f"Partition: {partition.partition}",
+                f"Leader: {leader}",
+                f"Replicas: {','.join(map(str, partition.replicas))}",
+                f"Isr: {','.join(map(str, partition.isr))}",
+            ]
+        )
+
+
+def _partition_data(partition: PartitionDescription) -> dict[str, Any]:
+    return {
+        "partition": partition.partition,
+        "leader": None if partition.leader == NO_LEADER else partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "offline_replicas": list(partition.offline),
+    }

@@ -1,0 +1,129 @@
+"""A typed client of a cluster's administration; it asks brokers or controllers, and is patient.
+
+It translates and asks, and keeps nothing: `admin/questions.py` has the requests, `admin/asking.py`
+the patience.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from admin import questions
+from admin.addresses import Address
+from admin.asking import Answer, Asker, Question
+from admin.faults import AdminError, Incompatible, Refused, Unreachable
+from admin.model import (
+    Assignment,
+    BrokerInfo,
+    ClusterDescription,
+    PartitionResult,
+    QuorumDescription,
+    Reassignment,
+    TopicDescription,
+)
+
+__all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
+
+TIMEOUT_MS: Final = 15_000
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+
+
+class AdminClient:
+    """Asks the nodes at `bootstrap`; use it as an async context, or `close` it.
+
+    Every method raises `AdminError`: `Refused` when the cluster says no, `Unreachable` when
+    nobody could answer in time, `Incompatible` when no version of the request is common.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        is_controller: bool,
+        timeout_ms: int = TIMEOUT_MS,
+        client_id: str = "metaquorum-admin",
+    ) -> None:
+        """`is_controller` says what listens there; `timeout_ms` bounds each call in all."""
+        self._asker = Asker(bootstrap, client_id)
+        self._is_controller = is_controller
+        self._timeout_ms = timeout_ms
+
+    async def __aenter__(self) -> "AdminClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._asker.close()
+
+    async def describe_quorum(self) -> QuorumDescription:
+        """Who leads and votes, and how far every replica has come, as the leader sees it."""
+        answer = await self._ask(questions.describe_quorum())
+        cluster = await self.describe_cluster()
+        return questions.read_quorum(answer.response, cluster.cluster_id)
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The nodes of the kind that this client asks: brokers, or controllers."""
+        kind = CONTROLLERS if self._is_controller else BROKERS
+        answer = await self._ask(questions.describe_cluster(kind))
+        return questions.read_cluster(answer.response)
+
+    async def brokers(self) -> Sequence[BrokerInfo]:
+        """The brokers that are alive."""
+        cluster = await self.describe_cluster()
+        if not self._is_controller:
+            return cluster.nodes
+        controllers = {node.id for node in cluster.nodes}
+        answer = await self._ask(questions.metadata(()))
+        nodes = questions.read_brokers(answer.response)
+        return tuple(node for node in nodes if node.id not in controllers)
+
+    async def describe_topics(
+        self, names: Sequence[str] | None = None
+    ) -> Mapping[str, TopicDescription]:
+        """The topics of these names, or all; one that does not exist is left out."""
+        answer = await self._ask(questions.metadata(names))
+        return questions.read_topics(answer.response)
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic; None leaves a number to the cluster. `assignments` excludes both."""
+        question = questions.create_topic(
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            assignments=assignments or {},
+            configs=configs or {},
+        )
+        await self._ask(question)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records."""
+        await self._ask(questions.delete_topic(name))
+
+    async def alter_reassignments(
+        self, assignments: Sequence[Assignment]
+    ) -> Sequence[PartitionResult]:
+        """Start moves, change them, or cancel them (replicas None); one result per partition."""
+        answer = await self._ask(questions.alter_reassignments(assignments))
+        return questions.read_alterations(answer.response, repeated=answer.repeated)
+
+    async def list_reassignments(
+        self, wanted: Mapping[str, Sequence[int]] | None = None
+    ) -> Sequence[Reassignment]:
+        """The partitions under way: all of them, or those of `wanted`, partitions by topic."""
+        answer = await self._ask(questions.list_reassignments(wanted))
+        return questions.read_reassignments(answer.response)
+
+    async def _ask(self, question: Question) -> Answer:
+        return await self._asker.ask(question, within_ms=self._timeout_ms)

@@ -1,0 +1,185 @@
+"""From what was given to what a node runs with: one frozen value, checked as a whole.
+
+`load` is the only way in. It reads the given file and the given environment, nothing else, and
+raises `InvalidSetting` with one sentence that names the setting, its value, where it was written
+and what would be right. It never fills a gap with anything but the default in the table.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, assert_never
+
+from admin.addresses import Address
+from admin.kinds import Role
+from admin.settings import SETTINGS, InvalidSetting
+from admin.sources import Given, gather
+from quorum.core.limits import Timeouts
+from quorum.core.vocabulary import ReplicaId
+
+if TYPE_CHECKING:
+    from broker.config import BrokerConfig
+
+WILDCARDS = frozenset({"0.0.0.0", "::"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings of one controller; `admin/settings.py` says what each means."""
+
+    node_id: ReplicaId
+    cluster_id: str | None
+    listener: Address
+    http: Address | None
+    log_dir: Path
+    voters: Mapping[ReplicaId, Address]
+    """Founds the cluster when the log is empty; without an own entry the node is an observer."""
+    timeouts: Timeouts
+    broker_session_timeout_ms: int
+    metadata_version: int
+    log_segment_bytes: int
+    num_partitions: int
+    default_replication_factor: int
+    min_insync_replicas: int
+    connections_max: int
+
+
+def load(
+    file: Path | None, environ: Mapping[str, str], overrides: Sequence[str] = ()
+) -> "Config | BrokerConfig":
+    """What the node shall run with; the type says what it is. Raises `InvalidSetting`."""
+    given = gather(file, environ, overrides)
+    role = _role(given, file)
+    values = _values(given, role, file)
+    match role:
+        case Role.CONTROLLER:
+            return _controller(values)
+        case Role.BROKER:
+            return _broker(values, given)
+        case _:
+            assert_never(role)
+
+
+def _role(given: Mapping[str, Given], file: Path | None) -> Role:
+    if "process.roles" not in given:
+        raise _missing("process.roles", file)
+    role: Role = given["process.roles"].value()
+    for name, one in given.items():
+        if role not in one.setting.roles:
+            owners = " and ".join(f"{owner}s" for owner in sorted(one.setting.roles))
+            raise InvalidSetting(
+                f"{one.where}: {name} is a setting of {owners}; this node is a {role}"
+            )
+    return role
+
+
+def _values(given: Mapping[str, Given], role: Role, file: Path | None) -> dict[str, Any]:
+    """Every setting of the role by name: as given, by default, or None where it has neither."""
+    values: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        if role not in setting.roles:
+            continue
+        if name in given:
+            values[name] = given[name].value()
+        elif setting.required:
+            raise _missing(name, file)
+        else:
+            values[name] = None if setting.default is None else setting.parse(setting.default)
+    return values
+
+
+def _missing(name: str, file: Path | None) -> InvalidSetting:
+    setting = SETTINGS[name]
+    where = "in a file (--config)" if file is None else f"in {file}"
+    return InvalidSetting(
+        f"{name} is not set: write it {where}, as {setting.environment}, or as "
+        f"--override {name}=... ({setting.help})"
+    )
+
+
+def _timeouts(values: Mapping[str, Any]) -> Timeouts:
+    return Timeouts(
+        election_timeout_ms=values["quorum.election.timeout.ms"],
+        election_backoff_ms_max=values["quorum.election.backoff.max.ms"],
+        fetch_timeout_ms=values["quorum.fetch.timeout.ms"],
+        request_timeout_ms=values["quorum.request.timeout.ms"],
+        retry_backoff_ms=values["quorum.retry.backoff.ms"],
+        retry_backoff_ms_max=values["quorum.retry.backoff.max.ms"],
+    )
+
+
+def _controller(values: Mapping[str, Any]) -> Config:
+    if values["http.listener"] == values["listeners"]:
+        raise InvalidSetting(
+            f"http.listener and listeners are both {values['listeners']}; each needs a port"
+        )
+    return Config(
+        node_id=ReplicaId(values["node.id"]),
+        cluster_id=values["cluster.id"],
+        listener=values["listeners"],
+        http=values["http.listener"],
+        log_dir=values["log.dir"],
+        voters=values["quorum.voters"],
+        timeouts=_timeouts(values),
+        broker_session_timeout_ms=values["broker.session.timeout.ms"],
+        metadata_version=values["metadata.version"],
+        log_segment_bytes=values["log.segment.bytes"],
+        num_partitions=values["num.partitions"],
+        default_replication_factor=values["default.replication.factor"],
+        min_insync_replicas=values["min.insync.replicas"],
+        connections_max=values["connections.max"],
+    )
+
+
+def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> "BrokerConfig":
+    from broker.config import BrokerConfig, TopicDefaults
+
+    _check_broker(values)
+    listener: Address = values["listeners"]
+    advertised: Address = values["advertised.listeners"] or listener
+    return BrokerConfig(
+        node_id=values["node.id"],
+        cluster_id=values["cluster.id"],
+        host=listener.host,
+        port=listener.port,
+        advertised_host=advertised.host,
+        advertised_port=advertised.port,
+        log_dir=values["log.dir"],
+        voters=values["quorum.voters"],
+        rack=values["broker.rack"],
+        session_timeout_ms=values["broker.session.timeout.ms"],
+        heartbeat_interval_ms=values["broker.heartbeat.interval.ms"],
+        replica_lag_time_max_ms=values["replica.lag.time.max.ms"],
+        replica_fetch_max_bytes=values["replica.fetch.max.bytes"],
+        log_segment_bytes=values["log.segment.bytes"],
+        topic_defaults=TopicDefaults(
+            min_insync_replicas=values["min.insync.replicas"],
+            max_message_bytes=values["message.max.bytes"],
+            num_partitions=values["num.partitions"],
+            replication_factor=values["default.replication.factor"],
+        ),
+        connections_max=values["connections.max"],
+        timeouts=_timeouts(values),
+        settings={name: one.text for name, one in given.items()},
+    )
+
+
+def _check_broker(values: Mapping[str, Any]) -> None:
+    """What settings of a broker demand of each other, said with the names that a user knows."""
+    advertised: Address = values["advertised.listeners"] or values["listeners"]
+    if advertised.host in WILDCARDS:
+        raise InvalidSetting(
+            f"listeners is {values['listeners']}, which nobody can connect to; name an address "
+            "in advertised.listeners"
+        )
+    if values["node.id"] in values["quorum.voters"]:
+        raise InvalidSetting(
+            f"node.id {values['node.id']} is a voter in quorum.voters; a broker needs another id"
+        )
+    interval_ms = values["broker.heartbeat.interval.ms"]
+    session_ms = values["broker.session.timeout.ms"]
+    if 2 * interval_ms > session_ms:
+        raise InvalidSetting(
+            f"broker.heartbeat.interval.ms is {interval_ms}; it must be at most half of "
+            f"broker.session.timeout.ms, which is {session_ms}"
+        )

@@ -1,0 +1,49 @@
+"""What can go wrong between a client and a cluster, each said in one sentence for a person."""
+
+from collections.abc import Sequence
+
+from admin.addresses import Address
+
+
+class AdminError(Exception):
+    """A request to a cluster did not succeed; the message says what was asked and why not."""
+
+
+class Unreachable(AdminError):
+    """Nobody answered in time; says whom we asked, for how long, and what was the matter last."""
+
+    def __init__(
+        self, failing: str, addresses: Sequence[Address], within_ms: int, reason: str
+    ) -> None:
+        asked = ", ".join(map(str, addresses))
+        super().__init__(f"{failing}: no answer from {asked} within {within_ms} ms ({reason})")
+        self.addresses = tuple(addresses)
+        self.reason = reason
+
+
+class Refused(AdminError):
+    """The cluster answered with an error of the Kafka protocol that asking again will not mend."""
+
+    def __init__(self, failing: str, code: int, message: str | None) -> None:
+        said = explained(code, message)
+        super().__init__(f"{failing}: {said}")
+        self.code = code
+
+
+class Incompatible(AdminError):
+    """A node speaks no version of an API that we speak too, or not our protocol at all."""
+
+
+def explained(code: int, message: str | None) -> str:
+    """An error of the protocol in words: the node's, and Kafka's name for it."""
+    return f"{message} ({error_name(code)})" if message else error_name(code)
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, like NOT_CONTROLLER; the number for one unknown to us."""
+    from quorum.wire.codec import error_code
+
+    try:
+        return error_code(code).name.upper()
+    except ValueError:
+        return f"error {code}"

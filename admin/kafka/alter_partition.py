@@ -1,0 +1,155 @@
+"""AlterPartition (56) between bytes and values, by hand: no request comes more often.
+
+What is read is what kio reads, what is written are kio's bytes; tests say so. Whether an ISR may be
+as asked is not decided here.
+"""
+
+import struct
+from functools import lru_cache
+from itertools import groupby
+from struct import Struct
+from typing import Final
+
+from quorum.wire.apis import ApiKey, VersionRange
+from quorum.wire.faults import Malformed
+from quorum.wire.shape import Data
+from quorum.wire.varints import read_uvarint, uvarint
+from statemachine.commands import (
+    AlterPartition,
+    IsrMember,
+    IsrProposal,
+    PartitionAltered,
+    PartitionsAltered,
+)
+from statemachine.serde.primitives import uuid_of
+
+VERSIONS: Final = VersionRange(2, 3)
+_BROKER_EPOCHS_FROM: Final = 3
+
+_SENDER: Final = Struct(">iq")
+_UUID_BYTES: Final = 16
+_PARTITION_HEAD: Final = Struct(">ii")
+_ID: Final = Struct(">i")
+_MEMBER: Final = Struct(">iq")
+_PARTITION_END: Final = Struct(">bi")
+
+_ANSWER_HEAD: Final = Struct(">ih")
+_NO_TAGS: Final = b"\x00"
+_FORMS_MAX: Final = 64
+"""Lengths of an ISR whose packing is remembered; real ones are a handful."""
+
+
+def read_request(version: int, body: Data) -> AlterPartition:
+    """The command that a request of this version carries; raises `Malformed`."""
+    try:
+        command, at = _command(version, body)
+        if at != len(body):
+            raise ValueError(f"{len(body) - at} bytes too many at the end")
+    except (IndexError, ValueError, struct.error) as error:
+        raise Malformed(ApiKey.ALTER_PARTITION, version, str(error)) from error
+    return command
+
+
+def write_answer(answer: PartitionsAltered) -> bytes:
+    """The body of the response, the same in every version."""
+    topics = [
+        b"".join((topic_id.bytes, *_counted([_partition(each) for each in partitions]), _NO_TAGS))
+        for topic_id, partitions in groupby(answer.partitions, key=lambda each: each.topic_id)
+    ]
+    return b"".join((_ANSWER_HEAD.pack(0, answer.error.code), *_counted(topics), _NO_TAGS))
+
+
+def write_refusal(error: int) -> bytes:
+    """The body of a response that says this error of the whole request."""
+    return b"".join((_ANSWER_HEAD.pack(0, error), *_counted([]), _NO_TAGS))
+
+
+def _command(version: int, body: Data) -> tuple[AlterPartition, int]:
+    broker_id, broker_epoch = _SENDER.unpack_from(body)
+    proposals: list[IsrProposal] = []
+    count, at = _count(body, _SENDER.size)
+    for _ in range(count):
+        at = _read_topic(version, body, at, proposals)
+    command = AlterPartition(
+        broker_id=broker_id, broker_epoch=broker_epoch, proposals=tuple(proposals)
+    )
+    return command, _past_tags(body, at)
+
+
+def _read_topic(version: int, body: Data, at: int, proposals: list[IsrProposal]) -> int:
+    raw_id = bytes(body[at : at + _UUID_BYTES])
+    count, at = _count(body, at + _UUID_BYTES)
+    topic_id = uuid_of(raw_id)
+    for _ in range(count):
+        partition, leader_epoch = _PARTITION_HEAD.unpack_from(body, at)
+        isr, at = _isr(version, body, at + _PARTITION_HEAD.size)
+        recovery, partition_epoch = _PARTITION_END.unpack_from(body, at)
+        at = _past_tags(body, at + _PARTITION_END.size)
+        proposal = IsrProposal(
+            topic_id=topic_id,
+            partition=partition,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            isr=isr,
+            recovery=recovery,
+        )
+        proposals.append(proposal)
+    return _past_tags(body, at)
+
+
+def _isr(version: int, body: Data, at: int) -> tuple[tuple[IsrMember, ...], int]:
+    """The members from `at` on; before version 3 nobody says with which epoch they fetched."""
+    members: list[IsrMember] = []
+    count, at = _count(body, at)
+    for _ in range(count):
+        if version < _BROKER_EPOCHS_FROM:
+            members.append(IsrMember(*_ID.unpack_from(body, at)))
+            at += _ID.size
+        else:
+            members.append(IsrMember(*_MEMBER.unpack_from(body, at)))
+            at = _past_tags(body, at + _MEMBER.size)
+    return tuple(members), at
+
+
+def _count(body: Data, at: int) -> tuple[int, int]:
+    """How many items a compact array has, and where they begin (KIP-482)."""
+    claimed, at = read_uvarint(body, at)
+    if not claimed:
+        raise ValueError(f"a null array before byte {at}")
+    return claimed - 1, at
+
+
+def _past_tags(body: Data, at: int) -> int:
+    """Past the tagged fields at `at`; there is none that we know."""
+    if not body[at]:
+        return at + 1
+    count, at = read_uvarint(body, at)
+    if count:
+        raise ValueError(f"{count} unknown tagged fields before byte {at}")
+    return at
+
+
+def _counted(items: list[bytes]) -> list[bytes]:
+    """The items of a compact array, behind their count."""
+    return [uvarint(len(items) + 1), *items]
+
+
+def _partition(altered: PartitionAltered) -> bytes:
+    isr = altered.isr
+    return _form(len(isr)).pack(
+        altered.partition,
+        altered.error.code,
+        altered.leader,
+        altered.leader_epoch,
+        uvarint(len(isr) + 1),
+        *isr,
+        altered.recovery,
+        altered.partition_epoch,
+        _NO_TAGS,
+    )
+
+
+@lru_cache(_FORMS_MAX)
+def _form(isr_length: int) -> Struct:
+    count_bytes = len(uvarint(isr_length + 1))
+    return Struct(f">ihii{count_bytes}s{isr_length}ibi{len(_NO_TAGS)}s")

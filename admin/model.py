@@ -1,0 +1,183 @@
+"""What is asked for and told about a cluster: values that every door, client and command shares.
+
+Frozen, without behaviour beyond what follows from their own fields; they know neither the wire
+nor the screen. Times are wall-clock milliseconds as the leader of the quorum saw them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from admin.addresses import Address
+
+UNKNOWN: Final = -1
+"""A time or a lag that nobody knows."""
+
+NO_LEADER: Final = -1
+
+
+class PartitionId(NamedTuple):
+    """One partition of a topic; sorts by topic, then by number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInfo:
+    """One replica of the metadata log as the leader last heard of it (KIP-595, KIP-836)."""
+
+    id: int
+    directory_id: UUID
+    log_end_offset: int
+    last_fetch_ms: int = UNKNOWN
+    last_caught_up_ms: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumDescription:
+    """The metadata quorum as its leader sees it; `target_voters` is None without a target."""
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: Sequence[ReplicaInfo]
+    observers: Sequence[ReplicaInfo]
+    addresses: Mapping[int, Sequence[tuple[str, Address]]]
+    """Where each replica listens, by its id: the name of the listener and its address."""
+    target_voters: Sequence[int] | None = None
+
+    @property
+    def leader(self) -> ReplicaInfo | None:
+        """The leader among the voters; None for one that is being removed from them."""
+        return next((voter for voter in self.voters if voter.id == self.leader_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerInfo:
+    """A broker that is alive, and where clients reach it."""
+
+    id: int
+    address: Address
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """Who is in the cluster: its brokers, or its controllers, as asked for."""
+
+    cluster_id: str | None
+    controller_id: int
+    nodes: Sequence[BrokerInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """One partition of a topic; `leader` is `NO_LEADER` while nobody may lead."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    offline: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """One topic with its partitions in order."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: Sequence[PartitionDescription]
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of its first partition, which is how Kafka's tools count them."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition under way: where its replicas are, and which come and go (KIP-455)."""
+
+    topic: str
+    partition: int
+    replicas: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
+
+    @property
+    def id(self) -> PartitionId:
+        """Which partition it is."""
+        return PartitionId(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Where a partition's replicas shall be, the preferred leader first; None cancels the move."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+    @property
+    def id(self) -> PartitionId:
+        """Which partition it is."""
+        return PartitionId(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionResult:
+    """What came of a request for one partition; error code 0 is success."""
+
+    topic: str
+    partition: int
+    error_code: int = 0
+    error_name: str = "NONE"
+    message: str | None = None
+
+    @property
+    def id(self) -> PartitionId:
+        """Which partition it is."""
+        return PartitionId(self.topic, self.partition)
+
+
+def lag(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
+    """How many records `replica` is behind; its last report may be older than the leader's end."""
+    return leader.log_end_offset - replica.log_end_offset
+
+
+def lag_time_ms(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
+    """For how long `replica` has not been caught up, or `UNKNOWN`.
+
+    As Kafka's tool has it: the leader is caught up with itself at every moment, so the difference
+    of the two times is how far the replica lags behind it.
+    """
+    if replica.id == leader.id:
+        return 0
+    if UNKNOWN in (replica.last_caught_up_ms, leader.last_caught_up_ms):
+        return UNKNOWN
+    return leader.last_caught_up_ms - replica.last_caught_up_ms
+
+
+def slowest(voters: Iterable[ReplicaInfo]) -> ReplicaInfo:
+    """The voter with the lowest log end offset; the first of several, as in Kafka's tool."""
+    return min(voters, key=lambda voter: voter.log_end_offset)
+
+
+def max_follower_lag(quorum: QuorumDescription) -> int:
+    """MaxFollowerLag: records that the slowest voter is behind, `UNKNOWN` without a leader."""
+    leader = quorum.leader
+    return UNKNOWN if leader is None else lag(slowest(quorum.voters), leader)
+
+
+def max_follower_lag_time_ms(quorum: QuorumDescription) -> int:
+    """MaxFollowerLagTimeMs: the lag in time of the slowest voter, or `UNKNOWN`."""
+    leader = quorum.leader
+    return UNKNOWN if leader is None else lag_time_ms(slowest(quorum.voters), leader)

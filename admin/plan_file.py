@@ -1,0 +1,195 @@
+"""The JSON file of `reassign-partitions`: read strictly, checked as a whole, written again.
+
+`{"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": [ids]}]}`, with the
+optional `log_dirs` of Kafka's script. Everything that can be judged without a cluster is judged
+in `parse_plan`, and what needs one in `check_plan`, before anything is sent. Kafka's script
+ignores fields that it does not know; here they are errors, for they are mostly misspelt.
+"""
+
+import difflib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from admin.model import Assignment, PartitionId, TopicDescription
+
+VERSION: Final = 1
+PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
+ANY_LOG_DIR: Final = "any"
+ID_MAX: Final = 2**31 - 1
+
+_PLAN_FIELDS: Final = ("version", "partitions")
+_PARTITION_FIELDS: Final = ("topic", "partition", "replicas", "log_dirs")
+
+
+class InvalidPlan(ValueError):
+    """The plan cannot be carried out as it stands; the message says what is wrong in it."""
+
+
+def parse_plan(text: str) -> tuple[Assignment, ...]:
+    """The assignments in the order of the file, each partition once; raises `InvalidPlan`."""
+    plan = _object(_json(text), "the plan", _PLAN_FIELDS)
+    version = plan.get("version", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        raise InvalidPlan(f"Not supported version field value {version}; write {VERSION}")
+    if "partitions" not in plan:
+        raise InvalidPlan('the plan has no field "partitions"')
+    entries = plan["partitions"]
+    if not isinstance(entries, list):
+        raise InvalidPlan(f'"partitions" is {_shown(entries)}; it must be a list')
+    if not entries:
+        raise InvalidPlan("Partition reassignment list cannot be empty")
+    assignments = tuple(_assignment(entry, place) for place, entry in enumerate(entries))
+    _check_repeats(assignments)
+    return assignments
+
+
+def check_plan(
+    plan: Iterable[Assignment],
+    *,
+    brokers: Collection[int],
+    topics: Mapping[str, TopicDescription],
+) -> None:
+    """Raise `InvalidPlan` for a broker, topic or partition that the cluster does not have."""
+    missing: list[PartitionId] = []
+    for assignment in plan:
+        _check_brokers(assignment.replicas or (), brokers)
+        topic = topics.get(assignment.topic)
+        if topic is None:
+            raise InvalidPlan(f"Topic {assignment.topic} not found.")
+        if assignment.partition not in {one.partition for one in topic.partitions}:
+            missing.append(assignment.id)
+    if missing:
+        raise InvalidPlan(f"Unable to find partition: {', '.join(map(str, missing))}")
+
+
+def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
+    """The plan that puts these replicas there, sorted, as Kafka's script prints it."""
+    partitions = [
+        {
+            "topic": id.topic,
+            "partition": id.partition,
+            "replicas": list(replicas[id]),
+            "log_dirs": [ANY_LOG_DIR] * len(replicas[id]),
+        }
+        for id in sorted(replicas)
+    ]
+    return json.dumps({"version": VERSION, "partitions": partitions}, separators=(",", ":"))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unrepeated, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InvalidPlan(f"not valid JSON at {where}: {error.msg}") from None
+    except RecursionError:
+        raise InvalidPlan("its JSON is nested far deeper than a plan is") from None
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InvalidPlan(f'the field "{key}" is there twice in one object')
+        found[key] = value
+    return found
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise InvalidPlan(f"not valid JSON: {text} is not a number")
+
+
+def _object(value: Any, what: str, fields: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidPlan(f"{what} is {_shown(value)}; it must be an object")
+    for name in value:
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(fields)}"
+            raise InvalidPlan(f'{what} has an unknown field "{name}"; {hint}')
+    return value
+
+
+def _assignment(entry: Any, place: int) -> Assignment:
+    what = f"partitions[{place}]"
+    fields = _object(entry, what, _PARTITION_FIELDS)
+    for name in ("topic", "partition", "replicas"):
+        if name not in fields:
+            raise InvalidPlan(f'{what} has no field "{name}"')
+    topic = fields["topic"]
+    if not isinstance(topic, str) or not topic:
+        raise InvalidPlan(f"the topic of {what} is {_shown(topic)}; it must be a name")
+    number = _id(fields["partition"], f"the partition of {what}")
+    id = PartitionId(topic, number)
+    replicas = fields["replicas"]
+    if not isinstance(replicas, list):
+        raise InvalidPlan(f"the replicas of {id} are {_shown(replicas)}; they must be a list")
+    if not replicas:
+        raise InvalidPlan(f"Partition replica list cannot be empty: {id}")
+    brokers = tuple(_id(replica, f"a replica of {id}") for replica in replicas)
+    _check_log_dirs(fields.get("log_dirs"), id, brokers)
+    return Assignment(topic=topic, partition=number, replicas=brokers)
+
+
+def _id(value: Any, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= ID_MAX:
+        raise InvalidPlan(
+            f"{what} is {_shown(value)}; it must be a whole number from 0 to {ID_MAX}"
+        )
+    return value
+
+
+def _check_log_dirs(log_dirs: Any, id: PartitionId, brokers: Sequence[int]) -> None:
+    if log_dirs is None:
+        return
+    if not isinstance(log_dirs, list) or not all(isinstance(one, str) for one in log_dirs):
+        raise InvalidPlan(f"the log_dirs of {id} are {_shown(log_dirs)}; write a list of texts")
+    if len(log_dirs) != len(brokers):
+        raise InvalidPlan(
+            f"Size of replicas list {list(brokers)} is different from size of log dirs list "
+            f"{_shown(log_dirs)} for partition {id}"
+        )
+    for log_dir in log_dirs:
+        if log_dir != ANY_LOG_DIR:
+            raise InvalidPlan(
+                f'{id} names the log dir "{log_dir}"; a broker has one, so write "{ANY_LOG_DIR}"'
+            )
+
+
+def _check_repeats(assignments: Sequence[Assignment]) -> None:
+    twice = sorted(set(_repeats(assignment.id for assignment in assignments)))
+    if twice:
+        raise InvalidPlan(
+            "Partition reassignment contains duplicate topic partitions: "
+            + ",".join(map(str, twice))
+        )
+    found = [
+        f"{assignment.id} contains multiple entries for {','.join(map(str, repeated))}"
+        for assignment in assignments
+        if (repeated := sorted(set(_repeats(assignment.replicas or ()))))
+    ]
+    if found:
+        raise InvalidPlan(
+            f"Partition replica lists may not contain duplicate entries: {'. '.join(found)}"
+        )
+
+
+def _repeats(values: Iterable[Any]) -> Iterator[Any]:
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            yield value
+        seen.add(value)
+
+
+def _check_brokers(replicas: Iterable[int], brokers: Collection[int]) -> None:
+    for broker in replicas:
+        if broker not in brokers:
+            there = ", ".join(map(str, sorted(brokers))) or "none"
+            raise InvalidPlan(f"Unknown broker id {broker}; the brokers are {there}")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,337 @@
+"""The questions of administration as Kafka's requests, and their answers as our values.
+
+Each function makes a `Question` or reads an answer; nothing here asks. A `read` trusts the shape of
+the message, which the codec has checked, and nothing else.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from admin.addresses import Address
+from admin.asking import Question, Verdict, whole
+from admin.channels import Form
+from admin.faults import Refused, error_name
+from admin.model import (
+    Assignment,
+    BrokerInfo,
+    ClusterDescription,
+    PartitionDescription,
+    PartitionResult,
+    QuorumDescription,
+    Reassignment,
+    ReplicaInfo,
+    TopicDescription,
+)
+from quorum.core.vocabulary import NO_DIRECTORY
+from quorum.wire.apis import ApiKey
+from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC
+
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+LEADER_NOT_AVAILABLE: Final = 5
+TOPIC_ALREADY_EXISTS: Final = 36
+NO_REASSIGNMENT_IN_PROGRESS: Final = 85
+
+BY_DEFAULT: Final = -1
+_TOPIC_STATES_FROM: Final = 6
+"""The first DeleteTopics that names topics in structures, where an id may stand instead."""
+
+
+# --- the quorum and the cluster ----------------------------------------------------------------
+
+
+def describe_quorum() -> Question:
+    """Who leads and votes, and how far every replica has come (KIP-595)."""
+
+    def fill(form: Form) -> Any:
+        partition = form.part("PartitionData", partition_index=METADATA_PARTITION)
+        topic = form.part("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,))
+        return form.request(topics=(topic,))
+
+    def judge(response: Any) -> Verdict:
+        verdict = whole(response)
+        if verdict.code or not response.topics or not response.topics[0].partitions:
+            return verdict
+        return whole(response.topics[0].partitions[0])
+
+    return Question(
+        api_key=ApiKey.DESCRIBE_QUORUM,
+        fill=fill,
+        judge=judge,
+        failing="the quorum cannot be described",
+    )
+
+
+def read_quorum(response: Any, cluster_id: str | None) -> QuorumDescription:
+    """What the leader of `cluster_id` said."""
+    found = response.topics[0].partitions[0]
+    return QuorumDescription(
+        cluster_id=cluster_id,
+        leader_id=found.leader_id,
+        leader_epoch=found.leader_epoch,
+        high_watermark=found.high_watermark,
+        voters=tuple(map(_replica, found.current_voters)),
+        observers=tuple(map(_replica, found.observers)),
+        addresses={
+            node.node_id: tuple(
+                (each.name, Address(each.host, each.port)) for each in node.listeners
+            )
+            for node in getattr(response, "nodes", ())
+        },
+    )
+
+
+def describe_cluster(endpoint_type: int) -> Question:
+    """The nodes of one kind: 1 brokers, 2 controllers (KIP-919)."""
+
+    def fill(form: Form) -> Any:
+        return form.request(
+            include_cluster_authorized_operations=False, endpoint_type=endpoint_type
+        )
+
+    return Question(
+        api_key=ApiKey.DESCRIBE_CLUSTER, fill=fill, failing="the cluster cannot be described"
+    )
+
+
+def read_cluster(response: Any) -> ClusterDescription:
+    """The nodes that are there, by id."""
+    nodes = (_node(each.broker_id, each) for each in response.brokers)
+    return ClusterDescription(
+        cluster_id=response.cluster_id,
+        controller_id=response.controller_id,
+        nodes=tuple(sorted(nodes, key=lambda node: node.id)),
+    )
+
+
+# --- topics ------------------------------------------------------------------------------------
+
+
+def metadata(names: Sequence[str] | None) -> Question:
+    """Brokers, and the topics of these names, or all."""
+
+    def fill(form: Form) -> Any:
+        topics = None
+        if names is not None:
+            topics = tuple(
+                form.part("MetadataRequestTopic", topic_id=None, name=name) for name in names
+            )
+        return form.request(
+            topics=topics,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+
+    def judge(response: Any) -> Verdict:
+        # Only version 13 has an error for all.
+        return whole(response) if hasattr(response, "error_code") else Verdict()
+
+    return Question(
+        api_key=ApiKey.METADATA, fill=fill, judge=judge, failing="metadata cannot be had"
+    )
+
+
+def read_brokers(response: Any) -> tuple[BrokerInfo, ...]:
+    """The nodes in an answer to Metadata; that of a controller lists controllers as well."""
+    return tuple(_node(each.node_id, each) for each in response.brokers)
+
+
+def read_topics(response: Any) -> dict[str, TopicDescription]:
+    """The topics in an answer to Metadata; those that do not exist are left out."""
+    topics: dict[str, TopicDescription] = {}
+    for topic in response.topics:
+        code = topic.error_code.value
+        if code == UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        if code not in (0, LEADER_NOT_AVAILABLE):
+            raise Refused(f"topic {topic.name} cannot be described", code, None)
+        topics[topic.name] = TopicDescription(
+            name=topic.name,
+            topic_id=getattr(topic, "topic_id", None),
+            partitions=tuple(sorted(map(_partition, topic.partitions), key=lambda p: p.partition)),
+        )
+    return topics
+
+
+def create_topic(
+    name: str,
+    *,
+    partitions: int | None,
+    replication_factor: int | None,
+    assignments: Mapping[int, Sequence[int]],
+    configs: Mapping[str, str],
+) -> Question:
+    """A new topic; None leaves a number to the cluster, `assignments` says all by itself."""
+
+    def fill(form: Form) -> Any:
+        topic = form.part(
+            "CreatableTopic",
+            name=name,
+            num_partitions=BY_DEFAULT if partitions is None else partitions,
+            replication_factor=BY_DEFAULT if replication_factor is None else replication_factor,
+            assignments=tuple(
+                form.part(
+                    "CreatableReplicaAssignment",
+                    partition_index=partition,
+                    broker_ids=tuple(brokers),
+                )
+                for partition, brokers in sorted(assignments.items())
+            ),
+            configs=tuple(
+                form.part("CreatableTopicConfig", name=key, value=value)
+                for key, value in sorted(configs.items())
+            ),
+        )
+        return form.request(topics=(topic,), timeout=form.patience)
+
+    return Question(
+        api_key=ApiKey.CREATE_TOPICS,
+        fill=fill,
+        judge=lambda response: whole(response.topics[0]),
+        failing=f"topic {name} cannot be created",
+        done_before=TOPIC_ALREADY_EXISTS,
+    )
+
+
+def delete_topic(name: str) -> Question:
+    """The end of a topic and of all its records."""
+
+    def fill(form: Form) -> Any:
+        if form.version < _TOPIC_STATES_FROM:
+            return form.request(topic_names=(name,), timeout=form.patience)
+        state = form.part("DeleteTopicState", name=name, topic_id=None)
+        return form.request(topics=(state,), timeout=form.patience)
+
+    return Question(
+        api_key=ApiKey.DELETE_TOPICS,
+        fill=fill,
+        judge=lambda response: whole(response.responses[0]),
+        failing=f"topic {name} cannot be deleted",
+        done_before=UNKNOWN_TOPIC_OR_PARTITION,
+    )
+
+
+# --- reassignments -----------------------------------------------------------------------------
+
+
+def alter_reassignments(assignments: Sequence[Assignment]) -> Question:
+    """Moves to start, to change, or, where replicas is None, to cancel (KIP-455)."""
+    ordered = sorted(assignments, key=lambda one: one.id)
+
+    def fill(form: Form) -> Any:
+        topics = tuple(
+            form.part(
+                "ReassignableTopic",
+                name=topic,
+                partitions=tuple(
+                    form.part(
+                        "ReassignablePartition",
+                        partition_index=one.partition,
+                        replicas=one.replicas,
+                    )
+                    for one in group
+                ),
+            )
+            for topic, group in groupby(ordered, key=lambda one: one.topic)
+        )
+        return form.request(topics=topics, timeout=form.patience)
+
+    return Question(
+        api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        fill=fill,
+        failing="the partitions cannot be reassigned",
+    )
+
+
+def read_alterations(response: Any, *, repeated: bool) -> list[PartitionResult]:
+    """One result for each partition.
+
+    Where an attempt before may have cancelled a move, not to find it any more is success.
+    """
+    return [
+        _result(topic.name, partition, repeated=repeated)
+        for topic in response.responses
+        for partition in topic.partitions
+    ]
+
+
+def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
+    """The partitions under way: all of them, or those of `wanted`, partitions by topic."""
+
+    def fill(form: Form) -> Any:
+        topics = None
+        if wanted is not None:
+            topics = tuple(
+                form.part(
+                    "ListPartitionReassignmentsTopics",
+                    name=name,
+                    partition_indexes=tuple(wanted[name]),
+                )
+                for name in sorted(wanted)
+            )
+        return form.request(topics=topics, timeout=form.patience)
+
+    return Question(
+        api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        fill=fill,
+        failing="reassignments cannot be listed",
+    )
+
+
+def read_reassignments(response: Any) -> list[Reassignment]:
+    """The moves under way, in order."""
+    found = [
+        Reassignment(
+            topic=topic.name,
+            partition=each.partition_index,
+            replicas=each.replicas,
+            adding=each.adding_replicas,
+            removing=each.removing_replicas,
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    ]
+    return sorted(found, key=lambda one: one.id)
+
+
+# --- parts -------------------------------------------------------------------------------------
+
+
+def _replica(found: Any) -> ReplicaInfo:
+    return ReplicaInfo(
+        id=found.replica_id,
+        directory_id=getattr(found, "replica_directory_id", None) or NO_DIRECTORY,
+        log_end_offset=found.log_end_offset,
+        last_fetch_ms=getattr(found, "last_fetch_timestamp", -1),
+        last_caught_up_ms=getattr(found, "last_caught_up_timestamp", -1),
+    )
+
+
+def _node(id: int, found: Any) -> BrokerInfo:
+    address = Address(found.host, found.port)
+    return BrokerInfo(id=id, address=address, rack=getattr(found, "rack", None))
+
+
+def _partition(found: Any) -> PartitionDescription:
+    return PartitionDescription(
+        partition=found.partition_index,
+        leader=found.leader_id,
+        leader_epoch=getattr(found, "leader_epoch", -1),
+        replicas=found.replica_nodes,
+        isr=found.isr_nodes,
+        offline=getattr(found, "offline_replicas", ()),
+    )
+
+
+def _result(topic: str, found: Any, *, repeated: bool) -> PartitionResult:
+    code = found.error_code.value
+    if repeated and code == NO_REASSIGNMENT_IN_PROGRESS:
+        return PartitionResult(topic=topic, partition=found.partition_index)
+    return PartitionResult(
+        topic=topic,
+        partition=found.partition_index,
+        error_code=code,
+        error_name=error_name(code),
+        message=found.error_message,
+    )

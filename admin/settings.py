@@ -1,0 +1,331 @@
+"""Every setting of a node in one table: name, meaning, kind, default, bounds, and who has it.
+
+Files, environment and flags are read against the table, and the documentation is made from it
+(`as_markdown`). Names and defaults are Kafka's wherever Kafka has the setting. Nothing in this
+module opens a file or looks at the environment.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from admin import kinds
+from admin.kinds import Kind, Role
+from broker import limits as broker_limits
+from quorum.core.limits import BATCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SEGMENT_BYTES_MAX, Timeouts
+from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
+
+DURATION_MS_MAX: Final = 3_600_000
+CONNECTIONS_MAX: Final = 65_536
+PARTITIONS_MAX: Final = 100_000
+REPLICATION_FACTOR_MAX: Final = 64
+SEGMENT_BYTES_MIN: Final = 64 * 1024
+FETCH_BYTES_MIN: Final = 4 * 1024
+
+# A follower must get several chances to fetch before it gives up on the leader, and a fetch that
+# the leader parks must not look like a lost one.
+FETCH_TIMEOUT_MS_MIN: Final = 3 * FETCH_WAIT_MS_MAX
+REQUEST_TIMEOUT_MS_MIN: Final = FETCH_WAIT_MS_MAX + 1
+
+
+class InvalidSetting(ValueError):
+    """A setting is unknown, missing or wrong; the message names it and what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of the table. `default` is written as in a file; without one there is no value."""
+
+    name: str
+    kind: Kind
+    help: str
+    roles: frozenset[Role] = frozenset(Role)
+    required: bool = False
+    default: str | None = None
+    lowest: int | None = None
+    highest: int | None = None
+
+    def parse(self, text: str) -> Any:
+        """The value that `text` stands for; raises `InvalidSetting` with what would be right."""
+        written = text.strip()
+        try:
+            value = self.kind.parse(written)
+        except ValueError as error:
+            raise InvalidSetting(f"{self.name}: {error}") from None
+        if (self.lowest is not None and value < self.lowest) or (
+            self.highest is not None and value > self.highest
+        ):
+            raise InvalidSetting(f"{self.name} is {written}; it must be {self.bounds}")
+        return value
+
+    @property
+    def bounds(self) -> str:
+        """The allowed numbers in words, or nothing where any is allowed."""
+        unit = f" {self.kind.unit}" if self.kind.unit else ""
+        if self.lowest is None or self.highest is None:
+            return ""
+        return f"from {self.lowest} to {self.highest}{unit}"
+
+    @property
+    def environment(self) -> str:
+        """The name of the variable that sets it."""
+        return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
+
+
+ENVIRONMENT_PREFIX: Final = "METAQUORUM_"
+
+_CONTROLLER: Final = frozenset({Role.CONTROLLER})
+_BROKER: Final = frozenset({Role.BROKER})
+_BOTH: Final = frozenset(Role)
+_QUORUM: Final = Timeouts()
+
+
+def _duration(
+    name: str, default_ms: int, help: str, *, lowest: int = 1, roles: frozenset[Role] = _BOTH
+) -> Setting:
+    return Setting(
+        name=name,
+        kind=kinds.DURATION,
+        help=help,
+        roles=roles,
+        default=str(default_ms),
+        lowest=lowest,
+        highest=DURATION_MS_MAX,
+    )
+
+
+def _number(
+    name: str,
+    default: int,
+    help: str,
+    *,
+    highest: int,
+    lowest: int = 1,
+    kind: Kind = kinds.INTEGER,
+    roles: frozenset[Role] = _BOTH,
+) -> Setting:
+    return Setting(
+        name=name,
+        kind=kind,
+        help=help,
+        roles=roles,
+        default=str(default),
+        lowest=lowest,
+        highest=highest,
+    )
+
+
+_ROWS: Final = (
+    # --- who and where ---------------------------------------------------------------------
+    Setting(
+        name="process.roles",
+        kind=kinds.ROLE,
+        required=True,
+        help="What this node is: controller or broker.",
+    ),
+    Setting(
+        name="node.id",
+        kind=kinds.INTEGER,
+        required=True,
+        lowest=0,
+        highest=kinds.NODE_ID_MAX,
+        help="The number of this node. Controllers and brokers share one range of numbers.",
+    ),
+    Setting(
+        name="cluster.id",
+        kind=kinds.CLUSTER_ID,
+        help="The cluster that this node belongs to. Without it, the first leader of an empty "
+        "log makes one, and brokers take the one that the quorum names.",
+    ),
+    Setting(
+        name="listeners",
+        kind=kinds.LISTENER,
+        required=True,
+        help="Where this node answers the Kafka protocol, `host:port` or `NAME://host:port`.",
+    ),
+    Setting(
+        name="advertised.listeners",
+        kind=kinds.LISTENER,
+        roles=_BROKER,
+        help="The address that clients and other brokers are told, where it is not `listeners`.",
+    ),
+    Setting(
+        name="http.listener",
+        kind=kinds.LISTENER,
+        roles=_CONTROLLER,
+        help="Where this node answers HTTP: API, dashboard, metrics. Without it, it does not.",
+    ),
+    Setting(
+        name="log.dir",
+        kind=kinds.PATH,
+        required=True,
+        help="The folder of all that this node keeps. Made when it is missing.",
+    ),
+    Setting(
+        name="broker.rack",
+        kind=kinds.TEXT,
+        roles=_BROKER,
+        help="The rack of this broker; replicas are spread over racks.",
+    ),
+    _number(
+        "connections.max",
+        broker_limits.CONNECTIONS_MAX,
+        "Connections that are open at once; a further one is closed.",
+        highest=CONNECTIONS_MAX,
+    ),
+    # --- the quorum --------------------------------------------------------------------------
+    Setting(
+        name="quorum.voters",
+        kind=kinds.VOTERS,
+        required=True,
+        help="The controllers that vote, `1@host:port,2@host:port`. Founds a cluster whose log "
+        "is empty; afterwards the log says who votes, and this is where to ask first.",
+    ),
+    _duration(
+        "quorum.election.timeout.ms",
+        _QUORUM.election_timeout_ms,
+        "A voter without a leader stands after a random time from this to twice this.",
+    ),
+    _duration(
+        "quorum.election.backoff.max.ms",
+        _QUORUM.election_backoff_ms_max,
+        "The longest wait after a lost election; it doubles up to this.",
+    ),
+    _duration(
+        "quorum.fetch.timeout.ms",
+        _QUORUM.fetch_timeout_ms,
+        "A follower without a good fetch for this long stands; a leader that a majority has not "
+        "fetched from checks itself.",
+        lowest=FETCH_TIMEOUT_MS_MIN,
+    ),
+    _duration(
+        "quorum.request.timeout.ms",
+        _QUORUM.request_timeout_ms,
+        "A request without an answer for this long is given up, and its connection with it.",
+        lowest=REQUEST_TIMEOUT_MS_MIN,
+    ),
+    _duration(
+        "quorum.retry.backoff.ms",
+        _QUORUM.retry_backoff_ms,
+        "The wait before a failed request is sent again; it doubles.",
+    ),
+    _duration(
+        "quorum.retry.backoff.max.ms",
+        _QUORUM.retry_backoff_ms_max,
+        "The longest wait before a failed request is sent again.",
+    ),
+    _number(
+        "metadata.version",
+        METADATA_VERSION_MAX,
+        "The level of metadata.version that a cluster is founded at: 15 is 3.7-IV0, 21 is "
+        "3.9-IV0, 29 is 4.2.",
+        lowest=METADATA_VERSION_MIN,
+        highest=METADATA_VERSION_MAX,
+        roles=_CONTROLLER,
+    ),
+    # --- brokers -----------------------------------------------------------------------------
+    _duration(
+        "broker.session.timeout.ms",
+        broker_limits.SESSION_TIMEOUT_MS,
+        "A broker that has been silent for this long is fenced.",
+        lowest=100,
+    ),
+    _duration(
+        "broker.heartbeat.interval.ms",
+        broker_limits.HEARTBEAT_INTERVAL_MS,
+        "The time between two heartbeats; at most half of broker.session.timeout.ms.",
+        lowest=10,
+        roles=_BROKER,
+    ),
+    _duration(
+        "replica.lag.time.max.ms",
+        broker_limits.REPLICA_LAG_TIME_MS_MAX,
+        "A follower that has not caught up for this long leaves the in-sync replicas.",
+        lowest=100,
+        roles=_BROKER,
+    ),
+    _number(
+        "replica.fetch.max.bytes",
+        broker_limits.REPLICA_FETCH_BYTES_MAX,
+        "Bytes of records that a replica asks for of one partition in one fetch.",
+        lowest=FETCH_BYTES_MIN,
+        highest=broker_limits.REPLICA_FETCH_ANSWER_BYTES_MAX,
+        kind=kinds.SIZE,
+        roles=_BROKER,
+    ),
+    # --- logs and topics ---------------------------------------------------------------------
+    _number(
+        "log.segment.bytes",
+        SEGMENT_BYTES_MAX,
+        "A log file that has reached this size is followed by a new one.",
+        lowest=SEGMENT_BYTES_MIN,
+        highest=SEGMENT_BYTES_MAX,
+        kind=kinds.SIZE,
+    ),
+    _number(
+        "message.max.bytes",
+        broker_limits.MESSAGE_BYTES_MAX,
+        "The largest batch of records that a producer may send.",
+        lowest=1024,
+        highest=BATCH_BYTES_MAX,
+        kind=kinds.SIZE,
+        roles=_BROKER,
+    ),
+    _number(
+        "num.partitions",
+        1,
+        "Partitions of a topic that is created without a number.",
+        highest=PARTITIONS_MAX,
+    ),
+    _number(
+        "default.replication.factor",
+        1,
+        "Replicas of a partition that is created without a number.",
+        highest=REPLICATION_FACTOR_MAX,
+    ),
+    _number(
+        "min.insync.replicas",
+        1,
+        "Replicas that must be in sync for a write with acks=all, unless the topic says otherwise.",
+        highest=REPLICATION_FACTOR_MAX,
+    ),
+)
+
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({row.name: row for row in _ROWS})
+BY_ENVIRONMENT: Final[Mapping[str, Setting]] = MappingProxyType(
+    {row.environment: row for row in _ROWS}
+)
+
+assert len(SETTINGS) == len(BY_ENVIRONMENT) == len(_ROWS)
+
+
+def find(name: str) -> Setting:
+    """The setting of this name; raises `InvalidSetting` that suggests the near one."""
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise InvalidSetting(f"{name} is not a setting{suggestion(name, SETTINGS)}")
+    return setting
+
+
+def suggestion(name: str, known: Mapping[str, Setting]) -> str:
+    """The rest of a sentence about an unknown `name`: which of `known` was probably meant."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return "; `metaquorum settings` lists them"
+
+
+def as_markdown() -> str:
+    """The table as it appears in docs; a test keeps the two identical."""
+    lines = [
+        "| setting | of | default | allowed | meaning |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in _ROWS:
+        roles = ", ".join(sorted(row.roles)) if row.roles != _BOTH else "both"
+        default = "required" if row.required else "-" if row.default is None else f"`{row.default}`"
+        allowed = row.bounds or row.kind.name
+        lines.append(f"| `{row.name}` | {roles} | {default} | {allowed} | {row.help} |")
+    return "\n".join(lines) + "\n"

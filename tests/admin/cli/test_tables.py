@@ -1,0 +1,30 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admin.cli.tables import Json, as_json, as_yaml, columns, kafka_columns
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_end_without_spaces() -> None:
+    assert columns(["A", "Title"], [[1, "x"], [1000, "y"]]) == "A     Title\n1     x\n1000  y"
+
+
+def test_kafkas_columns_end_with_tabs() -> None:
+    assert kafka_columns(["A", "B"], [[100, 2]]) == "A  \tB\t\n100\t2\t"
+
+
+def test_yaml_nests_by_two_spaces() -> None:
+    value: Json = {"a": 1, "b": {"c": [1, {"d": "x: y"}], "e": []}, "f": None}
+    assert as_yaml(value) == ('a: 1\nb:\n  c:\n    - 1\n    - d: "x: y"\n  e: []\nf: null')
+
+
+@pytest.mark.parametrize(("value", "shown"), [([], "[]"), ({}, "{}"), ("a", '"a"'), (None, "null")])
+def test_yaml_of_nothing_and_of_a_scalar(value: Json, shown: str) -> None:
+    assert as_yaml(value) == shown
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.text() | st.integers()), max_size=3))
+def test_json_can_be_read_back(value: Json) -> None:
+    assert json.loads(as_json(value)) == value

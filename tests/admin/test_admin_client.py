@@ -1,0 +1,307 @@
+"""The client of administration against nodes that elect, vanish, fall silent and refuse."""
+
+import socket
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from admin.addresses import Address
+from admin.client import AdminClient, Incompatible, Refused, Unreachable
+from admin.model import Assignment, PartitionResult, Reassignment
+from quorum.wire.apis import ApiKey
+from tests.admin.scripted_node import (
+    Asked,
+    HangUp,
+    Script,
+    ScriptedNode,
+    Silence,
+    in_turn,
+    listening,
+)
+
+DIRECTORY = UUID("c5e6a618-197e-4118-9a62-0cd55a8c9d11")
+NOT_CONTROLLER = 41
+TOPIC_ALREADY_EXISTS = 36
+INVALID_REPLICATION_FACTOR = 38
+NO_REASSIGNMENT_IN_PROGRESS = 85
+
+
+def quorum(asked: Asked, error: int = 0) -> Any:
+    replica = asked.part(
+        "ReplicaState",
+        replica_id=1,
+        replica_directory_id=DIRECTORY,
+        log_end_offset=7,
+        last_fetch_timestamp=5,
+        last_caught_up_timestamp=4,
+    )
+    partition = asked.part(
+        "PartitionData",
+        error=error,
+        error_message="who knows" if error else None,
+        partition_index=0,
+        leader_id=1,
+        leader_epoch=3,
+        high_watermark=6,
+        current_voters=(replica,),
+        observers=(),
+    )
+    topic = asked.part("TopicData", topic_name="__cluster_metadata", partitions=(partition,))
+    listener = asked.part("Listener", name="CONTROLLER", host="h", port=9093)
+    node = asked.part("Node", node_id=1, listeners=(listener,))
+    return asked.respond(0, error_message=None, topics=(topic,), nodes=(node,))
+
+
+def cluster(*ids: int) -> Script:
+    def script(asked: Asked) -> Any:
+        brokers = tuple(
+            asked.part("DescribeClusterBroker", broker_id=id, host="h", port=id, rack=None)
+            for id in ids
+        )
+        return asked.respond(
+            0, error_message=None, cluster_id="C", controller_id=1, brokers=brokers
+        )
+
+    return script
+
+
+def metadata(asked: Asked) -> Any:
+    brokers = tuple(
+        asked.part("MetadataResponseBroker", node_id=id, host="h", port=id, rack="r")
+        for id in (1, 101, 102)
+    )
+    partitions = tuple(
+        asked.part(
+            "MetadataResponsePartition",
+            error=0,
+            partition_index=number,
+            leader_id=101,
+            leader_epoch=2,
+            replica_nodes=(101, 102),
+            isr_nodes=(101,),
+            offline_replicas=(),
+        )
+        for number in (1, 0)
+    )
+    topics = tuple(
+        asked.part(
+            "MetadataResponseTopic",
+            error=0 if each.name == "orders" else 3,
+            name=each.name,
+            topic_id=DIRECTORY,
+            partitions=partitions if each.name == "orders" else (),
+        )
+        for each in asked.message.topics or ()
+    )
+    return asked.respond(0, brokers=brokers, cluster_id="C", controller_id=1, topics=topics)
+
+
+def created(error: int, message: str | None = None) -> Script:
+    def script(asked: Asked) -> Any:
+        topic = asked.part(
+            "CreatableTopicResult",
+            error=error,
+            error_message=message,
+            name="orders",
+            topic_id=DIRECTORY,
+            configs=(),
+        )
+        return asked.respond(topics=(topic,))
+
+    return script
+
+
+def altered(error: int) -> Script:
+    def script(asked: Asked) -> Any:
+        responses = tuple(
+            asked.part(
+                "ReassignableTopicResponse",
+                name=topic.name,
+                partitions=tuple(
+                    asked.part(
+                        "ReassignablePartitionResponse",
+                        error=error,
+                        error_message=None,
+                        partition_index=each.partition_index,
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in asked.message.topics
+        )
+        return asked.respond(0, error_message=None, responses=responses)
+
+    return script
+
+
+def refused_port() -> Address:
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        return Address("127.0.0.1", holder.getsockname()[1])
+
+
+def client(*addresses: Address, timeout_ms: int = 5_000) -> AdminClient:
+    return AdminClient(addresses, is_controller=True, timeout_ms=timeout_ms)
+
+
+async def test_the_quorum_is_described_with_the_name_of_its_cluster() -> None:
+    node = ScriptedNode({ApiKey.DESCRIBE_QUORUM: quorum, ApiKey.DESCRIBE_CLUSTER: cluster(1)})
+    async with listening(node) as addresses, client(*addresses) as admin:
+        found = await admin.describe_quorum()
+    assert (found.cluster_id, found.leader_id, found.leader_epoch) == ("C", 1, 3)
+    assert found.leader is not None
+    assert found.leader.directory_id == DIRECTORY
+    assert (found.leader.last_fetch_ms, found.leader.last_caught_up_ms) == (5, 4)
+    assert found.addresses == {1: (("CONTROLLER", Address("h", 9093)),)}
+
+
+@pytest.mark.parametrize("error", [6, 7, NOT_CONTROLLER])
+async def test_during_an_election_the_next_node_is_asked(error: int) -> None:
+    first = ScriptedNode({ApiKey.DESCRIBE_QUORUM: lambda asked: quorum(asked, error)})
+    second = ScriptedNode({ApiKey.DESCRIBE_QUORUM: quorum, ApiKey.DESCRIBE_CLUSTER: cluster(1)})
+    async with listening(first, second) as addresses, client(*addresses) as admin:
+        assert (await admin.describe_quorum()).leader_id == 1
+    assert (len(first.asked), len(second.asked)) == (1, 2)
+
+
+async def test_a_node_that_is_gone_is_passed_over() -> None:
+    node = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: cluster(1, 2)})
+    async with listening(node) as addresses, client(refused_port(), *addresses) as admin:
+        assert [each.id for each in (await admin.describe_cluster()).nodes] == [1, 2]
+
+
+async def test_whom_it_asked_and_what_they_said_is_told_when_time_is_up() -> None:
+    node = ScriptedNode({ApiKey.DESCRIBE_QUORUM: lambda asked: quorum(asked, NOT_CONTROLLER)})
+    async with listening(node) as (address,), client(address, timeout_ms=150) as admin:
+        with pytest.raises(Unreachable) as raised:
+            await admin.describe_quorum()
+    assert str(raised.value) == (
+        f"the quorum cannot be described: no answer from {address} within 150 ms "
+        f"({address}: who knows (NOT_CONTROLLER))"
+    )
+    assert len(node.asked) > 1
+
+
+async def test_a_silent_node_is_given_up() -> None:
+    def silent(asked: Asked) -> Any:
+        raise Silence
+
+    node = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: silent})
+    async with listening(node) as (address,), client(address, timeout_ms=100) as admin:
+        with pytest.raises(Unreachable, match="no answer within 100 ms"):
+            await admin.describe_cluster()
+
+
+async def test_a_node_without_the_api_is_incompatible() -> None:
+    node = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: cluster(1)})
+    async with listening(node) as (address,), client(address) as admin:
+        with pytest.raises(Incompatible, match=r"DescribeQuorum: .* not served there"):
+            await admin.describe_quorum()
+
+
+async def test_a_refusal_is_passed_on_at_once() -> None:
+    script = created(INVALID_REPLICATION_FACTOR, "too few brokers")
+    node = ScriptedNode({ApiKey.CREATE_TOPICS: script})
+    async with listening(node) as (address,), client(address) as admin:
+        with pytest.raises(Refused) as raised:
+            await admin.create_topic("orders", partitions=3)
+    assert len(node.asked) == 1
+    assert str(raised.value) == (
+        "topic orders cannot be created: too few brokers (INVALID_REPLICATION_FACTOR)"
+    )
+    topic = node.asked[0].message.topics[0]
+    assert (topic.num_partitions, topic.replication_factor) == (3, -1)
+
+
+async def test_a_topic_that_an_unanswered_attempt_made_counts_as_created() -> None:
+    node = ScriptedNode({ApiKey.CREATE_TOPICS: in_turn(HangUp(), created(TOPIC_ALREADY_EXISTS))})
+    async with listening(node) as (address,), client(address) as admin:
+        await admin.create_topic("orders")
+    assert len(node.asked) == 2
+
+
+async def test_a_topic_that_was_there_before_is_an_error() -> None:
+    """Also when the first node could not be reached at all: it cannot have made it."""
+    node = ScriptedNode({ApiKey.CREATE_TOPICS: created(TOPIC_ALREADY_EXISTS)})
+    async with listening(node) as (address,), client(refused_port(), address) as admin:
+        with pytest.raises(Refused, match="TOPIC_ALREADY_EXISTS"):
+            await admin.create_topic("orders")
+
+
+CANCEL = Assignment(topic="orders", partition=0, replicas=None)
+
+
+async def test_a_move_that_an_unanswered_attempt_cancelled_counts_as_cancelled() -> None:
+    script = in_turn(HangUp(), altered(NO_REASSIGNMENT_IN_PROGRESS))
+    node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: script})
+    async with listening(node) as (address,), client(address) as admin:
+        assert await admin.alter_reassignments([CANCEL]) == [
+            PartitionResult(topic="orders", partition=0)
+        ]
+
+
+async def test_a_move_that_is_not_there_cannot_be_cancelled() -> None:
+    script = altered(NO_REASSIGNMENT_IN_PROGRESS)
+    node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: script})
+    async with listening(node) as (address,), client(address) as admin:
+        (result,) = await admin.alter_reassignments([CANCEL])
+    assert result.error_name == "NO_REASSIGNMENT_IN_PROGRESS"
+    assert node.asked[0].message.topics[0].partitions[0].replicas is None
+
+
+async def test_partitions_are_asked_for_by_topic_and_answered_one_by_one() -> None:
+    node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: altered(0)})
+    plan = [
+        Assignment(topic=topic, partition=number, replicas=(101, 102))
+        for topic, number in (("b", 1), ("a", 0), ("b", 0))
+    ]
+    async with listening(node) as (address,), client(address) as admin:
+        results = await admin.alter_reassignments(plan)
+    assert [str(result.id) for result in results] == ["a-0", "b-0", "b-1"]
+    assert [topic.name for topic in node.asked[0].message.topics] == ["a", "b"]
+
+
+async def test_moves_are_listed_in_order() -> None:
+    def script(asked: Asked) -> Any:
+        partitions = tuple(
+            asked.part(
+                "OngoingPartitionReassignment",
+                partition_index=number,
+                replicas=(1, 2),
+                adding_replicas=(2,),
+                removing_replicas=(1,),
+            )
+            for number in (1, 0)
+        )
+        topic = asked.part("OngoingTopicReassignment", name="orders", partitions=partitions)
+        return asked.respond(0, error_message=None, topics=(topic,))
+
+    node = ScriptedNode({ApiKey.LIST_PARTITION_REASSIGNMENTS: script})
+    async with listening(node) as (address,), client(address) as admin:
+        found = await admin.list_reassignments()
+        await admin.list_reassignments({"orders": [1]})
+    assert [one.partition for one in found] == [0, 1]
+    assert found[0] == Reassignment(
+        topic="orders", partition=0, replicas=(1, 2), adding=(2,), removing=(1,)
+    )
+    assert node.asked[0].message.topics is None
+    assert node.asked[1].message.topics[0].partition_indexes == (1,)
+
+
+async def test_controllers_are_told_from_brokers() -> None:
+    """A controller's Metadata lists controllers too, so that any client can go on there."""
+    node = ScriptedNode({ApiKey.METADATA: metadata, ApiKey.DESCRIBE_CLUSTER: cluster(1)})
+    async with listening(node) as (address,), client(address) as admin:
+        assert [broker.id for broker in await admin.brokers()] == [101, 102]
+
+
+async def test_topics_are_described_and_those_that_are_not_there_left_out() -> None:
+    node = ScriptedNode({ApiKey.METADATA: metadata})
+    async with listening(node) as (address,), client(address) as admin:
+        found = await admin.describe_topics(["orders", "payments"])
+    assert list(found) == ["orders"]
+    assert [partition.partition for partition in found["orders"].partitions] == [0, 1]
+    assert found["orders"].partitions[0].isr == (101,)
+    assert found["orders"].topic_id == DIRECTORY
+    assert not node.asked[0].message.allow_auto_topic_creation

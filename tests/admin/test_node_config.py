@@ -1,0 +1,221 @@
+"""What a node is told by a file, the environment and flags, and what it says when that is wrong."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import pytest
+
+from admin.config import Config, load
+from admin.settings import SETTINGS, InvalidSetting, as_markdown
+from broker.config import BrokerConfig
+from quorum.transport.address import Address
+
+CONTROLLER: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "process.roles": "controller",
+        "node.id": "1",
+        "listeners": "CONTROLLER://127.0.0.1:9093",
+        "log.dir": "data",
+        "quorum.voters": "1@127.0.0.1:9093,2@127.0.0.1:9094,3@[::1]:9095",
+    }
+)
+BROKER: Final[Mapping[str, str]] = MappingProxyType(
+    {**CONTROLLER, "process.roles": "broker", "node.id": "101", "listeners": "127.0.0.1:9092"}
+)
+
+
+def properties(folder: Path, values: Mapping[str, str], **more: str) -> Path:
+    path = folder / "node.properties"
+    lines = {**values, **{name.replace("_", "."): value for name, value in more.items()}}
+    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()), encoding="utf-8")
+    return path
+
+
+def refusal(path: Path | None, environ: Mapping[str, str] | None = None, *flags: str) -> str:
+    with pytest.raises(InvalidSetting) as raised:
+        load(path, environ or {}, flags)
+    return str(raised.value)
+
+
+def controller(path: Path | None, environ: Mapping[str, str], *flags: str) -> Config:
+    config = load(path, environ, flags)
+    assert isinstance(config, Config)
+    return config
+
+
+def test_a_controller_is_read_from_properties(tmp_path: Path) -> None:
+    path = properties(tmp_path, CONTROLLER, quorum_fetch_timeout_ms="3s")
+    config = controller(path, {})
+    assert config.node_id == 1
+    assert config.listener == Address("127.0.0.1", 9093)
+    assert config.voters[config.node_id] == config.listener
+    assert {str(address) for address in config.voters.values()} >= {"[::1]:9095"}
+    assert config.timeouts.fetch_timeout_ms == 3_000
+    assert config.http is None
+    assert config.cluster_id is None
+
+
+def test_a_broker_is_read_from_toml_with_nested_tables_lists_and_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text(
+        'process.roles = "broker"\nnode.id = 101\nlisteners = "127.0.0.1:9092"\n'
+        'log.dir = "data"\nquorum.voters = ["1@127.0.0.1:9093", "2@127.0.0.1:9094"]\n'
+        '[replica]\nfetch.max.bytes = "64KiB"\nlag.time.max.ms = 5000\n',
+        encoding="utf-8",
+    )
+    config = load(path, {})
+    assert isinstance(config, BrokerConfig)
+    assert (config.node_id, config.host, config.port) == (101, "127.0.0.1", 9092)
+    assert dict(config.voters) == {1: ("127.0.0.1", 9093), 2: ("127.0.0.1", 9094)}
+    assert config.replica_fetch_max_bytes == 65_536
+    assert config.replica_lag_time_max_ms == 5_000
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    path = properties(tmp_path, CONTROLLER, num_partitions="2")
+    environ = {"METAQUORUM_NUM_PARTITIONS": "3", "PATH": "kept out"}
+    assert controller(path, {}).num_partitions == 2
+    assert controller(path, environ).num_partitions == 3
+    assert controller(path, environ, "num.partitions=4").num_partitions == 4
+
+
+def test_a_node_needs_no_file() -> None:
+    flags = [f"{name}={value}" for name, value in CONTROLLER.items()]
+    assert controller(None, {}, *flags).node_id == 1
+
+
+def test_options_of_commands_in_the_environment_are_not_settings(tmp_path: Path) -> None:
+    path = properties(tmp_path, CONTROLLER)
+    assert controller(path, {"METAQUORUM_BOOTSTRAP_SERVER": "127.0.0.1:9092"}).node_id == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("node.idd=1", "node.idd is not a setting; did you mean node.id?"),
+        ("controller.quorum.voters=1@h:1", "did you mean quorum.voters?"),
+        ("zzz=1", "zzz is not a setting; `metaquorum settings` lists them"),
+        ("node.id=7", "node.id was set in line 2 already"),
+        ("node.id", "'node.id' is not name=value"),
+        ("log.dir=C:\\\\data", "backslashes are not understood"),
+        ("num.partitions=many", "num.partitions: 'many' is not a whole number"),
+        ("num.partitions=0", "num.partitions is 0; it must be from 1 to 100000"),
+        ("quorum.fetch.timeout.ms=1s", "quorum.fetch.timeout.ms is 1s; it must be from 1500 to"),
+        ("quorum.fetch.timeout.ms=5 seconds", "has no unit that is known: write ms, s, min, h, d"),
+        ("log.segment.bytes=8Mi", "has no unit that is known: write B, kB, MB, GB, KiB, MiB, GiB"),
+        ("cluster.id=mine", "'mine' is not a cluster id: 22 letters, digits, - and _ (a uuid)"),
+        ("http.listener=8080", "http.listener: '8080': a port is missing, as in 8080:9092"),
+        ("http.listener=127.0.0.1:9093", "http.listener and listeners are both 127.0.0.1:9093"),
+        ("broker.rack=a", "broker.rack is a setting of brokers; this node is a controller"),
+        ("broker.rack=", "broker.rack is a setting of brokers"),
+    ],
+)
+def test_a_wrong_line_is_refused_with_its_place_and_what_would_be_right(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    path = properties(tmp_path, CONTROLLER)
+    path.write_text(f"{path.read_text()}\n# by hand\n{line}\n", encoding="utf-8")
+    said = refusal(path)
+    assert message in said
+    if "are both" not in message:
+        assert said.startswith(f"{path}:8: ")
+
+
+@pytest.mark.parametrize(
+    ("voters", "message"),
+    [
+        ("1,2,3", "'1' is not id@host:port, like 1@127.0.0.1:9093"),
+        ("1@h:1,1@h:2", "voter 1 is named twice"),
+        ("1@h:1,2@h:1", "h:1 is the address of two voters"),
+        ("-1@h:1", "'-1@h:1' is not id@host:port"),
+        ("1@h:0", "a port is a number from 1 to 65535"),
+        ("", "'' is not id@host:port"),
+        (",".join(f"{i}@h:{i}" for i in range(1, 66)), "65 voters are named, at most 64"),
+    ],
+)
+def test_wrong_voters_are_refused(tmp_path: Path, voters: str, message: str) -> None:
+    assert message in refusal(properties(tmp_path, CONTROLLER, quorum_voters=voters))
+
+
+def test_what_is_missing_is_named_with_every_way_to_give_it(tmp_path: Path) -> None:
+    path = properties(tmp_path, {name: CONTROLLER[name] for name in ("process.roles", "node.id")})
+    said = refusal(path)
+    assert f"listeners is not set: write it in {path}, as METAQUORUM_LISTENERS, or as " in said
+    assert "process.roles is not set: write it in a file (--config)" in refusal(None)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"node.id": "2"}, "node.id 2 is a voter in quorum.voters; a broker needs another id"),
+        ({"listeners": "0.0.0.0:9092"}, "which nobody can connect to; name an address in adv"),
+        ({"broker.heartbeat.interval.ms": "5s"}, "must be at most half of broker.session.timeout"),
+    ],
+)
+def test_settings_of_a_broker_that_contradict_each_other_are_refused(
+    tmp_path: Path, more: Mapping[str, str], message: str
+) -> None:
+    assert message in refusal(properties(tmp_path, {**BROKER, **more}))
+
+
+def test_a_broker_may_listen_everywhere_when_it_says_where_to_find_it(tmp_path: Path) -> None:
+    path = properties(
+        tmp_path, BROKER, listeners="0.0.0.0:9092", advertised_listeners="broker.example:9092"
+    )
+    config = load(path, {})
+    assert isinstance(config, BrokerConfig)
+    assert (config.host, config.advertised_host) == ("0.0.0.0", "broker.example")
+
+
+def test_a_variable_that_is_no_setting_is_refused_with_the_near_one(tmp_path: Path) -> None:
+    said = refusal(properties(tmp_path, CONTROLLER), {"METAQUORUM_NODEID": "1"})
+    assert said == (
+        "environment variable METAQUORUM_NODEID is not a setting; did you mean METAQUORUM_NODE_ID?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.toml", b"node.id = ", "is not TOML: Invalid value (at end of document)"),
+        ("a.toml", b"node.id = 1\n'node.id' = 2", "node.id is set twice, in quotes and without"),
+        ("a.toml", b"node.id = true", "node.id is true or false; no setting is"),
+        ("a.toml", b"node.id = 1.5", "node.id is 1.5; write text in quotes, a whole number"),
+        ("a.properties", b"\xff", "is not UTF-8 text: byte 0 is wrong"),
+        ("a.yaml", b"", "has the suffix .yaml; a configuration is .toml or .properties"),
+        ("a", b"", "has no suffix"),
+        ("a.toml", b"#" * (1024 * 1024 + 1), "is larger than 1048576 bytes"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    said = refusal(path)
+    assert message in said
+    assert str(path) in said
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "none.toml"
+    assert refusal(path) == f"{path} cannot be read: No such file or directory"
+
+
+def test_a_flag_that_is_no_pair_is_refused() -> None:
+    assert refusal(None, {}, "node.id") == "--override node.id is not name=value"
+
+
+def test_every_default_lies_within_its_own_bounds() -> None:
+    for setting in SETTINGS.values():
+        assert not (setting.required and setting.default is not None)
+        if setting.default is not None:
+            setting.parse(setting.default)
+
+
+def test_the_documentation_has_a_row_for_every_setting() -> None:
+    rows = as_markdown().splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == list(SETTINGS)
+    assert all(row.count(" | ") == 4 for row in rows)

@@ -1,0 +1,178 @@
+"""The JSON of `reassign-partitions`: what is accepted, and the sentence about everything else."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admin.model import PartitionDescription, PartitionId, TopicDescription
+from admin.plan_file import InvalidPlan, check_plan, parse_plan, render_plan
+
+
+def refusal(plan: object) -> str:
+    text = plan if isinstance(plan, str) else json.dumps(plan)
+    with pytest.raises(InvalidPlan) as raised:
+        parse_plan(text)
+    return str(raised.value)
+
+
+def plan(*partitions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"version": 1, "partitions": list(partitions), **more}
+
+
+def entry(topic: Any = "orders", partition: Any = 0, **more: Any) -> dict[str, Any]:
+    return {"topic": topic, "partition": partition, "replicas": [101, 102], **more}
+
+
+def test_assignments_come_in_the_order_of_the_file() -> None:
+    parsed = parse_plan(json.dumps(plan(entry(partition=3), entry("a", log_dirs=["any", "any"]))))
+    assert [str(one.id) for one in parsed] == ["orders-3", "a-0"]
+    assert parsed[0].replicas == (101, 102)
+
+
+def test_the_version_may_be_left_out() -> None:
+    assert len(parse_plan(json.dumps({"partitions": [entry()]}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not valid JSON at line 1, column 1: Expecting value"),
+        (
+            '{"version": 1,\n "partitions": [}',
+            "not valid JSON at line 2, column 17: Expecting value",
+        ),
+        ('{"version": NaN}', "not valid JSON: NaN is not a number"),
+        ('{"version": 1, "version": 1}', 'the field "version" is there twice in one object'),
+        ("[" * 100_000, "its JSON is nested far deeper than a plan is"),
+        ("[]", "the plan is []; it must be an object"),
+        ("{}", 'the plan has no field "partitions"'),
+    ],
+)
+def test_what_is_not_json_is_refused_with_its_place(text: str, message: str) -> None:
+    assert refusal(text) == message
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (plan(entry(), version=2), "Not supported version field value 2; write 1"),
+        (plan(entry(), version=True), "Not supported version field value True; write 1"),
+        (plan(), "Partition reassignment list cannot be empty"),
+        ({"partitions": {}}, '"partitions" is {}; it must be a list'),
+        (
+            plan(entry(), partition=[]),
+            'the plan has an unknown field "partition"; did you mean "partitions"?',
+        ),
+        (
+            plan(entry(replica=[1])),
+            'partitions[0] has an unknown field "replica"; did you mean "replicas"?',
+        ),
+        (plan(entry(xyz=1)), "known are topic, partition, replicas, log_dirs"),
+        (plan({"topic": "a", "replicas": [1]}), 'partitions[0] has no field "partition"'),
+        (plan(entry(), 7), "partitions[1] is 7; it must be an object"),  # type: ignore[arg-type]
+        (plan(entry(topic="")), 'the topic of partitions[0] is ""; it must be a name'),
+        (plan(entry(topic=3)), "the topic of partitions[0] is 3; it must be a name"),
+        (
+            plan(entry(partition=-1)),
+            "the partition of partitions[0] is -1; it must be a whole number",
+        ),
+        (plan(entry(partition="0")), 'the partition of partitions[0] is "0"; it must be a whole'),
+        (plan(entry(partition=True)), "the partition of partitions[0] is true; it must be a whole"),
+        (plan(entry(partition=2**31)), "it must be a whole number from 0 to 2147483647"),
+        (plan(entry(replicas=[])), "Partition replica list cannot be empty: orders-0"),
+        (plan(entry(replicas="101")), 'the replicas of orders-0 are "101"; they must be a list'),
+        (plan(entry(replicas=[1.5])), "a replica of orders-0 is 1.5; it must be a whole number"),
+        (
+            plan(entry(), entry()),
+            "Partition reassignment contains duplicate topic partitions: orders-0",
+        ),
+        (
+            plan(entry(replicas=[101, 102, 101])),
+            "Partition replica lists may not contain duplicate entries: "
+            "orders-0 contains multiple entries for 101",
+        ),
+        (
+            plan(entry(log_dirs=["any"])),
+            "Size of replicas list [101, 102] is different from size of",
+        ),
+        (plan(entry(log_dirs="any")), 'the log_dirs of orders-0 are "any"; write a list of texts'),
+        (
+            plan(entry(log_dirs=["any", "/d1"])),
+            'orders-0 names the log dir "/d1"; a broker has one',
+        ),
+    ],
+)
+def test_a_plan_that_cannot_be_meant_is_refused(wrong: object, message: str) -> None:
+    assert message in refusal(wrong)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["version", "partitions", "topic", "partition", "replicas", "log_dirs"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_any_json_is_either_a_plan_or_refused_with_a_reason(value: object) -> None:
+    try:
+        parsed = parse_plan(json.dumps(value))
+    except InvalidPlan as error:
+        assert str(error)  # noqa: PT017
+    else:
+        assert all(one.replicas for one in parsed)
+
+
+PLACES = st.dictionaries(
+    st.builds(PartitionId, st.text(min_size=1, max_size=4), st.integers(0, 9)),
+    st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True).map(tuple),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(PLACES)
+def test_what_is_saved_for_a_rollback_is_a_plan_again(
+    places: dict[PartitionId, tuple[int, ...]],
+) -> None:
+    again = parse_plan(render_plan(places))
+    assert {one.id: one.replicas for one in again} == places
+    assert [one.id for one in again] == sorted(places)
+
+
+def topic(name: str, partitions: int) -> TopicDescription:
+    found = tuple(
+        PartitionDescription(
+            partition=number, leader=101, leader_epoch=0, replicas=(101,), isr=(101,)
+        )
+        for number in range(partitions)
+    )
+    return TopicDescription(name=name, topic_id=None, partitions=found)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (entry(replicas=[101, 9]), "Unknown broker id 9; the brokers are 101, 102"),
+        (entry(topic="payments"), "Topic payments not found."),
+        (entry(partition=4), "Unable to find partition: orders-4"),
+    ],
+)
+def test_what_the_cluster_does_not_have_is_named(wrong: dict[str, Any], message: str) -> None:
+    topics = {"orders": topic("orders", 4)}
+    check_plan(parse_plan(json.dumps(plan(entry()))), brokers={101, 102}, topics=topics)
+    with pytest.raises(InvalidPlan) as raised:
+        check_plan(parse_plan(json.dumps(plan(wrong))), brokers={101, 102}, topics=topics)
+    assert str(raised.value) == message
