@@ -1,0 +1,253 @@
+"""Fetch: records of partitions that this broker leads, for consumers and for followers.
+
+A consumer reads what is committed, a follower all that there is; what a follower asks for also
+says what it has. Fetch sessions (KIP-227) are not kept: every fetch names all its partitions. There
+are no transactions here, so what is committed is stable, and `read_committed` reads the same.
+"""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from broker.api.codes import Code
+from broker.api.leaders import Leaders
+from broker.api.parking import Parking
+from broker.hosting import Fetched
+from broker.limits import (
+    FETCH_ANSWER_BYTES_MAX,
+    FETCH_WAIT_MS_MAX,
+    REPLICA_FETCH_ANSWER_BYTES_MAX,
+)
+from broker.partition import Partition
+from broker.replica import divergence
+from quorum.core.vocabulary import LogEnd, Offset
+from quorum.ports import Clock
+from quorum.transport.server import InboundRequest
+from quorum.wire import codec
+
+CONSUMER: Final = -1
+"""The replica id of those who are no replicas."""
+
+_TOPIC_IDS_FROM: Final = 13
+_REPLICA_STATE_FROM: Final = 15
+_SESSIONS_FROM: Final = 7
+_DIVERGING_FROM: Final = 12
+_NO_EPOCH: Final = -1
+_ZERO: Final = timedelta(0)
+
+
+class FetchApi:
+    """Handles Fetch requests."""
+
+    def __init__(self, leaders: Leaders, parking: Parking, *, clock: Clock) -> None:
+        self._leaders = leaders
+        self._parking = parking
+        self._clock = clock
+
+    def handle(self, request: InboundRequest) -> None:
+        """Answer at once, or park the request until there is enough to answer with."""
+        message = codec.decode_request(request.api_key, request.api_version, request.body)
+        fetch = _Fetch(request, message, self._leaders)
+        if fetch.is_replica:
+            self._parking.release((fetch.replica_id, request.connection_id))
+        if getattr(message, "session_id", 0) != 0:
+            fetch.fail(Code.FETCH_SESSION_ID_NOT_FOUND)
+            return
+        fetch.begin()
+        wait_ms = round(message.max_wait.total_seconds() * 1_000)
+        if wait_ms <= 0 or not fetch.partitions or fetch.is_satisfied():
+            fetch.finish()
+            return
+        fetch.deadline_ms = self._clock() + min(wait_ms, FETCH_WAIT_MS_MAX)
+        replica = (fetch.replica_id, request.connection_id) if fetch.is_replica else None
+        self._parking.park(fetch, replica)
+
+
+class _Part:
+    """One partition of a fetch."""
+
+    __slots__ = ("asked", "code", "diverging", "partition")
+
+    def __init__(self, asked: Any, found: Partition | Code) -> None:
+        self.asked = asked
+        self.partition: Partition | None = found if isinstance(found, Partition) else None
+        self.code: int = Code.NONE if isinstance(found, Partition) else found
+        self.diverging: LogEnd | None = None
+
+
+class _Fetch:
+    """One request on its way to its answer."""
+
+    def __init__(self, request: InboundRequest, message: Any, leaders: Leaders) -> None:
+        self._request = request
+        self._message = message
+        self._leaders = leaders
+        self.deadline_ms = 0
+        self.replica_id, self.replica_epoch = _replica(message, request.api_version)
+        self.is_replica = self.replica_id != CONSUMER
+        by_id = request.api_version >= _TOPIC_IDS_FROM
+        self._topics: list[tuple[Any, list[_Part]]] = [
+            (
+                topic,
+                [
+                    _Part(
+                        asked,
+                        leaders.partition_by_id(topic.topic_id, asked.partition)
+                        if by_id
+                        else leaders.partition(topic.topic, asked.partition),
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+        self._parts = [part for _, parts in self._topics for part in parts]
+        self.partitions = tuple({part.partition: None for part in self._parts if part.partition})
+
+    @property
+    def is_gone(self) -> bool:
+        return self._request.is_gone
+
+    def begin(self) -> None:
+        """Check each partition, and take in what a follower says of itself. Once."""
+        for part in self._parts:
+            if part.partition is None:
+                continue
+            if self.is_replica:
+                self._begin_replica(part, part.partition)
+            else:
+                self._begin_consumer(part, part.partition)
+
+    def _begin_replica(self, part: _Part, partition: Partition) -> None:
+        asked = part.asked
+        result = partition.fetched_by(
+            self.replica_id,
+            broker_epoch=self.replica_epoch,
+            current_leader_epoch=getattr(asked, "current_leader_epoch", _NO_EPOCH),
+            offset=asked.fetch_offset,
+            last_fetched_epoch=getattr(asked, "last_fetched_epoch", _NO_EPOCH),
+        )
+        if isinstance(result, Fetched):
+            part.diverging = result.diverging
+        else:
+            part.code = result.code
+
+    def _begin_consumer(self, part: _Part, partition: Partition) -> None:
+        asked = part.asked
+        refusal = partition.fetch_refusal(getattr(asked, "current_leader_epoch", _NO_EPOCH))
+        if refusal is not None:
+            part.code = refusal.code
+            return
+        part.diverging = divergence(
+            partition.history,
+            partition.log_end,
+            last_fetched_epoch=getattr(asked, "last_fetched_epoch", _NO_EPOCH),
+            fetch_offset=asked.fetch_offset,
+        )
+        if not partition.log.start <= asked.fetch_offset <= partition.log_end:
+            part.code = Code.OFFSET_OUT_OF_RANGE
+
+    def is_satisfied(self) -> bool:
+        """Whether something went wrong, or enough bytes are there."""
+        self._look_for_moves()
+        if any(part.code or part.diverging is not None for part in self._parts):
+            return True
+        waiting = [part for part in self._parts if self._limit(part) > part.asked.fetch_offset]
+        if not waiting:
+            return False
+        if self._message.min_bytes <= 1:
+            return True
+        found = 0
+        for part in waiting:
+            found += len(self._read(part, self._message.min_bytes - found))
+            if found >= self._message.min_bytes:
+                return True
+        return False
+
+    def _look_for_moves(self) -> None:
+        """Whoever led when the fetch came may not lead any more."""
+        for part in self._parts:
+            if part.partition is not None and not part.code:
+                asked_epoch = getattr(part.asked, "current_leader_epoch", _NO_EPOCH)
+                refusal = part.partition.fetch_refusal(asked_epoch)
+                if refusal is not None:
+                    part.code = refusal.code
+
+    def _limit(self, part: _Part) -> int:
+        """Up to where this asker may read."""
+        if part.partition is None or part.code or part.diverging is not None:
+            return 0
+        return part.partition.log_end if self.is_replica else part.partition.high_watermark
+
+    def _read(self, part: _Part, max_bytes: int) -> bytes:
+        start, limit = part.asked.fetch_offset, self._limit(part)
+        if part.partition is None or limit <= start or max_bytes <= 0:
+            return b""
+        return part.partition.log.read(Offset(start), Offset(limit), max_bytes)
+
+    def finish(self) -> None:
+        """Answer with what there is now."""
+        self._look_for_moves()
+        most = REPLICA_FETCH_ANSWER_BYTES_MAX if self.is_replica else FETCH_ANSWER_BYTES_MAX
+        left = min(self._message.max_bytes, most)
+        is_first = True
+        records: dict[_Part, bytes] = {}
+        for part in self._parts:
+            data = self._read(part, min(left, part.asked.partition_max_bytes))
+            # A batch larger than what is asked for is given alone and first, or a reader would
+            # never get past it (KIP-74).
+            if data and (is_first or len(data) <= left):
+                records[part] = data
+                left -= len(data)
+                is_first = False
+        self._respond(Code.NONE, records)
+
+    def fail(self, code: Code) -> None:
+        """Answer with an error for the whole request."""
+        self._topics = []
+        self._respond(code, {})
+
+    def _respond(self, code: Code, records: dict[_Part, bytes]) -> None:
+        version = self._request.api_version
+        schema = codec.response_schema(self._request.api_key, version)
+        of_topic = codec.nested(schema, "FetchableTopicResponse")
+        topics = []
+        for topic, parts in self._topics:
+            name = (
+                {"topic_id": topic.topic_id}
+                if version >= _TOPIC_IDS_FROM
+                else {"topic": topic.topic}
+            )
+            answers = tuple(self._answer(schema, part, records.get(part, b"")) for part in parts)
+            topics.append(codec.make(of_topic, **name, partitions=answers))
+        values: dict[str, Any] = {"throttle_time": _ZERO, "responses": tuple(topics)}
+        if version >= _SESSIONS_FROM:
+            values |= {"error_code": codec.error_code(code), "session_id": 0}
+        payload = codec.make(schema, **values)
+        self._request.respond(codec.encode_response_body(self._request.api_key, version, payload))
+
+    def _answer(self, schema: type[Any], part: _Part, records: bytes) -> Any:
+        known = part.partition if not part.code else None
+        values: dict[str, Any] = {
+            "partition_index": part.asked.partition,
+            "error_code": codec.error_code(part.code),
+            "high_watermark": -1 if known is None else known.high_watermark,
+            "last_stable_offset": -1 if known is None else known.high_watermark,
+            "log_start_offset": -1 if known is None else known.log.start,
+            "aborted_transactions": () if self._message.isolation_level else None,
+            "preferred_read_replica": -1,
+            "records": records,
+        }
+        if part.diverging is not None and self._request.api_version >= _DIVERGING_FROM:
+            values["diverging_epoch"] = codec.make(
+                codec.nested(schema, "EpochEndOffset"),
+                epoch=part.diverging.epoch,
+                end_offset=part.diverging.offset,
+            )
+        return codec.make_known(codec.nested(schema, "PartitionData"), **values)
+
+
+def _replica(message: Any, version: int) -> tuple[int, int]:
+    """Who fetches: broker id and broker epoch; one that names no epoch has -1."""
+    if version >= _REPLICA_STATE_FROM:
+        return message.replica_state.replica_id, message.replica_state.replica_epoch
+    return message.replica_id, _NO_EPOCH

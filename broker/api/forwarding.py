@@ -1,0 +1,149 @@
+"""Requests that only the active controller can do: carried there in an Envelope (KIP-590).
+
+The client's request travels as it came, with whom it is from; the answer leaves as it
+came back. While there is no controller, or it turns out not to be one any more, it is tried again
+until the time that the client gave is over, through an election if need be. A request may so be
+carried out twice if an answer was lost: what is forwarded says what shall be, not what to add.
+"""
+
+import asyncio
+import ipaddress
+import logging
+from typing import Any, Final
+
+from broker.api.codes import Code
+from broker.api.refusals import refusal
+from broker.controller import Backoff, Controllers, NoController
+from broker.limits import CONTROLLER_TIMEOUT_MS, FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
+from quorum.ports import Clock
+from quorum.transport.address import BadAddress, parse_address
+from quorum.transport.server import InboundRequest
+from quorum.wire import codec
+from quorum.wire.apis import ApiKey
+from quorum.wire.faults import Malformed
+from quorum.wire.headers import (
+    read_correlation_id,
+    response_body_start,
+    write_request_header,
+)
+
+logger = logging.getLogger("broker.forwarding")
+
+PRINCIPAL: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
+"""DefaultPrincipalData v0 of `User:ANONYMOUS`, not authenticated by a token: version, two compact
+strings, a boolean, no tagged fields. Nobody proves who they are on this listener."""
+
+_LOOPBACK: Final = ipaddress.IPv4Address("127.0.0.1").packed
+
+
+class Forwarder:
+    """Carries each request in a task of `group`."""
+
+    def __init__(self, controllers: Controllers, group: asyncio.TaskGroup, *, clock: Clock) -> None:
+        self._controllers = controllers
+        self._group = group
+        self._clock = clock
+        self._held_bytes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """Give up what is under way, without an answer."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def handle(self, request: InboundRequest) -> None:
+        """Forward, or refuse at once when too much is under way."""
+        message = codec.decode_request(request.api_key, request.api_version, request.body)
+        body = bytes(request.body)
+        if self._held_bytes + len(body) > FORWARDED_BYTES_MAX:
+            _refuse(
+                request, message, Code.REQUEST_TIMED_OUT, "too many requests are being forwarded"
+            )
+            return
+        self._held_bytes += len(body)
+        task = self._group.create_task(self._forward(request, message, body))
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._let_go(done, len(body)))
+
+    def _let_go(self, task: asyncio.Task[None], size: int) -> None:
+        self._tasks.discard(task)
+        self._held_bytes -= size
+
+    async def _forward(self, request: InboundRequest, message: Any, body: bytes) -> None:
+        header = write_request_header(
+            request.api_key, request.api_version, request.correlation_id, request.client_id
+        )
+        deadline_ms = self._clock() + _timeout_ms(message)
+        backoff = Backoff()
+        while not request.is_gone:
+            left_ms = deadline_ms - self._clock()
+            if left_ms <= 0:
+                reason = "no active controller answered in time"
+                _refuse(request, message, Code.REQUEST_TIMED_OUT, reason)
+                return
+            try:
+                answer = await self._ask(request, header + body, left_ms)
+            except NoController as failure:
+                logger.debug("%s is forwarded again: %s", request, failure)
+                await backoff.wait()
+                continue
+            self._hand_back(request, message, answer)
+            return
+
+    async def _ask(self, request: InboundRequest, data: bytes, left_ms: int) -> Any:
+        def body(version: int) -> bytes:
+            schema = codec.request_schema(ApiKey.ENVELOPE, version)
+            payload = codec.make(
+                schema,
+                request_data=data,
+                request_principal=PRINCIPAL,
+                client_host_address=_packed_host(request.peer),
+            )
+            return codec.encode_request_body(ApiKey.ENVELOPE, version, payload)
+
+        # Not beyond what one controller may take: another one may have been elected meanwhile.
+        timeout_ms = max(1, min(left_ms, CONTROLLER_TIMEOUT_MS))
+        return await self._controllers.ask(ApiKey.ENVELOPE, body, timeout_ms=timeout_ms)
+
+    def _hand_back(self, request: InboundRequest, message: Any, answer: Any) -> None:
+        code = answer.error_code.value
+        if code == Code.UNSUPPORTED_VERSION:
+            request.reject(f"the controller does not know {request}")
+            return
+        data = answer.response_data
+        if code != 0 or data is None:
+            reason = f"the controller answered the envelope with {answer.error_code.name}"
+            _refuse(request, message, Code.UNKNOWN_SERVER_ERROR, reason)
+            return
+        try:
+            came_back = read_correlation_id(data, request.api_key, request.api_version)
+            start = response_body_start(data, request.api_key, request.api_version)
+        except Malformed as malformed:
+            logger.error("the controller answered what is no answer: %s", malformed)
+            _refuse(request, message, Code.UNKNOWN_SERVER_ERROR, "the answer cannot be read")
+            return
+        assert came_back == request.correlation_id, f"an answer to {came_back} for {request}"
+        request.respond(data[start:])
+
+
+def _refuse(request: InboundRequest, message: Any, code: Code, reason: str) -> None:
+    if not request.is_gone:
+        request.respond(refusal(request.api_key, request.api_version, message, code, reason))
+
+
+def _timeout_ms(message: Any) -> int:
+    timeout = getattr(message, "timeout", None)
+    if timeout is None:
+        return FORWARD_TIMEOUT_MS
+    asked_ms: int = round(timeout.total_seconds() * 1_000)
+    return min(max(asked_ms, 1_000), FORWARD_TIMEOUT_MS)
+
+
+def _packed_host(peer: str) -> bytes:
+    """The client's address as 4 or 16 bytes."""
+    try:
+        return ipaddress.ip_address(parse_address(peer).host.partition("%")[0]).packed
+    except (BadAddress, ValueError):
+        return _LOOPBACK

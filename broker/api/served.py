@@ -1,0 +1,46 @@
+"""Which APIs and versions a broker offers to its clients, as data."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from quorum.wire.apis import SPOKEN, ApiKey, VersionRange
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""What only the active controller can do: it gets the request in an Envelope (KIP-590)."""
+
+_OWN: Final[Mapping[int, VersionRange]] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: VersionRange(3, 11),
+        ApiKey.FETCH: VersionRange(4, 17),
+        ApiKey.LIST_OFFSETS: VersionRange(1, 8),
+        ApiKey.METADATA: VersionRange(0, 13),
+        ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
+        ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
+        ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
+        ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
+    }
+)
+
+OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
+    {**_OWN, **{key: SPOKEN[key] for key in FORWARDED}}
+)
+"""Everything on the listener. A forwarded version that the controller lacks is its to refuse."""

@@ -1,0 +1,90 @@
+"""Everything that makes one broker what it is, as one frozen value; nothing is read from here.
+
+Whoever starts a broker turns files, flags and environment into this and names the key of what is
+wrong; what the values must satisfy among themselves is checked here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from broker.limits import (
+    CONNECTIONS_MAX,
+    HEARTBEAT_INTERVAL_MS,
+    LOG_SEGMENT_BYTES,
+    MESSAGE_BYTES_MAX,
+    REPLICA_FETCH_BYTES_MAX,
+    REPLICA_LAG_TIME_MS_MAX,
+    SESSION_TIMEOUT_MS,
+)
+from quorum.core.limits import Timeouts
+
+
+class InvalidConfig(ValueError):
+    """The settings contradict each other; the message names which and what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """What a topic is that says nothing else, with Kafka's names and defaults."""
+
+    min_insync_replicas: int = 1
+    max_message_bytes: int = MESSAGE_BYTES_MAX
+    num_partitions: int = 1
+    replication_factor: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """The settings of one broker, with Kafka's defaults where Kafka has the setting."""
+
+    node_id: int
+    """Never the id of a voter: a broker only observes the quorum."""
+    cluster_id: str | None = None
+    """The cluster that this broker belongs to; None takes the one that the quorum names."""
+    host: str = "127.0.0.1"
+    port: int = 9092
+    """Where the listener binds; port 0 lets the system choose one."""
+    advertised_host: str | None = None
+    advertised_port: int | None = None
+    """What clients and other brokers are told; None: the same as what is bound."""
+    log_dir: Path
+    voters: Mapping[int, tuple[str, int]]
+    """The controllers: id to host and port (`controller.quorum.voters`)."""
+    rack: str | None = None
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
+    heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
+    replica_lag_time_max_ms: int = REPLICA_LAG_TIME_MS_MAX
+    replica_fetch_max_bytes: int = REPLICA_FETCH_BYTES_MAX
+    """Bytes of records asked for of one partition in one fetch."""
+    log_segment_bytes: int = LOG_SEGMENT_BYTES
+    topic_defaults: TopicDefaults = TopicDefaults()
+    connections_max: int = CONNECTIONS_MAX
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    """Of the metadata quorum."""
+    listener_name: str = "PLAINTEXT"
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Further settings as they were given, shown by DescribeConfigs and otherwise unused."""
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidConfig` for values that no broker could run with."""
+        reason = self._contradiction()
+        if reason is not None:
+            raise InvalidConfig(reason)
+
+    def _contradiction(self) -> str | None:
+        if self.node_id < 0:
+            return f"node.id is {self.node_id}, it must be 0 or above"
+        if not self.voters:
+            return "controller.quorum.voters is empty, at least one controller is needed"
+        if self.node_id in self.voters:
+            return f"node.id {self.node_id} is a controller of controller.quorum.voters"
+        if not 0 <= self.port <= 65_535:
+            return f"port is {self.port}, it must be from 0 to 65535"
+        if 2 * self.heartbeat_interval_ms > self.session_timeout_ms:
+            return (
+                f"broker.heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be at most half "
+                f"of broker.session.timeout.ms ({self.session_timeout_ms})"
+            )
+        return None

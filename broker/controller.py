@@ -1,0 +1,113 @@
+"""The way to the active controller: who it is, a connection to it, and trying until it answers.
+
+Who is active is read off the quorum each time. A controller that says that it is not, or whose
+connection is gone, is asked again when the quorum had time to name another: the waits in between
+double from 100 ms to a second.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker.limits import (
+    CONTROLLER_BACKOFF_MS,
+    CONTROLLER_BACKOFF_MS_MAX,
+    CONTROLLER_TIMEOUT_MS,
+)
+from quorum.transport.channel import BodyWriter, Channel
+from quorum.transport.outcomes import RequestFailed
+from quorum.transport.sweeper import Sweeper
+from quorum.wire.faults import Malformed
+
+NOT_CONTROLLER: Final = 41
+
+LeaderAddress = Callable[[], tuple[str, int] | None]
+"""Host and port of the active controller, None while the quorum has none."""
+
+
+class NoController(Exception):
+    """No active controller answered; the message says what was tried."""
+
+
+class Backoff:
+    """Waits that double from 100 ms to a second until `reset`."""
+
+    __slots__ = ("_next_ms",)
+
+    def __init__(self) -> None:
+        self._next_ms = CONTROLLER_BACKOFF_MS
+
+    def reset(self) -> None:
+        """The last try went well."""
+        self._next_ms = CONTROLLER_BACKOFF_MS
+
+    async def wait(self) -> None:
+        """Let the quorum find a leader before the next try."""
+        delay_ms = self._next_ms
+        self._next_ms = min(2 * delay_ms, CONTROLLER_BACKOFF_MS_MAX)
+        await asyncio.sleep(delay_ms / 1_000)
+
+
+class Controllers:
+    """One channel to whoever is the active controller now.
+
+    Requests are pipelined and answered in order: what must not wait for another's answer needs a
+    `Controllers` of its own.
+    """
+
+    def __init__(
+        self,
+        leader_address: LeaderAddress,
+        *,
+        client_id: str,
+        sweeper: Sweeper,
+        rng: random.Random,
+    ) -> None:
+        self._leader_address = leader_address
+        self._client_id = client_id
+        self._sweeper = sweeper
+        self._rng = rng
+        self._address: tuple[str, int] | None = None
+        self._channel: Channel | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def ask(
+        self, api_key: int, body: BodyWriter, *, timeout_ms: int = CONTROLLER_TIMEOUT_MS
+    ) -> Any:
+        """kio's value of the active controller's answer; raises `NoController`.
+
+        An answer that says NOT_CONTROLLER is none.
+        """
+        address = self._leader_address()
+        if address is None:
+            raise NoController("the quorum has no leader")
+        where = f"{address[0]}:{address[1]}"
+        try:
+            reply = await self._channel_to(address).call(api_key, body, timeout_ms=timeout_ms)
+            answer = reply.decode()
+        except (RequestFailed, Malformed) as failure:
+            raise NoController(f"{where}: {failure}") from failure
+        if answer.error_code == NOT_CONTROLLER:
+            raise NoController(f"{where} is not the active controller")
+        return answer
+
+    async def close(self) -> None:
+        """Fail what is under way."""
+        if self._channel is not None:
+            await self._channel.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _channel_to(self, address: tuple[str, int]) -> Channel:
+        if self._channel is None or self._address != address:
+            if self._channel is not None:
+                # What is under way there fails at once, and is asked again here.
+                closing = asyncio.get_running_loop().create_task(self._channel.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+            self._address = address
+            self._channel = Channel(
+                lambda: address, client_id=self._client_id, sweeper=self._sweeper, rng=self._rng
+            )
+        return self._channel

@@ -1,0 +1,94 @@
+"""Every bound and time of a broker, with its unit. Numbers only, never behaviour."""
+
+from typing import Final
+
+from quorum.core.limits import FRAME_BYTES_MAX
+
+# --- the life of a broker ----------------------------------------------------------------------
+
+SESSION_TIMEOUT_MS: Final = 9_000
+"""`broker.session.timeout.ms`: silence after which the controller fences a broker."""
+HEARTBEAT_INTERVAL_MS: Final = 2_000
+"""`broker.heartbeat.interval.ms`."""
+STARTING_HEARTBEAT_MS: Final = 10
+"""Between two heartbeats of a broker that is not unfenced yet, as Kafka's brokers do it."""
+CONTROLLER_BACKOFF_MS: Final = 100
+CONTROLLER_BACKOFF_MS_MAX: Final = 1_000
+"""Between two tries to reach the active controller; doubles from the first to the second."""
+CONTROLLER_TIMEOUT_MS: Final = 5_000
+"""How long one request to a controller may stay without an answer."""
+CONTROLLED_SHUTDOWN_MS: Final = 1_200
+"""How long a broker that stops waits for its leaderships to be moved away."""
+CONTROLLED_SHUTDOWN_HEARTBEAT_MS: Final = 50
+METADATA_VERSION_LEVELS: Final = (1, 29)
+"""Levels of metadata.version that this broker understands, both ends included."""
+
+# --- replication -------------------------------------------------------------------------------
+
+REPLICA_LAG_TIME_MS_MAX: Final = 30_000
+"""`replica.lag.time.max.ms`: a follower not caught up for this long leaves the ISR."""
+REPLICA_FETCH_BYTES_MAX: Final = 1024 * 1024
+"""`replica.fetch.max.bytes`: of one partition; one larger batch is still sent (KIP-74)."""
+REPLICA_FETCH_ANSWER_BYTES_MAX: Final = 10 * 1024 * 1024
+"""`replica.fetch.response.max.bytes`: of all partitions in one answer."""
+REPLICA_FETCH_WAIT_MS_MAX: Final = 500
+REPLICA_FETCH_TIMEOUT_MS: Final = 10_000
+"""A fetch that has no answer after this is given up, and its connection with it."""
+REPLICA_FETCH_PARTITIONS_MAX: Final = 10_000
+"""Partitions in one fetch; the rest come in the next one, in turn."""
+REPLICA_BACKOFF_MS: Final = 50
+REPLICA_BACKOFF_MS_MAX: Final = 1_000
+"""Before a partition is fetched again after an error; doubles from the first to the second."""
+ALTER_PARTITION_PARTITIONS_MAX: Final = 5_000
+"""ISR proposals in one AlterPartition request; one request is under way at a time."""
+ALTER_PARTITION_RETRY_MS: Final = 50
+PENDING_APPENDS_PER_PARTITION_MAX: Final = 10_000
+"""Produce requests of one partition that wait for its followers."""
+
+# --- partition logs ----------------------------------------------------------------------------
+
+LOG_SEGMENT_BYTES: Final = 1024 * 1024 * 1024
+MESSAGE_BYTES_MAX: Final = 1024 * 1024 + 12
+"""`max.message.bytes`: one record batch as it comes from a producer, with its length field."""
+PRODUCER_BATCHES_REMEMBERED: Final = 5
+"""Batches of one producer that a partition can tell from new ones (KIP-98)."""
+PRODUCERS_PER_PARTITION_MAX: Final = 100_000
+"""Producers that a partition remembers; beyond it the one silent the longest is forgotten."""
+PRODUCER_EXPIRATION_MS: Final = 86_400_000
+"""`producer.id.expiration.ms`: a producer silent for this long is forgotten."""
+
+# --- the front door ----------------------------------------------------------------------------
+
+CONNECTIONS_MAX: Final = 4_096
+REQUEST_BYTES_MAX: Final = FRAME_BYTES_MAX
+"""One request as it comes; a Produce that is larger closes its connection."""
+FETCH_ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Records in one answer to a consumer, whatever it asks for."""
+PARKED_FETCHES_MAX: Final = 10_000
+"""Fetches that wait for records; a further one is answered at once with what there is."""
+FETCH_WAIT_MS_MAX: Final = 30_000
+"""The longest that a fetch is kept waiting, whatever it asks for."""
+SWEEP_MS: Final = 25
+"""How often what waits with a deadline is looked through; one timer for all of it."""
+PRODUCE_TIMEOUT_MS_MAX: Final = 60_000
+HELD_REQUESTS_MAX: Final = 10_000
+"""Requests that wait for a starting broker."""
+LISTENER_CLOSE_MS: Final = 200
+"""How long answers under way may take to leave when the broker stops."""
+FORWARDED_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Requests in memory that wait for a controller; a further one is answered REQUEST_TIMED_OUT."""
+FORWARD_TIMEOUT_MS: Final = 30_000
+"""How long a forwarded request without a time of its own is tried, through elections too."""
+PRODUCER_ID_WAITERS_MAX: Final = 10_000
+DESCRIBED_PARTITIONS_MAX: Final = 2_000
+"""`max.request.partition.size.limit`: partitions in one DescribeTopicPartitions answer."""
+
+# With both, there is time left of two seconds to sync the logs.
+assert CONTROLLED_SHUTDOWN_MS + LISTENER_CLOSE_MS <= 1_500
+assert 2 * HEARTBEAT_INTERVAL_MS <= SESSION_TIMEOUT_MS
+# Followers that wait for records must not look like ones that fell silent.
+assert 2 * REPLICA_FETCH_WAIT_MS_MAX < REPLICA_FETCH_TIMEOUT_MS < REPLICA_LAG_TIME_MS_MAX
+# What a batch, an answer of records or an answer to a replica weighs must fit in a frame.
+assert MESSAGE_BYTES_MAX + 64 * 1024 <= REQUEST_BYTES_MAX
+assert FETCH_ANSWER_BYTES_MAX + 1024 * 1024 <= FRAME_BYTES_MAX
+assert REPLICA_FETCH_ANSWER_BYTES_MAX + 1024 * 1024 <= FRAME_BYTES_MAX

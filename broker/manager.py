@@ -1,0 +1,304 @@
+"""The partitions that this broker holds: opened, given their part, and removed.
+
+The metadata log is the only source of what should be here. A part that changes takes effect at
+once; what needs the disk (opening a log, removing one) is done one after the other by `run`, each
+time by what the metadata says then, so that it does not matter how often it changed its mind. A
+log is removed only when the metadata shows that this broker is no longer a replica.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from broker.disk import Disk
+from broker.hosting import PartitionKey, TopicSettings
+from broker.leading import Proposal
+from broker.limits import MESSAGE_BYTES_MAX, SWEEP_MS
+from broker.partition import Partition
+from broker.recovery import OpenedLog, close_log, open_log
+from broker.replica import Assignment, LiveEpochs
+from broker.storage import claim, discard, folder_name, partition_folders, remove_leftovers
+from quorum.log.errors import StorageError
+from quorum.ports import Clock
+from quorum.transport.sweeper import Sweeper
+from statemachine.configs import min_isr
+from statemachine.image import Image, Touched
+from statemachine.vocabulary import (
+    BROKER_RESOURCE,
+    CLUSTER_DEFAULT,
+    NO_LEADER,
+    TOPIC_RESOURCE,
+    BrokerId,
+)
+
+logger = logging.getLogger("broker.partitions")
+
+
+class Watcher(Protocol):
+    """Someone who wants to know what happens to the partitions, at once and in the loop."""
+
+    def grew(self, partition: Partition) -> None:
+        """There are more records for its followers."""
+        ...
+
+    def committed(self, partition: Partition) -> None:
+        """There are more records for its consumers."""
+        ...
+
+    def moved(self, partition: Partition) -> None:
+        """It plays another part, or is about to go."""
+        ...
+
+
+class Proposer(Protocol):
+    """Takes ISR proposals to the controller."""
+
+    def submit(self, partition: Partition, proposal: Proposal) -> None: ...
+
+
+class Manager:
+    """Host of the partitions; belongs to the event loop."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        log_dir: Path,
+        segment_bytes_max: int,
+        replica_lag_time_max_ms: int,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
+        image: Image,
+        disk: Disk,
+        clock: Clock,
+        sweeper: Sweeper,
+    ) -> None:
+        self.broker_id = broker_id
+        self.replica_lag_time_max_ms = replica_lag_time_max_ms
+        self.broker_epoch: int | None = None
+        self.live: LiveEpochs = {}
+        self.image = image
+        self.partitions: dict[PartitionKey, Partition] = {}
+        self.failed: dict[PartitionKey, str] = {}
+        """Partitions whose log cannot be opened, and why."""
+        self.watchers: list[Watcher] = []
+        self.proposer: Proposer | None = None
+        self._log_dir = log_dir
+        self._segment_bytes_max = segment_bytes_max
+        self._message_bytes_max = message_bytes_max
+        self._disk = disk
+        self._clock = clock
+        self._sweeper = sweeper
+        self._unsettled: dict[PartitionKey, None] = {}
+        self._work = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._waiting: dict[Partition, None] = {}
+        self._next_review_ms = 0
+
+    # --- what the metadata says -----------------------------------------------------------------
+
+    def apply(self, touched: Touched) -> None:
+        """Take in what has changed in the image."""
+        if touched.brokers:
+            brokers = self.image.brokers.values()
+            self.live = {each.broker_id: each.epoch for each in brokers if each.live}
+        for topic_id, number in touched.partitions:
+            self._apply(PartitionKey(topic_id, number))
+        if touched.configs:
+            self._reconfigure(touched)
+        if touched.brokers:
+            for partition in self.partitions.values():
+                partition.review()
+
+    def assignment_of(self, key: PartitionKey) -> Assignment | None:
+        """What the metadata says of a partition of which this broker is a replica, else None."""
+        topic = self.image.topics.get(key.topic_id)
+        found = None if topic is None else topic.partition(key.number)
+        if topic is None or found is None or self.broker_id not in found.replicas:
+            return None
+        return Assignment(
+            replicas=found.replicas,
+            isr=found.isr,
+            leader=found.leader,
+            leader_epoch=found.leader_epoch,
+            partition_epoch=found.partition_epoch,
+            min_isr=max(1, min_isr(self.image, topic.name, found)),
+        )
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        """The settings of a topic that matter to its partitions."""
+        configs = self.image.configs.get((TOPIC_RESOURCE, topic), {})
+        shared = self.image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
+        bytes_max = configs.get("max.message.bytes", shared.get("message.max.bytes", ""))
+        time_type = configs.get("message.timestamp.type", "")
+        return TopicSettings(
+            int(bytes_max) if bytes_max.isdecimal() else self._message_bytes_max,
+            time_type == "LogAppendTime",
+        )
+
+    async def run(self) -> None:
+        """Open and remove logs until cancelled."""
+        while True:
+            await self._work.wait()
+            while self._unsettled:
+                key = next(iter(self._unsettled))
+                del self._unsettled[key]
+                await self._settle(key)
+            self._work.clear()
+            self._settled.set()
+
+    async def settled(self) -> None:
+        """Return when everything that the metadata asks for so far is open or gone."""
+        await self._settled.wait()
+
+    async def remove_strays(self) -> None:
+        """Remove the logs of partitions that are not this broker's any more.
+
+        To be called once the metadata is known up to the broker's own registration: before that,
+        what is missing in it may only be late.
+        """
+        await self._disk.call(remove_leftovers, self._log_dir)
+        for folder in await self._disk.call(partition_folders, self._log_dir):
+            if folder.topic_id is None:
+                continue
+            key = PartitionKey(folder.topic_id, folder.number)
+            if self.assignment_of(key) is None and key not in self.partitions:
+                logger.info("%s is of no partition of this broker, removing it", folder.path)
+                await self._disk.call(discard, folder.path)
+
+    # --- what the partitions say ----------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        return self._clock()
+
+    def grew(self, partition: Partition) -> None:
+        self._disk.write_soon(partition)
+        for watcher in self.watchers:
+            watcher.grew(partition)
+
+    def committed(self, partition: Partition) -> None:
+        for watcher in self.watchers:
+            watcher.committed(partition)
+
+    def moved(self, partition: Partition) -> None:
+        for watcher in self.watchers:
+            watcher.moved(partition)
+
+    def proposed(self, partition: Partition, proposal: Proposal) -> None:
+        assert self.proposer is not None, "proposals before there is anyone to take them"
+        self.proposer.submit(partition, proposal)
+
+    # --- deadlines ------------------------------------------------------------------------------
+
+    def watch_acks(self, partition: Partition) -> None:
+        """Somebody waits for this partition, not for ever."""
+        if partition not in self._waiting:
+            self._waiting[partition] = None
+            self._sweeper.watch(self, self._clock() + SWEEP_MS)
+
+    def sweep(self, now_ms: int) -> int | None:
+        """Look for acknowledgements that are overdue, and now and then through the ISRs."""
+        for partition in list(self._waiting):
+            partition.sweep(now_ms)
+            if not partition.waiting:
+                del self._waiting[partition]
+        if now_ms >= self._next_review_ms:
+            self._next_review_ms = now_ms + max(1, self.replica_lag_time_max_ms // 2)
+            for partition in self.partitions.values():
+                partition.review()
+        return now_ms + SWEEP_MS if self._waiting else self._next_review_ms
+
+    def start(self) -> None:
+        """Begin to look through the ISRs."""
+        self._sweeper.watch(self, self._clock())
+
+    # --- the end --------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Close every log in good order, on disk."""
+        self._sweeper.forget(self)
+        for partition in list(self.partitions.values()):
+            partition.close()
+            await self._disk.call(
+                close_log, partition.log, partition.producers, partition.high_watermark
+            )
+        self.partitions.clear()
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _apply(self, key: PartitionKey) -> None:
+        partition, assignment = self.partitions.get(key), self.assignment_of(key)
+        if partition is not None and assignment is not None:
+            partition.assign(assignment)
+        elif partition is not None or assignment is not None:
+            self._unsettled[key] = None
+            self._settled.clear()
+            self._work.set()
+        else:
+            self.failed.pop(key, None)
+
+    async def _settle(self, key: PartitionKey) -> None:
+        partition = self.partitions.get(key)
+        if partition is not None and self.assignment_of(key) is None:
+            await self._remove(key, partition)
+        elif partition is None and self.assignment_of(key) is not None:
+            await self._open(key)
+
+    async def _open(self, key: PartitionKey) -> None:
+        topic = self.image.topics[key.topic_id].name
+        try:
+            opened, aside = await self._disk.call(
+                _claim_and_open, self._log_dir, topic, key, self._segment_bytes_max
+            )
+        except StorageError as error:
+            logger.error("%s cannot be opened: %s", folder_name(topic, key.number), error)
+            self.failed[key] = str(error)
+            return
+        if aside is not None:
+            logger.warning("the log of another topic of this name was set aside as %s", aside)
+        if opened.log.recovery.cut is not None:
+            logger.warning("%s", opened.log.recovery)
+        assignment = self.assignment_of(key)
+        if assignment is None:
+            await self._disk.call(opened.log.close)
+            await self._disk.call(discard, opened.log.folder)
+            return
+        self.failed.pop(key, None)
+        partition = Partition(key, topic, opened, assignment, self.settings_of(topic), self)
+        self.partitions[key] = partition
+        self.moved(partition)
+        logger.info("%s: %s, log end %d", partition, assignment, partition.log_end)
+
+    async def _remove(self, key: PartitionKey, partition: Partition) -> None:
+        del self.partitions[key]
+        self._waiting.pop(partition, None)
+        partition.close()
+        logger.info("%s: this broker is no longer a replica, removing its log", partition)
+        await self._disk.call(partition.log.close)
+        await self._disk.call(discard, partition.log.folder)
+
+    def _reconfigure(self, touched: Touched) -> None:
+        names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
+        is_for_all = any(kind == BROKER_RESOURCE for kind, _ in touched.configs)
+        for key, partition in self.partitions.items():
+            if is_for_all or partition.topic in names:
+                partition.settings = self.settings_of(partition.topic)
+                assignment = self.assignment_of(key)
+                if assignment is not None:
+                    partition.assign(assignment)
+
+    def leaders_followed(self) -> Iterator[tuple[BrokerId, Partition]]:
+        """Every partition that this broker copies from another, with its leader."""
+        for partition in self.partitions.values():
+            following = partition.following
+            if following is not None and following.leader not in (NO_LEADER, self.broker_id):
+                yield following.leader, partition
+
+
+def _claim_and_open(
+    log_dir: Path, topic: str, key: PartitionKey, segment_bytes_max: int
+) -> tuple[OpenedLog, Path | None]:
+    folder, aside = claim(log_dir, topic, key.number, key.topic_id)
+    return open_log(folder, segment_bytes_max=segment_bytes_max), aside
