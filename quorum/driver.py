@@ -196,6 +196,8 @@ class Quorum:
         if self._stopped:
             return
         self._farewell = asyncio.get_running_loop().create_future()
+        # Counted until it has been stepped: other events may lie before it in the inbox.
+        self._farewells += 1
         self._put(Stopping())
         await asyncio.wait({self._farewell}, timeout=FAREWELL_SECONDS_MAX)
         await self._disk.drain()
@@ -255,6 +257,7 @@ class Quorum:
         if isinstance(event, Answered):
             # What no effect has asked for by now was fetched in vain.
             self._fetched.pop(event.correlation, None)
+        self._farewells -= isinstance(event, Stopping)
         if self._farewell is not None and self._farewells == 0 and not self._farewell.done():
             self._farewell.set_result(None)
         if self.node.leader != self._leader_known:

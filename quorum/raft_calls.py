@@ -13,7 +13,7 @@ from typing import Final
 
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_WAIT_MS_MAX
-from quorum.core.messages import FetchRequest, FetchResponse, Request, Response
+from quorum.core.messages import Error, FetchRequest, FetchResponse, Request, Response
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.ports import Done
 from quorum.records.batch import CorruptBatch, check
@@ -78,7 +78,7 @@ class RaftCalls:
         api_key, version = request.api_key, request.api_version
         message = read_request(api_key, version, request.body, here=self._here)
         if isinstance(message, Refusal):
-            logger.warning("%s of %s %s", request, request.peer, message)
+            logger.warning("%s %s", request, message)
             standing = self._handed.standing()
             request.respond(write_refusal(api_key, version, message, standing))
             return
@@ -147,6 +147,9 @@ def _read(reply: Reply) -> tuple[Response, bytes]:
     if isinstance(answer, Refusal):
         raise _Refused(str(answer))
     response = answer.response
+    if response.error is Error.INCONSISTENT_CLUSTER_ID:
+        # Its epoch and its leader are another cluster's: the core must not learn of them.
+        raise _Refused(f"refused: {response.error}")
     if not isinstance(response, FetchResponse) or not answer.records:
         return response, b""
     records = bytes(answer.records)

@@ -320,9 +320,10 @@ class InboundConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._is_flush_due = False
-        if self._transport is None or not self._out:
+        if self._transport is None:
             return
-        self._write_out(self._transport)
+        if self._out:
+            self._write_out(self._transport)
         if self._is_draining and not self._pending:
             self._close()
         elif self._is_paused:

@@ -1,0 +1,114 @@
+"""`metaquorum` as a user starts it, for tests: commands that end, and a cluster that stays."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.tree import ROOT
+
+COMMAND_SECONDS: Final = 60
+STOP_SECONDS: Final = 30
+UP: Final = "All are up"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+def metaquorum(*arguments: str | Path, stdin: bytes = b"") -> Done:
+    """Run a command to its end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "admin.cli.main", *map(str, arguments)],
+        cwd=ROOT,
+        input=stdin,
+        capture_output=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+class LocalProcess:
+    """`metaquorum local` in the foreground of its own process, which is up."""
+
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+        self._process = process
+        self.folder = folder
+
+    @property
+    def cluster(self) -> dict[str, Any]:
+        """What cluster.json says now."""
+        text = (self.folder / "cluster.json").read_text(encoding="utf-8")
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    @property
+    def servers(self) -> str:
+        return ",".join(broker["kafka"] for broker in self.cluster["brokers"])
+
+    @property
+    def controllers(self) -> str:
+        return ",".join(controller["kafka"] for controller in self.cluster["controllers"])
+
+    def pid(self, id: int) -> int:
+        nodes: Sequence[dict[str, Any]] = self.cluster["controllers"] + self.cluster["brokers"]
+        (pid,) = [node["pid"] for node in nodes if node["id"] == id]
+        return int(pid)
+
+    def line(self, *, containing: str) -> str:
+        """The next line on stderr that contains this; fails when there is none any more."""
+        assert self._process.stderr is not None
+        said = []
+        for line in self._process.stderr:
+            said.append(line)
+            if containing in line:
+                return line.rstrip("\n")
+        raise AssertionError(f"{containing!r} was not said, but:\n{''.join(said)}")
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop; its exit code."""
+        self._process.send_signal(how)
+        self._process.communicate(timeout=STOP_SECONDS)
+        return self._process.returncode
+
+
+@contextmanager
+def local(folder: Path, *arguments: str) -> Iterator[LocalProcess]:
+    """A cluster that is up; stopped at the end if the test has not done so."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "admin.cli.main", "local", "--dir", str(folder), *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    running = LocalProcess(process, folder)
+    try:
+        running.line(containing=UP)
+        yield running
+    finally:
+        if process.poll() is None:
+            running.stop()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,25 @@
+"""The story of `make run`, told once, by real processes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.process.local_process import metaquorum
+
+pytestmark = pytest.mark.process
+
+
+def test_the_demo_moves_everything_and_loses_nothing(tmp_path: Path) -> None:
+    done = metaquorum("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s")
+    assert done.code == 0, f"{done.out}\n{done.err}"
+    for sentence in (
+        r"\n5\. Kill the active controller: controller-(\d), process \d+, SIGKILL, \d+ ms into",
+        r"controller \d answers as the active one in epoch \d+, \d+ ms after the kill",
+        r"Reassignment of partition orders-5 is completed\.",
+        r"\nlost: +0\n".replace(r"\n", r"\n +", 1),
+        r"duplicated: +0\n",
+    ):
+        assert re.search(sentence, done.out), sentence
+    assert done.err == ""
+    assert not (tmp_path / "demo" / "cluster.json").exists()

@@ -1,0 +1,249 @@
+"""Two ends of a loopback connection for tests: a listener under test, and peers that misbehave."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from struct import Struct
+from types import MappingProxyType
+
+from quorum.transport.channel import Channel
+from quorum.transport.limits import ChannelLimits, ServerLimits
+from quorum.transport.outcomes import Outcome
+from quorum.transport.server import InboundRequest, Server
+from quorum.transport.sweeper import Sweeper
+from quorum.wire import headers
+from quorum.wire.api_versions import write_offer
+from quorum.wire.apis import ApiKey, VersionRange
+
+LENGTH = Struct(">i")
+HOST = "127.0.0.1"
+
+OFFERED: Mapping[int, VersionRange] = MappingProxyType(
+    {
+        ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.FETCH: VersionRange(13, 16),
+        ApiKey.VOTE: VersionRange(0, 1),
+        ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 0),
+    }
+)
+
+
+class ManualClock:
+    """Time that passes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def framed(frame: bytes) -> bytes:
+    return LENGTH.pack(len(frame)) + frame
+
+
+def vote(correlation_id: int, body: bytes = b"") -> bytes:
+    """A framed request whose body is whatever the test likes."""
+    return framed(headers.write_request_header(ApiKey.VOTE, 1, correlation_id, "test") + body)
+
+
+def answer_to(correlation_id: int, body: bytes = b"") -> bytes:
+    """What the answer to `vote` looks like."""
+    return framed(LENGTH.pack(correlation_id) + b"\x00" + body)
+
+
+class Handler:
+    """Echoes; a body that begins with "park" is kept until the test responds to it."""
+
+    def __init__(self) -> None:
+        self.seen: list[InboundRequest] = []
+        self.parked: deque[InboundRequest] = deque()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    def __call__(self, request: InboundRequest) -> None:
+        self.seen.append(request)
+        if request.api_key == ApiKey.API_VERSIONS:
+            request.respond(write_offer(request.api_version, OFFERED))
+        elif bytes(request.body).startswith(b"park"):
+            self.parked.append(request)
+        else:
+            request.respond(request.body)
+        for count, waiter in self._waiters:
+            if len(self.parked) >= count and not waiter.done():
+                waiter.set_result(None)
+
+    async def until_parked(self, count: int) -> None:
+        if len(self.parked) < count:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append((count, waiter))
+            await waiter
+
+
+@asynccontextmanager
+async def serving(
+    handler: Callable[[InboundRequest], None],
+    clock: Callable[[], int],
+    limits: ServerLimits | None = None,
+) -> AsyncIterator[tuple[Server, int]]:
+    server = Server(handler, offered=OFFERED, name="listener", clock_ms=clock, limits=limits)
+    port = await server.listen(HOST, 0)
+    try:
+        yield server, port
+    finally:
+        await server.close(within_ms=100)
+
+
+@asynccontextmanager
+async def channel_to(
+    port: int, clock: Callable[[], int], limits: ChannelLimits | None = None
+) -> AsyncIterator[tuple[Channel, Sweeper]]:
+    sweeper = Sweeper(clock)
+    channel = Channel(
+        lambda: (HOST, port),
+        client_id="test",
+        sweeper=sweeper,
+        rng=random.Random(5),
+        limits=limits,
+    )
+    try:
+        yield channel, sweeper
+    finally:
+        await channel.close()
+        sweeper.close()
+
+
+class Peer(asyncio.Protocol):
+    """A raw end of a connection: it keeps what comes, and says what the test tells it to."""
+
+    def __init__(self, on_data: Callable[["Peer"], None] | None = None) -> None:
+        self.received = bytearray()
+        self.chunks = 0
+        self.lost = asyncio.get_running_loop().create_future()
+        self.transport: asyncio.Transport
+        self._on_data = on_data
+        self._waiter: tuple[int, asyncio.Future[None]] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        self.chunks += 1
+        if self._on_data is not None:
+            self._on_data(self)
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set_result(exc)
+        self._wake()
+
+    def write(self, data: bytes) -> None:
+        self.transport.write(data)
+
+    @property
+    def name(self) -> str:
+        """How the other end calls this one."""
+        host, port = self.transport.get_extra_info("sockname")[:2]
+        return f"{host}:{port}"
+
+    async def take(self, size: int) -> bytes:
+        """The next `size` bytes; raises `EOFError` if the connection ends before."""
+        if len(self.received) < size and not self.lost.done():
+            self._waiter = size, asyncio.get_running_loop().create_future()
+            await self._waiter[1]
+        if len(self.received) < size:
+            raise EOFError(bytes(self.received))
+        taken = bytes(self.received[:size])
+        del self.received[:size]
+        return taken
+
+    async def take_frame(self) -> bytes:
+        (length,) = LENGTH.unpack(await self.take(LENGTH.size))
+        return await self.take(length)
+
+    def close(self) -> None:
+        self.transport.abort()
+
+    def _wake(self) -> None:
+        if self._waiter is None or self._waiter[1].done():
+            return
+        size, waiter = self._waiter
+        if len(self.received) >= size or self.lost.done():
+            waiter.set_result(None)
+
+
+@asynccontextmanager
+async def peer_of(port: int) -> AsyncIterator[Peer]:
+    """A raw client of the listener at `port`."""
+    loop = asyncio.get_running_loop()
+    _, peer = await loop.create_connection(Peer, HOST, port)
+    try:
+        yield peer
+    finally:
+        peer.close()
+        await asyncio.wait({peer.lost})
+
+
+@asynccontextmanager
+async def scripted(on_data: Callable[[Peer], None]) -> AsyncIterator[tuple[list[Peer], int]]:
+    """A raw server: `on_data` gets each connection when something has come on it."""
+    peers: list[Peer] = []
+
+    def accept() -> Peer:
+        peers.append(Peer(on_data))
+        return peers[-1]
+
+    server = await asyncio.get_running_loop().create_server(accept, HOST, 0)
+    try:
+        yield peers, server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for peer in peers:
+            peer.close()
+        if peers:
+            await asyncio.wait({peer.lost for peer in peers})
+        await server.wait_closed()
+
+
+def next_request(peer: Peer) -> tuple[int, int, int] | None:
+    """Api key, version and correlation id of the next whole request, which is taken out."""
+    if len(peer.received) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack_from(peer.received)
+    if len(peer.received) < LENGTH.size + length:
+        return None
+    frame = bytes(peer.received[LENGTH.size : LENGTH.size + length])
+    del peer.received[: LENGTH.size + length]
+    return headers.read_request_prefix(frame)
+
+
+def greet(peer: Peer) -> None:
+    """Answer the ApiVersions request that a channel begins with."""
+    request = next_request(peer)
+    if request is not None:
+        _, version, correlation_id = request
+        body = write_offer(version, OFFERED)
+        peer.write(framed(LENGTH.pack(correlation_id) + body))
+
+
+class Outcomes:
+    """Collects what becomes of requests, in order."""
+
+    def __init__(self) -> None:
+        self.all: list[Outcome] = []
+        self._waiter: tuple[int, asyncio.Future[None]] | None = None
+
+    def __call__(self, outcome: Outcome) -> None:
+        self.all.append(outcome)
+        if self._waiter is None or len(self.all) < self._waiter[0]:
+            return
+        if not self._waiter[1].done():
+            self._waiter[1].set_result(None)
+
+    async def until(self, count: int) -> list[Outcome]:
+        if len(self.all) < count:
+            self._waiter = count, asyncio.get_running_loop().create_future()
+            await self._waiter[1]
+        return self.all

@@ -1,0 +1,220 @@
+"""Controllers inside the process of a test: the real parts, on loopback sockets and in folders.
+
+They are put together as `admin.daemon` puts them together, but for two things: the listeners take
+free ports, so that they come first; and nobody is at the other end of a signal.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from admin.clocks import monotonic_ms, wall_ms
+from admin.controller import Controller
+from admin.kafka.broker_calls import Desk
+from admin.kafka.door import OFFERED, KafkaDoor
+from admin.kafka.forwarding import Forwarder
+from admin.service import Service, TopicDefaults
+from quorum.core.limits import Timeouts
+from quorum.core.vocabulary import ReplicaId
+from quorum.opening import Opened, QuorumConfig, open_quorum
+from quorum.ports import Clock
+from quorum.transport.address import Address
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.server import Server
+from quorum.wire.apis import VersionRange
+from statemachine.commands import RegisterController
+from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
+from statemachine.records import Endpoint, FeatureRange
+from statemachine.vocabulary import METADATA_VERSION
+from tests.support.bell import PATIENCE_SECONDS
+
+HOST: Final = "127.0.0.1"
+NOBODY: Final = Address(HOST, 1)
+"""Where nobody listens."""
+
+CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
+SESSION_TIMEOUT_MS: Final = 9_000
+
+TIMEOUTS: Final = Timeouts(
+    election_timeout_ms=60,
+    election_backoff_ms_max=60,
+    # A machine that is busy for a second must not elect a new leader in the middle of a test.
+    fetch_timeout_ms=6_000,
+    request_timeout_ms=6_000,
+    retry_backoff_ms=5,
+    retry_backoff_ms_max=50,
+)
+
+
+def registration(node_id: int, port: int) -> RegisterController:
+    """What a controller says of itself when it becomes the active one."""
+    return RegisterController(
+        controller_id=node_id,
+        incarnation_id=UUID(int=0xC0 << 100 | node_id),
+        endpoints=(Endpoint(name="CONTROLLER", host=HOST, port=port, security_protocol=0),),
+        features=(
+            FeatureRange(
+                name=METADATA_VERSION,
+                min_supported=METADATA_VERSION_MIN,
+                max_supported=METADATA_VERSION_MAX,
+            ),
+        ),
+    )
+
+
+@dataclass
+class Place:
+    """A listener that has its port before there is a node behind it."""
+
+    server: Server
+    address: Address
+    handle: Callable[[InboundRequest], None] = field(default=lambda request: request.reject("no"))
+
+
+@dataclass(frozen=True)
+class Node:
+    """One running controller."""
+
+    node_id: int
+    address: Address
+    controller: Controller
+    service: Service
+    opened: Opened
+    door: KafkaDoor
+    running: "asyncio.Task[None]"
+
+    async def stop(self) -> None:
+        """Give the lead away and end the quorum; the listener goes on, with nobody behind it."""
+        await self.opened.quorum.stop()
+        await asyncio.wait({self.running})
+
+
+async def a_place() -> Place:
+    """A listener at a free port."""
+
+    def handle(request: InboundRequest) -> None:
+        place.handle(request)
+
+    server = Server(handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms)
+    place = Place(server, Address(HOST, await server.listen(HOST, 0)))
+    return place
+
+
+async def start(
+    node_id: int,
+    place: Place,
+    voters: Mapping[int, Address],
+    folder: Path,
+    parts: AsyncExitStack,
+    *,
+    session_clock: Clock,
+) -> Node:
+    """A controller behind `place`; `parts` ends it."""
+    controller = Controller(
+        clock=session_clock,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        metadata_version=METADATA_VERSION_MAX,
+        registration=registration(node_id, place.address.port),
+    )
+    opened = open_quorum(
+        QuorumConfig(
+            node_id=ReplicaId(node_id),
+            cluster_id=CLUSTER_ID,
+            folder=folder,
+            voters={ReplicaId(each): address for each, address in voters.items()},
+            timeouts=TIMEOUTS,
+        ),
+        controller,
+        clock=monotonic_ms,
+        wall_clock=wall_ms,
+        rng=random.Random(node_id),
+    )
+    parts.push_async_callback(opened.close)
+    controller.attach(opened.quorum)
+    running = asyncio.get_running_loop().create_task(opened.quorum.run())
+    parts.push_async_callback(_end, running)
+    service = Service(
+        controller,
+        opened.quorum,
+        cluster_id=CLUSTER_ID,
+        addresses=voters,
+        defaults=TopicDefaults(num_partitions=1, replication_factor=1),
+    )
+    addresses = {ReplicaId(each): address for each, address in voters.items()}
+    forwarder = Forwarder(opened.quorum, addresses, clock=monotonic_ms)
+    parts.push_async_callback(forwarder.close)
+    door = KafkaDoor(
+        service=service,
+        raft_calls=opened.raft_calls,
+        forwarder=forwarder,
+        desk=Desk(controller=controller, clock=session_clock, cluster_id=CLUSTER_ID),
+        supported_features={
+            METADATA_VERSION: VersionRange(METADATA_VERSION_MIN, METADATA_VERSION_MAX)
+        },
+    )
+    parts.push_async_callback(door.close)
+    place.handle = door.handle
+    return Node(node_id, place.address, controller, service, opened, door, running)
+
+
+async def _end(running: "asyncio.Task[None]") -> None:
+    """End a quorum as if the process had been killed; raises what it had failed with."""
+    running.cancel()
+    await asyncio.wait({running})
+    if not running.cancelled():
+        running.result()
+
+
+@asynccontextmanager
+async def controllers(
+    folder: Path,
+    *ids: int,
+    voters: Collection[int] = (),
+    session_clock: Clock = monotonic_ms,
+) -> AsyncIterator[dict[int, Node]]:
+    """Controllers with these ids; `voters` that are not among them do not run.
+
+    `session_clock` tells the time by which brokers have fallen silent.
+    """
+    async with AsyncExitStack() as parts:
+        places = {node_id: await a_place() for node_id in ids}
+        addresses = dict.fromkeys(voters, NOBODY)
+        addresses |= {node_id: place.address for node_id, place in places.items()}
+        nodes = {
+            node_id: await start(
+                node_id,
+                place,
+                addresses,
+                folder / f"node-{node_id}",
+                parts,
+                session_clock=session_clock,
+            )
+            for node_id, place in places.items()
+        }
+        for place in places.values():
+            parts.push_async_callback(place.server.close, within_ms=100)
+        yield nodes
+
+
+@asynccontextmanager
+async def a_controller(folder: Path, *, session_clock: Clock = monotonic_ms) -> AsyncIterator[Node]:
+    """One controller, which is the whole quorum, and active."""
+    async with controllers(folder, 1, session_clock=session_clock) as nodes:
+        await active(nodes.values())
+        yield nodes[1]
+
+
+async def active(nodes: Collection[Node]) -> Node:
+    """The active controller among these, as soon as there is one that has founded its cluster."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            for node in nodes:
+                if node.controller.is_active and not node.running.done():
+                    await node.service.read(lambda image: image.level)
+                    return node
+            await next(iter(nodes)).opened.quorum.leader_changed(within_seconds=0.01)
