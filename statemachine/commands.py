@@ -146,6 +146,8 @@ class AlterReassignments(Struct, frozen=True, kw_only=True, gc=False):
     """Begin, change or cancel reassignments (api 45, KIP-455)."""
 
     reassignments: tuple[Reassignment, ...]
+    may_change_factor: bool = True
+    """Whether a partition may end with another number of replicas than it has (KIP-860)."""
 
 
 class ElectionType(Enum):

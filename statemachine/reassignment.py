@@ -28,7 +28,9 @@ from statemachine.vocabulary import BrokerId, Replicas
 def alter_reassignments(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered:
     """Begin, redirect or cancel, each part on its own and in the order asked."""
     return ReassignmentsAltered(
-        partitions=tuple([_altered(draft, asked) for asked in command.reassignments])
+        partitions=tuple(
+            [_altered(draft, asked, command.may_change_factor) for asked in command.reassignments]
+        )
     )
 
 
@@ -103,7 +105,7 @@ def _listed(broker_ids: Collection[BrokerId]) -> str:
     return ", ".join(str(broker_id) for broker_id in broker_ids)
 
 
-def _altered(draft: Draft, asked: Reassignment) -> ReassignmentAltered:
+def _altered(draft: Draft, asked: Reassignment, may_change_factor: bool) -> ReassignmentAltered:
     topic = draft.image.topic_named(asked.topic)
     if topic is None:
         return _refused(
@@ -113,8 +115,15 @@ def _altered(draft: Draft, asked: Reassignment) -> ReassignmentAltered:
     if partition is None:
         unknown = f"topic {asked.topic} has no partition {asked.partition}"
         return _refused(asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+    outcome: Partition | Refusal
     if asked.replicas is None:
         outcome = _cancelled(draft, topic, asked.partition, partition)
+    elif not may_change_factor and len(asked.replicas) != len(partition.aimed):
+        change = f"from {len(partition.aimed)} to {len(asked.replicas)}"
+        outcome = Refusal(
+            Error.INVALID_REPLICATION_FACTOR,
+            f"the number of replicas would change {change}, which the request does not allow",
+        )
     else:
         outcome = _directed(draft, topic, asked.partition, partition, asked.replicas)
     if isinstance(outcome, Refusal):

@@ -32,8 +32,7 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             refuse=reassignment_calls.refuse_elect,
         ),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: AdminApi(
-            # Version 1 can forbid a change of the replication factor, which is not checked yet.
-            versions=VersionRange(0, 0),
+            versions=VersionRange(0, 1),
             handle=reassignment_calls.alter_reassignments,
             refuse=reassignment_calls.refuse_alter,
         ),

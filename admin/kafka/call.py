@@ -20,6 +20,9 @@ from quorum.wire.codec import (
 NO_THROTTLE: Final = timedelta(0)
 ANONYMOUS: Final = "User:ANONYMOUS"
 
+MESSAGE_CHARACTERS_MAX: Final = 1_000
+"""Of an error message: it may repeat what was asked, and that has no bound but the frame's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
@@ -34,12 +37,12 @@ class Call:
     def respond(self, **values: Any) -> Any:
         """kio's response for this request; fields that the version lacks are left out."""
         schema = response_schema(self.api_key, self.version)
-        return make_known(schema, throttle_time=NO_THROTTLE, **values)
+        return make_known(schema, throttle_time=NO_THROTTLE, **_bounded(values))
 
     def part(self, name: str, /, **values: Any) -> Any:
         """A structure inside the response, by the name of its class."""
         schema = response_schema(self.api_key, self.version)
-        return make_known(nested(schema, name), **values)
+        return make_known(nested(schema, name), **_bounded(values))
 
 
 Refuse = Callable[[Call, int, str], Any]
@@ -64,6 +67,13 @@ class AdminApi:
 
 DEFAULT_TIMEOUT_MS: Final = 15_000
 TIMEOUT_MS_MAX: Final = 60_000
+
+
+def _bounded(values: dict[str, Any]) -> dict[str, Any]:
+    message = values.get("error_message")
+    if message is None or len(message) <= MESSAGE_CHARACTERS_MAX:
+        return values
+    return {**values, "error_message": f"{message[:MESSAGE_CHARACTERS_MAX]}..."}
 
 
 def code(number: int) -> Any:

@@ -7,7 +7,7 @@ a task, which may have to wait for an election and pass the request on.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -86,8 +86,7 @@ class KafkaDoor:
         elif api_key in broker_calls.APIS:
             broker_calls.APIS[api_key].handle(request, self._desk)
         else:
-            call = read_call(request, ANONYMOUS)
-            self._start(call, request.body, partial(respond_to, request, call))
+            self._start(request)
 
     def _offer(self, request: InboundRequest) -> None:
         decode_request(request.api_key, request.api_version, request.body)
@@ -110,7 +109,7 @@ class KafkaDoor:
             return
         call = inner.call
         api = admin_apis.APIS.get(call.api_key)
-        if api is None:
+        if api is None or call.version not in api.versions:
             request.respond(envelopes.refusal(envelopes.UNSUPPORTED_VERSION))
             return
 
@@ -121,21 +120,35 @@ class KafkaDoor:
             # Whoever passed it on finds the new active controller and asks again (KIP-590).
             request.respond(envelopes.refusal(NOT_CONTROLLER))
 
-        self._spawn(call, api, self._run_here(call, api, respond, refuse), respond)
+        if self._has_room(call, api, respond):
+            self._spawn(request, self._run_here(call, api, respond, refuse))
 
-    def _start(self, call: Call, body: Any, respond: Callable[[Any], None]) -> None:
+    def _start(self, request: InboundRequest) -> None:
+        call = read_call(request, ANONYMOUS)
         api = admin_apis.APIS[call.api_key]
-        self._spawn(call, api, self._run_somewhere(call, api, bytes(body), respond), respond)
+        respond = partial(respond_to, request, call)
+        if self._has_room(call, api, respond):
+            self._spawn(request, self._run_somewhere(call, api, bytes(request.body), respond))
 
-    def _spawn(self, call: Call, api: AdminApi, work: Any, respond: Callable[[Any], None]) -> None:
-        if len(self._tasks) >= ADMIN_CALLS_MAX:
-            work.close()
-            message = f"{ADMIN_CALLS_MAX} admin requests are under way; ask again later"
-            respond(api.refuse(call, REQUEST_TIMED_OUT, message))
-            return
+    def _has_room(self, call: Call, api: AdminApi, respond: Callable[[Any], None]) -> bool:
+        if len(self._tasks) < ADMIN_CALLS_MAX:
+            return True
+        message = f"{ADMIN_CALLS_MAX} admin requests are under way; ask again later"
+        respond(api.refuse(call, REQUEST_TIMED_OUT, message))
+        return False
+
+    def _spawn(self, request: InboundRequest, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._ended, request))
+
+    def _ended(self, request: InboundRequest, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            # Without an answer, those of all that follow on the connection would wait for ever.
+            logger.error("failed to answer %s", request, exc_info=error)
+            request.reject("its answer could not be given; see the log")
 
     async def close(self) -> None:
         """Give up the requests that still wait for an active controller."""

@@ -15,7 +15,8 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
             Reassignment(topic=topic.name, partition=each.partition_index, replicas=each.replicas)
             for topic in call.message.topics
             for each in topic.partitions
-        )
+        ),
+        may_change_factor=getattr(call.message, "allow_replication_factor_change", True),
     )
     answer = await service.alter_reassignments(call.principal, command)
     responses = tuple(
@@ -34,7 +35,12 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
         )
         for name, partitions in groupby(answer.partitions, key=lambda each: each.topic)
     )
-    return call.respond(error_code=code(0), error_message=None, responses=responses)
+    return call.respond(
+        allow_replication_factor_change=command.may_change_factor,
+        error_code=code(0),
+        error_message=None,
+        responses=responses,
+    )
 
 
 def refuse_alter(call: Call, error: int, message: str) -> Any:

@@ -333,3 +333,14 @@ def test_what_is_under_way_is_listed(world: World) -> None:
     assert reassignments(world.image, [("t", 1)]) == ()
     world.ask(commands.DeleteTopics(topics=("t",)))
     assert reassignments(world.image) == ()
+
+
+def test_a_request_can_forbid_another_number_of_replicas(world: World) -> None:
+    """KIP-860: AlterPartitionReassignments version 1."""
+    asked = commands.Reassignment(topic="t", partition=0, replicas=(1, 2, 3, 4))
+    command = commands.AlterReassignments(reassignments=(asked,), may_change_factor=False)
+    answer = world.ask(command).answer
+    assert isinstance(answer, commands.ReassignmentsAltered)
+    assert answer.partitions[0].error is Error.INVALID_REPLICATION_FACTOR
+    assert "from 3 to 4" in answer.partitions[0].message
+    assert not world.partition().moving
