@@ -11,9 +11,8 @@ when it was given. It never leaves before.
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, FETCH_BYTES_MAX
 from quorum.core.vocabulary import Epoch, Offset
@@ -56,11 +55,8 @@ T = TypeVar("T")
 Done = Callable[[Answer | Unavailable], None]
 
 
-@dataclass(slots=True)
-class _Waiting:
-    offset: Offset
-    answer: Any
-    done: Callable[[Any], None]
+_Waiting: TypeAlias = tuple[Offset, Any, Callable[[Any], None]]
+"""Up to where it must be committed, what is then answered, and to whom."""
 
 
 class Controller:
@@ -111,7 +107,7 @@ class Controller:
             return
         decision = decide(self.image, command)
         if decision.records:
-            level = self._metadata_version if not self.image.level else self.image.level
+            level = self.image.level or self._metadata_version
             values = [encode(each, level) for each in decision.records]
             if len(values) > BATCH_RECORDS_MAX or sum(map(len, values)) > BATCH_BYTES_MAX:
                 done(Unavailable.TOO_LARGE)
@@ -156,9 +152,9 @@ class Controller:
         else:
             self._replay_committed(high_watermark)
         self._committed = high_watermark
-        while self._waiting and self._waiting[0].offset <= high_watermark:
-            waiting = self._waiting.popleft()
-            waiting.done(waiting.answer)
+        while self._waiting and self._waiting[0][0] <= high_watermark:
+            _, answer, done = self._waiting.popleft()
+            done(answer)
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         assert self.image.end_offset == start == self._committed
@@ -180,8 +176,8 @@ class Controller:
         self.image.rewind(self._committed)
         self.image.stop_journal()
         lost, self._waiting = self._waiting, deque()
-        for each in lost:
-            each.done(Unavailable.LEAD_LOST)
+        for _, _, done in lost:
+            done(Unavailable.LEAD_LOST)
 
     def on_truncate(self, end: Offset) -> None:
         # Only what is committed is in this image, and that is never cut.
@@ -192,7 +188,7 @@ class Controller:
         if self.image.end_offset <= self._committed:
             done(answer)
         else:
-            self._waiting.append(_Waiting(Offset(self.image.end_offset), answer, done))
+            self._waiting.append((Offset(self.image.end_offset), answer, done))
 
     @property
     def _the_quorum(self) -> Quorum:

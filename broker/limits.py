@@ -47,6 +47,8 @@ PENDING_APPENDS_PER_PARTITION_MAX: Final = 10_000
 
 # --- partition logs ----------------------------------------------------------------------------
 
+CLOSING_THREADS: Final = 8
+"""Logs that are synced at the same time when the broker stops."""
 LOG_SEGMENT_BYTES: Final = 1024 * 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 1024 * 1024 + 12
 """`max.message.bytes`: one record batch as it comes from a producer, with its length field."""
@@ -54,8 +56,6 @@ PRODUCER_BATCHES_REMEMBERED: Final = 5
 """Batches of one producer that a partition can tell from new ones (KIP-98)."""
 PRODUCERS_PER_PARTITION_MAX: Final = 100_000
 """Producers that a partition remembers; beyond it the one silent the longest is forgotten."""
-PRODUCER_EXPIRATION_MS: Final = 86_400_000
-"""`producer.id.expiration.ms`: a producer silent for this long is forgotten."""
 
 # --- the front door ----------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from broker.hosting import PartitionKey, TopicSettings
 from broker.leading import Proposal
 from broker.limits import MESSAGE_BYTES_MAX, SWEEP_MS
 from broker.partition import Partition
-from broker.recovery import OpenedLog, close_log, open_log
+from broker.recovery import ClosingLog, OpenedLog, close_logs, open_log
 from broker.replica import Assignment, LiveEpochs
 from broker.storage import claim, discard, folder_name, partition_folders, remove_leftovers
 from quorum.log.errors import StorageError
@@ -219,12 +219,12 @@ class Manager:
     async def close(self) -> None:
         """Close every log in good order, on disk."""
         self._sweeper.forget(self)
+        closing = []
         for partition in list(self.partitions.values()):
             partition.close()
-            await self._disk.call(
-                close_log, partition.log, partition.producers, partition.high_watermark
-            )
+            closing.append(ClosingLog(partition.log, partition.producers, partition.high_watermark))
         self.partitions.clear()
+        await self._disk.call(close_logs, closing)
 
     # --- inside ---------------------------------------------------------------------------------
 

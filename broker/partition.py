@@ -223,6 +223,8 @@ class Partition:
             return refusal
         leading = self.role
         assert isinstance(leading, Leading)
+        if offset < self.log.start:
+            return Refusal.OFFSET_OUT_OF_RANGE
         now_ms = self._host.now_ms()
         parted = divergence(
             self.history,

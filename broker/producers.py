@@ -152,16 +152,6 @@ class Producers:
                 complete = False
         return not complete
 
-    def expire(self, before_ms: int) -> None:
-        """Forget the producers whose last batch has a timestamp below `before_ms`."""
-        silent = [
-            producer_id
-            for producer_id, state in self._states.items()
-            if state.batches[-1].timestamp_ms < before_ms
-        ]
-        for producer_id in silent:
-            del self._states[producer_id]
-
     def restore(self, states: Iterable[tuple[int, int, Iterable[ProducedBatch]]]) -> None:
         """Take over what was remembered elsewhere: producer id, epoch and batches of each."""
         for producer_id, epoch, batches in states:

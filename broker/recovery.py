@@ -8,16 +8,18 @@ whenever it does not fit the log, the batches are read instead.
 Everything here waits for a disk: it runs in the disk thread.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from broker.limits import CLOSING_THREADS
 from broker.producers import ProducedBatch, Producers, origin
 from broker.storage import STATE_NAME
 from quorum.core.vocabulary import Offset
-from quorum.log.files import replace_file, sync_folder, usable
+from quorum.log.files import usable
 from quorum.log.segments import SegmentedLog
 from quorum.records.batch import Header, headers
 
@@ -79,19 +81,38 @@ def open_log(folder: Path, *, segment_bytes_max: int) -> OpenedLog:
     return OpenedLog(log, producers, state.high_watermark)
 
 
-def close_log(log: SegmentedLog, producers: Producers, high_watermark: int) -> None:
-    """Close the log in good order: everything is on disk when this returns."""
+class ClosingLog(msgspec.Struct, frozen=True, gc=False):
+    """A log that is to be closed, and what is to be remembered with it."""
+
+    log: SegmentedLog
+    producers: Producers
+    high_watermark: int
+
+
+def close_logs(closing: Sequence[ClosingLog]) -> None:
+    """Close logs in good order, several at a time: everything is on disk when this returns."""
+    with ThreadPoolExecutor(CLOSING_THREADS, thread_name_prefix="closing") as threads:
+        # What a thread raises is raised here.
+        for _ in threads.map(_close, closing):
+            pass
+
+
+def _close(closing: ClosingLog) -> None:
+    log, producers = closing.log, closing.producers
     log.close()
     state = _State(
         format=_FORMAT,
         log_end=log.end.offset,
         log_end_epoch=log.end.epoch,
-        high_watermark=high_watermark,
+        high_watermark=closing.high_watermark,
         producers=[
             _Producer(producer_id, each.epoch, each.batches) for producer_id, each in producers
         ],
     )
-    replace_file(log.folder / STATE_NAME, _ENCODER.encode(state))
+    # Not synced: a state that is lost, or that does not fit, costs reading the log and no more.
+    path = log.folder / STATE_NAME
+    with usable(path):
+        path.write_bytes(_ENCODER.encode(state))
 
 
 def producers_of(log: SegmentedLog) -> Producers:
@@ -135,7 +156,6 @@ def _take_state(folder: Path, log: SegmentedLog) -> _State | None:
         except FileNotFoundError:
             return None
         path.unlink()
-        sync_folder(folder)
     try:
         state = _DECODER.decode(data)
     except msgspec.MsgspecError:

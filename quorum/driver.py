@@ -21,9 +21,9 @@ from quorum.core.effects import (
     AppendLeaderChange,
     AppendProposed,
     Commit,
-    Effect,
     Lead,
     PersistElection,
+    Prompt,
     Send,
     StopLeading,
     TruncateTo,
@@ -89,11 +89,14 @@ class Quorum:
         self._wall_clock = wall_clock
         self._inbox: deque[Event] = deque()
         self._proposals: deque[_Proposal] = deque()
+        self._proposed = 0  # Records in `_proposals`.
         self._fetched: dict[Correlation, bytes] = {}
         self._lead_pending: Epoch | None = None
         self._uncommitted_bytes = False
         self._wakeup: asyncio.Future[None] | None = None
+        self._deadline_ms = node.deadline_ms
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
         self._stopped = False
         self._failure: BaseException | None = None
         self._leader_watch: asyncio.Future[None] | None = None
@@ -131,13 +134,11 @@ class Quorum:
     @property
     def next_offset(self) -> Offset:
         """The offset that the next proposed record will get."""
-        waiting = sum(len(each.values) for each in self._proposals)
-        return Offset(self.node.log_end.offset + waiting)
+        return Offset(self.node.log_end.offset + self._proposed)
 
     def accepts(self, count: int) -> bool:
         """Whether `propose` would take `count` records now."""
-        waiting = sum(len(each.values) for each in self._proposals)
-        return not self._stopped and self.node.accepts(count, waiting)
+        return not self._stopped and self.node.accepts(count, self._proposed)
 
     def propose(self, values: Sequence[bytes]) -> Offset:
         """Append these records, together in one batch; return the offset of the first one.
@@ -158,6 +159,7 @@ class Quorum:
             last.size_bytes += size_bytes
         else:
             self._proposals.append(_Proposal(list(values), size_bytes))
+        self._proposed += len(values)
         self._wake()
         return base
 
@@ -219,15 +221,16 @@ class Quorum:
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the next deadline wake us. A timer that is early is cheap; re-arming is not."""
-        deadline_ms = self.node.deadline_ms
+        deadline_ms = self._deadline_ms = self.node.deadline_ms
         if deadline_ms is None:
             return
-        due = loop.time() + max(0, deadline_ms - self._clock()) / 1_000
-        if self._timer is not None and not self._timer.cancelled() and self._timer.when() <= due:
-            return
         if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._on_timer)
+        self._timer_ms = deadline_ms
+        delay_seconds = max(0, deadline_ms - self._clock()) / 1_000
+        self._timer = loop.call_later(delay_seconds, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -235,8 +238,8 @@ class Quorum:
 
     async def _drain(self) -> None:
         """Take everything that has arrived; then ask the disk once for all that was appended."""
-        deadline_ms = self.node.deadline_ms
-        if deadline_ms is not None and deadline_ms <= self._clock():
+        # Only a step changes the deadline, and there was none since it was armed.
+        if self._deadline_ms is not None and self._deadline_ms <= self._clock():
             await self._step(Tick())
         while self._inbox or self._proposals:
             # Proposals first: their offsets were given when they came, before these events.
@@ -253,7 +256,13 @@ class Quorum:
 
     async def _step(self, event: Event) -> None:
         for effect in self.node.step(event, now_ms=self._clock()):
-            await self._perform(effect)
+            match effect:
+                case PersistElection(election):
+                    await self._disk.call(self._elections.write, election)
+                case TruncateTo(end):
+                    await self._truncate(end)
+                case _:
+                    self._perform(effect)
         if isinstance(event, Answered):
             # What no effect has asked for by now was fetched in vain.
             self._fetched.pop(event.correlation, None)
@@ -266,7 +275,7 @@ class Quorum:
             if self._leader_watch is not None and not self._leader_watch.done():
                 self._leader_watch.set_result(None)
 
-    async def _perform(self, effect: Effect) -> None:
+    def _perform(self, effect: Prompt) -> None:
         match effect:
             case Answer(asker, response):
                 self._rpc.answer(asker, response, self._records_for(response))
@@ -274,10 +283,6 @@ class Quorum:
                 self._rpc.send(to, request, self._done(to, correlation, request))
             case AppendProposed() | AppendLeaderChange() | AppendFetched():
                 self._append(effect)
-            case PersistElection(election):
-                await self._disk.call(self._elections.write, election)
-            case TruncateTo(end):
-                await self._truncate(end)
             case Commit(high_watermark):
                 self._commit(high_watermark)
             case Lead(epoch):
@@ -295,6 +300,7 @@ class Quorum:
         match effect:
             case AppendProposed(batch):
                 proposal = self._proposals.popleft()
+                self._proposed -= len(proposal.values)
                 assert len(proposal.values) == batch.end - batch.base
                 encoded = encode(proposal.values, timestamp_ms=self._wall_clock())
             case AppendLeaderChange(batch=batch, leader=leader, voters=voters, granting=granting):
@@ -348,6 +354,7 @@ class Quorum:
 
     def _stop_leading(self, epoch: Epoch) -> None:
         self._proposals.clear()
+        self._proposed = 0
         if self._lead_pending == epoch:
             self._lead_pending = None
             return

@@ -181,6 +181,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except (AdminError, InvalidPlan) as error:
         raise click.ClickException(str(error)) from None
+    except BrokenPipeError:
+        # Whoever read what we print has seen enough; click ends the program quietly.
+        raise
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(130)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -42,9 +42,11 @@ def command(topic: str, file: Path | None, **options: Any) -> None:
     stream = _open(file)
     try:
         count = run(_consume(whom, topic, stream, **form))
-    finally:
-        if file is not None:
+    except click.ClickException:
+        # The first failure is what is told; a full disk fails the closing as well.
+        with suppress(OSError):
             stream.close()
+        raise
     say(f"{count} records were read from {topic}")
 
 
@@ -88,6 +90,8 @@ async def _consume(
                 count += len(records)
                 if count == max_records:
                     break
+    if out is not sys.stdout.buffer:
+        out.close()
     return count
 
 

@@ -103,12 +103,15 @@ class Producer:
         acks: Acks = Acks.ALL,
         delivery_ms: int = DELIVERY_MS,
         batch_bytes: int = BATCH_BYTES,
+        buffer_bytes_max: int = BUFFER_BYTES_MAX,
         client_id: str = "metaquorum-producer",
     ) -> None:
-        """`batch_bytes` is the size up to which sends to one partition are gathered."""
+        """`batch_bytes` is the size up to which sends to one partition are gathered into a batch,
+        `buffer_bytes_max` that of all records under way, above which `send` waits."""
         self._acks = acks
         self._delivery_ms = delivery_ms
         self._batch_bytes = batch_bytes
+        self._buffer_bytes_max = buffer_bytes_max
         self._asker = Asker(bootstrap, client_id)
         self._routes = Routes(bootstrap, client_id, timeout_ms=delivery_ms)
         self._channels = Channels(client_id)
@@ -144,7 +147,7 @@ class Producer:
         size_bytes = sum(map(_size_bytes, records))
         async with self._room:
             await self._room.wait_for(
-                lambda: self._buffered_bytes < BUFFER_BYTES_MAX or self._failure is not None
+                lambda: self._buffered_bytes < self._buffer_bytes_max or self._failure is not None
             )
             if self._failure is not None:
                 raise self._failure

@@ -23,7 +23,7 @@ from admin.units import show_duration, show_size
 TOPIC: Final = "orders"
 PARTITIONS: Final = 6
 REPLICATION_FACTOR: Final = 3
-LOAD_MS: Final = 5_000
+LOAD_MS: Final = 4_000
 LOADED_BYTES_MAX: Final = 192 * 1024 * 1024
 """As much as the machine writes in this time: moving it then takes about as long anywhere."""
 RECORDS_PER_SECOND: Final = 600
@@ -37,6 +37,7 @@ READ_BACK_MS: Final = 10_000
 CAUGHT_UP_MS: Final = 15_000
 
 BATCH_BYTES: Final = 32 * 1024
+BUFFER_BYTES: Final = 4 * 1024 * 1024
 SETTINGS: Final = {"replica.fetch.max.bytes": "32KiB"}
 """Small bites, so that moving a little data takes a few seconds, as moving much does elsewhere."""
 
@@ -70,9 +71,7 @@ class Story:
         """Tell it; raises `StoryFailed`, or the `AdminError` of a step that did not succeed."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._client.close)
-            producer = await stack.enter_async_context(
-                Producer(self._cluster.brokers, batch_bytes=BATCH_BYTES)
-            )
+            producer = await stack.enter_async_context(self._producer())
             workload = await self._prepare(producer)
             await self._show_quorum("The quorum")
             stop = asyncio.Event()
@@ -92,6 +91,11 @@ class Story:
             copied_bytes=copied,
             longest_wait_ms=workload.longest_wait_ms,
             balance=result,
+        )
+
+    def _producer(self) -> Producer:
+        return Producer(
+            self._cluster.brokers, batch_bytes=BATCH_BYTES, buffer_bytes_max=BUFFER_BYTES
         )
 
     async def _prepare(self, producer: Producer) -> Workload:

@@ -5,7 +5,7 @@ These are not passed on: a broker that asks the wrong node is told so (NOT_CONTR
 for the right one, as it does with Kafka's controllers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, assert_never
@@ -204,7 +204,7 @@ def _by_kio(
     return handle_request
 
 
-APIS: Final = {
+APIS: Final[Mapping[int, BrokerApi]] = {
     ApiKey.ALTER_PARTITION: BrokerApi(versions=VERSIONS, handle=alter_partition),
     ApiKey.BROKER_REGISTRATION: BrokerApi(versions=VersionRange(0, 4), handle=_by_kio(register)),
     ApiKey.BROKER_HEARTBEAT: BrokerApi(versions=VersionRange(0, 1), handle=_by_kio(heartbeat)),

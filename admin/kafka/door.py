@@ -16,7 +16,7 @@ from admin.faults import Refused
 from admin.kafka import admin_apis, broker_calls, envelopes
 from admin.kafka.broker_calls import Desk
 from admin.kafka.call import ANONYMOUS, AdminApi, Call, read_call, respond_to
-from admin.kafka.forwarding import Forwarder
+from admin.kafka.forwarding import Forwarder, NotForwarded
 from admin.service import NotActive, Service
 from quorum.raft_calls import RaftCalls
 from quorum.transport.server import InboundRequest
@@ -76,15 +76,15 @@ class KafkaDoor:
 
     def handle(self, request: InboundRequest) -> None:
         """See to it that the request is answered; raises `Malformed` for what cannot be read."""
-        api_key = ApiKey(request.api_key)
-        if api_key in RAFT:
-            self._raft_calls.asked(request)
-        elif api_key is ApiKey.API_VERSIONS:
-            self._offer(request)
-        elif api_key is ApiKey.ENVELOPE:
-            self._unwrap(request)
-        elif api_key in broker_calls.APIS:
+        api_key = request.api_key
+        if api_key in broker_calls.APIS:
             broker_calls.APIS[api_key].handle(request, self._desk)
+        elif api_key in RAFT:
+            self._raft_calls.asked(request)
+        elif api_key == ApiKey.API_VERSIONS:
+            self._offer(request)
+        elif api_key == ApiKey.ENVELOPE:
+            self._unwrap(request)
         else:
             self._start(request)
 
@@ -116,7 +116,7 @@ class KafkaDoor:
         def respond(payload: Any) -> None:
             request.respond(envelopes.answer(inner, payload))
 
-        def refuse(_error: NotActive) -> None:
+        def refuse() -> None:
             # Whoever passed it on finds the new active controller and asks again (KIP-590).
             request.respond(envelopes.refusal(NOT_CONTROLLER))
 
@@ -158,25 +158,29 @@ class KafkaDoor:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_here(
-        self,
-        call: Call,
-        api: AdminApi,
-        respond: Callable[[Any], None],
-        refuse: Callable[[NotActive], None],
+        self, call: Call, api: AdminApi, respond: Callable[[Any], None], refuse: Callable[[], None]
     ) -> None:
-        """Answer on this node, which must be the active controller if the API needs it."""
+        """Answer on this node, or refuse if it is not the active controller."""
         try:
-            payload = await api.handle(call, self._service)
-        except NotActive as error:
-            refuse(error)
+            payload = await self._answer_here(call, api)
+        except NotActive:
+            refuse()
             return
+        respond(payload)
+
+    async def _answer_here(self, call: Call, api: AdminApi) -> Any:
+        """This node's answer; raises `NotActive`."""
+        try:
+            return await api.handle(call, self._service)
+        except NotActive:
+            raise
         except Refused as refused:
-            payload = api.refuse(call, refused.code, str(refused))
+            return api.refuse(call, refused.code, str(refused))
         except Exception:
             # One request must not end the node; what went wrong is in the log, with its cause.
             logger.exception("failed at %s v%d", call.api_key, call.version)
-            payload = api.refuse(call, UNKNOWN_SERVER_ERROR, "the controller failed; see its log")
-        respond(payload)
+            message = "the controller failed; see its log"
+            return api.refuse(call, UNKNOWN_SERVER_ERROR, message)
 
     async def _run_somewhere(
         self, call: Call, api: AdminApi, body: bytes, respond: Callable[[Any], None]
@@ -184,24 +188,28 @@ class KafkaDoor:
         """Answer here, or let the active controller answer; wait through a short election."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + api.timeout_ms(call) / 1_000
+        error = NOT_CONTROLLER
         while True:
-            refused: list[NotActive] = []
-            if api.anywhere or self._service.controller.is_active:
-                await self._run_here(call, api, respond, refused.append)
-                if not refused:
+            try:
+                if api.anywhere or self._service.controller.is_active:
+                    payload = await self._answer_here(call, api)
+                else:
+                    payload = await self._forwarder.forward(call, body, deadline)
+                respond(payload)
+                return
+            except NotActive as not_active:
+                reason = str(not_active)
+                if not_active.reason.may_be_done:
+                    respond(api.refuse(call, REQUEST_TIMED_OUT, reason))
                     return
-                if refused[0].reason.may_be_done:
-                    respond(api.refuse(call, NOT_CONTROLLER, str(refused[0])))
-                    return
-            else:
-                payload = await self._forwarder.forward(call, body, deadline)
-                if payload is not None:
-                    respond(payload)
-                    return
+            except NotForwarded as not_forwarded:
+                reason = str(not_forwarded)
+                logger.info("%s was not passed on: %s", call.api_key, reason)
+                if not_forwarded.may_be_done:
+                    # It may be done by now, so nobody may be told for certain that it is not.
+                    error = REQUEST_TIMED_OUT
             if loop.time() >= deadline:
-                leader = self._service.quorum.leader
-                known = "no controller is active" if leader is None else f"node {leader} leads"
-                message = f"this node could not reach the active controller in time: {known}"
-                respond(api.refuse(call, NOT_CONTROLLER, message))
+                message = f"this node could not reach the active controller in time: {reason}"
+                respond(api.refuse(call, error, message))
                 return
             await self._service.quorum.leader_changed(within_seconds=0.05)

@@ -9,12 +9,20 @@ from typing import Any, Final
 
 from admin.addresses import Address
 from admin.kafka import envelopes
-from admin.kafka.call import Call
+from admin.kafka.call import TIMEOUT_MS_MAX, Call
 from quorum.core.vocabulary import ReplicaId
 from quorum.driver import Quorum
 from quorum.ports import Clock
 from quorum.transport.channel import Channel
-from quorum.transport.outcomes import Reply, RequestFailed
+from quorum.transport.outcomes import (
+    ConnectionLost,
+    Failure,
+    Loss,
+    Overloaded,
+    Reply,
+    RequestFailed,
+    Unsendable,
+)
 from quorum.transport.sweeper import Sweeper
 from quorum.wire.apis import ApiKey
 from quorum.wire.codec import decode_response
@@ -23,6 +31,14 @@ from quorum.wire.faults import Malformed
 logger = logging.getLogger("kafka")
 
 ENVELOPE_VERSION: Final = 0
+
+
+class NotForwarded(Exception):
+    """The active controller's answer could not be had; `may_be_done` unless it never was asked."""
+
+    def __init__(self, reason: str, *, may_be_done: bool) -> None:
+        super().__init__(reason)
+        self.may_be_done = may_be_done
 
 
 class Forwarder:
@@ -46,26 +62,34 @@ class Forwarder:
             if replica != quorum.node.me.id
         }
 
-    async def forward(self, call: Call, body: bytes, deadline: float) -> Any | None:
-        """The active controller's response, or None when it could not be had just now.
+    async def forward(self, call: Call, body: bytes, deadline: float) -> Any:
+        """The active controller's response; raises `NotForwarded`.
 
         `deadline` is in seconds of the running loop's clock.
         """
         leader = self._quorum.leader
         channel = None if leader is None else self._channels.get(leader)
-        remaining_ms = round((deadline - asyncio.get_running_loop().time()) * 1_000)
-        if channel is None or remaining_ms <= 0:
-            return None
+        if channel is None:
+            raise NotForwarded("no controller is active", may_be_done=False)
         correlation_id = next(self._correlations) & 0x7FFF_FFFF
         envelope = envelopes.wrap(call, body, correlation_id)
         try:
-            reply = await channel.call(
-                ApiKey.ENVELOPE, envelope, timeout_ms=remaining_ms, version=ENVELOPE_VERSION
-            )
+            # When the channel itself loses patience it drops the connection, and the requests of
+            # others with it: so it has more than anybody, and who gives up just goes away.
+            async with asyncio.timeout_at(deadline):
+                reply = await channel.call(
+                    ApiKey.ENVELOPE, envelope, timeout_ms=TIMEOUT_MS_MAX, version=ENVELOPE_VERSION
+                )
             return _opened(call, reply)
-        except (RequestFailed, Malformed) as error:
-            logger.info("%s was not passed on to node %s: %s", call.api_key, leader, error)
-            return None
+        except TimeoutError:
+            raise NotForwarded(
+                f"node {leader} leads, and did not answer", may_be_done=True
+            ) from None
+        except RequestFailed as error:
+            may_be_done = _may_have_arrived(error.failure)
+            raise NotForwarded(f"node {leader}: {error}", may_be_done=may_be_done) from error
+        except Malformed as error:
+            raise NotForwarded(f"node {leader}: {error}", may_be_done=True) from error
 
     async def close(self) -> None:
         """Fail what is under way and close every channel."""
@@ -73,10 +97,17 @@ class Forwarder:
         self._sweeper.close()
 
 
-def _opened(call: Call, reply: Reply) -> Any | None:
+def _opened(call: Call, reply: Reply) -> Any:
     response = reply.decode()
     if response.error_code.value != 0 or response.response_data is None:
-        logger.info("%s was passed on and refused: %s", call.api_key, response.error_code.name)
-        return None
+        raise NotForwarded(f"refused: {response.error_code.name}", may_be_done=False)
     body = envelopes.inner_body(call, response.response_data)
     return decode_response(call.api_key, call.version, body)
+
+
+def _may_have_arrived(failure: Failure) -> bool:
+    match failure:
+        case Overloaded() | Unsendable() | ConnectionLost(Loss.REFUSED | Loss.NO_ADDRESS):
+            return False
+        case _:
+            return True

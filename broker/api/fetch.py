@@ -5,6 +5,7 @@ says what it has. Fetch sessions (KIP-227) are not kept: every fetch names all i
 are no transactions here, so what is committed is stable, and `read_committed` reads the same.
 """
 
+import logging
 from datetime import timedelta
 from typing import Any, Final
 
@@ -20,9 +21,11 @@ from broker.limits import (
 from broker.partition import Partition
 from broker.replica import divergence
 from quorum.core.vocabulary import LogEnd, Offset
-from quorum.ports import Clock
+from quorum.ports import Clock, LogFailure
 from quorum.transport.server import InboundRequest
 from quorum.wire import codec
+
+logger = logging.getLogger("broker.fetch")
 
 CONSUMER: Final = -1
 """The replica id of those who are no replicas."""
@@ -173,16 +176,22 @@ class _Fetch:
                     part.code = refusal.code
 
     def _limit(self, part: _Part) -> int:
-        """Up to where this asker may read."""
+        """Up to where this asker may read; where it asks from, if it may not."""
         if part.partition is None or part.code or part.diverging is not None:
-            return 0
+            asked: int = part.asked.fetch_offset
+            return asked
         return part.partition.log_end if self.is_replica else part.partition.high_watermark
 
     def _read(self, part: _Part, max_bytes: int) -> bytes:
         start, limit = part.asked.fetch_offset, self._limit(part)
         if part.partition is None or limit <= start or max_bytes <= 0:
             return b""
-        return part.partition.log.read(Offset(start), Offset(limit), max_bytes)
+        try:
+            return part.partition.log.read(Offset(start), Offset(limit), max_bytes)
+        except LogFailure as failure:
+            logger.error("%s", failure)
+            part.code = Code.KAFKA_STORAGE_ERROR
+            return b""
 
     def finish(self) -> None:
         """Answer with what there is now."""

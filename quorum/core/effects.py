@@ -128,12 +128,13 @@ class Warn:
         return f"warn: {self.text}"
 
 
-Effect: TypeAlias = (
-    PersistElection
-    | AppendLeaderChange
+Durable: TypeAlias = PersistElection | TruncateTo
+"""Done, and on disk, before the next effect starts."""
+
+Prompt: TypeAlias = (
+    AppendLeaderChange
     | AppendProposed
     | AppendFetched
-    | TruncateTo
     | Send
     | Answer
     | Commit
@@ -141,3 +142,6 @@ Effect: TypeAlias = (
     | StopLeading
     | Warn
 )
+"""Done at once: the next effect waits for no disk."""
+
+Effect: TypeAlias = Durable | Prompt

@@ -112,10 +112,13 @@ class QuorumNode:
 
     def accepts(self, count: int, waiting: int = 0) -> bool:
         """Whether a leader has room for `count` records in one batch, after `waiting` others."""
-        if not isinstance(self.role, Leader) or not 0 < count <= BATCH_RECORDS_MAX:
+        state = self._state
+        leader, committed = state.role, state.high_watermark
+        if not isinstance(leader, Leader) or not 0 < count <= BATCH_RECORDS_MAX:
             return False
-        committed = self.role.epoch_start if self.high_watermark is None else self.high_watermark
-        return self.log_end.offset + waiting + count - committed <= UNCOMMITTED_RECORDS_MAX
+        if committed is None:
+            committed = leader.epoch_start
+        return state.log.end.offset + waiting + count - committed <= UNCOMMITTED_RECORDS_MAX
 
     @property
     def deadline_ms(self) -> int | None:

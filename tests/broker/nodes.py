@@ -72,6 +72,7 @@ class Node:
         self.cluster.cluster_id = CLUSTER
         self.port = 0
         self.client: Channel
+        self.fetchers: Fetchers
         self._closing = AsyncExitStack()
 
     async def start(self, group: asyncio.TaskGroup, *, copies: bool) -> None:
@@ -88,7 +89,7 @@ class Node:
         )
         proposer = IsrProposer(self.manager, controllers)
         self.manager.proposer = proposer
-        fetchers = Fetchers(
+        self.fetchers = Fetchers(
             self.manager,
             self.disk,
             group,
@@ -97,7 +98,7 @@ class Node:
             rng=RNG,
             partition_bytes_max=1 << 20,
         )
-        self.manager.watchers += [self.parking, fetchers]
+        self.manager.watchers += [self.parking, self.fetchers]
         producer_ids = ProducerIds(self.manager, controllers)
         forwarder = Forwarder(controllers, group, clock=monotonic_ms)
         server = Server(
@@ -116,7 +117,7 @@ class Node:
         self._closing.callback(self.sweeper.close)
         self._closing.push_async_callback(controllers.close)
         self._closing.push_async_callback(_end, tasks)
-        self._closing.push_async_callback(fetchers.close)
+        self._closing.push_async_callback(self.fetchers.close)
         self._closing.push_async_callback(forwarder.close)
         self._closing.push_async_callback(server.close, within_ms=50)
         self._closing.callback(self.parking.dismiss)
@@ -210,6 +211,9 @@ async def cluster(tmp_path: Path, *broker_ids: int) -> AsyncIterator["Brokers"]:
                 await brokers.start(each)
             yield brokers
         finally:
+            # Nobody must connect to a listener that is about to go.
+            for node in brokers.nodes.values():
+                await node.fetchers.close()
             for node in list(brokers.nodes.values()):
                 await node.stop()
             await server.close(within_ms=50)

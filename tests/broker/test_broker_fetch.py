@@ -69,10 +69,13 @@ async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(tmp_path: Path) ->
         one = len(batch(b"a"))
         waiting = brokers.spawn(fetch(node, "t", 0, wait_ms=20_000, min_bytes=2 * one))
         await until(lambda: len(node.parking) == 1)
-        await write(node, b"a")
+        # Behind it on the same connection, so that their answers come after its own.
+        first = brokers.spawn(write(node, b"a"))
+        await until(lambda: node.partition("t").high_watermark == 1)
         assert len(node.parking) == 1
-        await write(node, b"b")
+        second = brokers.spawn(write(node, b"b"))
         assert values((await waiting).records) == [b"a", b"b"]
+        await asyncio.gather(first, second)
 
 
 async def test_a_batch_larger_than_asked_for_is_given_alone(tmp_path: Path) -> None:

@@ -92,14 +92,6 @@ def test_a_truncation_says_when_the_log_must_be_read_again() -> None:
     assert len(producers) == 0
 
 
-def test_silent_producers_are_forgotten() -> None:
-    producers = produced((0, 1), (1, 1))
-    producers.expire(before_ms=1)
-    assert len(producers) == 1
-    producers.expire(before_ms=2)
-    assert len(producers) == 0
-
-
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3)), max_size=40))
 def test_whatever_is_sent_the_log_holds_each_sequence_once_and_in_order(
     sent: list[tuple[int, int]],

@@ -175,7 +175,7 @@ async def test_a_broken_batch_of_the_leader_is_refused(tmp_path: Path, sent: byt
         assert partition.log_end == 0
 
 
-# --- restarts --------------------------------------------------------------------------------------
+# --- restarts ------------------------------------------------------------------------------------
 
 
 async def test_a_clean_restart_keeps_everything(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ async def test_the_folder_of_a_topic_of_the_same_name_is_set_aside(tmp_path: Pat
         old_id = brokers.controller.image.topic_ids["t"]
         await brokers.stop(1)
         brokers.controller.delete("t")
-        brokers.controller.fence(1)
         brokers.controller.create("t", (1,))
+        brokers.controller.fence(1)
         await brokers.start(1)
         folder = tmp_path / "broker-1"
         assert values(brokers[1].partition("t")) == []

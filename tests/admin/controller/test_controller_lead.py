@@ -93,7 +93,7 @@ async def test_losing_the_lead_restores_the_image_that_is_committed(
             assert contents(controller.image) != before
             stopping = asyncio.get_running_loop().create_task(node.stop())
             # Told when the image has been restored.
-            assert await asked_last in Unavailable
+            assert await asked_last is Unavailable.LEAD_LOST
             assert contents(controller.image) == before
             check_image(controller.image)
         await stopping

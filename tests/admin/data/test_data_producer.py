@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from admin.data import producer as product
 from admin.data.producer import NO_OFFSET, Acks, DeliveryFailed, Producer
 from admin.data.routes import UnknownTopic
 from admin.faults import Refused
@@ -137,10 +136,12 @@ async def test_with_acks_of_the_leader_alone_batches_have_no_numbers() -> None:
     assert (header.producer_id, header.base_sequence) == (-1, -1)
 
 
-async def test_send_waits_while_too_much_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(product, "BUFFER_BYTES_MAX", 100)
+async def test_send_waits_while_too_much_is_under_way() -> None:
     brokers = MemoryBrokers()
-    async with brokers.listening() as addresses, Producer(addresses) as producer:
+    async with (
+        brokers.listening() as addresses,
+        Producer(addresses, buffer_bytes_max=100) as producer,
+    ):
         first = await producer.send(TOPIC, 0, records("x" * 100))
         waiting = asyncio.get_running_loop().create_task(producer.send(TOPIC, 1, records("y")))
         await asyncio.sleep(0)

@@ -1,16 +1,20 @@
 """Two ends of a loopback connection for tests: a listener under test, and peers that misbehave."""
 
 import asyncio
+import logging
 import random
+import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from struct import Struct
 from types import MappingProxyType
 
+import pytest
+
 from quorum.transport.channel import Channel
 from quorum.transport.limits import ChannelLimits, ServerLimits
-from quorum.transport.outcomes import Outcome
+from quorum.transport.outcomes import ConnectionLost, Loss, Outcome
 from quorum.transport.server import InboundRequest, Server
 from quorum.transport.sweeper import Sweeper
 from quorum.wire import headers
@@ -247,3 +251,31 @@ class Outcomes:
             self._waiter = count, asyncio.get_running_loop().create_future()
             await self._waiter[1]
         return self.all
+
+
+async def is_served(port: int) -> None:
+    """The listener still answers somebody else, so it has also done what came before."""
+    async with peer_of(port) as peer:
+        peer.write(vote(99, b"ping"))
+        assert await peer.take_frame() == answer_to(99, b"ping")[4:]
+
+
+def our_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What we have logged, not what the event loop says of slow callbacks."""
+    return [record for record in caplog.records if record.name.startswith("quorum.")]
+
+
+def our_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in our_records(caplog) if r.levelno >= logging.WARNING]
+
+
+def lost(outcome: Outcome) -> Loss | None:
+    return outcome.loss if isinstance(outcome, ConnectionLost) else None
+
+
+def refusing_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as nobody:
+        nobody.bind((HOST, 0))
+        port: int = nobody.getsockname()[1]
+        return port

@@ -4,7 +4,6 @@ from dataclasses import Field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from types import NoneType
 from typing import Any, get_args, get_origin
-from uuid import UUID
 
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
@@ -70,6 +69,3 @@ def _item(field: Field[Any], inner: Any) -> st.SearchStrategy[Any]:
     if isinstance(inner, type) and is_dataclass(inner):
         return values_of(inner)
     return _PRIMITIVES[field.metadata["kafka_type"]]
-
-
-DIRECTORY_IDS = st.uuids().filter(lambda u: u.int != 0) | st.just(UUID(int=0))

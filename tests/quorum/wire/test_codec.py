@@ -98,7 +98,7 @@ def test_a_tagged_field_fills_exactly_the_bytes_it_claims() -> None:
     assert len(codec.decode_request(ApiKey.BROKER_HEARTBEAT, 1, right).offline_log_dirs) == 1
     for size in (b"\x10", b"\x12"):
         wrong = heartbeat + b"\x01\x00" + size + one_directory + b"\x00"
-        with pytest.raises(Malformed, match="tagged field 0 does not fill|bytes at byte"):
+        with pytest.raises(Malformed, match=r"tagged field 0 does not fill|bytes at byte"):
             codec.decode_request(ApiKey.BROKER_HEARTBEAT, 1, wrong)
 
 
