@@ -26,8 +26,8 @@ from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
 from admin.service import Service, TopicDefaults
 from quorum.log.errors import StorageError
-from quorum.ports import LogFailure
 from quorum.opening import Opened, QuorumConfig, open_quorum
+from quorum.ports import LogFailure
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from quorum.wire.apis import VersionRange

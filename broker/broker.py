@@ -67,6 +67,8 @@ class _Parts:
     heart: Controllers
     """For heartbeats alone: they wait for nobody else's answers."""
     controllers: Controllers
+    forwarding: Controllers
+    """What clients ask may take long, and must not hold up what this broker asks."""
     previous_epoch: int
 
 
@@ -109,9 +111,9 @@ class Broker:
         server = _server(config, gate)
         stack.push_async_callback(server.close, within_ms=LISTENER_CLOSE_MS)
         port = await _listen(config, server)
-        heart, controllers = (_controllers(config, opened, rng) for _ in range(2))
-        stack.push_async_callback(heart.close)
-        stack.push_async_callback(controllers.close)
+        heart, controllers, forwarding = (_controllers(config, opened, rng) for _ in range(3))
+        for each in (heart, controllers, forwarding):
+            stack.push_async_callback(each.close)
         parts = _Parts(
             opened=opened,
             server=server,
@@ -122,6 +124,7 @@ class Broker:
             disk=disk,
             heart=heart,
             controllers=controllers,
+            forwarding=forwarding,
             previous_epoch=previous_epoch,
         )
         return cls(config, parts, rng)
@@ -150,7 +153,7 @@ class Broker:
         fetchers = self._fetchers(group)
         manager.watchers += [parking, fetchers]
         producer_ids = ProducerIds(manager, parts.controllers)
-        forwarder = Forwarder(parts.controllers, group, clock=monotonic_ms)
+        forwarder = Forwarder(parts.forwarding, group, clock=monotonic_ms)
         door = self._door(parking, producer_ids, forwarder)
         manager.start()
         group.create_task(parts.opened.quorum.run(), name="quorum")

@@ -14,6 +14,7 @@ from broker.limits import (
     CONTROLLER_BACKOFF_MS,
     CONTROLLER_BACKOFF_MS_MAX,
     CONTROLLER_TIMEOUT_MS,
+    LEADER_CHECK_MS,
 )
 from quorum.transport.channel import BodyWriter, Channel
 from quorum.transport.outcomes import RequestFailed
@@ -71,6 +72,7 @@ class Controllers:
         self._address: tuple[str, int] | None = None
         self._channel: Channel | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self._under_way = 0
 
     async def ask(
         self, api_key: int, body: BodyWriter, *, timeout_ms: int = CONTROLLER_TIMEOUT_MS
@@ -83,31 +85,47 @@ class Controllers:
         if address is None:
             raise NoController("the quorum has no leader")
         where = f"{address[0]}:{address[1]}"
+        self._under_way += 1
+        self._sweeper.watch(self, self._sweeper.now_ms() + LEADER_CHECK_MS)
         try:
             reply = await self._channel_to(address).call(api_key, body, timeout_ms=timeout_ms)
             answer = reply.decode()
         except (RequestFailed, Malformed) as failure:
             raise NoController(f"{where}: {failure}") from failure
+        finally:
+            self._under_way -= 1
         if answer.error_code == NOT_CONTROLLER:
             raise NoController(f"{where} is not the active controller")
         return answer
 
+    def sweep(self, now_ms: int) -> int | None:
+        """Fail what waits for one who is no longer the leader: it may never answer."""
+        address = self._leader_address()
+        if self._channel is not None and address is not None and address != self._address:
+            self._forget_channel()
+        return now_ms + LEADER_CHECK_MS if self._under_way else None
+
     async def close(self) -> None:
         """Fail what is under way."""
+        self._sweeper.forget(self)
         if self._channel is not None:
             await self._channel.close()
         if self._closing:
             await asyncio.wait(self._closing)
 
     def _channel_to(self, address: tuple[str, int]) -> Channel:
-        if self._channel is None or self._address != address:
-            if self._channel is not None:
-                # What is under way there fails at once, and is asked again here.
-                closing = asyncio.get_running_loop().create_task(self._channel.close())
-                self._closing.add(closing)
-                closing.add_done_callback(self._closing.discard)
+        if self._channel is not None and self._address != address:
+            self._forget_channel()
+        if self._channel is None:
             self._address = address
             self._channel = Channel(
                 lambda: address, client_id=self._client_id, sweeper=self._sweeper, rng=self._rng
             )
         return self._channel
+
+    def _forget_channel(self) -> None:
+        assert self._channel is not None
+        closing = asyncio.get_running_loop().create_task(self._channel.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        self._channel = self._address = None

@@ -214,6 +214,12 @@ class Leading:
         return frozenset(self.assignment.isr) | frozenset(self.pending.isr)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether all replicas are in sync and all there is is committed: nothing can change."""
+        is_full = len(self.assignment.isr) == len(self.assignment.replicas)
+        return is_full and self.high_watermark == self.log_end
+
+    @property
     def under_min_isr(self) -> bool:
         return len(self.assignment.isr) < self.assignment.min_isr
 
@@ -311,10 +317,6 @@ class Leading:
     def progress_of(self, follower: BrokerId) -> Progress | None:
         """What is known of one follower; None for those that are not replicas."""
         return self._followers.get(follower)
-
-    @property
-    def followers(self) -> tuple[BrokerId, ...]:
-        return tuple(self._followers)
 
     # --- inside ------------------------------------------------------------------------------
 

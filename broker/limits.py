@@ -17,6 +17,8 @@ CONTROLLER_BACKOFF_MS_MAX: Final = 1_000
 """Between two tries to reach the active controller; doubles from the first to the second."""
 CONTROLLER_TIMEOUT_MS: Final = 5_000
 """How long one request to a controller may stay without an answer."""
+LEADER_CHECK_MS: Final = 100
+"""How often a request that waits for a controller looks whether that one still leads."""
 CONTROLLED_SHUTDOWN_MS: Final = 1_200
 """How long a broker that stops waits for its leaderships to be moved away."""
 CONTROLLED_SHUTDOWN_HEARTBEAT_MS: Final = 50
@@ -47,8 +49,11 @@ PENDING_APPENDS_PER_PARTITION_MAX: Final = 10_000
 
 # --- partition logs ----------------------------------------------------------------------------
 
+OPENING_THREADS: Final = 8
 CLOSING_THREADS: Final = 8
-"""Logs that are synced at the same time when the broker stops."""
+"""Logs that are opened, or synced when the broker stops, at the same time."""
+SETTLED_AT_ONCE: Final = 64
+"""Partitions that are opened before the metadata is looked at again."""
 LOG_SEGMENT_BYTES: Final = 1024 * 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 1024 * 1024 + 12
 """`max.message.bytes`: one record batch as it comes from a producer, with its length field."""

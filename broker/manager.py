@@ -8,14 +8,16 @@ log is removed only when the metadata shows that this broker is no longer a repl
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from broker.disk import Disk
 from broker.hosting import PartitionKey, TopicSettings
 from broker.leading import Proposal
-from broker.limits import MESSAGE_BYTES_MAX, SWEEP_MS
+from broker.limits import MESSAGE_BYTES_MAX, OPENING_THREADS, SETTLED_AT_ONCE, SWEEP_MS
 from broker.partition import Partition
 from broker.recovery import ClosingLog, OpenedLog, close_logs, open_log
 from broker.replica import Assignment, LiveEpochs
@@ -28,7 +30,6 @@ from statemachine.image import Image, Touched
 from statemachine.vocabulary import (
     BROKER_RESOURCE,
     CLUSTER_DEFAULT,
-    NO_LEADER,
     TOPIC_RESOURCE,
     BrokerId,
 )
@@ -143,9 +144,7 @@ class Manager:
         while True:
             await self._work.wait()
             while self._unsettled:
-                key = next(iter(self._unsettled))
-                del self._unsettled[key]
-                await self._settle(key)
+                await self._settle(self._take_unsettled())
             self._work.clear()
             self._settled.set()
 
@@ -166,7 +165,7 @@ class Manager:
             key = PartitionKey(folder.topic_id, folder.number)
             if self.assignment_of(key) is None and key not in self.partitions:
                 logger.info("%s is of no partition of this broker, removing it", folder.path)
-                await self._disk.call(discard, folder.path)
+                await self._disk.call(discard, folder.path, folder.topic_id)
 
     # --- what the partitions say ----------------------------------------------------------------
 
@@ -239,23 +238,33 @@ class Manager:
         else:
             self.failed.pop(key, None)
 
-    async def _settle(self, key: PartitionKey) -> None:
-        partition = self.partitions.get(key)
-        if partition is not None and self.assignment_of(key) is None:
-            await self._remove(key, partition)
-        elif partition is None and self.assignment_of(key) is not None:
-            await self._open(key)
+    def _take_unsettled(self) -> list[PartitionKey]:
+        taken = list(islice(self._unsettled, SETTLED_AT_ONCE))
+        for key in taken:
+            del self._unsettled[key]
+        return taken
 
-    async def _open(self, key: PartitionKey) -> None:
-        topic = self.image.topics[key.topic_id].name
-        try:
-            opened, aside = await self._disk.call(
-                _claim_and_open, self._log_dir, topic, key, self._segment_bytes_max
-            )
-        except StorageError as error:
-            logger.error("%s cannot be opened: %s", folder_name(topic, key.number), error)
-            self.failed[key] = str(error)
-            return
+    async def _settle(self, keys: Sequence[PartitionKey]) -> None:
+        """Open what should be here and is not, remove what is and should not."""
+        to_open: list[tuple[PartitionKey, str]] = []
+        for key in keys:
+            partition, assignment = self.partitions.get(key), self.assignment_of(key)
+            if partition is not None and assignment is None:
+                await self._remove(key, partition)
+            elif partition is None and assignment is not None:
+                to_open.append((key, self.image.topics[key.topic_id].name))
+        results = await self._disk.call(_open_all, self._log_dir, to_open, self._segment_bytes_max)
+        for (key, topic), result in zip(to_open, results, strict=True):
+            if isinstance(result, StorageError):
+                logger.error("%s cannot be opened: %s", folder_name(topic, key.number), result)
+                self.failed[key] = str(result)
+            else:
+                await self._take_in(key, topic, *result)
+
+    async def _take_in(
+        self, key: PartitionKey, topic: str, opened: OpenedLog, aside: Path | None
+    ) -> None:
+        """A log is open: let it play its part, if it still has one."""
         if aside is not None:
             logger.warning("the log of another topic of this name was set aside as %s", aside)
         if opened.log.recovery.cut is not None:
@@ -263,7 +272,7 @@ class Manager:
         assignment = self.assignment_of(key)
         if assignment is None:
             await self._disk.call(opened.log.close)
-            await self._disk.call(discard, opened.log.folder)
+            await self._disk.call(discard, opened.log.folder, key.topic_id)
             return
         self.failed.pop(key, None)
         partition = Partition(key, topic, opened, assignment, self.settings_of(topic), self)
@@ -277,7 +286,7 @@ class Manager:
         partition.close()
         logger.info("%s: this broker is no longer a replica, removing its log", partition)
         await self._disk.call(partition.log.close)
-        await self._disk.call(discard, partition.log.folder)
+        await self._disk.call(discard, partition.log.folder, key.topic_id)
 
     def _reconfigure(self, touched: Touched) -> None:
         names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
@@ -289,16 +298,25 @@ class Manager:
                 if assignment is not None:
                     partition.assign(assignment)
 
-    def leaders_followed(self) -> Iterator[tuple[BrokerId, Partition]]:
-        """Every partition that this broker copies from another, with its leader."""
-        for partition in self.partitions.values():
-            following = partition.following
-            if following is not None and following.leader not in (NO_LEADER, self.broker_id):
-                yield following.leader, partition
+
+_Opening: TypeAlias = tuple[OpenedLog, Path | None] | StorageError
+"""An open log, with what was set aside for it, or why there is none."""
 
 
-def _claim_and_open(
-    log_dir: Path, topic: str, key: PartitionKey, segment_bytes_max: int
-) -> tuple[OpenedLog, Path | None]:
-    folder, aside = claim(log_dir, topic, key.number, key.topic_id)
-    return open_log(folder, segment_bytes_max=segment_bytes_max), aside
+def _open_all(
+    log_dir: Path, wanted: Sequence[tuple[PartitionKey, str]], segment_bytes_max: int
+) -> list[_Opening]:
+    """Open logs, several at a time: each waits for the disk more than once."""
+
+    def opened(one: tuple[PartitionKey, str]) -> _Opening:
+        key, topic = one
+        try:
+            folder, aside = claim(log_dir, topic, key.number, key.topic_id)
+            return open_log(folder, segment_bytes_max=segment_bytes_max), aside
+        except StorageError as error:
+            return error
+
+    if len(wanted) <= 1:
+        return [opened(one) for one in wanted]
+    with ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="opening") as threads:
+        return list(threads.map(opened, wanted))

@@ -244,7 +244,8 @@ class Partition:
         )
         if refusal is not None:
             return refusal
-        self.review()
+        if not leading.is_settled:
+            self.review()
         return Fetched(None)
 
     def review(self) -> None:

@@ -86,9 +86,12 @@ def claim(log_dir: Path, topic: str, number: int, topic_id: UUID) -> tuple[Path,
     return path, aside
 
 
-def discard(path: Path) -> None:
-    """Remove a folder with all that is in it; from the first moment on it is nobody's log."""
-    if not path.exists():
+def discard(path: Path, topic_id: UUID) -> None:
+    """Remove the folder of a partition with all that is in it; at once it is nobody's log.
+
+    A folder that is not there, or is another topic's by now, is left alone.
+    """
+    if read_topic_id(path) != topic_id:
         return
     doomed = _free_name(path, _DELETED)
     path.rename(doomed)

@@ -1,13 +1,13 @@
 """Envelope (58, KIP-590): a request that one node passes on to another, with who asked it."""
 
 from dataclasses import dataclass
-from functools import cache
 from io import BytesIO
 from typing import Any, Final
 
 from admin.kafka.call import Call
 from quorum.wire.apis import ApiKey, UnsupportedVersion, header_flexibility
 from quorum.wire.codec import (
+    decode_part,
     decode_request,
     encode_request_body,
     encode_response_body,
@@ -111,33 +111,26 @@ def _response(data: bytes | None, error: int) -> bytes:
     return encode_response_body(ApiKey.ENVELOPE, 0, response)
 
 
-@cache
-def _principal_codec() -> tuple[Any, Any, Any]:
-    from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
-    from kio.serial import entity_reader, entity_writer
-
-    schema = DefaultPrincipalData
-    return schema, entity_reader(schema), entity_writer(schema)
-
-
 def _read_principal(data: bytes | None) -> str:
-    _, read, _ = _principal_codec()
+    from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
+
     if data is None or data[:2] != _PRINCIPAL_VERSION:
         raise Unreadable(PRINCIPAL_DESERIALIZATION_FAILURE, "the principal is not of version 0")
+    fields = data[len(_PRINCIPAL_VERSION) :]
     try:
-        principal, size = read(data, len(_PRINCIPAL_VERSION))
-    except Exception as error:
-        # kio's reader documents no errors; any of them means that these bytes are no principal.
-        reason = f"the principal cannot be read: {error!r}"
+        principal = decode_part(DefaultPrincipalData, fields, ApiKey.ENVELOPE, 0)
+    except Malformed as error:
+        reason = f"the principal cannot be read: {error}"
         raise Unreadable(PRINCIPAL_DESERIALIZATION_FAILURE, reason) from error
-    if len(_PRINCIPAL_VERSION) + size != len(data):
-        raise Unreadable(PRINCIPAL_DESERIALIZATION_FAILURE, "bytes follow the principal")
     return f"{principal.type_}:{principal.name}"
 
 
 def _write_principal(principal: str) -> bytes:
-    schema, _, write = _principal_codec()
+    from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
+    from kio.serial import entity_writer
+
     kind, _, name = principal.partition(":")
     buffer = BytesIO()
-    write(buffer, make(schema, type_=kind, name=name, token_authenticated=False))
+    value = make(DefaultPrincipalData, type_=kind, name=name, token_authenticated=False)
+    entity_writer(DefaultPrincipalData)(buffer, value)
     return _PRINCIPAL_VERSION + buffer.getvalue()

@@ -8,8 +8,15 @@ are no transactions here, so what is committed is stable, and `read_committed` r
 import logging
 from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from broker.api.codes import Code
+from broker.api.fetch_bytes import (
+    FLEXIBLE_FROM,
+    TOPIC_IDS_FROM,
+    PartitionAnswer,
+    write_answer,
+)
 from broker.api.leaders import Leaders
 from broker.api.parking import Parking
 from broker.hosting import Fetched
@@ -30,12 +37,10 @@ logger = logging.getLogger("broker.fetch")
 CONSUMER: Final = -1
 """The replica id of those who are no replicas."""
 
-_TOPIC_IDS_FROM: Final = 13
 _REPLICA_STATE_FROM: Final = 15
-_SESSIONS_FROM: Final = 7
-_DIVERGING_FROM: Final = 12
 _NO_EPOCH: Final = -1
 _ZERO: Final = timedelta(0)
+_NO_TOPIC: Final = UUID(int=0)
 
 
 class FetchApi:
@@ -87,7 +92,7 @@ class _Fetch:
         self.deadline_ms = 0
         self.replica_id, self.replica_epoch = _replica(message, request.api_version)
         self.is_replica = self.replica_id != CONSUMER
-        by_id = request.api_version >= _TOPIC_IDS_FROM
+        by_id = request.api_version >= TOPIC_IDS_FROM
         self._topics: list[tuple[Any, list[_Part]]] = [
             (
                 topic,
@@ -146,7 +151,8 @@ class _Fetch:
             last_fetched_epoch=getattr(asked, "last_fetched_epoch", _NO_EPOCH),
             fetch_offset=asked.fetch_offset,
         )
-        if not partition.log.start <= asked.fetch_offset <= partition.log_end:
+        is_within = partition.log.start <= asked.fetch_offset <= partition.log_end
+        if part.diverging is None and not is_within:
             part.code = Code.OFFSET_OUT_OF_RANGE
 
     def is_satisfied(self) -> bool:
@@ -216,43 +222,73 @@ class _Fetch:
         self._respond(code, {})
 
     def _respond(self, code: Code, records: dict[_Part, bytes]) -> None:
+        if self._request.api_version >= FLEXIBLE_FROM:
+            self._respond_flexible(code, records)
+        else:
+            self._respond_plain(code, records)
+
+    def _respond_flexible(self, code: Code, records: dict[_Part, bytes]) -> None:
+        by_id = self._request.api_version >= TOPIC_IDS_FROM
+        topics = [
+            (
+                (topic.topic_id or _NO_TOPIC) if by_id else topic.topic,
+                [_answer(part, records.get(part, b"")) for part in parts],
+            )
+            for topic, parts in self._topics
+        ]
+        is_read_committed = self._message.isolation_level != 0
+        self._request.respond(write_answer(code, topics, is_read_committed=is_read_committed))
+
+    def _respond_plain(self, code: Code, records: dict[_Part, bytes]) -> None:
         version = self._request.api_version
         schema = codec.response_schema(self._request.api_key, version)
         of_topic = codec.nested(schema, "FetchableTopicResponse")
-        topics = []
-        for topic, parts in self._topics:
-            name = (
-                {"topic_id": topic.topic_id}
-                if version >= _TOPIC_IDS_FROM
-                else {"topic": topic.topic}
+        topics = tuple(
+            codec.make(
+                of_topic,
+                topic=topic.topic,
+                partitions=tuple(
+                    self._plain_answer(schema, _answer(part, records.get(part, b"")))
+                    for part in parts
+                ),
             )
-            answers = tuple(self._answer(schema, part, records.get(part, b"")) for part in parts)
-            topics.append(codec.make(of_topic, **name, partitions=answers))
-        values: dict[str, Any] = {"throttle_time": _ZERO, "responses": tuple(topics)}
-        if version >= _SESSIONS_FROM:
-            values |= {"error_code": codec.error_code(code), "session_id": 0}
-        payload = codec.make(schema, **values)
+            for topic, parts in self._topics
+        )
+        payload = codec.make_known(
+            schema,
+            throttle_time=_ZERO,
+            error_code=codec.error_code(code),
+            session_id=0,
+            responses=topics,
+        )
         self._request.respond(codec.encode_response_body(self._request.api_key, version, payload))
 
-    def _answer(self, schema: type[Any], part: _Part, records: bytes) -> Any:
-        known = part.partition if not part.code else None
-        values: dict[str, Any] = {
-            "partition_index": part.asked.partition,
-            "error_code": codec.error_code(part.code),
-            "high_watermark": -1 if known is None else known.high_watermark,
-            "last_stable_offset": -1 if known is None else known.high_watermark,
-            "log_start_offset": -1 if known is None else known.log.start,
-            "aborted_transactions": () if self._message.isolation_level else None,
-            "preferred_read_replica": -1,
-            "records": records,
-        }
-        if part.diverging is not None and self._request.api_version >= _DIVERGING_FROM:
-            values["diverging_epoch"] = codec.make(
-                codec.nested(schema, "EpochEndOffset"),
-                epoch=part.diverging.epoch,
-                end_offset=part.diverging.offset,
-            )
-        return codec.make_known(codec.nested(schema, "PartitionData"), **values)
+    def _plain_answer(self, schema: type[Any], answer: PartitionAnswer) -> Any:
+        return codec.make_known(
+            codec.nested(schema, "PartitionData"),
+            partition_index=answer.number,
+            error_code=codec.error_code(answer.error_code),
+            high_watermark=answer.high_watermark,
+            last_stable_offset=answer.high_watermark,
+            log_start_offset=answer.log_start,
+            aborted_transactions=() if self._message.isolation_level else None,
+            preferred_read_replica=-1,
+            records=answer.records,
+        )
+
+
+def _answer(part: _Part, records: bytes) -> PartitionAnswer:
+    partition = part.partition
+    if partition is None or part.code:
+        return PartitionAnswer(part.asked.partition, part.code, -1, -1, None, b"")
+    return PartitionAnswer(
+        part.asked.partition,
+        part.code,
+        partition.high_watermark,
+        partition.log.start,
+        part.diverging,
+        records,
+    )
 
 
 def _replica(message: Any, version: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from broker.api.codes import Code
 from broker.api.refusals import refusal
 from broker.controller import Backoff, Controllers, NoController
-from broker.limits import CONTROLLER_TIMEOUT_MS, FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
+from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
 from quorum.ports import Clock
 from quorum.transport.address import BadAddress, parse_address
 from quorum.transport.server import InboundRequest
@@ -103,9 +103,7 @@ class Forwarder:
             )
             return codec.encode_request_body(ApiKey.ENVELOPE, version, payload)
 
-        # Not beyond what one controller may take: another one may have been elected meanwhile.
-        timeout_ms = max(1, min(left_ms, CONTROLLER_TIMEOUT_MS))
-        return await self._controllers.ask(ApiKey.ENVELOPE, body, timeout_ms=timeout_ms)
+        return await self._controllers.ask(ApiKey.ENVELOPE, body, timeout_ms=max(1, left_ms))
 
     def _hand_back(self, request: InboundRequest, message: Any, answer: Any) -> None:
         code = answer.error_code.value

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from broker.api.codes import Code
 from broker.api.leaders import Leaders
-from broker.api.unanswered import respond_nothing
 from broker.batches import BatchFault
 from broker.hosting import Appended
 from broker.limits import PENDING_APPENDS_PER_PARTITION_MAX, PRODUCE_TIMEOUT_MS_MAX
@@ -151,7 +150,7 @@ class _Answer:
         if failed:
             self._request.reject(f"a Produce with acks=0 failed with error {failed[0].code}")
         else:
-            respond_nothing(self._request)
+            self._request.respond_nothing()
 
     def _encoded(self) -> bytes:
         version = self._request.api_version

@@ -64,15 +64,6 @@ def _deleted_topics(schema: type[Any], message: Any, error: dict[str, Any]) -> d
     }
 
 
-def _created_partitions(schema: type[Any], message: Any, error: dict[str, Any]) -> dict[str, Any]:
-    of_topic = codec.nested(schema, "CreatePartitionsTopicResult")
-    return {
-        "results": tuple(
-            codec.make_known(of_topic, name=topic.name, **error) for topic in message.topics
-        )
-    }
-
-
 def _elected_leaders(schema: type[Any], message: Any, error: dict[str, Any]) -> dict[str, Any]:
     of_topic = codec.nested(schema, "ReplicaElectionResult")
     of_partition = codec.nested(schema, "PartitionResult")
@@ -91,27 +82,10 @@ def _elected_leaders(schema: type[Any], message: Any, error: dict[str, Any]) -> 
     }
 
 
-def _altered_configs(schema: type[Any], message: Any, error: dict[str, Any]) -> dict[str, Any]:
-    of_resource = codec.nested(schema, "AlterConfigsResourceResponse")
-    return {
-        "responses": tuple(
-            codec.make(
-                of_resource,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                **error,
-            )
-            for resource in message.resources
-        )
-    }
-
-
 _RESULTS: Final[Mapping[ApiKey, _Results]] = MappingProxyType(
     {
         ApiKey.CREATE_TOPICS: _created_topics,
         ApiKey.DELETE_TOPICS: _deleted_topics,
-        ApiKey.CREATE_PARTITIONS: _created_partitions,
         ApiKey.ELECT_LEADERS: _elected_leaders,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered_configs,
     }
 )

@@ -10,16 +10,11 @@ FORWARDED: Final = frozenset(
     {
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
         ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
     }
 )
 """What only the active controller can do: it gets the request in an Envelope (KIP-590)."""
@@ -43,4 +38,4 @@ _OWN: Final[Mapping[int, VersionRange]] = MappingProxyType(
 OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {**_OWN, **{key: SPOKEN[key] for key in FORWARDED}}
 )
-"""Everything on the listener. A forwarded version that the controller lacks is its to refuse."""
+"""Everything on the listener: of what is forwarded, what our controllers serve, and no more."""

@@ -7,9 +7,10 @@ part of that one. Nothing here knows what is written.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import ParamSpec, TypeAlias, TypeVar
 
 from quorum.core.vocabulary import LogEnd
@@ -35,11 +36,14 @@ class DiskThread:
     ) -> None:
         self._loop = loop
         self._on_failure = on_failure
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk")
+        # An executor would make a future for each commit, which costs more than the hand-over.
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(target=self._serve, name="disk", daemon=True)
         self._lock = Lock()
         self._queued: dict[Log, list[Done]] = {}
         self._failure: BaseException | None = None
         self._handed_over = False
+        self._thread.start()
 
     def request_commit(self, log: Log, done: Done) -> None:
         """Commit what `log` holds by now, and then call `done`, in the loop, with its end.
@@ -53,14 +57,16 @@ class DiskThread:
             elif done not in waiting:
                 waiting.append(done)
         if waiting is None:
-            self._executor.submit(self._commit, log).add_done_callback(self._watch)
+            self._work.put(partial(self._commit, log))
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking function in the thread, after all that was asked for before.
 
         What it raises is raised here; if the waiting was given up, `on_failure` gets it.
         """
-        future = self._executor.submit(self._run, partial(function, *args, **kwargs))
+        assert self._thread.is_alive(), "called after `close`"
+        future: Future[T] = Future()
+        self._work.put(partial(self._run, future, partial(function, *args, **kwargs)))
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -73,7 +79,12 @@ class DiskThread:
 
     def close(self) -> None:
         """Finish what is queued and end the thread; blocks meanwhile. `drain` first."""
-        self._executor.shutdown(wait=True)
+        self._work.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
 
     def _commit(self, log: Log) -> None:
         # Requests from here on need another commit: this one may already have taken its batches.
@@ -81,13 +92,24 @@ class DiskThread:
             waiting = self._queued.pop(log)
         if self._failure is not None:
             return
-        end = self._remembering_failure(log.commit)
-        self._loop.call_soon_threadsafe(_report, waiting, end)
+        try:
+            end = self._remembering_failure(log.commit)
+        except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
+            self._hand_over(failure)
+        else:
+            self._loop.call_soon_threadsafe(_report, waiting, end)
 
-    def _run(self, work: Callable[[], T]) -> T:
-        if self._failure is not None:
-            raise LogFailure(f"nothing is written after: {self._failure}") from self._failure
-        return self._remembering_failure(work)
+    def _run(self, future: Future[T], work: Callable[[], T]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            if self._failure is not None:
+                raise LogFailure(f"nothing is written after: {self._failure}") from self._failure
+            result = self._remembering_failure(work)
+        except Exception as failure:  # noqa: BLE001 - it is raised where the call is awaited
+            future.set_exception(failure)
+        else:
+            future.set_result(result)
 
     def _remembering_failure(self, work: Callable[[], T]) -> T:
         # Remembered before the next piece of work begins, which a callback could not promise.
@@ -98,10 +120,13 @@ class DiskThread:
             raise
 
     def _watch(self, future: Future[T]) -> None:
-        """Hand the first failure to the owner; runs in whichever thread finds it done."""
+        """Hand the failure of a call that nobody awaits to the owner."""
         failure = None if future.cancelled() else future.exception()
-        if failure is None:
-            return
+        if failure is not None:
+            self._hand_over(failure)
+
+    def _hand_over(self, failure: BaseException) -> None:
+        """Tell the owner of the first failure; called in whichever thread finds it."""
         with self._lock:
             is_first, self._handed_over = not self._handed_over, True
         if is_first:

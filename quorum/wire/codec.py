@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BadFrame",
     "Malformed",
+    "decode_part",
     "decode_request",
     "decode_response",
     "encode_request",
@@ -152,21 +153,27 @@ def decode_response(api_key: int, version: int, data: Data) -> Any:
     return _read(_response_decoder(api_key, version), api_key, version, data)
 
 
+def decode_part(schema: type[T], data: Data, api_key: int, version: int) -> T:
+    """A value of `schema` that a field of this API carries as bytes; raises `Malformed`."""
+    decoder = _decoder(schema)  # type: ignore[arg-type]  # classes are hashable
+    value: T = _read(decoder, api_key, version, data)
+    return value
+
+
 class _Decoder(NamedTuple):
     check: Callable[[Data], None]
     read: Callable[[Data, int], tuple[Any, int]]
 
 
-@cache
 def _request_decoder(api_key: int, version: int) -> _Decoder:
     return _decoder(request_schema(api_key, version))
 
 
-@cache
 def _response_decoder(api_key: int, version: int) -> _Decoder:
     return _decoder(response_schema(api_key, version))
 
 
+@cache
 def _decoder(schema: type[Any]) -> _Decoder:
     from kio.serial import entity_reader
 

@@ -19,6 +19,9 @@ Data: TypeAlias = bytes | memoryview
 Step: TypeAlias = Callable[[Data, int, int], int]
 """From (data, position, end) to the position after one field; raises `ValueError`."""
 
+CountReader: TypeAlias = Callable[[Data, int, int], tuple[int, int]]
+"""From (data, position, end) to the items of an array, -1 for null, and where they begin."""
+
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 
@@ -90,7 +93,7 @@ def _joined(steps: Sequence[int | Step]) -> list[Step]:
 def _field_step(field: Field[Any], flexible: bool) -> int | Step:
     inner, is_array, is_optional = _type_of(field)
     if is_array:
-        return _array(_item_step(field, inner, flexible), flexible)
+        return _array(_item_step(field, inner, flexible), flexible, is_optional)
     step = _item_step(field, inner, flexible)
     if is_optional and is_dataclass(inner):
         return _optional(step)
@@ -99,10 +102,10 @@ def _field_step(field: Field[Any], flexible: bool) -> int | Step:
 
 def _tagged_step(field: Field[Any]) -> Step:
     # A tagged field that is there has a value: its absence is what stands for null.
-    inner, is_array, _ = _type_of(field)
+    inner, is_array, is_optional = _type_of(field)
     step = _item_step(field, inner, flexible=True)
     if is_array:
-        return _array(step, flexible=True)
+        return _array(step, flexible=True, is_optional=is_optional)
     return _fixed(step) if isinstance(step, int) else step
 
 
@@ -167,16 +170,20 @@ def _legacy_sized(data: Data, at: int, end: int, length: Struct) -> int:
     return after
 
 
-def _array(item: int | Step, flexible: bool) -> Step:
-    read_count = _compact_count if flexible else _legacy_count
+def _array(item: int | Step, flexible: bool, is_optional: bool) -> Step:
+    read_count: CountReader = _compact_count if flexible else _legacy_count
+    if not is_optional:
+        # kio's reader would give null for it all the same.
+        read_count = _never_null(read_count)
     if isinstance(item, int):
         item_bytes = item
 
         def fixed_items(data: Data, at: int, end: int) -> int:
             count, at = read_count(data, at, end)
-            if at + count * item_bytes > end:
-                raise ValueError(_cut(count * item_bytes, at, end))
-            return at + count * item_bytes
+            size = max(0, count) * item_bytes
+            if at + size > end:
+                raise ValueError(_cut(size, at, end))
+            return at + size
 
         return fixed_items
     step = item
@@ -192,9 +199,19 @@ def _array(item: int | Step, flexible: bool) -> Step:
     return items
 
 
+def _never_null(read_count: CountReader) -> CountReader:
+    def read(data: Data, at: int, end: int) -> tuple[int, int]:
+        count, after = read_count(data, at, end)
+        if count < 0:
+            raise ValueError(f"null at byte {at}, where an array must be")
+        return count, after
+
+    return read
+
+
 def _compact_count(data: Data, at: int, _: int) -> tuple[int, int]:
     claimed, at = read_uvarint(data, at)
-    return (claimed - 1 if claimed else 0), at
+    return claimed - 1, at
 
 
 def _legacy_count(data: Data, at: int, end: int) -> tuple[int, int]:
@@ -203,7 +220,7 @@ def _legacy_count(data: Data, at: int, end: int) -> tuple[int, int]:
     (count,) = _INT32.unpack_from(data, at)
     if count < -1:
         raise ValueError(f"an array of {count} items at byte {at}")
-    return max(0, count), at + _INT32.size
+    return count, at + _INT32.size
 
 
 def _optional(step: int | Step) -> Step:

@@ -394,4 +394,4 @@ def test_an_added_replica_is_known_at_once_and_holds_nothing_up() -> None:
     leader.update(assignment((1, 2, 4), (1, 2), partition_epoch=9), now_ms=2)
     fetch(leader, 2, 100)
     assert leader.advance(2, LIVE)
-    assert leader.followers == (2, 4)
+    assert leader.progress_of(4) is not None

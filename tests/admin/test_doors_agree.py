@@ -1,0 +1,18 @@
+"""What brokers pass on and what controllers serve are two tables of two packages; they agree."""
+
+from admin.kafka import admin_apis
+from broker.api.served import FORWARDED, OFFERED
+from quorum.wire.apis import ApiKey
+
+
+def test_brokers_offer_of_the_controllers_what_these_serve() -> None:
+    """A client that is offered more would be answered with a closed connection."""
+    offered = {key: OFFERED[key] for key in FORWARDED}
+    served = {key: admin_apis.APIS[key].versions for key in FORWARDED}
+    assert offered == served
+
+
+def test_brokers_pass_on_all_that_only_an_active_controller_can_do() -> None:
+    active = {key for key, api in admin_apis.APIS.items() if not api.anywhere}
+    assert active == set(FORWARDED)
+    assert ApiKey.ALTER_PARTITION_REASSIGNMENTS in active
