@@ -7,6 +7,7 @@ client: a broken batch is refused and asked for again.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from typing import Any, Final
@@ -95,15 +96,15 @@ class LeaderFetcher:
     async def run(self) -> None:
         """Fetch until cancelled."""
         while True:
-            self._stirred.clear()
-            wait_ms = self._ask_if_due()
-            try:
-                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1_000):
-                    await self._stirred.wait()
-            except TimeoutError:
-                continue
             while self._pending and self._pending[0].outcome is not None:
                 await self._handle(self._pending.popleft())
+            # Cleared after the outcomes were looked at and before anything is asked: what comes in
+            # the same turn of the loop as the end of the wait is found by the next round.
+            self._stirred.clear()
+            wait_ms = self._ask_if_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1_000):
+                    await self._stirred.wait()
 
     def _ask_if_due(self) -> int | None:
         """Send a fetch if there is something to ask; returns how long to wait for an event, ms.

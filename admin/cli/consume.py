@@ -44,8 +44,9 @@ def command(topic: str, file: Path | None, **options: Any) -> None:
         count = run(_consume(whom, topic, stream, **form))
     except click.ClickException:
         # The first failure is what is told; a full disk fails the closing as well.
-        with suppress(OSError):
-            stream.close()
+        if file is not None:
+            with suppress(OSError):
+                stream.close()
         raise
     say(f"{count} records were read from {topic}")
 

@@ -52,7 +52,8 @@ def command(topic: str, file: Path | None, acks: str, **options: Any) -> None:
     try:
         written = run(_produce(whom, topic, stream, acks, **form))
     finally:
-        stream.close()
+        if file is not None:
+            stream.close()
     say(f"{sum(written.values())} records are written to {topic}: {_by_partition(written)}")
 
 

@@ -51,6 +51,8 @@ async def run(telling: Telling) -> int:
     folder = telling.folder or Path(tempfile.mkdtemp(prefix="metaquorum-demo-"))
     wanted = Wanted(controllers=CONTROLLERS, brokers=BROKERS, base_port=telling.base_port)
     try:
+        if folder.exists() and any(folder.iterdir()):
+            raise LocalError(f"{folder} is not empty: the demo begins in a new folder")
         plan = settle(folder, wanted, telling.rng)
     except LocalError as error:
         say(f"Error: {error}")

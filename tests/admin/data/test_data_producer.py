@@ -76,11 +76,12 @@ async def test_the_producer_follows_the_lead() -> None:
 async def test_partitions_have_one_batch_under_way_and_gather_the_next_meanwhile() -> None:
     brokers = MemoryBrokers()
     async with brokers.listening() as addresses, Producer(addresses) as producer:
-        for number in range(200):
-            await producer.send(TOPIC, 0, records(str(number)))
-        await producer.flush()
+        for _ in range(2):
+            for number in range(100):
+                await producer.send(TOPIC, 0, records(str(number)))
+            await producer.flush()
     batches = [header_at(batch) for batch in brokers.partitions[0].batches]
-    assert len(batches) < 10
+    assert 2 <= len(batches) < 10
     assert [each.base_sequence for each in batches] == [each.base_offset for each in batches]
 
 

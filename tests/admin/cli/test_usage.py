@@ -1,0 +1,148 @@
+"""What a command line says when it is wrong: one sentence, exit code 2, and nothing was asked."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admin.cli.main import COMMANDS, group
+
+SERVER = ("--bootstrap-server", "127.0.0.1:9092")
+NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "50ms")
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(group, [str(argument) for argument in arguments])
+
+
+def refusal(*arguments: str | Path) -> str:
+    """The last line on stderr of a command that ends with the exit code of usage."""
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "say what to do: describe --status, describe --replication, or --describe"),
+        (("describe", *SERVER), "One of --status or --replication must be specified with"),
+        (("describe", "--status", "--replication", *SERVER), "Only one of --status or --rep"),
+        (("describe", "--status"), "give --bootstrap-server or --bootstrap-controller: whom"),
+        (
+            (*SERVER, "--bootstrap-controller", "h:1", "--describe"),
+            "give --bootstrap-server or --bootstrap-controller, not both",
+        ),
+        (("--describe", "all", *SERVER), "'all' is not one of 'status', 'replication'."),
+        (("--describe", "--human-readable", *SERVER), "--human-readable is only supported along"),
+        (("--describe", "--format", "kafka", "-o", "json", *SERVER), "leave --output out"),
+        (("--describe", "status", "describe", "--status"), "the option --describe, not both"),
+        (("--describe", "--bootstrap-server", "h"), "'h': a port is missing, as in h:9092"),
+        (("--describe", "--bootstrap-server", "h:1,h:1"), "h:1 is listed twice"),
+        (("--describe", "--timeout", "soon", *SERVER), "'soon' is not a time, like 500ms or 5s"),
+    ],
+)
+def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refusal("metadata-quorum", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (SERVER, "Command must include exactly one action: --execute, --verify, --cancel, --list"),
+        ((*SERVER, "--list", "--verify"), "Command must include exactly one action"),
+        ((*SERVER, "--execute"), "--execute needs --reassignment-json-file: the plan"),
+        (
+            (*SERVER, "--list", "--reassignment-json-file", "f"),
+            'Option "--reassignment-json-file" can\'t be used with action "--list"',
+        ),
+        (
+            (*SERVER, "--verify", "--additional", "--reassignment-json-file", "f"),
+            'Option "--additional" can\'t be used with action "--verify"',
+        ),
+        (
+            (*SERVER, "--execute", "-o", "json", "--reassignment-json-file", "f"),
+            "--execute prints Kafka's sentences; leave --output out",
+        ),
+        (("--list",), "give --bootstrap-server or --bootstrap-controller: whom to ask"),
+        (
+            (*SERVER, "--verify", "--reassignment-json-file", "no-such-file"),
+            "Error: no-such-file cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_reassigning_wrongly(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refusal("reassign-partitions", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("produce", "t", "--bootstrap-controller", "h:1"), "records are written to brokers"),
+        (("consume", "t", "--bootstrap-controller", "h:1"), "records are read from brokers"),
+        (("produce", "t", "--raw", "--key-separator", "=", *SERVER), "--raw has no lines"),
+        (("consume", "t", "--raw", "--key-separator", "=", *SERVER), "--raw prints values alone"),
+        (("produce", "t", "--file", "no-such-file", *SERVER), "no-such-file cannot be read"),
+        (("consume", "t", "--file", "no/such/file", *SERVER), "no/such/file cannot be written"),
+        (("consume", "t", "--max-records", "0", *SERVER), "0 is not in the range x>=1"),
+        (("topics", "create", "t", "--config", "retention", *SERVER), "'retention' is not name=v"),
+        (("local",), "Missing option '--dir'"),
+        (("start", "--config", "no-such.toml"), "no-such.toml cannot be read: No such file or d"),
+        (("start", "--override", "node.ID=1"), "node.ID is not a setting; did you mean node.id?"),
+        (("nope",), "No such command 'nope'"),
+    ],
+)
+def test_using_other_commands_wrongly(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refusal(*arguments)
+
+
+@pytest.mark.parametrize("action", ["--execute", "--verify", "--cancel"])
+def test_a_plan_is_judged_before_anybody_is_asked(tmp_path: Path, action: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text('{"version": 1,\n "partitions": [{"topic" "a"}]}', encoding="utf-8")
+    done = run("reassign-partitions", *NOBODY, action, "--reassignment-json-file", path)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"Error: {path}: not valid JSON at line 2, column 26: Expecting ':' delimiter\n"
+    )
+
+
+def test_when_nobody_answers_it_is_said_who_was_asked_and_why_not(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    partition = {"topic": "a", "partition": 0, "replicas": [1]}
+    path.write_text(json.dumps({"partitions": [partition]}), encoding="utf-8")
+    for command in (
+        ("metadata-quorum", "describe", "--status"),
+        ("reassign-partitions", "--verify", "--reassignment-json-file", path),
+        ("topics", "list"),
+        ("topics", "delete", "a", "--yes"),
+        ("consume", "a"),
+        ("produce", "a", "--file", path),
+    ):
+        done = run(*command, *NOBODY)
+        assert (done.exit_code, done.stdout) == (1, ""), command
+        assert done.stderr.startswith("Error: "), command
+        assert "no answer from 127.0.0.1:1 within 50 ms (127.0.0.1:1: " in done.stderr, command
+        assert len(done.stderr.splitlines()) == 1, command
+
+
+def test_deleting_a_topic_asks_first() -> None:
+    done = CliRunner().invoke(group, ["topics", "delete", "a", *NOBODY], input="n\n")
+    assert done.exit_code == 1
+    assert "Delete topic a with all its records? [y/N]" in done.stderr
+    assert "no answer" not in done.stderr
+
+
+def test_help_lists_every_command_with_its_line() -> None:
+    done = run("--help")
+    assert done.exit_code == 0
+    for name, (_, line) in COMMANDS.items():
+        assert name in done.stdout
+        assert line.split()[0] in done.stdout
+        assert run(name, "--help").exit_code == 0
+
+
+def test_settings_are_listed_as_markdown() -> None:
+    assert "| `quorum.voters` | both | required |" in run("settings").stdout
