@@ -10,13 +10,14 @@ import click
 
 from admin.cli.common import BadInput, Target, run, say, target, target_options
 from admin.cli.lines import render
+from admin.cli.topic_name import topic_name
 
 if TYPE_CHECKING:
     from admin.data.reader import Reader
 
 
 @click.command()
-@click.argument("topic")
+@topic_name
 @click.option(
     "--from-beginning", is_flag=True, help="Begin with the oldest records, and stop at the end."
 )

@@ -12,6 +12,7 @@ import click
 
 from admin.cli.common import BadInput, Target, run, say, target, target_options
 from admin.cli.lines import LINE_BYTES_MAX, KeyValue, LineSplitter, parse
+from admin.cli.topic_name import topic_name
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -24,7 +25,7 @@ GROUP_RECORDS: Final = 500
 
 
 @click.command()
-@click.argument("topic")
+@topic_name
 @click.option("--file", type=click.Path(path_type=Path), help="Read this instead of stdin.")
 @click.option("--raw", is_flag=True, help="The whole input is one record.")
 @click.option("--key-separator", help="What stands between key and value in each line.")

@@ -15,6 +15,7 @@ from admin.cli.common import (
     write,
     write_data,
 )
+from admin.cli.topic_name import topic_name
 
 if TYPE_CHECKING:
     from admin.model import TopicDescription
@@ -26,7 +27,7 @@ def command() -> None:
 
 
 @command.command("create")
-@click.argument("topic")
+@topic_name
 @click.option("--partitions", type=click.IntRange(1), help="How many; without it, the default.")
 @click.option("--replication-factor", type=click.IntRange(1, 32_767), help="Replicas of each.")
 @click.option(
@@ -60,12 +61,14 @@ def list_(output: str, **whom: Any) -> None:
 
 @command.command("describe")
 @click.argument("topics", nargs=-1)
+@click.option("--topic", "named", multiple=True, metavar="TOPIC", help="As one of TOPICS.")
 @output_option
 @target_options
-def describe(topics: Sequence[str], output: str, **whom: Any) -> None:
+def describe(topics: Sequence[str], named: Sequence[str], output: str, **whom: Any) -> None:
     """Describe TOPICS, or all of them: leader, replicas and in-sync replicas."""
     from admin.cli.topics_text import described, topic_data
 
+    topics = (*topics, *named)
     found = run(_describe(target(**whom), topics or None))
     if output == "table":
         write(described(found))
@@ -77,7 +80,7 @@ def describe(topics: Sequence[str], output: str, **whom: Any) -> None:
 
 
 @command.command("delete")
-@click.argument("topic")
+@topic_name
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @target_options
 def delete(topic: str, yes: bool, **whom: Any) -> None:

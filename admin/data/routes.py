@@ -12,7 +12,7 @@ from admin.addresses import Address
 from admin.asking import Asker
 from admin.faults import AdminError
 
-RETRIABLE: Final = frozenset({3, 5, 6, 7, 9, 13, 19, 20, 56, 74, 75, 76, 100, 103})
+RETRIABLE: Final = frozenset({3, 5, 6, 7, 9, 13, 19, 20, 56, 74, 75, 76, 78, 100, 103})
 """Errors of a partition that pass: unknown yet, no leader yet, moved, too few in sync, fenced."""
 
 PAUSE_MS: Final = 20

@@ -63,6 +63,7 @@ class MemoryBrokers:
         ]
         self.before_append: Trouble = lambda _: None
         self.after_append: Trouble = lambda _: None
+        self.before_list: Trouble = lambda _: None
         self.nodes = [self._node(FIRST_ID + place) for place in range(count)]
 
     @asynccontextmanager
@@ -155,7 +156,7 @@ class MemoryBrokers:
         partitions = tuple(
             asked.part(
                 "ListOffsetsPartitionResponse",
-                error=NO_ERROR
+                error=self.before_list(each.partition_index) or NO_ERROR
                 if self.partitions[each.partition_index].leader == id
                 else NOT_LEADER,
                 partition_index=each.partition_index,

@@ -44,6 +44,16 @@ async def test_the_ends_of_all_partitions_are_known() -> None:
         assert await reader.offsets(Position.LATEST, [0, 1]) == {0: 2, 1: 1}
 
 
+async def test_a_new_leader_that_does_not_know_its_end_yet_is_asked_again() -> None:
+    """KIP-207: OFFSET_NOT_AVAILABLE, until its high watermark has passed its own beginning."""
+    brokers = filled((0, ["a", "b"]), (1, ["c"]))
+    answers = [78, 78]
+    brokers.before_list = lambda _: answers.pop() if answers else None
+    async with brokers.listening() as addresses, Reader(addresses, TOPIC) as reader:
+        assert await reader.offsets(Position.LATEST, [0, 1]) == {0: 2, 1: 1}
+    assert not answers
+
+
 async def test_everything_is_read_in_order_though_batches_arrive_cut() -> None:
     brokers = filled((0, ["a", "b"]), (1, ["c"]), (0, ["d"]), (0, ["e", "f"]))
     async with brokers.listening() as addresses:
