@@ -136,8 +136,8 @@ _ROWS: Final = (
     Setting(
         name="cluster.id",
         kind=kinds.CLUSTER_ID,
-        help="The cluster that this node belongs to. Without it, the first leader of an empty "
-        "log makes one, and brokers take the one that the quorum names.",
+        help="The cluster that this node belongs to: a controller needs it, "
+        "a broker without it takes the one that the quorum names.",
     ),
     Setting(
         name="listeners",
