@@ -66,6 +66,10 @@ test: $(VENV)/installed ## the whole suite, with real processes
 golden: $(VENV)/installed ## record transcripts anew; read the difference before you commit it
 	$(PYTEST) --rewrite -p no:randomly $(ARGS)
 
+.PHONY: bench
+bench: $(VENV)/installed ## measure commits on this machine and write them into docs/performance.md
+	$(BIN)/python -m bench.commits --write docs/performance.md $(ARGS)
+
 .PHONY: format
 format: $(VENV)/installed ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix --exit-zero

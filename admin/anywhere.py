@@ -5,10 +5,11 @@ short election, and gives up with `NoActiveController` when the time is up.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from admin.client import AdminClient, AdminError
+from admin.faults import Refused
 from admin.model import Assignment, PartitionResult, QuorumDescription, Reassignment
 from admin.service import NotActive, Service
 from statemachine import commands
@@ -34,10 +35,15 @@ class OutcomeUnknown(Exception):
 
 
 class Anywhere:
-    """The capabilities of the cluster, as one node offers them."""
+    """The capabilities of the cluster, as one node offers them.
 
-    def __init__(self, service: Service) -> None:
+    Every method raises `Refused` when the active controller says no, `NoActiveController` when
+    there was none within `wait_seconds`, and `OutcomeUnknown`.
+    """
+
+    def __init__(self, service: Service, *, wait_seconds: float = WAIT_SECONDS_MAX) -> None:
         self._service = service
+        self._wait_seconds = wait_seconds
 
     async def describe_quorum(self) -> QuorumDescription:
         return await self._ask(
@@ -81,10 +87,12 @@ class Anywhere:
         return await self._ask(here, lambda client: client.alter_reassignments(assignments))
 
     async def _ask(
-        self, here: Callable[[], Awaitable[T]], there: Callable[[AdminClient], Awaitable[T]]
+        self,
+        here: Callable[[], Awaitable[T]],
+        there: Callable[[AdminClient], Coroutine[Any, Any, T]],
     ) -> T:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + WAIT_SECONDS_MAX
+        deadline = loop.time() + self._wait_seconds
         reason = "no controller is active"
         while True:
             leader = self._service.quorum.leader
@@ -97,6 +105,8 @@ class Anywhere:
                 if error.reason.may_be_done:
                     raise OutcomeUnknown(str(error)) from error
                 reason = str(error)
+            except Refused:
+                raise
             except AdminError as error:
                 reason = str(error)
             if loop.time() >= deadline:
@@ -104,9 +114,19 @@ class Anywhere:
             await self._service.quorum.leader_changed(within_seconds=_POLL_SECONDS)
 
     async def _ask_leader(
-        self, leader: int, there: Callable[[AdminClient], Awaitable[T]], seconds: float
+        self, leader: int, there: Callable[[AdminClient], Coroutine[Any, Any, T]], seconds: float
     ) -> T:
+        """What the leader answers; raises `AdminError`, also as soon as it leads no more."""
         address = self._service.addresses[leader]
         timeout_ms = max(1, round(seconds * 1_000))
         async with AdminClient([address], is_controller=True, timeout_ms=timeout_ms) as client:
-            return await there(client)
+            asking = asyncio.get_running_loop().create_task(there(client))
+            try:
+                while self._service.quorum.leader == leader:
+                    done, _ = await asyncio.wait({asking}, timeout=_POLL_SECONDS)
+                    if done:
+                        return asking.result()
+                raise AdminError(f"node {leader} led, and does no more")
+            finally:
+                asking.cancel()
+                await asyncio.wait({asking})

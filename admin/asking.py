@@ -16,9 +16,10 @@ from admin.channels import Channels, Fill, Unanswered
 from admin.faults import Refused, Unreachable, explained
 from quorum.wire.apis import ApiKey
 
-ATTEMPT_MS_MIN: Final = 6_000
-"""The least time for one attempt, where there is so much: a silent node must not use up the time
-of all others, and a busy one needs some."""
+ATTEMPT_MS: Final = 2_000
+"""The time for an attempt while others can be asked; it doubles with each round through them. A
+silent node must not use up the time of all others, and a busy one needs some."""
+DURATION_MS_MAX: Final = 24 * 3_600_000
 PAUSE_MS: Final = 25
 PAUSE_MS_MAX: Final = 400
 
@@ -81,10 +82,11 @@ class Asker:
         deadline = now() + within_ms / 1_000
         pause_ms = PAUSE_MS
         repeated = False
+        attempt = 0
         while True:
             left_ms = max(1, round((deadline - now()) * 1_000))
             address = self.bootstrap[self._turn % len(self.bootstrap)]
-            attempt_ms = min(left_ms, max(ATTEMPT_MS_MIN, within_ms // len(self.bootstrap)))
+            attempt_ms = min(left_ms, self._attempt_ms(attempt))
             try:
                 response = await self._channels.ask(
                     address, question.api_key, question.fill, timeout_ms=attempt_ms
@@ -101,7 +103,13 @@ class Asker:
                 repeated = repeated or verdict.code == REQUEST_TIMED_OUT
                 reason = f"{address}: {explained(verdict.code, verdict.message)}"
             self._turn += 1
+            attempt += 1
             if now() + pause_ms / 1_000 >= deadline:
                 raise Unreachable(question.failing, self.bootstrap, within_ms, reason)
             await asyncio.sleep(pause_ms / 1_000)
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+
+    def _attempt_ms(self, attempt: int) -> int:
+        if len(self.bootstrap) == 1:
+            return DURATION_MS_MAX
+        return ATTEMPT_MS << min(attempt // len(self.bootstrap), 16)

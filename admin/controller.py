@@ -18,7 +18,6 @@ from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, FETCH_BYTES_M
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.driver import Quorum
 from quorum.ports import Clock
-from quorum.records.batch import outlines
 from quorum.records.decode import decode as decode_records
 from statemachine.commands import Answer, Command, FenceBrokers, FoundCluster, RegisterController
 from statemachine.decide import decide
@@ -204,10 +203,11 @@ class Controller:
             for record in decode_records(batches):
                 if record.offset < self.image.end_offset:
                     continue  # A batch is read whole, even if its beginning is known.
-                if not record.control:
+                if record.control:
+                    self.image.advance(record.offset + 1)
+                else:
                     assert record.value is not None
                     replay(self.image, decode(record.value), record.offset)
-            self.image.advance(outlines(batches)[-1].end)
 
     def _expect_done(self, answer: Answer | Unavailable) -> None:
         """Take the answer to a command of this controller's own."""

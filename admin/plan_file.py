@@ -118,7 +118,7 @@ def _assignment(entry: Any, place: int) -> Assignment:
         if name not in fields:
             raise InvalidPlan(f'{what} has no field "{name}"')
     topic = fields["topic"]
-    if not isinstance(topic, str) or not topic:
+    if not isinstance(topic, str) or not topic or not _is_unicode(topic):
         raise InvalidPlan(f"the topic of {what} is {_shown(topic)}; it must be a name")
     number = _id(fields["partition"], f"the partition of {what}")
     id = PartitionId(topic, number)
@@ -130,6 +130,11 @@ def _assignment(entry: Any, place: int) -> Assignment:
     brokers = tuple(_id(replica, f"a replica of {id}") for replica in replicas)
     _check_log_dirs(fields.get("log_dirs"), id, brokers)
     return Assignment(topic=topic, partition=number, replicas=brokers)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be sent: JSON can escape half a character, which no encoding knows."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _id(value: Any, what: str) -> int:

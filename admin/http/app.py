@@ -25,14 +25,13 @@ def make_app(capabilities: Anywhere) -> web.Application:
 
 async def get_quorum(request: web.Request) -> web.Response:
     """Leader, epoch, high watermark, and how far every replica has come."""
+    _check_parameters(request)
     return _json(quorum_body(await request.app[CAPABILITIES].describe_quorum()))
 
 
 async def get_reassignments(request: web.Request) -> web.Response:
     """The partitions under way; `?topic=NAME` asks for one topic."""
-    unknown = sorted(set(request.query) - {"topic"})
-    if unknown:
-        raise Problem(400, "Unknown parameter", f"{unknown[0]!r} is not known; there is topic")
+    _check_parameters(request, "topic")
     found = await request.app[CAPABILITIES].list_reassignments(None)
     topic = request.query.get("topic")
     shown = [reassignment_body(each) for each in found if topic in (None, each.topic)]
@@ -45,6 +44,7 @@ async def post_reassignments(request: web.Request) -> web.Response:
     One bad partition does not stop the others: 200 if at least one was accepted, with the errors
     of the rest; 400 if none was.
     """
+    _check_parameters(request)
     try:
         text = (await request.read()).decode()
         assignments = parse_plan(text)
@@ -62,6 +62,14 @@ async def post_reassignments(request: web.Request) -> web.Response:
         if not each.error_code
     ]
     return _json({"accepted": accepted, "errors": refused(failed).body["errors"] if failed else []})
+
+
+def _check_parameters(request: web.Request, *known: str) -> None:
+    """Refuse what is not understood: it may be meant to change what the request does."""
+    for name in request.query:
+        if name not in known:
+            right = f"there is {', '.join(known)}" if known else "there is none"
+            raise Problem(400, "Unknown parameter", f"{name!r} is not known; {right}")
 
 
 def _json(body: Any) -> web.Response:

@@ -8,6 +8,7 @@ import orjson
 from aiohttp import web
 
 from admin.anywhere import NoActiveController, OutcomeUnknown
+from admin.faults import Refused, error_name
 from admin.model import PartitionResult
 
 logger = logging.getLogger("http")
@@ -80,6 +81,17 @@ async def as_problems(request: web.Request, handler: Handler) -> web.StreamRespo
                 kafka_error_code=NOT_CONTROLLER,
                 leader_id=error.leader_id,
                 retriable=True,
+            )
+        )
+    except Refused as error:
+        return as_response(
+            Problem(
+                400,
+                "Refused",
+                str(error),
+                kafka_error=error_name(error.code),
+                kafka_error_code=error.code,
+                retriable=False,
             )
         )
     except OutcomeUnknown as error:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from admin import asking
 from admin.addresses import Address
 from admin.client import AdminClient, Incompatible, Refused, Unreachable
 from admin.model import Assignment, PartitionResult, Reassignment
@@ -191,6 +192,20 @@ async def test_a_silent_node_is_given_up() -> None:
     async with listening(node) as (address,), client(address, timeout_ms=100) as admin:
         with pytest.raises(Unreachable, match="no answer within 100 ms"):
             await admin.describe_cluster()
+
+
+async def test_a_silent_node_does_not_use_up_the_time_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def silent(asked: Asked) -> Any:
+        raise Silence
+
+    monkeypatch.setattr(asking, "ATTEMPT_MS", 50)
+    first = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: silent})
+    second = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: cluster(1)})
+    async with listening(first, second) as addresses, client(*addresses) as admin:
+        assert (await admin.describe_cluster()).cluster_id == "C"
+    assert (len(first.asked), len(second.asked)) == (1, 1)
 
 
 async def test_a_node_without_the_api_is_incompatible() -> None:

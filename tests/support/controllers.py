@@ -82,6 +82,7 @@ class Node:
 
     node_id: int
     address: Address
+    listener: Server
     controller: Controller
     service: Service
     opened: Opened
@@ -159,7 +160,7 @@ async def start(
     )
     parts.push_async_callback(door.close)
     place.handle = door.handle
-    return Node(node_id, place.address, controller, service, opened, door, running)
+    return Node(node_id, place.address, place.server, controller, service, opened, door, running)
 
 
 async def _end(running: "asyncio.Task[None]") -> None:

@@ -1,0 +1,92 @@
+"""Whether the cluster holds what the answers said: figures that nobody checked prove nothing."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from admin.addresses import Address
+from admin.channels import Channels, Form
+from admin.client import AdminClient
+from bench.asker import Claim, member
+from bench.brokers import TIMEOUT_MS
+from bench.faults import RunFailed
+from quorum.wire.apis import ApiKey
+
+TRIES: Final = 100
+PAUSE_MS: Final = 20
+"""Followers learn of the last commits a moment later than the leader answers them."""
+
+
+async def check(
+    topic: str, controllers: Sequence[Address], leader: Address, claims: Sequence[Claim]
+) -> None:
+    """Raise `RunFailed` unless every controller has the ISRs, and the leader the epochs, of
+    `claims`."""
+    await _check_epochs(leader, claims)
+    for controller in controllers:
+        async with AdminClient([controller], is_controller=True) as admin:
+            await _check_isrs(admin, controller, topic, claims)
+
+
+async def _check_isrs(
+    admin: AdminClient, controller: Address, topic: str, claims: Sequence[Claim]
+) -> None:
+    wrong: list[str] = []
+    for _ in range(TRIES):
+        partitions = (await admin.describe_topics([topic]))[topic].partitions
+        wrong = [
+            f"partition {claim.number} has {found.isr}@{found.leader_epoch}, answered was "
+            f"{claim.isr}@{claim.leader_epoch}"
+            for claim, found in zip(claims, partitions, strict=True)
+            if (tuple(found.isr), found.leader_epoch) != (claim.isr, claim.leader_epoch)
+        ]
+        if not wrong:
+            return
+        await asyncio.sleep(PAUSE_MS / 1_000)
+    raise RunFailed(f"controller at {controller}: {wrong[0]} ({len(wrong)} partitions differ)")
+
+
+async def _check_epochs(leader: Address, claims: Sequence[Claim]) -> None:
+    """Ask for each ISR as it is: it changes nothing, and is refused unless all epochs are right."""
+    channels = Channels("bench-check")
+    try:
+        for broker_id in sorted({claim.leader for claim in claims}):
+            of_broker = [claim for claim in claims if claim.leader == broker_id]
+            answer = await channels.ask(
+                leader, ApiKey.ALTER_PARTITION, _asking(of_broker), timeout_ms=TIMEOUT_MS
+            )
+            found = {
+                each.partition_index: (each.error_code.name, each.partition_epoch)
+                for topic in answer.topics
+                for each in topic.partitions
+            }
+            for claim in of_broker:
+                if found.get(claim.number) != ("none", claim.partition_epoch):
+                    raise RunFailed(
+                        f"partition {claim.number} answers {found.get(claim.number)} for epoch "
+                        f"{claim.partition_epoch}, which was its last"
+                    )
+    finally:
+        await channels.close()
+
+
+def _asking(claims: Sequence[Claim]) -> Any:
+    def fill(form: Form) -> Any:
+        partitions = tuple(
+            form.part(
+                "PartitionData",
+                partition_index=claim.number,
+                leader_epoch=claim.leader_epoch,
+                new_isr_with_epochs=tuple(member(claim, each) for each in claim.isr),
+                leader_recovery_state=0,
+                partition_epoch=claim.partition_epoch,
+            )
+            for claim in claims
+        )
+        topic = form.part("TopicData", topic_id=claims[0].topic_id, partitions=partitions)
+        leader = claims[0].leader
+        return form.request(
+            broker_id=leader, broker_epoch=claims[0].broker_epochs[leader], topics=(topic,)
+        )
+
+    return fill

@@ -1,0 +1,201 @@
+"""One connection that asks for one ISR after the other, as cheaply as the protocol lets it.
+
+Request and answer are made once by kio; from one to the next only the correlation id and the
+partition epoch change, so these bytes are patched. The answer must be, byte by byte, the one that
+the change has when it is committed; any other one ends the run.
+"""
+
+import asyncio
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from struct import Struct
+from time import perf_counter
+from typing import Any, Final, cast
+from uuid import UUID
+
+from bench.faults import RunFailed
+from quorum.wire import codec
+from quorum.wire.apis import ApiKey
+from quorum.wire.frames import FrameSplitter
+
+VERSION: Final = 3
+_API: Final = ApiKey.ALTER_PARTITION
+_CLIENT_ID: Final = "bench"
+
+_NUMBER: Final = Struct(">i")
+_REQUEST_CORRELATION_AT: Final = 8
+"""Behind the length of the frame, the API key and its version."""
+_ANSWER_CORRELATION_AT: Final = 4
+# Both messages end with the partition epoch and the tagged fields of three nested structures.
+_EPOCH_FROM_END: Final = _NUMBER.size + 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Claim:
+    """A partition as its leader knows it: what was last answered, and so is committed."""
+
+    number: int
+    topic_id: UUID
+    replicas: tuple[int, ...]
+    """The first one leads."""
+    broker_epochs: dict[int, int]
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    isr: tuple[int, ...] = ()
+    changes: int = 0
+
+    @property
+    def leader(self) -> int:
+        """The broker that asks for the changes."""
+        return self.replicas[0]
+
+    def frames(self, isr: tuple[int, ...], epoch: int) -> tuple[bytearray, bytearray]:
+        """The request for `isr`, and the answer once it is committed, by kio."""
+        schema = codec.request_schema(_API, VERSION)
+        partition = codec.make(
+            codec.nested(schema, "PartitionData"),
+            partition_index=self.number,
+            leader_epoch=self.leader_epoch,
+            new_isr_with_epochs=tuple(member(self, each) for each in isr),
+            leader_recovery_state=0,
+            partition_epoch=epoch,
+        )
+        topic = codec.make(
+            codec.nested(schema, "TopicData"), topic_id=self.topic_id, partitions=(partition,)
+        )
+        request = codec.make(
+            schema,
+            broker_id=self.leader,
+            broker_epoch=self.broker_epochs[self.leader],
+            topics=(topic,),
+        )
+        answer = codec.encode_response(_API, VERSION, 0, self._answer(isr, epoch + 1))
+        return (
+            bytearray(codec.encode_request(_API, VERSION, 0, _CLIENT_ID, request)),
+            bytearray(answer),
+        )
+
+    def _answer(self, isr: tuple[int, ...], epoch: int) -> Any:
+        schema = codec.response_schema(_API, VERSION)
+        partition = codec.make(
+            codec.nested(schema, "PartitionData"),
+            partition_index=self.number,
+            error_code=codec.error_code(0),
+            leader_id=self.leader,
+            leader_epoch=self.leader_epoch,
+            isr=isr,
+            leader_recovery_state=0,
+            partition_epoch=epoch,
+        )
+        topic = codec.make(
+            codec.nested(schema, "TopicData"), topic_id=self.topic_id, partitions=(partition,)
+        )
+        return codec.make_known(
+            schema, error_code=codec.error_code(0), throttle_time=timedelta(0), topics=(topic,)
+        )
+
+
+def member(claim: Claim, broker_id: int) -> Any:
+    """A replica as it is proposed for an ISR, with the epoch that its broker has (KIP-903)."""
+    of_broker = codec.nested(codec.request_schema(_API, VERSION), "BrokerState")
+    return codec.make(of_broker, broker_id=broker_id, broker_epoch=claim.broker_epochs[broker_id])
+
+
+class Asker(asyncio.Protocol):
+    """Asks from `go` to `halt`, one request at a time."""
+
+    def __init__(self, claim: Claim, fail: Callable[[str], None]) -> None:
+        self._claim = claim
+        self._fail = fail
+        self._transport: asyncio.Transport | None = None
+        self._splitter = FrameSplitter()
+        self._wishes = (claim.replicas[:-1], claim.replicas)
+        self._frames = [claim.frames(isr, claim.partition_epoch) for isr in self._wishes]
+        self._correlation_id = 0
+        self._wish = 0
+        self._asked_at = 0.0
+        self._halted: asyncio.Future[None] | None = None
+        self.latencies: array[float] | None = None
+        """Where latencies go, in seconds; None while nothing is measured."""
+
+    def itself(self) -> "Asker":
+        """What the loop calls to make the protocol of a connection."""
+        return self
+
+    def go(self) -> None:
+        """Ask, and ask again upon each answer."""
+        self._wish = int(len(self._claim.isr) < len(self._claim.replicas))
+        self._ask()
+
+    def halt(self) -> "asyncio.Future[None]":
+        """Ask no more; done when the answer under way has come."""
+        self._halted = asyncio.get_running_loop().create_future()
+        return self._halted
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._fail = lambda _: None
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(f"the connection of partition {self._claim.number} ended: {exc}")
+
+    def data_received(self, data: bytes) -> None:
+        now = perf_counter()
+        self._splitter.feed(data)
+        frame = self._splitter.take()
+        if frame is None:
+            return
+        claim = self._claim
+        _, answer = self._frames[self._wish]
+        if frame != answer[_NUMBER.size :]:
+            self._fail(_explained(claim, frame))
+            return
+        if self.latencies is not None:
+            self.latencies.append(now - self._asked_at)
+        claim.partition_epoch += 1
+        claim.changes += 1
+        claim.isr = self._wishes[self._wish]
+        self._wish = 1 - self._wish
+        if self._halted is None:
+            self._ask()
+        else:
+            self._halted.set_result(None)
+
+    def _ask(self) -> None:
+        assert self._transport is not None
+        request, answer = self._frames[self._wish]
+        epoch = self._claim.partition_epoch
+        self._correlation_id += 1
+        _NUMBER.pack_into(request, _REQUEST_CORRELATION_AT, self._correlation_id)
+        _NUMBER.pack_into(request, len(request) - _EPOCH_FROM_END, epoch)
+        _NUMBER.pack_into(answer, _ANSWER_CORRELATION_AT, self._correlation_id)
+        _NUMBER.pack_into(answer, len(answer) - _EPOCH_FROM_END, epoch + 1)
+        self._asked_at = perf_counter()
+        self._transport.write(bytes(request))
+
+
+def _explained(claim: Claim, frame: bytes) -> str:
+    """What an unexpected answer says."""
+    what = f"partition {claim.number}, change {claim.changes + 1}"
+    try:
+        body = frame[_NUMBER.size + 1 :]
+        return f"{what}, was answered {codec.decode_response(_API, VERSION, body)}"
+    except codec.Malformed as error:
+        return f"{what}, was answered with what cannot be read: {error}"
+
+
+def check_patching() -> None:
+    """Raise `RunFailed` unless patched frames are those that kio would have written."""
+    claim = Claim(number=7, topic_id=UUID(int=77), replicas=(1, 2), broker_epochs={1: 5, 2: 6})
+    patched = claim.frames((1, 2), 0)
+    for frame, epoch in zip(patched, (1_000_000, 1_000_001), strict=True):
+        _NUMBER.pack_into(frame, len(frame) - _EPOCH_FROM_END, epoch)
+    if patched != claim.frames((1, 2), 1_000_000):
+        raise RunFailed("the partition epoch is not where the benchmark patches it")

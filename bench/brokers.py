@@ -1,0 +1,115 @@
+"""Brokers as the controllers see them: registered, unfenced, kept alive by heartbeats.
+
+There is no broker behind them: no data, no listener. What they say to the controllers is what a
+broker says (KIP-631), in the same requests.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from admin.addresses import Address
+from admin.channels import Channels, Form
+from bench.faults import RunFailed
+from quorum.wire.apis import ApiKey
+from statemachine.vocabulary import METADATA_VERSION
+
+HEARTBEAT_MS: Final = 1_000
+TIMEOUT_MS: Final = 5_000
+UNFENCE_TRIES: Final = 100
+
+# Incarnations and directories need ids that are told apart, and above those that are reserved.
+_INCARNATION_BASE: Final = 0xBE_0000 << 64
+_DIRECTORY_BASE: Final = 0xD1_0000 << 64
+_ANY_PORT: Final = 9_092
+
+
+class Brokers:
+    """Asks the active controller at `leader`; use `beat` as a task while they are to live."""
+
+    def __init__(self, leader: Address, cluster_id: str) -> None:
+        self._leader = leader
+        self._cluster_id = cluster_id
+        self._channels = Channels("bench-brokers")
+        self.epochs: dict[int, int] = {}
+        """The broker epoch of each broker, by id."""
+
+    async def register(self, broker_ids: Sequence[int], level: int) -> None:
+        """Register the brokers and let them be unfenced; `level` is metadata.version in force."""
+        for broker_id in broker_ids:
+            fill = self._registration(broker_id, level)
+            answer = await self._ask(ApiKey.BROKER_REGISTRATION, fill)
+            self.epochs[broker_id] = int(answer.broker_epoch)
+        for broker_id in broker_ids:
+            for _ in range(UNFENCE_TRIES):
+                if not (await self._heartbeat(broker_id)).is_fenced:
+                    break
+            else:
+                raise RunFailed(
+                    f"broker {broker_id} was not unfenced by {UNFENCE_TRIES} heartbeats"
+                )
+
+    async def beat(self) -> None:
+        """Keep the brokers alive until cancelled; raises `RunFailed` if one is fenced."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_MS / 1_000)
+            for broker_id in self.epochs:
+                if (await self._heartbeat(broker_id)).is_fenced:
+                    raise RunFailed(f"broker {broker_id} was fenced during the run")
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._channels.close()
+
+    async def _heartbeat(self, broker_id: int) -> Any:
+        epoch = self.epochs[broker_id]
+
+        def fill(form: Form) -> Any:
+            return form.request(
+                broker_id=broker_id,
+                broker_epoch=epoch,
+                # It has applied its own registration, which is all that a heartbeat must show.
+                current_metadata_offset=epoch,
+                want_fence=False,
+                want_shut_down=False,
+            )
+
+        return await self._ask(ApiKey.BROKER_HEARTBEAT, fill)
+
+    def _registration(self, broker_id: int, level: int) -> Any:
+        def fill(form: Form) -> Any:
+            return form.request(
+                broker_id=broker_id,
+                cluster_id=self._cluster_id,
+                incarnation_id=UUID(int=_INCARNATION_BASE + broker_id),
+                listeners=(
+                    form.part(
+                        "Listener",
+                        name="PLAINTEXT",
+                        host="127.0.0.1",
+                        port=_ANY_PORT,
+                        security_protocol=0,
+                    ),
+                ),
+                features=(
+                    form.part(
+                        "Feature",
+                        name=METADATA_VERSION,
+                        min_supported_version=level,
+                        max_supported_version=level,
+                    ),
+                ),
+                rack=None,
+                is_migrating_zk_broker=False,
+                log_dirs=(UUID(int=_DIRECTORY_BASE + broker_id),),
+                previous_broker_epoch=-1,
+            )
+
+        return fill
+
+    async def _ask(self, api_key: ApiKey, fill: Any) -> Any:
+        answer = await self._channels.ask(self._leader, api_key, fill, timeout_ms=TIMEOUT_MS)
+        if answer.error_code.value:
+            raise RunFailed(f"{api_key} was answered with {answer.error_code.name}")
+        return answer

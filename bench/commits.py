@@ -1,0 +1,152 @@
+"""How many commits a second three controllers make, and how long one takes.
+
+Three controller processes on this machine, each with its own folder and with fsync, three
+registered brokers, one topic. Each connection speaks for the leader of one partition, which loses
+a member of its ISR and gets it back, again and again: one AlterPartition after the other, each of
+them a record that a majority has on disk before it is answered. At the end, what the last answers
+said is compared with what every controller says.
+"""
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from admin.addresses import Address
+from admin.channels import Unanswered
+from admin.client import AdminClient, AdminError
+from admin.local import LocalCluster
+from admin.local_plan import LocalError, Wanted, settle
+from bench import agreement, machine
+from bench.asker import Claim, check_patching
+from bench.brokers import Brokers
+from bench.faults import RunFailed
+from bench.load import Load, Processes
+from bench.report import Row, Section, described, table
+from statemachine.limits import METADATA_VERSION_MAX
+
+TOPIC: Final = "bench"
+BROKER_IDS: Final = (101, 102, 103)
+OUTSTANDING: Final = (1, 16, 128)
+OUTSTANDING_MAX: Final = 1_000
+SECONDS: Final = 10.0
+SECTION: Final = "commits"
+
+
+async def measure(
+    cluster: LocalCluster, loads: Sequence[int], seconds: float
+) -> tuple[dict[str, str], list[Row]]:
+    """Facts about the machine, and a row for each number of requests outstanding."""
+    plan = cluster.plan
+    async with AdminClient(cluster.controllers, is_controller=True) as admin:
+        leader_id = (await admin.describe_quorum()).leader_id
+    (leader,) = [node for node in plan.controllers if node.id == leader_id]
+    pids = {node.id: cluster.pid(node.name) or 0 for node in plan.controllers}
+    click.echo(f"controllers are processes {pids}, {leader_id} leads", err=True)
+    processes = Processes(pids.pop(leader_id), tuple(pids.values()))
+    p50_ms, p99_ms = machine.fdatasync_ms(cluster.folder)
+    disk = f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, while nothing else asks for it"
+    brokers = Brokers(leader.kafka, plan.cluster_id)
+    await brokers.register(BROKER_IDS, METADATA_VERSION_MAX)
+    claims = await claim_partitions(leader.kafka, brokers, max(loads))
+    rows = []
+    async with asyncio.TaskGroup() as tasks:
+        beating = tasks.create_task(brokers.beat())
+        for outstanding in loads:
+            load = Load(leader.kafka, claims[:outstanding], processes)
+            rows.append(await load.run(seconds))
+            click.echo(table(rows[-1:]).splitlines()[-1], err=True)
+        await agreement.check(TOPIC, cluster.controllers, leader.kafka, claims)
+        beating.cancel()
+    await brokers.close()
+    return {**machine.facts(), "fdatasync of 250 bytes": disk}, rows
+
+
+async def claim_partitions(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
+    """Create the topic, its leaders spread over the brokers, and take hold of each partition."""
+    turns = [BROKER_IDS[at:] + BROKER_IDS[:at] for at in range(len(BROKER_IDS))]
+    assignments = {number: turns[number % len(turns)] for number in range(count)}
+    # Of the leader alone: another node may not have heard of the topic when it is asked.
+    async with AdminClient([leader], is_controller=True) as admin:
+        await admin.create_topic(TOPIC, assignments=assignments)
+        topic = (await admin.describe_topics([TOPIC]))[TOPIC]
+    if topic.topic_id is None:
+        raise RunFailed("the controllers do not say the id of a topic")
+    return [
+        Claim(
+            number=found.partition,
+            topic_id=topic.topic_id,
+            replicas=tuple(found.replicas),
+            broker_epochs=brokers.epochs,
+            leader_epoch=found.leader_epoch,
+            isr=tuple(found.isr),
+        )
+        for found in topic.partitions
+    ]
+
+
+async def run(
+    folder: Path, loads: Sequence[int], seconds: float
+) -> tuple[dict[str, str], list[Row]]:
+    """As `measure`, with a cluster of its own in `folder`."""
+    check_patching()
+    plan = settle(folder, Wanted(controllers=3, brokers=0, base_port=0), random.Random())
+    async with LocalCluster(folder, plan) as cluster:
+        return await measure(cluster, loads, seconds)
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(0.1, 600), default=SECONDS, show_default=True)
+@click.option(
+    "--outstanding",
+    type=click.IntRange(1, OUTSTANDING_MAX),
+    multiple=True,
+    default=OUTSTANDING,
+    show_default=True,
+    help="Requests under way, each on a connection of its own; may be given again.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Where the controllers' folders are made, that is, on which disk.",
+)
+@click.option(
+    "--write",
+    "document",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Put the figures into this document, between its markers.",
+)
+def command(
+    seconds: float, outstanding: tuple[int, ...], folder: Path | None, document: Path | None
+) -> None:
+    """Measure commits of three controllers on this machine."""
+    try:
+        machine.check()
+        section = None if document is None else Section(document, SECTION)
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as temporary,
+            asyncio.Runner(loop_factory=_loop_factory()) as runner,
+        ):
+            facts, rows = runner.run(run(Path(temporary), outstanding, seconds))
+    except* (RunFailed, LocalError, AdminError, Unanswered) as failures:
+        raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
+    if section is None:
+        click.echo(table(rows))
+    else:
+        section.write(described("make bench", facts, rows))
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.Loop
+
+
+if __name__ == "__main__":
+    command()

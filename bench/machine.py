@@ -1,0 +1,121 @@
+"""What a run ran on, and what it used of it: cores, the disk's own speed, processor time.
+
+Linux only: the time of a process, and that of the whole machine, are read from /proc.
+"""
+
+import os
+import platform
+from array import array
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+from bench.faults import RunFailed
+
+PROBES: Final = 400
+PROBE_BYTES: Final = 250
+"""About what one commit appends."""
+
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_IDLE: Final = slice(3, 5)
+"""Of the columns in /proc/stat: idle, and waiting for a disk."""
+_GUESTS: Final = 8
+"""From here on the columns repeat what others hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Seconds of processor time used so far: by each process, and by all of the machine."""
+
+    by_pid: Mapping[int, float]
+    machine: float
+
+    def since(self, before: "Used") -> "Used":
+        """What was used between the two."""
+        by_pid = {pid: after - before.by_pid[pid] for pid, after in self.by_pid.items()}
+        return Used(by_pid, self.machine - before.machine)
+
+
+def check() -> None:
+    """Raise `RunFailed` where the figures could not be had."""
+    if not Path("/proc/stat").exists():
+        raise RunFailed("processor time is read from /proc, which only Linux has")
+
+
+def used(pids: list[int]) -> Used:
+    """As of now; a process is counted with all its threads."""
+    return Used({pid: _process_seconds(pid) for pid in pids}, _machine_seconds())
+
+
+def percentile(values: "array[float]", percent: float) -> float:
+    """The least value that `percent` of `values` do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def fdatasync_ms(folder: Path) -> tuple[float, float]:
+    """Median and 99th percentile of an append with fdatasync in `folder`."""
+    path = folder / "probe"
+    times: array[float] = array("d")
+    with closing(_Appender(path)) as appender:
+        for _ in range(PROBES):
+            times.append(appender.append())
+    path.unlink()
+    return percentile(times, 50) * 1_000, percentile(times, 99) * 1_000
+
+
+def facts() -> dict[str, str]:
+    """What a reader must know to compare: processor, system, Python, event loop."""
+    return {
+        "Processor": f"{_processor()}, {os.cpu_count()} cores",
+        "System": f"{platform.system()} {platform.release()}",
+        "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        "Event loop": _uvloop(),
+    }
+
+
+class _Appender:
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._at = 0
+
+    def append(self) -> float:
+        begun = perf_counter()
+        os.pwrite(self._fd, bytes(PROBE_BYTES), self._at)
+        os.fdatasync(self._fd)
+        self._at += PROBE_BYTES
+        return perf_counter() - begun
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _process_seconds(pid: int) -> float:
+    # The name in parentheses may hold anything; user and system time are the 14th and 15th column.
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / _TICKS_PER_SECOND
+
+
+def _machine_seconds() -> float:
+    line = Path("/proc/stat").read_text().splitlines()[0]
+    columns = [int(column) for column in line.split()[1:][:_GUESTS]]
+    return (sum(columns) - sum(columns[_IDLE])) / _TICKS_PER_SECOND
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def _uvloop() -> str:
+    try:
+        return f"uvloop {version('uvloop')}"
+    except PackageNotFoundError:
+        return "asyncio's own; uvloop is not installed"

@@ -1,0 +1,94 @@
+"""The figures of a run as Markdown, and the section of a document that holds them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.faults import RunFailed
+
+FOLLOWERS: Final = 2
+_BUSY: Final = 0.9
+"""A process that uses this share of a core has no more to give: it has one thread that matters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One load. Processor time is in seconds per second, that is, in cores."""
+
+    outstanding: int
+    commits_per_second: float
+    p50_ms: float
+    p99_ms: float
+    leader: float
+    followers: float
+    client: float
+    others: float
+    """Used by whatever else ran on the machine."""
+    cores: int
+
+    @property
+    def leader_us(self) -> float:
+        """Processor time of the leader for one commit, in microseconds."""
+        return self.leader / self.commits_per_second * 1e6
+
+    @property
+    def follower_us(self) -> float:
+        """The same of one follower."""
+        return self.followers / FOLLOWERS / self.commits_per_second * 1e6
+
+    @property
+    def limit(self) -> str:
+        """What kept it from being faster, as far as processor time tells."""
+        if self.leader + self.followers + self.client + self.others >= _BUSY * self.cores:
+            return "all cores are busy"
+        if self.leader >= _BUSY:
+            return "the leader's thread"
+        if self.client >= _BUSY:
+            return "the client's thread"
+        return "waiting: disk and round trips"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """One line per load."""
+    lines = [
+        "| outstanding | commits/s | p50 ms | p99 ms | leader | followers | client | others "
+        "| µs of leader | µs of follower | limited by |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row.outstanding} | {row.commits_per_second:,.0f} | {row.p50_ms:.2f} "
+            f"| {row.p99_ms:.2f} | {row.leader:.2f} | {row.followers:.2f} | {row.client:.2f} "
+            f"| {row.others:.2f} | {row.leader_us:.0f} | {row.follower_us:.0f} | {row.limit} |"
+        )
+    return "\n".join(lines)
+
+
+def described(command: str, facts: Mapping[str, str], rows: Sequence[Row]) -> str:
+    """All that a run writes into the document."""
+    listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
+    return f"`{command}`\n\n{listed}\n\n{table(rows)}\n"
+
+
+class Section:
+    """The part of a document between `<!-- name -->` and `<!-- /name -->`."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        """Raises `RunFailed` if the document does not have it, once."""
+        self._path = path
+        self._opening, self._closing = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+        text = path.read_text(encoding="utf-8")
+        if text.count(self._opening) != 1 or text.count(self._closing) != 1:
+            raise RunFailed(
+                f"{path} must have the lines {self._opening.strip()} and {self._closing.strip()}, "
+                "each once"
+            )
+
+    def write(self, text: str) -> None:
+        """Put `text` there; all around it stays."""
+        document = self._path.read_text(encoding="utf-8")
+        before, opening, rest = document.partition(self._opening)
+        _, closing, after = rest.partition(self._closing)
+        whole = f"{before}{opening}\n{text}\n{closing}{after}"
+        self._path.write_text(whole, encoding="utf-8")

@@ -1,0 +1,356 @@
+"""The HTTP door of controllers, asked by a client over a socket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from admin.addresses import Address
+from admin.anywhere import Anywhere
+from admin.http.app import make_app
+from admin.plan_file import PLAN_BYTES_MAX
+from quorum.core.limits import BATCH_RECORDS_MAX
+from quorum.wire.apis import ApiKey
+from tests.admin.controller.asking import asked, busy, join, topic
+from tests.admin.kafka_door.samples import describe_quorum, list_reassignments
+from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers
+from tests.support.kafka_client import Form, kafka_client
+
+PROBLEM = "application/problem+json"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status, content type, and the JSON."""
+
+    status: int
+    kind: str
+    body: Any
+
+
+@dataclass(frozen=True)
+class Http:
+    """The door of one node."""
+
+    client: "TestClient[Any, Any]"
+
+    async def get(self, path: str) -> Answer:
+        return await self._send("GET", path)
+
+    async def post(self, path: str, body: Any = None, **more: Any) -> Answer:
+        return await self._send("POST", path, json=body, **more)
+
+    async def _send(self, method: str, path: str, **more: Any) -> Answer:
+        async with self.client.request(method, path, **more) as response:
+            return Answer(
+                response.status, response.content_type, await response.json(content_type=None)
+            )
+
+
+@asynccontextmanager
+async def http_door(node: Node, *, wait_seconds: float = 20.0) -> AsyncIterator[Http]:
+    """An HTTP listener at this node."""
+    app = make_app(Anywhere(node.service, wait_seconds=wait_seconds))
+    async with TestClient(TestServer(app)) as client:
+        yield Http(client)
+
+
+def plan(*moves: tuple[str, int, list[int]]) -> Any:
+    """A plan as `reassign-partitions` has it."""
+    return {
+        "version": 1,
+        "partitions": [
+            {"topic": name, "partition": number, "replicas": replicas}
+            for name, number, replicas in moves
+        ],
+    }
+
+
+def check_problem(answer: Answer, status: int, *words: str) -> None:
+    """An error of the one shape, whose detail has these words."""
+    assert (answer.status, answer.kind) == (status, PROBLEM)
+    assert answer.body["status"] == status
+    assert answer.body["title"]
+    for word in words:
+        assert word in answer.body["detail"]
+    assert "Traceback" not in str(answer.body)
+
+
+async def test_the_quorum_is_shown_with_the_facts_of_the_kafka_door(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        answer = await http.get("/v1/quorum")
+        assert (answer.status, answer.kind) == (200, "application/json")
+        async with kafka_client(node.address) as client:
+            form = Form(ApiKey.DESCRIBE_QUORUM, 2)
+            kafka = await client.send(form, describe_quorum(form))
+        ((partition,),) = (each.partitions for each in kafka.topics)
+        assert answer.body["cluster_id"] == CLUSTER_ID
+        assert answer.body["leader_id"] == partition.leader_id == 1
+        assert answer.body["leader_epoch"] == partition.leader_epoch
+        assert answer.body["high_watermark"] == partition.high_watermark
+        assert answer.body["as_of_offset"] == partition.high_watermark
+        (shown,), (voter,) = answer.body["current_voters"], partition.current_voters
+        assert (shown["replica_id"], shown["status"]) == (voter.replica_id, "leader")
+        assert shown["log_end_offset"] == voter.log_end_offset
+        assert (shown["lag"], shown["lag_time_ms"]) == (0, 0)
+        host, port = node.address
+        assert shown["endpoints"] == [{"name": "CONTROLLER", "host": host, "port": port}]
+        assert (answer.body["observers"], answer.body["target_voters"]) == ([], None)
+
+
+async def test_a_plan_begins_moves_which_then_are_listed(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102, 103)
+        for name in ("a", "b"):
+            await asked(node.controller, topic(name, 101, 102, partitions=2))
+        assert (await http.get("/v1/reassignments")).body == {"reassignments": [], "total": 0}
+        answer = await http.post(
+            "/v1/reassignments", plan(("a", 1, [103, 102]), ("b", 0, [101, 103]))
+        )
+        assert (answer.status, answer.kind) == (200, "application/json")
+        moves = [{"topic": "a", "partition": 1}, {"topic": "b", "partition": 0}]
+        assert answer.body == {"accepted": moves, "errors": []}
+        listed = (await http.get("/v1/reassignments")).body
+        assert listed["total"] == 2
+        assert listed["reassignments"][0] == {
+            "topic": "a",
+            "partition": 1,
+            "replicas": [101, 102, 103],
+            "adding_replicas": [103],
+            "removing_replicas": [101],
+        }
+        only = (await http.get("/v1/reassignments?topic=b")).body["reassignments"]
+        assert [each["topic"] for each in only] == ["b"]
+        async with kafka_client(node.address) as client:
+            form = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
+            kafka = await client.send(form, list_reassignments(form))
+        assert [
+            (each.name, part.partition_index, list(part.replicas))
+            for each in kafka.topics
+            for part in each.partitions
+        ] == [
+            (each["topic"], each["partition"], each["replicas"]) for each in listed["reassignments"]
+        ]
+
+
+async def test_one_bad_partition_does_not_stop_the_others(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102)
+        await asked(node.controller, topic("a", 101))
+        answer = await http.post(
+            "/v1/reassignments", plan(("a", 0, [102]), ("a", 7, [102]), ("unknown", 0, [101]))
+        )
+        assert answer.status == 200
+        assert answer.body["accepted"] == [{"topic": "a", "partition": 0}]
+        errors = answer.body["errors"]
+        assert [(each["topic"], each["partition"]) for each in errors] == [("a", 7), ("unknown", 0)]
+        assert {each["kafka_error"] for each in errors} == {"UNKNOWN_TOPIC_OR_PARTITION"}
+        assert {each["kafka_error_code"] for each in errors} == {3}
+        assert all(each["message"] for each in errors)
+
+
+async def test_a_plan_of_which_nothing_is_accepted_is_a_problem(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101)
+        await asked(node.controller, topic("a", 101))
+        unknown_broker = await http.post("/v1/reassignments", plan(("a", 0, [101, 999])))
+        check_problem(unknown_broker, 400, "a-0", "999")
+        assert unknown_broker.body["kafka_error"] == "INVALID_REPLICA_ASSIGNMENT"
+        assert unknown_broker.body["retriable"] is False
+        unknown_topic = await http.post("/v1/reassignments", plan(("u", 0, [101])))
+        check_problem(unknown_topic, 400, "u-0")
+        assert unknown_topic.body["kafka_error_code"] == 3
+        assert len(unknown_topic.body["errors"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"{", ("not valid JSON at line 1",)),
+        (b"[]", ("the plan is []",)),
+        (b'{"version": 1, "partitions": []}', ("cannot be empty",)),
+        (b'{"version": 2, "partitions": []}', ("version",)),
+        (b'{"partitions": [{"topic": "a", "partition": 0}]}', ('no field "replicas"',)),
+        (
+            b'{"partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}',
+            ("duplicate", "a-0"),
+        ),
+        (b'{"partitions": [{"topic": "a", "partition": -1, "replicas": [1]}]}', ("-1",)),
+        (b'{"partitions": [{"topic": "\\ud800", "partition": 0, "replicas": [1]}]}', ("name",)),
+        (b"\xff\xfe", ("UTF-8",)),
+        (b"[" * 100_000, ("nested",)),
+    ],
+    ids=lambda value: str(value[:40]) if isinstance(value, bytes) else "",
+)
+async def test_a_plan_that_cannot_be_understood_is_a_problem(
+    tmp_path: Path, data: bytes, words: tuple[str, ...]
+) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        check_problem(await http._send("POST", "/v1/reassignments", data=data), 400, *words)
+
+
+async def test_what_is_not_there_or_not_allowed_is_a_problem_too(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        check_problem(await http.get("/v1/unknown"), 404, "/v1/unknown", "/v1/quorum")
+        check_problem(await http.get("/"), 404)
+        check_problem(await http.post("/v1/quorum"), 405, "GET", "POST")
+        check_problem(await http._send("DELETE", "/v1/reassignments"), 405, "DELETE")
+        too_large = BytesIO(b" " * (PLAN_BYTES_MAX + 1))
+        check_problem(await http._send("POST", "/v1/reassignments", data=too_large), 413)
+
+
+async def test_a_parameter_that_is_not_understood_is_never_ignored(tmp_path: Path) -> None:
+    """Who asks for a dry run must not get a real one."""
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102)
+        await asked(node.controller, topic("a", 101))
+        dry = await http.post("/v1/reassignments?dry_run=true", plan(("a", 0, [102])))
+        check_problem(dry, 400, "dry_run")
+        check_problem(await http.get("/v1/reassignments?topics=a"), 400, "topics", "there is topic")
+        check_problem(await http.get("/v1/quorum?stale=1"), 400, "stale", "there is none")
+        assert (await http.get("/v1/reassignments")).body["total"] == 0
+
+
+async def test_a_plan_that_is_too_large_for_one_batch_is_refused_on_every_node(
+    tmp_path: Path,
+) -> None:
+    many = plan(*(("a", number, [102]) for number in range(BATCH_RECORDS_MAX - 1)))
+    many["partitions"] += plan(*(("b", number, [102]) for number in range(5)))["partitions"]
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await active(nodes.values())
+        await join(leader.controller, 101, 102)
+        await asked(leader.controller, topic("a", 101, partitions=BATCH_RECORDS_MAX - 1))
+        await asked(leader.controller, topic("b", 101, partitions=5))
+        follower = next(each for each in nodes.values() if each is not leader)
+        await knows_a_leader(follower)
+        for node in (leader, follower):
+            async with http_door(node) as http:
+                answer = await http.post("/v1/reassignments", many)
+                check_problem(answer, 400, "more records than one batch may hold")
+                assert answer.body["kafka_error"] == "POLICY_VIOLATION"
+
+
+async def test_a_follower_answers_as_the_leader_does(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await active(nodes.values())
+        await join(leader.controller, 101, 102)
+        await asked(leader.controller, topic("a", 101, partitions=2))
+        follower = next(each for each in nodes.values() if each is not leader)
+        await knows_a_leader(follower)
+        async with http_door(leader) as at_leader, http_door(follower) as at_follower:
+            answer = await at_follower.post(
+                "/v1/reassignments", plan(("a", 0, [102]), ("a", 7, [102]))
+            )
+            assert answer.status == 200
+            assert answer.body["accepted"] == [{"topic": "a", "partition": 0}]
+            assert answer.body["errors"][0]["kafka_error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+            nothing = plan(("a", 7, [102]))
+            assert await at_follower.post("/v1/reassignments", nothing) == await at_leader.post(
+                "/v1/reassignments", nothing
+            )
+            path = "/v1/reassignments"
+            assert await at_follower.get(path) == await at_leader.get(path)
+            facts = [
+                steady((await http.get("/v1/quorum")).body) for http in (at_follower, at_leader)
+            ]
+            assert facts[0] == facts[1]
+            assert facts[0]["leader_id"] == leader.node_id
+
+
+async def test_a_request_to_a_leader_that_falls_silent_is_made_again_to_the_next(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await active(nodes.values())
+        await join(leader.controller, 101, 102)
+        await asked(leader.controller, topic("a", 101))
+        follower = next(each for each in nodes.values() if each is not leader)
+        await knows_a_leader(follower)
+        await leader.listener.close(within_ms=1)
+        async with http_door(follower) as http, silence(leader.address) as heard:
+            asking = asyncio.get_running_loop().create_task(
+                http.post("/v1/reassignments", plan(("a", 0, [102])))
+            )
+            await heard.wait()
+            await leader.stop()
+            answer = await asking
+        assert answer.status == 200
+        assert answer.body["accepted"] == [{"topic": "a", "partition": 0}]
+
+
+class Deaf(asyncio.Protocol):
+    """Takes whatever comes, and never answers."""
+
+    def __init__(self, heard: asyncio.Event) -> None:
+        self._heard = heard
+
+    def data_received(self, data: bytes) -> None:
+        if b"metaquorum-admin" in data:
+            self._heard.set()
+
+
+@asynccontextmanager
+async def silence(address: Address) -> AsyncIterator[asyncio.Event]:
+    """Somebody who listens and never answers; the event is that a client has asked."""
+    heard = asyncio.Event()
+    server = await asyncio.get_running_loop().create_server(lambda: Deaf(heard), *address)
+    try:
+        yield heard
+    finally:
+        server.close()
+
+
+async def test_without_an_active_controller_it_says_so_in_time(tmp_path: Path) -> None:
+    async with (
+        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
+        http_door(nodes[1], wait_seconds=0.05) as http,
+    ):
+        answers = [
+            await http.get("/v1/quorum"),
+            await http.get("/v1/reassignments"),
+            await http.post("/v1/reassignments", plan(("a", 0, [101]))),
+        ]
+        for answer in answers:
+            check_problem(answer, 503, "no active controller")
+            assert answer.body["kafka_error"] == "NOT_CONTROLLER"
+            assert answer.body["retriable"] is True
+            assert answer.body["leader_id"] is None
+
+
+async def test_a_lead_that_is_lost_underway_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102)
+        await asked(node.controller, topic("a", 101))
+        end = node.controller.image.end_offset
+        async with busy(node.opened.disk):
+            asking = asyncio.get_running_loop().create_task(
+                http.post("/v1/reassignments", plan(("a", 0, [102])))
+            )
+            while node.controller.image.end_offset == end:
+                await node.opened.quorum.leader_changed(within_seconds=0.005)
+            stopping = asyncio.get_running_loop().create_task(node.stop())
+            answer = await asking
+        check_problem(answer, 504, "whether it was done is unknown", "before asking again")
+        assert answer.body["retriable"] is False
+        await stopping
+
+
+async def knows_a_leader(node: Node) -> None:
+    while node.opened.quorum.leader is None:
+        await node.opened.quorum.leader_changed(within_seconds=1)
+
+
+def steady(body: Any) -> Any:
+    """What is shown of a quorum, without what passes."""
+    voters = [
+        {name: each[name] for name in ("replica_id", "directory_id", "status", "endpoints")}
+        for each in body["current_voters"]
+    ]
+    kept = ("cluster_id", "leader_id", "leader_epoch", "observers", "target_voters")
+    return {**{name: body[name] for name in kept}, "current_voters": voters}
