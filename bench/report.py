@@ -8,7 +8,8 @@ from typing import Final
 from bench.faults import RunFailed
 
 FOLLOWERS: Final = 2
-_BUSY: Final = 0.9
+_CORES_BUSY: Final = 0.9
+_THREAD_BUSY: Final = 0.85
 """A process that uses this share of a core has no more to give: it has one thread that matters."""
 
 
@@ -40,11 +41,11 @@ class Row:
     @property
     def limit(self) -> str:
         """What kept it from being faster, as far as processor time tells."""
-        if self.leader + self.followers + self.client + self.others >= _BUSY * self.cores:
+        if self.leader + self.followers + self.client + self.others >= _CORES_BUSY * self.cores:
             return "all cores are busy"
-        if self.leader >= _BUSY:
+        if self.leader >= _THREAD_BUSY:
             return "the leader's thread"
-        if self.client >= _BUSY:
+        if self.client >= _THREAD_BUSY:
             return "the client's thread"
         return "waiting: disk and round trips"
 

@@ -33,6 +33,9 @@ from statemachine.records import Endpoint, FeatureRange
 from statemachine.vocabulary import METADATA_VERSION
 from tests.support.bell import PATIENCE_SECONDS
 
+TEST_SECONDS_MAX: Final = 60.0
+"""When a test that waits for an answer in vain is ended."""
+
 HOST: Final = "127.0.0.1"
 NOBODY: Final = Address(HOST, 1)
 """Where nobody listens."""
@@ -182,7 +185,7 @@ async def controllers(
 
     `session_clock` tells the time by which brokers have fallen silent.
     """
-    async with AsyncExitStack() as parts:
+    async with asyncio.timeout(TEST_SECONDS_MAX), AsyncExitStack() as parts:
         places = {node_id: await a_place() for node_id in ids}
         addresses = dict.fromkeys(voters, NOBODY)
         addresses |= {node_id: place.address for node_id, place in places.items()}

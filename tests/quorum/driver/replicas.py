@@ -321,6 +321,10 @@ class Trio:
         """Return once every replica knows that everything below `end` is committed."""
         await self.until(lambda: all(each.diary.high_watermark >= end for each in self.all))
 
+    async def dealt_with(self, replica: Replica) -> None:
+        """Return once the replica has dealt with everything that was sent to it before."""
+        await self.wires.ask(replica.me, vote(candidate=replica.me, epoch=0))
+
     def _failures(self) -> list[BaseException]:
         ended = [each.running for each in self.all if each.running.done()]
         errors = [task.exception() for task in ended if not task.cancelled()]

@@ -85,6 +85,7 @@ async def test_a_commit_that_fails_ends_the_node_and_says_why() -> None:
     async with Trio() as trio:
         trio.expects_failure = True
         leader = await trio.leader()
+        await trio.everywhere(Offset(1))
         leader.log_gate.break_down()
         end = Offset(leader.quorum.propose([b"x"]) + 1)
         await trio.until(leader.running.done)

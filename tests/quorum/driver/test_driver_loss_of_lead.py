@@ -41,8 +41,11 @@ async def test_a_leader_that_stops_writes_out_what_it_has_appended() -> None:
         leader.log_gate.close()
         leader.quorum.propose([b"x"])
         await trio.until(lambda: leader.log_gate.is_waiting)
+        trio.wires.cut_off(leader.me)  # So that nothing else holds it up.
         stopping = asyncio.get_running_loop().create_task(leader.quorum.stop())
-        await trio.until(lambda: "stop leading epoch 1" in leader.diary.told)
+        await trio.until(lambda: not leader.leads)
+        for _ in range(20):
+            await trio[2].disk.drain()
         assert not stopping.done()
         leader.log_gate.open()
         await stopping
@@ -182,7 +185,7 @@ async def test_records_fetched_from_a_leader_of_the_past_are_neither_appended_no
         stale = trio.wires.held[0]
         trio.wires.release()
         await trio.until(lambda: stale.is_done)
-        await trio.wires.ask(2, vote(candidate=3, epoch=0))
+        await trio.dealt_with(follower)
         assert follower.log.end.offset == 1
         assert follower.quorum._fetched == {}
 
