@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from admin.addresses import Address, parse_address
-from admin.kafka_uuid import parse_uuid
 from admin.units import parse_duration_ms, parse_size_bytes
 from quorum.core.vocabulary import ReplicaId
+from quorum.log.uuids import uuid_from_text
 
 NODE_ID_MAX: Final = 2**31 - 1
 VOTERS_MAX: Final = 64
@@ -64,7 +64,7 @@ def _role(text: str) -> Role:
 
 def _cluster_id(text: str) -> str:
     try:
-        parse_uuid(text)
+        uuid_from_text(text)
     except ValueError:
         raise ValueError(
             f"{text!r} is not a cluster id: 22 letters, digits, - and _ (a uuid)"

@@ -15,9 +15,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from admin.addresses import Address, parse_address
-from admin.kafka_uuid import show_uuid
 from admin.kinds import Role
 from admin.settings import SETTINGS
+from quorum.log.uuids import uuid_to_text
 
 HOST: Final = "127.0.0.1"
 CONTROLLERS: Final = 3
@@ -213,7 +213,7 @@ def _is_free(address: Address) -> bool:
 
 def _cluster_id(rng: random.Random) -> str:
     while True:
-        text = show_uuid(UUID(int=rng.getrandbits(128), version=4))
+        text = uuid_to_text(UUID(int=rng.getrandbits(128), version=4))
         # A command line would take an id that begins with a dash for an option.
         if not text.startswith("-"):
             return text

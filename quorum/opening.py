@@ -99,15 +99,7 @@ def open_quorum(
     Raises `StorageError` for a folder that is another's, in use, damaged or not usable.
     """
     meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng)
-    folder = config.folder / LOG_FOLDER
-    log = SegmentedLog(folder, segment_bytes_max=config.segment_bytes, check_all=True)
-    if log.recovery.cut is not None:
-        logger.warning("%s", log.recovery)
-    elections = ElectionFile(folder, cluster_id=meta.cluster_id)
-    election = elections.read()
-    if election.epoch < log.end.epoch:
-        log.close()
-        raise FileDamaged(elections.path, _behind(election, log), _LOST_VOTE_REMEDY)
+    log, elections, election = _remembered(config, meta.cluster_id)
     key = ReplicaKey(config.node_id, meta.directory_id)
     node = QuorumNode(
         key,
@@ -119,26 +111,14 @@ def open_quorum(
         now_ms=clock(),
     )
     sweeper = Sweeper(clock)
-    peers = Peers(
-        _Fixed(config.voters),
-        client_id=f"replica-{config.node_id}",
-        sweeper=sweeper,
-        rng=random.Random(rng.getrandbits(64)),
-        limits=ChannelLimits(
-            retry_backoff_ms=config.timeouts.retry_backoff_ms,
-            retry_backoff_ms_max=config.timeouts.retry_backoff_ms_max,
-        ),
-    )
+    peers = _peers(config, sweeper, rng)
     raft_calls = RaftCalls(
         Here(cluster_id=meta.cluster_id, replica=key),
         peers,
         addresses=config.voters,
         timeout_ms=config.timeouts.request_timeout_ms,
     )
-    failing: list[Quorum] = []
-    disk = DiskThread(
-        asyncio.get_running_loop(), on_failure=lambda failure: failing[0].fail(failure)
-    )
+    disk = DiskThread(asyncio.get_running_loop(), on_failure=lambda failure: quorum.fail(failure))
     quorum = Quorum(
         node,
         log=log,
@@ -149,7 +129,6 @@ def open_quorum(
         clock=clock,
         wall_clock=wall_clock,
     )
-    failing.append(quorum)
     raft_calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, config)))
     return Opened(
         quorum=quorum,
@@ -160,6 +139,38 @@ def open_quorum(
         log=log,
         peers=peers,
         sweeper=sweeper,
+    )
+
+
+def _remembered(
+    config: QuorumConfig, cluster_id: str | None
+) -> tuple[SegmentedLog, ElectionFile, Election]:
+    """The log and the election of the folder, which must belong to the same past."""
+    folder = config.folder / LOG_FOLDER
+    log = SegmentedLog(folder, segment_bytes_max=config.segment_bytes, check_all=True)
+    if log.recovery.cut is not None:
+        logger.warning("%s", log.recovery)
+    elections = ElectionFile(folder, cluster_id=cluster_id)
+    try:
+        election = elections.read()
+        if election.epoch < log.end.epoch:
+            raise FileDamaged(elections.path, _behind(election, log), _LOST_VOTE_REMEDY)
+    except BaseException:
+        log.close()
+        raise
+    return log, elections, election
+
+
+def _peers(config: QuorumConfig, sweeper: Sweeper, rng: random.Random) -> Peers:
+    return Peers(
+        _Fixed(config.voters),
+        client_id=f"replica-{config.node_id}",
+        sweeper=sweeper,
+        rng=random.Random(rng.getrandbits(64)),
+        limits=ChannelLimits(
+            retry_backoff_ms=config.timeouts.retry_backoff_ms,
+            retry_backoff_ms_max=config.timeouts.retry_backoff_ms_max,
+        ),
     )
 
 

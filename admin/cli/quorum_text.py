@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from admin.cli.tables import columns, kafka_columns
-from admin.kafka_uuid import show_uuid
 from admin.model import (
     UNKNOWN,
     QuorumDescription,
@@ -20,6 +19,7 @@ from admin.model import (
 )
 from admin.units import show_duration
 from quorum.core.vocabulary import NO_DIRECTORY
+from quorum.log.uuids import uuid_to_text
 
 LABEL_WIDTH: Final = 24
 """Values begin in this column, as Kafka's tool has it."""
@@ -93,7 +93,7 @@ def kafka_replication(quorum: QuorumDescription, *, human_readable: bool, now_ms
     rows = [
         (
             replica.id,
-            show_uuid(replica.directory_id),
+            uuid_to_text(replica.directory_id),
             replica.log_end_offset,
             _lag(replica, quorum),
             moment(replica.last_fetch_ms),
@@ -129,7 +129,7 @@ def replication_data(quorum: QuorumDescription) -> dict[str, Any]:
         "replicas": [
             {
                 "replica_id": replica.id,
-                "directory_id": show_uuid(replica.directory_id),
+                "directory_id": uuid_to_text(replica.directory_id),
                 "log_end_offset": replica.log_end_offset,
                 "lag": _lag(replica, quorum),
                 "lag_time_ms": _lag_time_ms(replica, quorum),
@@ -183,7 +183,7 @@ def _kafka_nodes(quorum: QuorumDescription, replicas: Sequence[ReplicaInfo]) -> 
 
 def _kafka_node(quorum: QuorumDescription, replica: ReplicaInfo) -> str:
     directory = replica.directory_id
-    known = "null" if directory == NO_DIRECTORY else f'"{show_uuid(directory)}"'
+    known = "null" if directory == NO_DIRECTORY else f'"{uuid_to_text(directory)}"'
     endpoints = _endpoints(quorum, replica)
     shown = f', "endpoints": {json.dumps(endpoints)}' if endpoints else ""
     return f'{{"id": {replica.id}, "directoryId": {known}{shown}}}'
@@ -192,6 +192,6 @@ def _kafka_node(quorum: QuorumDescription, replica: ReplicaInfo) -> str:
 def _node_data(quorum: QuorumDescription, replica: ReplicaInfo) -> dict[str, Any]:
     return {
         "id": replica.id,
-        "directory_id": show_uuid(replica.directory_id),
+        "directory_id": uuid_to_text(replica.directory_id),
         "endpoints": _endpoints(quorum, replica),
     }

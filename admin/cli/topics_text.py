@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from admin.kafka_uuid import show_uuid
 from admin.model import NO_LEADER, PartitionDescription, TopicDescription
+from quorum.log.uuids import uuid_to_text
 
 
 def described(topics: Iterable[TopicDescription]) -> str:
@@ -16,13 +16,13 @@ def topic_data(topic: TopicDescription) -> dict[str, Any]:
     """One topic as plain values."""
     return {
         "name": topic.name,
-        "topic_id": None if topic.topic_id is None else show_uuid(topic.topic_id),
+        "topic_id": None if topic.topic_id is None else uuid_to_text(topic.topic_id),
         "partitions": [_partition_data(partition) for partition in topic.partitions],
     }
 
 
 def _lines(topic: TopicDescription) -> Iterable[str]:
-    id = "" if topic.topic_id is None else show_uuid(topic.topic_id)
+    id = "" if topic.topic_id is None else uuid_to_text(topic.topic_id)
     yield "\t".join(
         [
             f"Topic: {topic.name}",

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from admin.kafka_uuid import show_uuid
 from admin.model import (
     QuorumDescription,
     Reassignment,
@@ -12,6 +11,7 @@ from admin.model import (
     max_follower_lag,
     max_follower_lag_time_ms,
 )
+from quorum.log.uuids import uuid_to_text
 
 
 def quorum_body(quorum: QuorumDescription) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _replica(quorum: QuorumDescription, replica: ReplicaInfo, kind: str) -> dict
     status = {"voter": "follower", "observer": "observer"}[kind]
     return {
         "replica_id": replica.id,
-        "directory_id": show_uuid(replica.directory_id),
+        "directory_id": uuid_to_text(replica.directory_id),
         "status": "leader" if replica.id == quorum.leader_id else status,
         "log_end_offset": replica.log_end_offset,
         "lag": -1 if leader is None else lag(replica, leader),

@@ -10,8 +10,8 @@ from admin.cli.quorum_text import (
     status,
     status_data,
 )
-from admin.kafka_uuid import parse_uuid
 from admin.model import QuorumDescription, ReplicaInfo
+from quorum.log.uuids import uuid_from_text
 from quorum.transport.address import Address
 
 ZERO = UUID(int=0)
@@ -75,7 +75,7 @@ def test_lag_times_can_be_read_by_people() -> None:
 def kafka_replica(id: int, directory: str, end: int, fetch_ms: int) -> ReplicaInfo:
     return ReplicaInfo(
         id=id,
-        directory_id=parse_uuid(directory),
+        directory_id=uuid_from_text(directory),
         log_end_offset=end,
         last_fetch_ms=fetch_ms,
         last_caught_up_ms=fetch_ms,
