@@ -188,9 +188,24 @@ def started_again(cluster: LocalProcess, broker_id: int, pid: int) -> Iterator[N
             process.send_signal(signal.SIGTERM)
 
 
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[LocalProcess]:
+    """For a test that leaves brokers behind it which do not run."""
+    with local(tmp_path / "c", "--brokers", "3", "--base-port", "0") as running:
+        yield running
+
+
+@pytest.fixture
+def own_admin(own_cluster: LocalProcess) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=own_cluster.servers)
+    yield client
+    client.close()
+
+
 def test_a_stopped_broker_gives_its_lead_away_at_once_and_comes_back(
-    cluster: LocalProcess, admin: KafkaAdminClient
+    own_cluster: LocalProcess, own_admin: KafkaAdminClient
 ) -> None:
+    cluster, admin = own_cluster, own_admin
     create(admin, "stopped", 1, 3, min_insync_replicas="2")
     producer = KafkaProducer(bootstrap_servers=cluster.servers)
     producer.send("stopped", b"before").get(PATIENCE_SECONDS)

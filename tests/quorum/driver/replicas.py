@@ -181,6 +181,7 @@ class Replica:
         self.log = GatedLog(self.log_gate)
         self.elections = GatedElections(self.election_gate)
         self._skipped_ms = 0
+        self._nudging: asyncio.TimerHandle | None = None
         self.start()
 
     def start(self, *, stands: bool = False) -> None:
@@ -226,9 +227,17 @@ class Replica:
         return self.diary.leads is not None
 
     def skip(self, ms: int) -> None:
-        """Let its clock jump, and wake it with a question that changes nothing."""
+        """Let its clock jump. From then on it is woken now and then, by a question that changes
+        nothing: timers that were set before the jump go by the time before.
+        """
         self._skipped_ms += ms
+        self._nudge()
+
+    def _nudge(self) -> None:
+        if self._nudging is not None:
+            self._nudging.cancel()
         self.quorum.asked(NOBODY, vote(candidate=self.me, epoch=0))
+        self._nudging = asyncio.get_running_loop().call_later(0.005, self._nudge)
 
     def committed(self) -> list[bytes]:
         """The values of the records that it knows to be committed."""
@@ -250,6 +259,8 @@ class Replica:
         """End it, however; raises what ended it before, unless a test has taken that already."""
         self.log_gate.open()
         self.election_gate.open()
+        if self._nudging is not None:
+            self._nudging.cancel()
         self.running.cancel()
         await asyncio.wait({self.running})
         self.disk.close()
