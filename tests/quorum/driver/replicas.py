@@ -61,7 +61,7 @@ class Gate:
     """Lets the disk thread pass, keeps it waiting, or fails it; the test's loop has the handle."""
 
     def __init__(self, bell: Bell) -> None:
-        self._bell = bell
+        self.bell = bell
         self._changed = threading.Condition()
         self._is_open = True
         self._lets_one = False
@@ -97,13 +97,13 @@ class Gate:
         """Called by the disk thread before it keeps anything."""
         with self._changed:
             self.is_waiting = not self._is_open
-            self._bell.ring_from_afar()
+            self.bell.ring_from_afar()
             assert self._changed.wait_for(lambda: self._is_open or self._lets_one, PATIENCE_SECONDS)
             self.is_waiting = self._lets_one = False
             if self._is_broken:
                 raise LogFailure("no space left")
             self.passed += 1
-        self._bell.ring_from_afar()
+        self.bell.ring_from_afar()
 
 
 class GatedLog(MemoryLog):
@@ -118,6 +118,7 @@ class GatedLog(MemoryLog):
         self.gate.pass_through()
         end = super().commit(sync=sync)
         self.durable = end.offset
+        self.gate.bell.ring_from_afar()
         return end
 
     def values(self) -> list[bytes]:
@@ -329,8 +330,12 @@ class Trio:
         return end
 
     async def everywhere(self, end: Offset) -> None:
-        """Return once every replica knows that everything below `end` is committed."""
-        await self.until(lambda: all(each.diary.high_watermark >= end for each in self.all))
+        """Return once every replica has everything below `end`, and knows that it is committed."""
+        await self.until(
+            lambda: all(
+                each.diary.high_watermark >= end and each.log.durable >= end for each in self.all
+            )
+        )
 
     async def dealt_with(self, replica: Replica) -> None:
         """Return once the replica has dealt with everything that was sent to it before."""

@@ -48,10 +48,11 @@ async def test_a_proposal_is_told_the_offset_of_its_first_record() -> None:
 async def test_proposals_of_one_wake_up_share_a_batch_and_a_commit() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
+        await trio.until(lambda: leader.log.durable == 1)
         commits_before = leader.log_gate.passed
         for value in (b"1", b"2", b"3"):
             leader.quorum.propose([value])
-        await trio.until(lambda: leader.diary.high_watermark == 4)
+        await trio.until(lambda: leader.log.durable == leader.diary.high_watermark == 4)
         assert batches(leader)[1:] == [Batch(Offset(1), Offset(4), leader.node.epoch)]
         assert leader.log_gate.passed == commits_before + 1
 
@@ -141,7 +142,7 @@ async def test_the_disk_of_the_leader_alone_commits_nothing() -> None:
 async def test_records_that_come_during_a_commit_share_the_next_one() -> None:
     async with Trio() as trio:
         leader = await trio.leader()
-        await trio.everywhere(Offset(1))
+        await trio.until(lambda: leader.log.durable == 1)
         passed = leader.log_gate.passed
         leader.log_gate.close()
         leader.quorum.propose([b"1"])
