@@ -14,7 +14,7 @@ from typing import Final
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_WAIT_MS_MAX
 from quorum.core.messages import Error, FetchRequest, FetchResponse, Request, Response
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.ports import Done
 from quorum.records.batch import CorruptBatch, check
 from quorum.transport.inbound import InboundRequest
@@ -23,6 +23,7 @@ from quorum.transport.peers import Peers
 from quorum.wire.faults import Malformed
 from quorum.wire.raft_messages import (
     API_KEYS,
+    Code,
     Here,
     HostPort,
     Refusal,
@@ -38,6 +39,12 @@ logger = logging.getLogger("quorum")
 
 ASKERS_MAX: Final = 100_000
 """Requests of other replicas that wait for an answer; beyond them a connection is closed."""
+
+
+EPOCH_LEAP_MAX: Final = 1 << 24
+"""How far the epoch of another replica may be ahead of ours to be believed. A voter that stands
+once a second, unheard, takes half a year to get there; and epochs, which have 31 bits, must never
+be used up by one message that is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +84,9 @@ class RaftCalls:
         assert self._handed is not None, "hand_to comes first"
         api_key, version = request.api_key, request.api_version
         message = read_request(api_key, version, request.body, here=self._here)
+        # A fetch moves nobody to another epoch.
+        if not isinstance(message, Refusal | FetchRequest):
+            message = self._unbelievable(message.epoch) or message
         if isinstance(message, Refusal):
             logger.warning("%s %s", request, message)
             standing = self._handed.standing()
@@ -130,11 +140,23 @@ class RaftCalls:
             return
         try:
             response, records = _read(outcome)
+            unbelievable = self._unbelievable(response.epoch)
+            if unbelievable is not None:
+                raise _Refused(unbelievable.reason)
         except (Malformed, CorruptBatch, _Refused) as error:
             logger.warning("replica %d answered what cannot be used: %s", to, error)
             done(None, b"")
             return
         done(response, records)
+
+    def _unbelievable(self, epoch: Epoch) -> Refusal | None:
+        """Why this epoch is not to be learned, or None."""
+        assert self._handed is not None, "hand_to comes first"
+        own = self._handed.standing().epoch
+        if epoch <= own + EPOCH_LEAP_MAX:
+            return None
+        reason = f"epoch {epoch} is not to be believed, this node is in {own}"
+        return Refusal(Code.INVALID_REQUEST, reason, top_level=False)
 
 
 class _Refused(Exception):

@@ -27,7 +27,7 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.raft_calls import Handed, RaftCalls
+from quorum.raft_calls import EPOCH_LEAP_MAX, Handed, RaftCalls
 from quorum.records.batch import outlines
 from quorum.transport.channel import Channel
 from quorum.transport.inbound import InboundRequest
@@ -236,6 +236,38 @@ async def test_a_vote_asked_of_another_replica_than_it_reaches_is_refused() -> N
         pair.ask(VOTE)
         assert await pair.there.outcome() == (None, b"")
         assert pair.there.requests == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        replace(VOTE, epoch=Epoch(2**31 - 1)),
+        BeginQuorumEpochRequest(epoch=Epoch(2**31 - 1), leader=ReplicaId(3)),
+        EndQuorumEpochRequest(
+            epoch=Epoch(2**31 - 1), leader=ReplicaId(3), preferred_successors=(ASKED,)
+        ),
+    ],
+    ids=str,
+)
+async def test_an_epoch_out_of_all_proportion_is_not_believed(
+    question: Request, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After the last epoch that 31 bits can count there would be no election any more."""
+    async with a_pair() as pair:
+        pair.ask(question)
+        answer, _ = await pair.there.outcome()
+        assert answer is not None
+        assert (answer.error, answer.epoch) == (Error.INVALID_REQUEST, 4)
+        assert pair.there.requests == []
+        assert "epoch 2147483647 is not to be believed, this node is in 4" in caplog.text
+
+
+async def test_an_answer_with_such_an_epoch_is_not_believed_either() -> None:
+    async with a_pair() as pair:
+        for leap, arrives in ((EPOCH_LEAP_MAX, True), (EPOCH_LEAP_MAX + 1, False)):
+            answer = VoteResponse(epoch=Epoch(4 + leap))
+            arrived, _ = await pair.ask_and_answer(VOTE, answer)
+            assert arrived == (answer if arrives else None)
 
 
 @pytest.mark.parametrize("api_key", VERSIONS, ids=lambda key: str(ApiKey(key)))
