@@ -10,7 +10,7 @@ when it was given. It never leaves before.
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -18,13 +18,16 @@ from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, FETCH_BYTES_M
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.driver import Quorum
 from quorum.ports import Clock
+from quorum.records.control import ControlType, control_type
 from quorum.records.decode import decode as decode_records
+from quorum.records.voters import decode_kraft_version
 from statemachine.commands import Answer, Command, FenceBrokers, FoundCluster, RegisterController
 from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.replay import replay
 from statemachine.serde import decode, encode
 from statemachine.sessions import Sessions
+from statemachine.snapshot import load
 
 logger = logging.getLogger("controller")
 
@@ -74,6 +77,8 @@ class Controller:
         """What the active controller knows of its brokers; None while this is not it."""
         self.active_epoch: Epoch | None = None
         """The epoch that this node leads as the active controller; None while it does not."""
+        self.kraft_version = 0
+        """The level of kraft.version in force; the quorum's own records say it, not metadata."""
         self._quorum: Quorum | None = None
         self._clock = clock
         self._session_timeout_ms = session_timeout_ms
@@ -145,6 +150,11 @@ class Controller:
 
     # What the quorum says (ports.StateMachine).
 
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        load(self.image, records, end)
+        self._committed = end
+        logger.info("the image begins with the checkpoint at offset %d of epoch %d", end, epoch)
+
     def on_commit(self, high_watermark: Offset) -> None:
         if self.is_active:
             self.image.committed(high_watermark)
@@ -204,6 +214,8 @@ class Controller:
                 if record.offset < self.image.end_offset:
                     continue  # A batch is read whole, even if its beginning is known.
                 if record.control:
+                    if control_type(record.key) == ControlType.KRAFT_VERSION:
+                        self.kraft_version = decode_kraft_version(record.value)
                     self.image.advance(record.offset + 1)
                 else:
                     assert record.value is not None

@@ -26,18 +26,17 @@ from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
 from admin.service import Service, TopicDefaults
 from quorum.log.errors import StorageError
-from quorum.opening import Opened, QuorumConfig, open_quorum
+from quorum.opening import LISTENER_NAME, Opened, QuorumConfig, open_quorum
 from quorum.ports import LogFailure
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from quorum.wire.apis import VersionRange
 from statemachine.commands import RegisterController
 from statemachine.records import Endpoint, FeatureRange
-from statemachine.vocabulary import METADATA_VERSION
+from statemachine.vocabulary import LEVEL_KRAFT_VERSION, METADATA_VERSION
 
 logger = logging.getLogger("controller")
 
-LISTENER_NAME: Final = "CONTROLLER"
 PLAINTEXT: Final = 0
 FEATURES: Final = {METADATA_VERSION: VersionRange(15, 29)}
 """What this code can write and read; the level in force is in the log."""
@@ -183,6 +182,7 @@ def _quorum_config(config: Config) -> QuorumConfig:
         voters=config.voters,
         timeouts=config.timeouts,
         segment_bytes=config.log_segment_bytes,
+        kraft_version=int(config.metadata_version >= LEVEL_KRAFT_VERSION),
     )
 
 

@@ -47,8 +47,9 @@ from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, ElectionStore, Log, Rpc, StateMachine
-from quorum.records.control import encode_leader_change
+from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode, stamp
+from quorum.records.voters import Voter, encode_founding
 
 logger = logging.getLogger("quorum")
 
@@ -78,8 +79,11 @@ class Quorum:
         state_machine: StateMachine,
         clock: Clock,
         wall_clock: Clock,
+        founders: Sequence[Voter] = (),
     ) -> None:
+        """`founders` are the voters as a new log names them, if it is to name any."""
         self.node = node
+        self._founders = tuple(founders)
         self._log = log
         self._elections = elections
         self._disk = disk
@@ -303,16 +307,23 @@ class Quorum:
                 self._proposed -= len(proposal.values)
                 assert len(proposal.values) == batch.end - batch.base
                 encoded = encode(proposal.values, timestamp_ms=self._wall_clock())
-            case AppendLeaderChange(batch=batch, leader=leader, voters=voters, granting=granting):
-                encoded = encode_leader_change(
-                    leader, voters, granting, timestamp_ms=self._wall_clock()
-                )
+            case AppendLeaderChange(batch=batch):
+                encoded = self._encode_opening(effect)
             case AppendFetched(correlation, batches):
                 appended = self._log.append(self._fetched.pop(correlation))
                 assert tuple(appended) == batches
                 return
         stamp(encoded, batch.base, batch.epoch)
         self._log.append(encoded)
+
+    def _encode_opening(self, opening: AppendLeaderChange) -> bytearray:
+        now_ms = self._wall_clock()
+        change = LeaderChange(
+            leader=opening.leader, voters=opening.voters, granting=opening.granting
+        )
+        if opening.founding:
+            return encode_founding(change, self._founders, timestamp_ms=now_ms)
+        return encode_leader_change(change, timestamp_ms=now_ms)
 
     def _records_for(self, response: Response) -> bytes:
         if not isinstance(response, FetchResponse) or response.span is None:

@@ -26,6 +26,7 @@ from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.ports import Clock, StateMachine
 from quorum.raft_calls import Handed, RaftCalls
+from quorum.records.voters import KRAFT_VERSION, Voter, VoterEndpoint
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
 from quorum.transport.sweeper import Sweeper
@@ -34,6 +35,9 @@ from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC, Here, 
 logger = logging.getLogger("quorum")
 
 LOG_FOLDER: Final = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
+
+LISTENER_NAME: Final = "CONTROLLER"
+UNKNOWN_DIRECTORY: Final = UUID(int=0)
 
 _LOST_VOTE_REMEDY: Final = (
     "A vote may be lost with it. Move the folder away and start again: this node then joins as a "
@@ -53,6 +57,10 @@ class QuorumConfig:
     """Who votes, and where each listens. A node that is not among them observes."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     segment_bytes: int = SEGMENT_BYTES_MAX
+    listener_name: str = LISTENER_NAME
+    """How the listener is called that the voters' addresses are of."""
+    kraft_version: int = 0
+    """From 1 on, a log that begins here says who votes (KIP-853)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +111,7 @@ def open_quorum(
     key = ReplicaKey(config.node_id, meta.directory_id)
     node = QuorumNode(
         key,
-        VoterSet(frozenset(config.voters)),
+        VoterSet(frozenset(config.voters), recorded=config.kraft_version >= KRAFT_VERSION),
         election=election,
         log=LogView(log.start, log.end.offset, log.epochs),
         timeouts=config.timeouts,
@@ -128,6 +136,7 @@ def open_quorum(
         state_machine=state_machine,
         clock=clock,
         wall_clock=wall_clock,
+        founders=tuple(_founder(config, voter, key) for voter in sorted(config.voters)),
     )
     raft_calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, config)))
     return Opened(
@@ -139,6 +148,16 @@ def open_quorum(
         log=log,
         peers=peers,
         sweeper=sweeper,
+    )
+
+
+def _founder(config: QuorumConfig, voter: ReplicaId, me: ReplicaKey) -> Voter:
+    """A voter as this node would write it down; of the directories it knows its own alone."""
+    host, port = config.voters[voter]
+    return Voter(
+        id=voter,
+        directory_id=me.directory_id if voter == me.id else UNKNOWN_DIRECTORY,
+        endpoints=(VoterEndpoint(name=config.listener_name, host=host, port=port),),
     )
 
 

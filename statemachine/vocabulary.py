@@ -39,4 +39,5 @@ CLUSTER_DEFAULT: Final = ""
 
 LEVEL_CONTROLLER_REGISTRATION: Final = 15
 LEVEL_DIRECTORIES: Final = 17
+LEVEL_KRAFT_VERSION: Final = 21
 """Levels of `metadata.version` from which on something may be written."""

@@ -25,15 +25,20 @@ class PersistElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendLeaderChange:
-    """Append the control record that opens an epoch: who leads, and whose votes made it so."""
+    """Append the control record that opens an epoch: who leads, and whose votes made it so.
+
+    The first one of a log that names its voters is followed by two more, in the same batch.
+    """
 
     batch: Batch
     leader: ReplicaId
     voters: tuple[ReplicaId, ...]
     granting: tuple[ReplicaId, ...]
+    founding: bool = False
 
     def __str__(self) -> str:
-        return f"append leader change {self.batch}, leader {self.leader}"
+        founding = " and the voters" if self.founding else ""
+        return f"append leader change{founding} {self.batch}, leader {self.leader}"
 
 
 @dataclass(frozen=True, slots=True)

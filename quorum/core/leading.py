@@ -5,6 +5,7 @@ by `high_watermark`.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from quorum.core.effects import AppendLeaderChange, AppendProposed, Commit, Lead
 from quorum.core.events import Asker
@@ -22,6 +23,9 @@ from quorum.core.serving import Serving, View
 from quorum.core.state import State
 from quorum.core.vocabulary import Election, Offset, ReplicaId
 
+FOUNDING_RECORDS: Final = 3
+"""LeaderChange, KRaftVersion and Voters open a log that names its voters."""
+
 
 def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> None:
     """Open the epoch with a LeaderChange record and tell every voter."""
@@ -38,11 +42,16 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
         announce_ms=None if alone else now_ms,
     )
     state.become(leader, Cause.MAJORITY_GRANTED)
-    batch = Batch(start, Offset(start + 1), epoch)
+    founding = start == 0 and state.voters.recorded
+    batch = Batch(start, Offset(start + (FOUNDING_RECORDS if founding else 1)), epoch)
     state.log.append(batch)
     state.effects.append(
         AppendLeaderChange(
-            batch=batch, leader=state.me.id, voters=state.voters.sorted(), granting=granting
+            batch=batch,
+            leader=state.me.id,
+            voters=state.voters.sorted(),
+            granting=granting,
+            founding=founding,
         )
     )
     state.effects.append(Lead(epoch))
@@ -116,7 +125,7 @@ def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
         return Error.NOT_LEADER_OR_FOLLOWER
     if request.replica.id == state.me.id:
         return Error.INVALID_REQUEST
-    if request.log_end.offset < state.log.start:
+    if not state.log.reaches_back_to(request.log_end):
         return Error.OFFSET_OUT_OF_RANGE
     return None
 

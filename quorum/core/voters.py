@@ -10,13 +10,15 @@ class VoterSet:
     """The voters of the quorum. Any two majorities of them share a voter."""
 
     ids: frozenset[ReplicaId]
+    recorded: bool = False
+    """Whether the first leader of an empty log writes down who they are (kraft.version 1)."""
 
     def __post_init__(self) -> None:
         assert self.ids, "a quorum has at least one voter"
 
     @classmethod
-    def of(cls, *ids: int) -> "VoterSet":
-        return cls(frozenset(ReplicaId(each) for each in ids))
+    def of(cls, *ids: int, recorded: bool = False) -> "VoterSet":
+        return cls(frozenset(ReplicaId(each) for each in ids), recorded)
 
     def __contains__(self, replica: ReplicaId) -> bool:
         return replica in self.ids

@@ -111,21 +111,14 @@ class LeaderChange:
         extra_bytes = _DIRECTORY_ID_BYTES if version else 0
         voters, at = _read_voters(value, _OPENING.size, extra_bytes)
         granting, at = _read_voters(value, at, extra_bytes)
-        at = _skip_tags(value, at)
+        at = skip_tags(value, at)
         if at != len(value):
             raise ValueError(f"{len(value) - at} bytes behind its end")
         return cls(leader=ReplicaId(leader), voters=voters, granting=granting)
 
 
-def encode_leader_change(
-    leader: ReplicaId,
-    voters: tuple[ReplicaId, ...],
-    granting: tuple[ReplicaId, ...],
-    *,
-    timestamp_ms: int,
-) -> bytearray:
+def encode_leader_change(change: LeaderChange, *, timestamp_ms: int) -> bytearray:
     """The batch that opens an epoch, one LeaderChange record, ready to be stamped."""
-    change = LeaderChange(leader=leader, voters=voters, granting=granting)
     return encode(
         [change.encode()],
         timestamp_ms=timestamp_ms,
@@ -149,11 +142,11 @@ def _read_voters(value: bytes, at: int, extra_bytes: int) -> tuple[tuple[Replica
             raise ValueError("it ends within a voter")
         (voter,) = _VOTER.unpack_from(value, at)
         voters.append(ReplicaId(voter))
-        at = _skip_tags(value, at + _VOTER.size + extra_bytes)
+        at = skip_tags(value, at + _VOTER.size + extra_bytes)
     return tuple(voters), at
 
 
-def _skip_tags(value: bytes, at: int) -> int:
+def skip_tags(value: bytes, at: int) -> int:
     """The position behind the section of tagged fields at `at` (KIP-482)."""
     count, at = read_uvarint(value, at)
     for _ in range(count):

@@ -115,9 +115,9 @@ class Host:
         match effect:
             case PersistElection(election):
                 self.disk.election = election
-            case AppendLeaderChange(batch=batch, leader=leader):
-                word = f"leader-{leader}"
-                self.disk.append(StoredBatch(batch, (word,)))
+            case AppendLeaderChange(batch=batch, leader=leader, founding=founding):
+                words = (f"leader-{leader}", *(("kraft-version", "voters") if founding else ()))
+                self.disk.append(StoredBatch(batch, words))
             case AppendProposed(batch):
                 self.disk.append(StoredBatch(batch, self._proposed))
             case AppendFetched(correlation, batches):

@@ -46,7 +46,7 @@ class Simulation:
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._pushed = 0
         voters = [ReplicaId(each) for each in range(1, self.profile.voters + 1)]
-        self.voters = VoterSet(frozenset(voters))
+        self.voters = VoterSet(frozenset(voters), recorded=True)
         self.everyone = [*voters, OBSERVER]
         self.judge = Judge(tuple(voters))
         self.disks = {each: Disk() for each in self.everyone}

@@ -5,6 +5,7 @@ memory until a disk is flushed, and time stands still until somebody waits or a 
 `run` lets everything happen that can.
 
     voters 1 2 3          start voters with empty disks; the cluster has no others
+    voters 1 2 3 recorded the same, of a log that is to name its voters
     voters 1 2 3 led by 1 the same, and let voter 1 be elected and everybody know it
     observer 9            start a node that is no voter
     tick 1                node 1's timer fires; the clock moves there if it lies ahead
@@ -94,11 +95,14 @@ class Stage:
     # --- nodes -------------------------------------------------------------------------------
 
     def _start_voters(self, *words: str) -> Iterator[str]:
-        numbers = words[: words.index("led")] if "led" in words else words
-        self._voters = VoterSet.of(*map(int, numbers))
+        numbers = [word for word in words if word.isdecimal()]
+        led = "led" in words
+        if led:
+            numbers.pop()
+        self._voters = VoterSet.of(*map(int, numbers), recorded="recorded" in words)
         self._judge = Judge(self._voters.sorted())
         started = [line for number in numbers for line in self._start(number)]
-        if numbers == words:
+        if not led:
             yield from started
         else:
             list(self._elect(words[-1]))

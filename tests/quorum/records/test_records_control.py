@@ -98,7 +98,7 @@ def test_no_value_a_later_version_and_trailing_bytes_are_refused() -> None:
 
 
 def test_the_batch_that_opens_an_epoch_holds_one_leader_change() -> None:
-    batch = encode_leader_change(CHANGE.leader, CHANGE.voters, CHANGE.granting, timestamp_ms=5)
+    batch = encode_leader_change(CHANGE, timestamp_ms=5)
     assert len(check(batch)) == 1
     assert header_at(batch).is_control
     (record,) = decode(batch)
