@@ -29,8 +29,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(VENV)/installed ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop)
-	@$(BIN)/metaquorum demo $(ARGS)
+run: $(VENV)/installed ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.2.0: with its brokers)
+	@$(BIN)/metaquorum demo $(if $(KAFKA),--kafka $(KAFKA)) $(ARGS)
 
 .PHONY: install
 install: $(VENV)/installed ## install the locked dependencies and this project into .venv

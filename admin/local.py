@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
@@ -18,8 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from admin import local_kafka
 from admin.addresses import Address
+from admin.apache.runtime import Runtime
 from admin.client import AdminClient, AdminError
+from admin.kinds import Role
 from admin.local_plan import (
     CLUSTER_FILE,
     LOG_FILE,
@@ -38,6 +42,8 @@ START_MS: Final = 60_000
 """How long a cluster may take from its first process until all nodes answer."""
 STOP_MS: Final = 10_000
 """How long a node that was asked to stop may take before it is killed."""
+STOP_KAFKA_MS: Final = 30_000
+"""The same for a broker of Kafka, which takes seconds even when nothing holds it."""
 POLL_MS: Final = 50
 PROBE_MS: Final = 1_000
 LAST_LINE_BYTES_MAX: Final = 4_096
@@ -63,14 +69,24 @@ class LocalCluster:
     """The processes of one plan. Use it as an async context: leaving it stops every node."""
 
     def __init__(
-        self, folder: Path, plan: ClusterPlan, *, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        plan: ClusterPlan,
+        *,
+        settings: Mapping[str, str] | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
-        """`settings` go into the settings files that are not there yet, by role."""
+        """`settings` go into the settings files that are not there yet, by role.
+
+        `runtime` runs the brokers of a plan that names a release of Kafka.
+        """
+        assert (plan.kafka is None) == (runtime is None), f"{plan.kafka} and {runtime}"
         self.folder = folder.absolute()
         self.plan = plan
         self.ended: asyncio.Queue[Ended] = asyncio.Queue(maxsize=1_024)
         """Nodes that ended by themselves, in the order in which it happened."""
         self._settings = dict(settings or {})
+        self._runtime = runtime
         self._nodes = {node.name: node for node in plan.nodes}
         self._processes: dict[str, Process] = {}
         self._watchers: dict[str, asyncio.Task[None]] = {}
@@ -116,7 +132,7 @@ class LocalCluster:
         self._take_lock()
         (self.folder / CLUSTER_FILE).unlink(missing_ok=True)
         check_ports(self.plan)
-        write_settings(self.folder, self.plan, self._settings)
+        self._write_files()
         for node in self.plan.nodes:
             await self._spawn(node)
         await self.wait_until_up(self.plan.nodes, within_ms=within_ms)
@@ -169,8 +185,9 @@ class LocalCluster:
         process = self._processes.get(name)
         if process is None or process.returncode is not None:
             return True
+        stop_ms = STOP_MS if self._runtime is None else STOP_KAFKA_MS
         try:
-            async with asyncio.timeout(STOP_MS / 1_000):
+            async with asyncio.timeout(stop_ms / 1_000):
                 await self._end(name, signal.SIGTERM)
         except TimeoutError:
             await self._end(name, signal.SIGKILL)
@@ -184,16 +201,27 @@ class LocalCluster:
             process.send_signal(how)
         await process.wait()
 
+    def _write_files(self) -> None:
+        if self._runtime is None:
+            write_settings(self.folder, self.plan, self._settings)
+            return
+        level = {"metadata.version": str(self._runtime.release.metadata_version)}
+        write_settings(self.folder, self.plan, {**level, **self._settings})
+        local_kafka.write_files(
+            self.folder, self.plan, self._runtime, self._settings, random.SystemRandom()
+        )
+
+    def _command(self, node: NodePlan) -> list[str]:
+        if self._runtime is not None and node.role is Role.BROKER:
+            return local_kafka.command(self.folder, node, self._runtime)
+        settings = self.folder / node.name / SETTINGS_FILE
+        return [sys.executable, "-m", "admin.cli.main", "start", "--config", str(settings)]
+
     async def _spawn(self, node: NodePlan) -> None:
         home = self.folder / node.name
         with (home / LOG_FILE).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "admin.cli.main",
-                "start",
-                "--config",
-                str(home / SETTINGS_FILE),
+                *self._command(node),
                 stdin=DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -276,6 +304,7 @@ class LocalCluster:
             "cluster_id": self.plan.cluster_id,
             "controllers": [entry(node) for node in self.plan.controllers],
             "brokers": [entry(node) for node in self.plan.brokers],
+            **({} if self.plan.kafka is None else {"kafka_version": self.plan.kafka}),
         }
 
 

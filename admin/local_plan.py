@@ -72,6 +72,8 @@ class ClusterPlan:
 
     cluster_id: str
     nodes: Sequence[NodePlan]
+    kafka: str | None = None
+    """The release of Kafka whose brokers these are; None for the embedded ones."""
 
     def of(self, role: Role) -> tuple[NodePlan, ...]:
         """The nodes of one role."""
@@ -96,6 +98,8 @@ class Wanted:
     brokers: int | None = None
     base_port: int | None = None
     """0 takes free ports."""
+    kafka: str | None = None
+    """Brokers of this release of Kafka instead of the embedded ones."""
 
 
 def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
@@ -126,7 +130,7 @@ def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> 
     `more` are further settings, each for the roles that it applies to.
     """
     voters = ",".join(f"{node.id}@{node.kafka}" for node in plan.controllers)
-    for node in plan.nodes:
+    for node in plan.controllers if plan.kafka else plan.nodes:
         path = folder / node.name / SETTINGS_FILE
         if path.exists():
             continue
@@ -176,7 +180,11 @@ def _new(wanted: Wanted, rng: random.Random) -> ClusterPlan:
     ids = [*range(1, controllers + 1), *range(FIRST_BROKER_ID, FIRST_BROKER_ID + brokers)]
     if base_port == 0:
         base_port = _free_base_port(ids, rng)
-    return ClusterPlan(cluster_id=_cluster_id(rng), nodes=tuple(_node(id, base_port) for id in ids))
+    return ClusterPlan(
+        cluster_id=_cluster_id(rng),
+        nodes=tuple(_node(id, base_port) for id in ids),
+        kafka=wanted.kafka,
+    )
 
 
 def _node(id: int, base_port: int) -> NodePlan:
@@ -228,6 +236,7 @@ def _as_data(plan: ClusterPlan) -> dict[str, Any]:
             for node in plan.controllers
         ],
         "brokers": [{"id": node.id, "kafka": str(node.kafka)} for node in plan.brokers],
+        **({} if plan.kafka is None else {"kafka_version": plan.kafka}),
     }
 
 
@@ -242,6 +251,7 @@ def _read(path: Path) -> ClusterPlan:
                 *(_node_of(each, Role.CONTROLLER) for each in data["controllers"]),
                 *(_node_of(each, Role.BROKER) for each in data["brokers"]),
             ),
+            kafka=data.get("kafka_version"),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LocalError(
@@ -260,6 +270,7 @@ def _check_wanted(folder: Path, plan: ClusterPlan, wanted: Wanted) -> None:
         "--controllers": (wanted.controllers, len(plan.controllers)),
         "--brokers": (wanted.brokers, len(plan.brokers)),
         "--base-port": (wanted.base_port or None, plan.controllers[0].kafka.port - 1),
+        "--kafka": (wanted.kafka, plan.kafka or "the embedded brokers"),
     }
     for flag, (asked, stored) in kept.items():
         if asked is not None and asked != stored:

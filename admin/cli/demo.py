@@ -33,6 +33,12 @@ DEADLINE_MS = 60_000
     show_default="60s",
     help="Give up, as failed, when the story has not ended by then.",
 )
+@click.option(
+    "--kafka",
+    metavar="VERSION",
+    help="Play it with brokers of this release of Apache Kafka (3.9.1 or 4.2.0); needs Java 17 "
+    "and Maven.",
+)
 @click.option("--seed", type=int, help="Kill the controller at the same moment again.")
 @click.pass_context
 def command(
@@ -42,6 +48,7 @@ def command(
     folder: Path | None,
     base_port: int,
     deadline_ms: int,
+    kafka: str | None,
     seed: int | None,
 ) -> None:
     """Start a cluster, move partitions, kill the controller meanwhile, and show nothing is lost.
@@ -57,6 +64,7 @@ def command(
         folder=folder,
         base_port=base_port,
         deadline_ms=deadline_ms,
+        kafka=kafka,
         live=terminal,
         stay=terminal and not once,
         rng=random.Random(seed) if seed is not None else random.SystemRandom(),

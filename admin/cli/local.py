@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     help="Node n listens at this plus n, its HTTP at this plus 50 plus n; 0 takes free ports. "
     "[default: 19000]",
 )
+@click.option(
+    "--kafka",
+    metavar="VERSION",
+    help="Brokers of this release of Apache Kafka (3.9.1 or 4.2.0) instead of the embedded ones; "
+    "needs Java 17 and Maven.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -39,6 +45,7 @@ def command(
     brokers: int | None,
     folder: Path,
     base_port: int | None,
+    kafka: str | None,
 ) -> None:
     """Run a cluster of processes on this machine until Ctrl-C or SIGTERM.
 
@@ -47,14 +54,20 @@ def command(
     """
     import asyncio
 
+    from admin.apache.java import Unavailable
+    from admin.apache.runtime import find
     from admin.local import LocalCluster
     from admin.local_plan import LocalError, Wanted, settle
 
-    wanted = Wanted(controllers=controllers, brokers=brokers, base_port=base_port)
+    wanted = Wanted(controllers=controllers, brokers=brokers, base_port=base_port, kafka=kafka)
     try:
+        # First what may be missing: a folder is for good.
+        runtime = None if kafka is None else find(kafka, say)
         plan = settle(folder, wanted, random.SystemRandom())
-        ctx.exit(asyncio.run(_run(LocalCluster(folder, plan))))
-    except LocalError as error:
+        if plan.kafka is not None and runtime is None:
+            runtime = find(plan.kafka, say)
+        ctx.exit(asyncio.run(_run(LocalCluster(folder, plan, runtime=runtime))))
+    except (LocalError, Unavailable) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from admin.apache.java import Unavailable
+from admin.apache.runtime import find
 from admin.cli.common import Exit, command_line, say
 from admin.client import AdminError
 from admin.clocks import monotonic_ms
@@ -35,6 +37,8 @@ class Telling:
     """None takes a new one, which is removed after a good end."""
     base_port: int
     deadline_ms: int
+    kafka: str | None
+    """The release of Kafka whose brokers to take; None takes the embedded ones."""
     live: bool
     """Whether to draw in place, on a terminal."""
     stay: bool
@@ -49,15 +53,21 @@ async def run(telling: Telling) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted.set)
     folder = telling.folder or Path(tempfile.mkdtemp(prefix="metaquorum-demo-"))
-    wanted = Wanted(controllers=CONTROLLERS, brokers=BROKERS, base_port=telling.base_port)
+    wanted = Wanted(
+        controllers=CONTROLLERS,
+        brokers=BROKERS,
+        base_port=telling.base_port,
+        kafka=telling.kafka,
+    )
     try:
+        runtime = None if telling.kafka is None else find(telling.kafka, say)
         if folder.exists() and any(folder.iterdir()):
             raise LocalError(f"{folder} is not empty: the demo begins in a new folder")
         plan = settle(folder, wanted, telling.rng)
-    except LocalError as error:
+    except (LocalError, Unavailable) as error:
         say(f"Error: {error}")
         return Exit.FAILED
-    cluster = LocalCluster(folder, plan, settings=SETTINGS)
+    cluster = LocalCluster(folder, plan, settings=SETTINGS, runtime=runtime)
     told = asyncio.Event()
     telltale = loop.create_task(_tell(telling, cluster, told, interrupted))
     stop = loop.create_task(interrupted.wait())
@@ -94,7 +104,9 @@ async def _tell(
 
 
 async def _start(screen: Screen, cluster: LocalCluster) -> None:
-    screen.step(f"Start {CONTROLLERS} controllers and {BROKERS} brokers in {cluster.folder}")
+    kafka = cluster.plan.kafka
+    brokers = "brokers" if kafka is None else f"brokers of Apache Kafka {kafka}"
+    screen.step(f"Start {CONTROLLERS} controllers and {BROKERS} {brokers} in {cluster.folder}")
     begun_ms = monotonic_ms()
     await cluster.start()
     for node in cluster.plan.nodes:
