@@ -24,8 +24,10 @@ PAUSE_MS: Final = 25
 PAUSE_MS_MAX: Final = 400
 
 REQUEST_TIMED_OUT: Final = 7
-TRANSIENT: Final = frozenset({6, REQUEST_TIMED_OUT, 41})
-"""What nodes say during an election: NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NOT_CONTROLLER."""
+TRANSIENT: Final = frozenset({6, REQUEST_TIMED_OUT, 14, 15, 16, 41})
+"""What nodes say during an election, or while a broker comes up: NOT_LEADER_OR_FOLLOWER,
+REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
+NOT_CONTROLLER."""
 
 
 @dataclass(frozen=True, slots=True)
