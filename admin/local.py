@@ -37,6 +37,7 @@ from admin.local_plan import (
     write_settings,
 )
 from admin.settings import ENVIRONMENT_PREFIX
+from statemachine.vocabulary import METADATA_VERSION
 
 START_MS: Final = 60_000
 """How long a cluster may take from its first process until all nodes answer."""
@@ -205,10 +206,12 @@ class LocalCluster:
         if self._runtime is None:
             write_settings(self.folder, self.plan, self._settings)
             return
-        level = {"metadata.version": str(self._runtime.release.metadata_version)}
-        write_settings(self.folder, self.plan, {**level, **self._settings})
+        # The highest level that the brokers can read, as Kafka's own tools would choose it.
+        level = str(self._runtime.release.metadata_version)
+        settings = {METADATA_VERSION: level, **self._settings}
+        write_settings(self.folder, self.plan, settings)
         local_kafka.write_files(
-            self.folder, self.plan, self._runtime, self._settings, random.SystemRandom()
+            self.folder, self.plan, self._runtime, settings, random.SystemRandom()
         )
 
     def _command(self, node: NodePlan) -> list[str]:

@@ -10,7 +10,7 @@ from admin.apache.runtime import Runtime
 from admin.kinds import Role
 from admin.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
 from admin.settings import SETTINGS
-from statemachine.vocabulary import LEVEL_KRAFT_VERSION
+from statemachine.vocabulary import LEVEL_KRAFT_VERSION, METADATA_VERSION
 
 SETTINGS_FILE: Final = "server.properties"
 LOGGING_FILE: Final = "logging.properties"
@@ -20,27 +20,30 @@ def write_files(
     folder: Path,
     plan: ClusterPlan,
     runtime: Runtime,
-    more: Mapping[str, str],
+    settings: Mapping[str, str],
     rng: random.Random,
 ) -> None:
-    """Format the storage of every broker and write its files; what is there already stays."""
-    release = runtime.release
+    """Format the storage of every broker and write its files; what is there already stays.
+
+    `settings` are those of the cluster; the level of its metadata says who names the voters.
+    """
+    level = SETTINGS[METADATA_VERSION].parse(settings[METADATA_VERSION])
     for node in plan.brokers:
         home = folder / node.name
         storage = log_dir(folder, node)
         broker_files.format_storage(storage, plan.cluster_id, node.id, rng)
-        settings = broker_files.settings(
+        values = broker_files.settings(
             node.id,
             node.kafka,
             storage,
             controllers={each.id: each.kafka for each in plan.controllers},
             brokers=len(plan.brokers),
-            voters_in_log=release.metadata_version >= LEVEL_KRAFT_VERSION,
-            more=_in_kafkas_words(more),
+            voters_in_log=level >= LEVEL_KRAFT_VERSION,
+            more=_in_kafkas_words(settings),
         )
         for name, text in (
-            (SETTINGS_FILE, broker_files.as_text(settings)),
-            (LOGGING_FILE, release.logging_file),
+            (SETTINGS_FILE, broker_files.as_text(values)),
+            (LOGGING_FILE, runtime.release.logging_file),
         ):
             if not (home / name).exists():
                 write_atomically(home / name, text)
@@ -52,10 +55,10 @@ def command(folder: Path, node: NodePlan, runtime: Runtime) -> list[str]:
     return runtime.broker(home / SETTINGS_FILE, home / LOGGING_FILE)
 
 
-def _in_kafkas_words(more: Mapping[str, str]) -> dict[str, str]:
+def _in_kafkas_words(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings of our brokers for Kafka's: the names are the same, but it knows no units."""
     return {
         name: str(SETTINGS[name].parse(text))
-        for name, text in more.items()
+        for name, text in settings.items()
         if Role.BROKER in SETTINGS[name].roles
     }
