@@ -120,12 +120,16 @@ def _count(body: Data, at: int) -> tuple[int, int]:
 
 
 def _past_tags(body: Data, at: int) -> int:
-    """Past the tagged fields at `at`; there is none that we know."""
+    """Past the tagged fields at `at`: there is none that we know, and unknown ones are allowed."""
     if not body[at]:
         return at + 1
     count, at = read_uvarint(body, at)
-    if count:
-        raise ValueError(f"{count} unknown tagged fields before byte {at}")
+    for _ in range(count):
+        _, at = read_uvarint(body, at)
+        size, at = read_uvarint(body, at)
+        at += size
+        if at > len(body):
+            raise ValueError(f"a tagged field ends {at - len(body)} bytes beyond the body")
     return at
 
 

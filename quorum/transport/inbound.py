@@ -9,10 +9,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import cast
 
 from quorum.transport.address import peer_name
 from quorum.transport.buffers import body_of, parts_of, write_out
+from quorum.transport.complaints import Complaints
 from quorum.transport.limits import ServerLimits
 from quorum.wire.api_versions import write_unsupported
 from quorum.wire.apis import ApiKey, VersionRange, api_name, header_flexibility
@@ -27,8 +28,6 @@ from quorum.wire.headers import (
 from quorum.wire.shape import Data
 
 logger = logging.getLogger(__name__)
-
-_CLOSED: Final = "%s: closed the connection of %s: %s"
 
 
 class InboundRequest:
@@ -125,6 +124,7 @@ class Terms:
     """What a listener gives to each of its connections."""
 
     name: str
+    complaints: Complaints
     handler: Handler
     offered: Mapping[int, VersionRange]
     limits: ServerLimits
@@ -186,6 +186,9 @@ class InboundConnection(asyncio.Protocol):
         self._pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.is_open and self._splitter.is_in_a_frame:
+            reason = "it ended in the middle of a request, which nobody will carry out"
+            self._terms.complaints.cut_off(self.peer, reason)
         self.is_open = False
         self._transport = None
         self._pending.clear()
@@ -212,10 +215,10 @@ class InboundConnection(asyncio.Protocol):
             self._loop.call_soon(self._flush)
 
     def close_because(self, reason: str) -> None:
-        """Log the reason and close; answers that are ready still leave."""
+        """Close, and log the reason unless it is known; answers that are ready still leave."""
         if not self.is_open:
             return
-        logger.warning(_CLOSED, self._terms.name, self.peer, reason)
+        self._terms.complaints.cut_off(self.peer, reason)
         self._close()
 
     def drain(self) -> None:
@@ -315,7 +318,7 @@ class InboundConnection(asyncio.Protocol):
     def _give_up(self, reason: str) -> None:
         """Log the reason and close at once: waiting for the peer is what went wrong."""
         if self.is_open:
-            logger.warning(_CLOSED, self._terms.name, self.peer, reason)
+            self._terms.complaints.cut_off(self.peer, reason)
         self.abort()
 
     def _flush(self) -> None:

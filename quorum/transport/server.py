@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
 from quorum.transport.sweeper import Sweeper
@@ -49,6 +50,7 @@ class Server:
         self._is_closing = False
         self._terms = Terms(
             name=name,
+            complaints=Complaints(name, clock_ms),
             handler=handler,
             offered=offered,
             limits=self._limits,

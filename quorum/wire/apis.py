@@ -26,11 +26,14 @@ class ApiKey(IntEnum):
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
     CREATE_PARTITIONS = 37
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     VOTE = 52
     BEGIN_QUORUM_EPOCH = 53
     END_QUORUM_EPOCH = 54
@@ -88,18 +91,21 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
         ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
+        ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
         ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
         ApiKey.ELECT_LEADERS: VersionRange(0, 2),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: VersionRange(0, 1),
+        ApiKey.ALTER_CLIENT_QUOTAS: VersionRange(0, 1),
         # v2 carries the pre-vote (KIP-996), which a node that offers it must understand.
         ApiKey.VOTE: VersionRange(0, 1),
         ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
         ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
         ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
         ApiKey.ALTER_PARTITION: VersionRange(2, 3),
-        ApiKey.UPDATE_FEATURES: VersionRange(0, 1),
+        ApiKey.UPDATE_FEATURES: VersionRange(0, 2),
         ApiKey.ENVELOPE: VersionRange(0, 0),
         ApiKey.FETCH_SNAPSHOT: VersionRange(0, 1),
         ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),

@@ -161,7 +161,8 @@ def decode_part(schema: type[T], data: Data, api_key: int, version: int) -> T:
 
 
 class _Decoder(NamedTuple):
-    check: Callable[[Data], None]
+    check: Callable[[Data], Data]
+    """Of the bytes that came, those to read: without tagged fields that nobody knows."""
     read: Callable[[Data, int], tuple[Any, int]]
 
 
@@ -182,13 +183,13 @@ def _decoder(schema: type[Any]) -> _Decoder:
 
 def _read(decoder: _Decoder, api_key: int, version: int, data: Data) -> Any:
     try:
-        decoder.check(data)
-        value, size = decoder.read(data, 0)
+        known = decoder.check(data)
+        value, size = decoder.read(known, 0)
     except Exception as error:
         # What conversions of the reader raise (KeyError, UnicodeError, OverflowError, …) is
         # documented nowhere; each of them means that these bytes are no such message.
         raise Malformed(api_key, version, str(error) or type(error).__name__) from error
-    assert size == len(data), f"walked {len(data)} bytes, read {size}"
+    assert size == len(known), f"walked {len(known)} bytes, read {size}"
     return value
 
 

@@ -39,6 +39,17 @@ class FrameSplitter:
         whole = b"" if self._whole is None else self._whole
         return len(self._data) - self._at + sum(map(len, self._parts)) + len(whole)
 
+    @property
+    def is_in_a_frame(self) -> bool:
+        """Whether the next frame has begun to come, and is not whole."""
+        if self._missing_bytes or self._whole is not None:
+            return self._whole is None
+        come = len(self._data) - self._at
+        if come < LENGTH_BYTES:
+            return come > 0
+        (length,) = _LENGTH.unpack_from(self._data, self._at)
+        return come < LENGTH_BYTES + int(length)
+
     def feed(self, data: bytes) -> None:
         """Add what the stream brought."""
         if self._missing_bytes:

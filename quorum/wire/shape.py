@@ -4,23 +4,35 @@ The native reader of kio sets aside room for as many items as an array claims be
 first; where the claim exceeds the memory, that ends the process. Thirty bytes from anybody would
 do. So every message from the network is walked here before it is read, in about the time that
 reading takes, and then each count is known to be true: its items are there.
+
+That reader does not read past tagged fields that it does not know, which KIP-482 says to skip.
+A message that has any is walked a second time, and copied without them; others cost no more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
+from functools import cache
 from struct import Struct
 from types import EllipsisType, MappingProxyType, NoneType
-from typing import Any, Final, TypeAlias, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias, get_args, get_origin
 
-from quorum.wire.varints import read_uvarint
+from quorum.wire.varints import read_uvarint, uvarint
 
 Data: TypeAlias = bytes | memoryview
 
 Step: TypeAlias = Callable[[Data, int, int], int]
 """From (data, position, end) to the position after one field; raises `ValueError`."""
 
+TagsWalk: TypeAlias = Callable[[Mapping[int, Step]], Step]
+"""From the steps of the known tagged fields to the step past all of them, known or not."""
+
 CountReader: TypeAlias = Callable[[Data, int, int], tuple[int, int]]
 """From (data, position, end) to the items of an array, -1 for null, and where they begin."""
+
+TAG_EDITS_MAX: Final = 100_000
+"""Edits that one message may need to be rid of unknown tagged fields: two for each structure that
+has some. Each takes 150 bytes of memory until the message has been copied.
+"""
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -46,30 +58,83 @@ _FIXED_BYTES: Final[Mapping[str, int]] = MappingProxyType(
 )
 
 
-def checker(schema: type[Any]) -> Callable[[Data], None]:
+class _UnknownTag(ValueError):
+    """The message has a tagged field that its schema does not know."""
+
+
+class _Edit(NamedTuple):
+    """In place of the bytes from `start` to `end` comes `new`."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+class _Lenient(bytes):
+    """A message whose walk notes what it takes to be rid of the tagged fields nobody knows."""
+
+    edits: list[_Edit]
+    gone_bytes: int
+
+    def note(self, edit: _Edit) -> None:
+        if len(self.edits) >= TAG_EDITS_MAX:
+            raise ValueError("unknown tagged fields in too many places")
+        self.gone_bytes += edit.end - edit.start - len(edit.new)
+        last = self.edits[-1] if self.edits else None
+        if last is not None and last.end == edit.start and not (last.new or edit.new):
+            self.edits[-1] = _Edit(last.start, edit.end, b"")
+        else:
+            self.edits.append(edit)
+
+    def edited(self) -> bytes:
+        parts: list[bytes] = []
+        kept_from = 0
+        for edit in sorted(self.edits):
+            parts += (self[kept_from : edit.start], edit.new)
+            kept_from = edit.end
+        return b"".join((*parts, self[kept_from:]))
+
+
+def checker(schema: type[Any]) -> Callable[[Data], Data]:
     """A check that raises `ValueError` unless its argument has the shape of a `schema` message.
 
-    Made from the fields of kio's class, or one like it; to be made once and kept.
+    It returns what is to be read: the argument, or a copy without tagged fields that `schema` does
+    not know. Made from the fields of kio's class, or one like it; to be made once and kept.
     """
-    walk = _walk(schema)
+    walk = _walk(schema, _known_tags)
 
-    def check(data: Data) -> None:
-        end = len(data)
-        reached = walk(data, 0, end)
-        if reached < end:
-            raise ValueError(f"{end - reached} bytes too many at the end")
+    @cache
+    def lenient_walk() -> Step:
+        return _walk(schema, _any_tags)
+
+    def check(data: Data) -> Data:
+        try:
+            _walk_all(walk, data)
+        except _UnknownTag:
+            lenient = _Lenient(data)
+            lenient.edits, lenient.gone_bytes = [], 0
+            _walk_all(lenient_walk(), lenient)
+            return lenient.edited()
+        return data
 
     return check
 
 
-def _walk(schema: type[Any]) -> Step:
+def _walk_all(walk: Step, data: Data) -> None:
+    end = len(data)
+    reached = walk(data, 0, end)
+    if reached < end:
+        raise ValueError(f"{end - reached} bytes too many at the end")
+
+
+def _walk(schema: type[Any], tags: TagsWalk) -> Step:
     """The steps through one structure: plain fields in order, then the tagged ones."""
     flexible: bool = schema.__flexible__
     plain = [f for f in fields(schema) if "tag" not in f.metadata]
-    steps = _joined([_field_step(f, flexible) for f in plain])
+    steps = _joined([_field_step(f, flexible, tags) for f in plain])
     if flexible:
         tagged = [f for f in fields(schema) if "tag" in f.metadata]
-        steps.append(_tags({f.metadata["tag"]: _tagged_step(f) for f in tagged}))
+        steps.append(tags({f.metadata["tag"]: _tagged_step(f, tags) for f in tagged}))
     return steps[0] if len(steps) == 1 else _sequence(steps)
 
 
@@ -90,20 +155,20 @@ def _joined(steps: Sequence[int | Step]) -> list[Step]:
     return joined
 
 
-def _field_step(field: Field[Any], flexible: bool) -> int | Step:
+def _field_step(field: Field[Any], flexible: bool, tags: TagsWalk) -> int | Step:
     inner, is_array, is_optional = _type_of(field)
     if is_array:
-        return _array(_item_step(field, inner, flexible), flexible, is_optional)
-    step = _item_step(field, inner, flexible)
+        return _array(_item_step(field, inner, flexible, tags), flexible, is_optional)
+    step = _item_step(field, inner, flexible, tags)
     if is_optional and is_dataclass(inner):
         return _optional(step)
     return step
 
 
-def _tagged_step(field: Field[Any]) -> Step:
+def _tagged_step(field: Field[Any], tags: TagsWalk) -> Step:
     # A tagged field that is there has a value: its absence is what stands for null.
     inner, is_array, is_optional = _type_of(field)
-    step = _item_step(field, inner, flexible=True)
+    step = _item_step(field, inner, True, tags)
     if is_array:
         return _array(step, flexible=True, is_optional=is_optional)
     return _fixed(step) if isinstance(step, int) else step
@@ -120,9 +185,9 @@ def _type_of(field: Field[Any]) -> tuple[Any, bool, bool]:
     return inner, True, optional
 
 
-def _item_step(field: Field[Any], inner: Any, flexible: bool) -> int | Step:
+def _item_step(field: Field[Any], inner: Any, flexible: bool, tags: TagsWalk) -> int | Step:
     if isinstance(inner, type) and is_dataclass(inner):
-        return _walk(inner)
+        return _walk(inner, tags)
     kafka_type: str = field.metadata["kafka_type"]
     if kafka_type in _FIXED_BYTES:
         return _FIXED_BYTES[kafka_type]
@@ -242,7 +307,7 @@ def _optional(step: int | Step) -> Step:
     return optional
 
 
-def _tags(known: Mapping[int, Step]) -> Step:
+def _known_tags(known: Mapping[int, Step]) -> Step:
     def tags(data: Data, at: int, end: int) -> int:
         count, at = read_uvarint(data, at)
         for _ in range(count):
@@ -252,13 +317,49 @@ def _tags(known: Mapping[int, Step]) -> Step:
             if after > end:
                 raise ValueError(_cut(size, at, end))
             if tag not in known:
-                raise ValueError(f"unknown tagged field {tag}")
+                raise _UnknownTag(f"unknown tagged field {tag}")
             if known[tag](data, at, after) != after:
-                raise ValueError(f"tagged field {tag} does not fill its {size} bytes")
+                raise ValueError(_unfilled(tag, size))
             at = after
         return at
 
     return tags
+
+
+def _any_tags(known: Mapping[int, Step]) -> Step:
+    def tags(data: Data, at: int, end: int) -> int:
+        assert isinstance(data, _Lenient)
+        count_at = at
+        count, after_count = read_uvarint(data, at)
+        unknown = 0
+        at = after_count
+        for _ in range(count):
+            tag_at = at
+            tag, size_at = read_uvarint(data, at)
+            size, at = read_uvarint(data, size_at)
+            after = at + size
+            if after > end:
+                raise ValueError(_cut(size, at, end))
+            if tag not in known:
+                unknown += 1
+                data.note(_Edit(tag_at, after, b""))
+            else:
+                gone_before = data.gone_bytes
+                if known[tag](data, at, after) != after:
+                    raise ValueError(_unfilled(tag, size))
+                gone_bytes = data.gone_bytes - gone_before
+                if gone_bytes:
+                    data.note(_Edit(size_at, at, uvarint(size - gone_bytes)))
+            at = after
+        if unknown:
+            data.note(_Edit(count_at, after_count, uvarint(count - unknown)))
+        return at
+
+    return tags
+
+
+def _unfilled(tag: int, size: int) -> str:
+    return f"tagged field {tag} does not fill its {size} bytes"
 
 
 def _sequence(steps: Sequence[Step]) -> Step:

@@ -22,6 +22,7 @@ from statemachine.commands import (
     PartitionsAltered,
 )
 from statemachine.errors import Error
+from tests.quorum.wire.future_values import grown, written
 
 API: Final = ApiKey.ALTER_PARTITION
 VERSIONS: Final = (2, 3)
@@ -232,6 +233,18 @@ def _members(partition: Any) -> tuple[IsrMember, ...]:
     if hasattr(partition, "new_isr"):
         return tuple(map(IsrMember, partition.new_isr))
     return tuple(IsrMember(each.broker_id, each.broker_epoch) for each in isr_of(partition))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+def test_unknown_tagged_fields_at_any_level_are_skipped(version: int, data: st.DataObject) -> None:
+    plain = kio_request(data.draw(commands(version)), version)
+    later = written(grown(codec.decode_request(API, version, plain), data))
+    assert alter_partition.read_request(version, later) == alter_partition.read_request(
+        version, plain
+    )
+    with pytest.raises(Malformed):
+        alter_partition.read_request(version, later[: data.draw(st.integers(0, len(later) - 1))])
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -160,16 +160,23 @@ def test_a_stream_that_cannot_be_read_is_closed_with_one_line(
     run(test())
 
 
-def test_a_peer_that_leaves_in_the_middle_of_a_frame_leaves_nothing_behind(run: Run) -> None:
+@pytest.mark.parametrize("cut_bytes", [1, 9])
+def test_a_peer_that_leaves_in_the_middle_of_a_frame_leaves_one_line_behind(
+    run: Run, caplog: pytest.LogCaptureFixture, cut_bytes: int
+) -> None:
     async def test() -> None:
         handler = Handler()
         async with serving(handler, CLOCK) as (_, port):
             async with peer_of(port) as peer:
-                peer.write(vote(1, b"park") + vote(2, b"cut off")[:9])
+                peer.write(vote(1, b"park") + vote(2, b"cut off")[:cut_bytes])
                 await handler.until_parked(1)
             while not handler.parked[0].is_gone:
                 await is_served(port)
             handler.parked[0].respond(b"to nobody")
+            assert our_warnings(caplog) == [
+                f"listener: closed the connection of {peer.name}: "
+                "it ended in the middle of a request, which nobody will carry out"
+            ]
 
     run(test())
 

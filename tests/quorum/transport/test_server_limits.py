@@ -212,10 +212,10 @@ def test_connections_beyond_the_limit_are_turned_away(
                 await peers[-1].take_frame()
             flood = [await stack.enter_async_context(peer_of(port)) for _ in range(30)]
             await asyncio.wait({peer.lost for peer in flood})
-            assert len(our_warnings(caplog)) == 30
-            reason = "3 connections are open, which is the limit"
-            line = f"listener: closed the connection of {flood[7].name}: {reason}"
-            assert line in our_warnings(caplog)
+            # Not one line for each: the peer that floods us would flood the log, too.
+            (line,) = our_warnings(caplog)
+            assert line.endswith(": 3 connections are open, which is the limit")
+            assert any(peer.name in line for peer in flood)
             assert not any(peer.lost.done() for peer in peers)
             peers[0].close()
             while server.connections > 2:

@@ -129,12 +129,6 @@ def test_the_reason_names_the_place(data: bytes, reason: str) -> None:
         codec.decode_request(ApiKey.END_QUORUM_EPOCH, 0, data)
 
 
-def test_an_unknown_tagged_field_is_named() -> None:
-    heartbeat = b"\x00" * 4 + b"\x00" * 16 + b"\x00\x00" + b"\x01\x63\x00"
-    with pytest.raises(Malformed, match="BrokerHeartbeat v1: unknown tagged field 99"):
-        codec.decode_request(ApiKey.BROKER_HEARTBEAT, 1, heartbeat)
-
-
 @pytest.mark.parametrize("decode", [codec.decode_request, codec.decode_response])
 def test_versions_that_are_not_spoken_are_not_decoded(decode: Decode) -> None:
     for api_key, version in [(ApiKey.VOTE, 2), (ApiKey.FETCH, 18), (4_711, 0)]:
