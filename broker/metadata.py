@@ -7,7 +7,7 @@ not hold up the event loop. Records that are not committed never get here.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from quorum.core.vocabulary import Epoch, Offset
@@ -16,6 +16,7 @@ from quorum.records.decode import decode
 from statemachine import serde
 from statemachine.image import Image, Touched
 from statemachine.replay import replay
+from statemachine.snapshot import load
 
 logger = logging.getLogger("broker.metadata")
 
@@ -49,6 +50,9 @@ class MetadataFollower:
 
     # What the quorum tells.
 
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        load(self.image, records, end)
+
     def on_commit(self, high_watermark: Offset) -> None:
         self._high_watermark = high_watermark
         self._risen.set()
@@ -68,6 +72,8 @@ class MetadataFollower:
         """Replay what is committed until cancelled."""
         assert self._log is not None
         assert self.on_change is not None
+        if self.image.end_offset:
+            self.on_change(self.image.drain())  # What a snapshot said.
         while True:
             await self._risen.wait()
             self._risen.clear()

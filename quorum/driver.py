@@ -140,9 +140,9 @@ class Quorum:
         """The offset that the next proposed record will get."""
         return Offset(self.node.log_end.offset + self._proposed)
 
-    def accepts(self, count: int) -> bool:
-        """Whether `propose` would take `count` records now."""
-        return not self._stopped and self.node.accepts(count, self._proposed)
+    def accepts(self, count: int, *, after: int = 0) -> bool:
+        """Whether `propose` would take `count` records now, or once it has taken `after` others."""
+        return not self._stopped and self.node.accepts(count, self._proposed + after)
 
     def propose(self, values: Sequence[bytes]) -> Offset:
         """Append these records, together in one batch; return the offset of the first one.

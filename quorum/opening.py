@@ -19,6 +19,7 @@ from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Election, ReplicaId, ReplicaKey
 from quorum.core.voters import VoterSet
 from quorum.driver import Quorum
+from quorum.log.checkpoint import Checkpoint, epoch_before, foundation
 from quorum.log.disk_thread import DiskThread
 from quorum.log.election_file import ElectionFile
 from quorum.log.errors import FileDamaged
@@ -43,6 +44,8 @@ _LOST_VOTE_REMEDY: Final = (
     "A vote may be lost with it. Move the folder away and start again: this node then joins as a "
     "new directory"
 )
+
+_STRANGE_RECORD_REMEDY: Final = "Start the version of the program that wrote it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +107,18 @@ def open_quorum(
 ) -> Opened:
     """The replica whose folder this is; call it inside a running event loop.
 
-    Raises `StorageError` for a folder that is another's, in use, damaged or not usable.
+    A log that does not begin at 0 goes on from a checkpoint, which the state machine is given
+    before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
+    not usable.
     """
     meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng)
-    log, elections, election = _remembered(config, meta.cluster_id)
+    past = _remembered(config, meta.cluster_id, state_machine)
     key = ReplicaKey(config.node_id, meta.directory_id)
     node = QuorumNode(
         key,
         VoterSet(frozenset(config.voters), recorded=config.kraft_version >= KRAFT_VERSION),
-        election=election,
-        log=LogView(log.start, log.end.offset, log.epochs),
+        election=past.election,
+        log=past.view,
         timeouts=config.timeouts,
         rng=random.Random(rng.getrandbits(64)),
         now_ms=clock(),
@@ -129,8 +134,8 @@ def open_quorum(
     disk = DiskThread(asyncio.get_running_loop(), on_failure=lambda failure: quorum.fail(failure))
     quorum = Quorum(
         node,
-        log=log,
-        elections=elections,
+        log=past.log,
+        elections=past.elections,
         disk=disk,
         rpc=raft_calls,
         state_machine=state_machine,
@@ -145,7 +150,7 @@ def open_quorum(
         cluster_id=meta.cluster_id,
         directory_id=meta.directory_id,
         disk=disk,
-        log=log,
+        log=past.log,
         peers=peers,
         sweeper=sweeper,
     )
@@ -161,9 +166,17 @@ def _founder(config: QuorumConfig, voter: ReplicaId, me: ReplicaKey) -> Voter:
     )
 
 
-def _remembered(
-    config: QuorumConfig, cluster_id: str | None
-) -> tuple[SegmentedLog, ElectionFile, Election]:
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What the folder of a replica remembers."""
+
+    log: SegmentedLog
+    view: LogView
+    elections: ElectionFile
+    election: Election
+
+
+def _remembered(config: QuorumConfig, cluster_id: str | None, state_machine: StateMachine) -> _Past:
     """The log and the election of the folder, which must belong to the same past."""
     folder = config.folder / LOG_FOLDER
     log = SegmentedLog(folder, segment_bytes_max=config.segment_bytes, check_all=True)
@@ -172,12 +185,32 @@ def _remembered(
     elections = ElectionFile(folder, cluster_id=cluster_id)
     try:
         election = elections.read()
-        if election.epoch < log.end.epoch:
-            raise FileDamaged(elections.path, _behind(election, log), _LOST_VOTE_REMEDY)
+        view = LogView(
+            log.start,
+            log.end.offset,
+            log.epochs,
+            epoch_before=epoch_before(folder, log.start),
+        )
+        if election.epoch < view.end.epoch:
+            raise FileDamaged(elections.path, _behind(election, view), _LOST_VOTE_REMEDY)
+        checkpoint, passed_over = foundation(folder, start=log.start, end=log.end.offset)
+        for problem in passed_over:
+            logger.warning("an older checkpoint is used: %s", problem)
+        if checkpoint is not None:
+            _load(checkpoint, state_machine)
     except BaseException:
         log.close()
         raise
-    return log, elections, election
+    return _Past(log, view, elections, election)
+
+
+def _load(checkpoint: Checkpoint, state_machine: StateMachine) -> None:
+    try:
+        id_ = checkpoint.id
+        state_machine.load_snapshot(checkpoint.records(), id_.offset, id_.epoch)
+    except ValueError as error:
+        reason = f"a record of it cannot be read: {error}"
+        raise FileDamaged(checkpoint.path, reason, _STRANGE_RECORD_REMEDY) from error
 
 
 def _peers(config: QuorumConfig, sweeper: Sweeper, rng: random.Random) -> Peers:
@@ -193,7 +226,7 @@ def _peers(config: QuorumConfig, sweeper: Sweeper, rng: random.Random) -> Peers:
     )
 
 
-def _behind(election: Election, log: SegmentedLog) -> str:
+def _behind(election: Election, log: LogView) -> str:
     return (
         f"it is of epoch {election.epoch}, although the log beside it has records of epoch "
         f"{log.end.epoch}: it is missing, or an older one was put back"

@@ -4,7 +4,7 @@ Each port has a contract in its docstrings and tests in `tests/contracts` that e
 implementation passes: files in production, memory in tests and simulation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from quorum.core.events import Asker
@@ -114,6 +114,14 @@ class ElectionStore(Protocol):
 
 class StateMachine(Protocol):
     """What the quorum tells the owner of the records' meaning; called by the owner task only."""
+
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        """Begin with what these records say, instead of the log below `end`, which is committed.
+
+        Called before anything else, once, and only where the log does not begin at 0; `epoch` is
+        that of the last record before `end`. What is wrong with a record is raised as `ValueError`.
+        """
+        ...
 
     def on_commit(self, high_watermark: Offset) -> None:
         """Everything below `high_watermark` is decided for ever. Never called with less."""

@@ -25,6 +25,11 @@ class EpochHistory:
         return " ".join(f"{epoch} from {start}" for epoch, start in pairs) or "empty"
 
     @property
+    def first(self) -> Epoch:
+        """The oldest epoch that is known here; 0 for an empty log."""
+        return self._epochs[0] if self._epochs else Epoch(0)
+
+    @property
     def last(self) -> Epoch:
         """The epoch of the last record; 0 for an empty log, as in every Kafka log."""
         return self._epochs[-1] if self._epochs else Epoch(0)

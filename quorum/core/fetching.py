@@ -19,6 +19,11 @@ class Fetching:
         self.pending: Correlation | None = None
         self.not_before_ms = 0
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last attempt failed; nothing is under way."""
+        return self._failures > 0
+
     def may_ask(self, now_ms: int) -> bool:
         return self.pending is None and now_ms >= self.not_before_ms
 

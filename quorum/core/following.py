@@ -8,7 +8,7 @@ from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
 from quorum.core.events import Correlation
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.log_view import refusal_of_batches
-from quorum.core.messages import FetchRequest, FetchResponse
+from quorum.core.messages import Error, FetchRequest, FetchResponse
 from quorum.core.roles import Cause, Follower, Resigned, Unattached
 from quorum.core.state import State
 from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
@@ -41,6 +41,8 @@ def on_fetch_response(
         return  # It was asked of another leader, or in another epoch.
     follower = state.role
     if not isinstance(follower, Follower) or response.error:
+        if response.error is Error.OFFSET_OUT_OF_RANGE and not state.fetching.has_failed:
+            state.effects.append(Warn(_out_of_range(state, response)))
         _ask_elsewhere(state, now_ms)
         return
     if response.epoch != state.election.epoch or response.leader != follower.leader:
@@ -91,6 +93,13 @@ def _source(state: State) -> ReplicaId | None:
             return others[state.probes % len(others)]
         case _:
             return None
+
+
+def _out_of_range(state: State, response: FetchResponse) -> str:
+    return (
+        f"leader {response.leader} no longer has what follows our log, which ends at "
+        f"{state.log.end}: its own begins later. This replica cannot catch up"
+    )
 
 
 def _ask_elsewhere(state: State, now_ms: int) -> None:

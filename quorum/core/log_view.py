@@ -15,9 +15,23 @@ class LogView:
 
     __slots__ = ("durable", "end", "history", "start")
 
-    def __init__(self, start: Offset, end: Offset, epochs: Iterable[tuple[Epoch, Offset]]) -> None:
+    def __init__(
+        self,
+        start: Offset,
+        end: Offset,
+        epochs: Iterable[tuple[Epoch, Offset]],
+        *,
+        epoch_before: Epoch | None = None,
+    ) -> None:
+        """`epoch_before` is that of the last record before `start`, where there is a snapshot."""
         self.start = start
-        self.history = EpochHistory(epochs)
+        self.history = EpochHistory()
+        if epoch_before is not None:
+            # As if that record were still here: a log that ends with it agrees with this one.
+            assert start > 0
+            self.history.begin(epoch_before, Offset(start - 1))
+        for epoch, first in epochs:
+            self.history.begin(epoch, first)
         self.end = LogEnd(self.history.last, end)
         self.durable = end
         """Everything below survives a loss of power: what recovery has read came from disk."""
@@ -46,6 +60,15 @@ class LogView:
         if other_end.offset == 0:
             return None  # An empty log agrees with every log, whatever epoch its owner names.
         return here
+
+    def reaches_back_to(self, other_end: LogEnd) -> bool:
+        """Whether this log can be compared with one that ends there, and go on from it (KIP-630).
+
+        What was before the start of this log is gone, and with it what its epochs were.
+        """
+        if self.start == 0:
+            return True
+        return other_end.offset >= self.start and other_end.epoch >= self.history.first
 
     def truncation_point(self, diverging: LogEnd) -> Offset:
         return truncation_point(self.history, self.end.offset, diverging)

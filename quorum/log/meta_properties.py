@@ -21,6 +21,7 @@ FILE_NAME: Final = "meta.properties"
 
 _VERSION: Final = "1"
 _REMEDY: Final = "Correct it by hand, or move the folder away to start as a new directory"
+_NO_DIRECTORY_REMEDY: Final = "A controller of Kafka 3.7 or newer writes one when it starts"
 
 # A key, then "=", ":" or white space; a backslash takes the meaning from what follows it.
 _LINE: Final = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:\s]\s*(.*)")
@@ -72,6 +73,22 @@ def load_or_create(
     if cluster_id is not None and meta.cluster_id != cluster_id:
         raise FolderForeign(path, what="cluster", found=str(meta.cluster_id), expected=cluster_id)
     return meta if is_complete else _written(path, meta)
+
+
+def look(folder: Path) -> MetaProperties | None:
+    """Who uses `folder`, as its file says; None if there is no such file. Nothing is written.
+
+    Raises `FileDamaged`, also where the file names no directory, and `FolderUnusable`.
+    """
+    path = folder / FILE_NAME
+    with usable(path):
+        found = _read(path)
+    if found is None:
+        return None
+    if not found.get("directory.id"):
+        raise FileDamaged(path, "it has no directory.id", _NO_DIRECTORY_REMEDY)
+    meta, _ = _parsed(path, found, random.Random(0))
+    return meta
 
 
 def _parsed(

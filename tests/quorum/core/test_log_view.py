@@ -107,3 +107,49 @@ def test_batches_that_cannot_follow_a_log_are_refused_with_the_reason(
 ) -> None:
     found = refusal_of_batches(batches, log_end(2, 5), Epoch(4))
     assert (found is None) if refusal is None else (found is not None and refusal in found)
+
+
+def beginning_at(epochs: Epochs, start: int) -> LogView:
+    """The view of a log that was cut at its start, behind a snapshot."""
+    view = as_view(epochs)
+    later = {epoch: start + epochs[start:].index(epoch) for epoch in dict.fromkeys(epochs[start:])}
+    return LogView(
+        Offset(start),
+        view.end.offset,
+        [(Epoch(epoch), Offset(first)) for epoch, first in later.items()],
+        epoch_before=Epoch(epochs[start - 1]) if start else None,
+    )
+
+
+@given(SEEDS, st.integers(2, 5), st.integers(1, 8), st.data())
+def test_a_leader_whose_log_was_cut_at_its_start_finds_the_same_divergence(
+    seed: int, replicas: int, epochs: int, data: st.DataObject
+) -> None:
+    """Only what is committed, and so in both logs, is ever cut at the start."""
+    leader, *others = raft_logs(random.Random(seed), replicas, epochs)
+    for other in others:
+        start = data.draw(st.integers(0, common(leader, other)))
+        whole, cut = as_view(leader), beginning_at(leader, start)
+        assert cut.end == whole.end
+        other_end = as_view(other).end
+        assert cut.reaches_back_to(other_end)
+        assert cut.divergence(other_end) == whole.divergence(other_end)
+
+
+def test_a_log_that_begins_later_cannot_serve_who_ends_before_or_in_an_older_epoch() -> None:
+    view = beginning_at([1, 1, 2, 2, 3], 4)
+    assert view.end == log_end(3, 5)
+    assert view.reaches_back_to(log_end(2, 4))
+    assert view.divergence(log_end(2, 4)) is None
+    assert not view.reaches_back_to(log_end(0, 0))
+    assert not view.reaches_back_to(log_end(2, 3))
+    assert not view.reaches_back_to(log_end(1, 5))
+    assert as_view([1, 1]).reaches_back_to(log_end(0, 0))
+
+
+def test_an_empty_log_behind_a_snapshot_ends_in_the_epoch_of_the_snapshot() -> None:
+    view = LogView(Offset(7), Offset(7), (), epoch_before=Epoch(4))
+    assert view.end == log_end(4, 7)
+    view.append(batch(7, 8, 5))
+    view.truncate(Offset(7))
+    assert view.end == log_end(4, 7)

@@ -168,6 +168,23 @@ def test_a_fetch_from_below_the_log_start_offset_is_out_of_range() -> None:
     assert effects[0].response.error is Error.OFFSET_OUT_OF_RANGE
 
 
+def test_a_follower_says_once_that_the_leader_no_longer_has_what_it_needs() -> None:
+    follower = node(me=9, log=LogView(Offset(0), Offset(3), [(Epoch(1), Offset(0))]))
+    answer = FetchResponse(error=Error.OFFSET_OUT_OF_RANGE, epoch=Epoch(4), leader=ONE)
+    told: list[str] = []
+    effects = follower.step(Tick(), now_ms=0)
+    answered = 0
+    for now_ms in range(0, 1_500, 10):
+        for each in [e for e in effects if isinstance(e, Send)]:
+            answered += 1
+            effects = follower.step(Answered(each.to, each.correlation, answer), now_ms=now_ms)
+            told += [e.text for e in effects if isinstance(e, Warn)]
+        effects = [*effects, *follower.step(Tick(), now_ms=now_ms)]
+    assert answered > 3
+    assert len(told) == 1
+    assert told[0].startswith("leader 1 no longer has what follows our log, which ends at 3@1")
+
+
 def caught_up(leader: QuorumNode, replica: int = 2) -> list[int | None]:
     return [s.last_caught_up_ms for s in leader.replicas() if s.replica.id == replica]
 

@@ -9,7 +9,7 @@ and so it is the first to lead.
 import asyncio
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import Final
@@ -148,6 +148,9 @@ class Diary:
         self.high_watermark = Offset(0)
         self.leads: Epoch | None = None
         self.when_committed: Callable[[], None] = lambda: None
+
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        raise AssertionError("these replicas begin with an empty log")
 
     def on_commit(self, high_watermark: Offset) -> None:
         assert high_watermark > self.high_watermark

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable
-from quorum.log.meta_properties import MetaProperties, load_or_create
+from quorum.log.meta_properties import FILE_NAME, MetaProperties, load_or_create, look
 from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
@@ -153,3 +153,12 @@ def test_new_directory_ids_differ_and_look_like_no_option() -> None:
     ids = [new_directory_id(rng) for _ in range(500)]
     assert len(set(ids)) == 500
     assert not any(uuid_to_text(each).startswith("-") for each in ids)
+
+
+def test_looking_at_a_folder_writes_nothing(tmp_path: Path) -> None:
+    assert look(tmp_path) is None
+    assert not list(tmp_path.iterdir())
+    made = load(tmp_path)
+    before = (tmp_path / FILE_NAME).stat()
+    assert look(tmp_path) == made
+    assert (tmp_path / FILE_NAME).stat() == before

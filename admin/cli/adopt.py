@@ -1,0 +1,78 @@
+"""`metaquorum adopt`: the metadata of a stopped KRaft controller set, for controllers of ours."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from admin.cli.common import command_line, write
+
+if TYPE_CHECKING:
+    from admin.addresses import Address
+    from quorum.core.vocabulary import ReplicaId
+
+
+class VoterList(click.ParamType["Mapping[ReplicaId, Address]"]):
+    """`id@host:port,id@host:port`."""
+
+    name = "id@host:port,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> "Mapping[ReplicaId, Address]":
+        """The voters with their addresses; a usage error for what is no such list."""
+        from admin.kinds import VOTERS
+
+        if isinstance(value, Mapping):
+            return value
+        try:
+            found: Mapping[ReplicaId, Address] = VOTERS.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return found
+
+
+@click.command()
+@click.argument(
+    "sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path)
+)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Where the folders of the new controllers are made: new, or empty.",
+)
+@click.option(
+    "--voters",
+    type=VoterList(),
+    help="Who votes, where the log does not say; or new addresses for those whom it names.",
+)
+def command(
+    sources: Sequence[Path], folder: Path, voters: "Mapping[ReplicaId, Address] | None"
+) -> None:
+    """Take over the metadata of a stopped KRaft controller set.
+
+    Each SOURCE is the metadata folder of one controller, with its meta.properties; together they
+    have to be a majority of the voters. They are read and never changed. What is found is checked
+    and told; DIR gets a folder for each controller, and the commands to start them are printed.
+    A log with something that cannot be honoured, access control entries for example, is refused.
+    """
+    from admin.adopt.errors import AdoptError
+    from admin.adopt.plan import make_plan
+    from admin.adopt.report import commands, report
+    from admin.adopt.source import take
+    from admin.adopt.writing import settings_file, work_folder
+    from admin.adopt.writing import write as write_folders
+    from admin.clocks import wall_ms
+
+    try:
+        with work_folder(folder, tuple(sources)) as work:
+            found = [take(path, work / f"source-{place}") for place, path in enumerate(sources)]
+            plan = make_plan(found, voters)
+            text = report(plan, found)
+            write_folders(plan, folder, work, now_ms=wall_ms())
+    except AdoptError as error:
+        raise click.ClickException(str(error)) from None
+    write(text)
+    write("")
+    write(commands(command_line(), [settings_file(folder, heir) for heir in plan.heirs]))

@@ -1,0 +1,170 @@
+"""The records of one file of a metadata log, each as a value that can be shown.
+
+A segment and a checkpoint are read alike. Reading stops with `Undumpable` at the first batch that
+is not sound, after everything before it; a record that cannot be understood is shown as bytes, and
+reading goes on.
+"""
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from admin.dump.control import control_fields, control_name
+from quorum.log.file_reader import batches_of
+from quorum.log.uuids import uuid_to_text
+from quorum.records.batch import CorruptBatch
+from quorum.records.control import BadControlRecord, control_type
+from quorum.records.decode import Record, UnsupportedCodec, decode
+from statemachine import serde
+from statemachine.records import Unknown
+from statemachine.serde.names import TYPE_NAMES, as_kafka, frame_of, ours
+from statemachine.serde.primitives import MalformedRecord
+
+
+class Undumpable(Exception):
+    """The file cannot be read, or not any further; the message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One record of a metadata log."""
+
+    offset: int
+    epoch: int
+    timestamp_ms: int
+    control: bool
+    type: str
+    """Kafka's name of the type, or what stands for it where Kafka has none that we know."""
+    version: int | None
+    data: dict[str, Any]
+    """The fields by Kafka's names; of a record that is not understood `bytes`, in hex."""
+    extra: dict[str, Any]
+    """What metaquorum has added in tagged fields, which Kafka skips."""
+    problem: str | None = None
+    """Why the record is not understood."""
+
+    def as_json(self, file: Path) -> str:
+        """One line of JSON; `extra` and `problem` are there only where they say something."""
+        shown = {
+            "file": str(file),
+            "offset": self.offset,
+            "epoch": self.epoch,
+            "timestampMs": self.timestamp_ms,
+            "control": self.control,
+            "type": self.type,
+            "version": self.version,
+            "data": self.data,
+            **({"extra": self.extra} if self.extra else {}),
+            **({} if self.problem is None else {"problem": self.problem}),
+        }
+        return compact(shown)
+
+    def as_text(self) -> str:
+        """One line for people, its columns those of `TITLES`."""
+        version = "-" if self.version is None else str(self.version)
+        extra = f" {compact({'extra': self.extra})}" if self.extra else ""
+        return f"{self.offset:>8}  {self.epoch:>5}  {self.type:<35}  {version:>1}  " + (
+            f"{compact(self.data)}{extra}"
+        )
+
+
+TITLES = f"{'OFFSET':>8}  {'EPOCH':>5}  {'TYPE':<35}  V  DATA"
+
+
+def compact(value: Any) -> str:
+    """JSON without spaces; ids as Kafka's 22 characters, bytes in base64."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_as_text)
+
+
+def _as_text(value: object) -> str:
+    match value:
+        case UUID():
+            return uuid_to_text(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            raise AssertionError(f"{value!r} is in no record")
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    """The records of the file, in order; raises `Undumpable` where it cannot be read on."""
+    is_first = True
+    try:
+        for batch in batches_of(path):
+            for record in decode(batch.data):
+                yield _entry(record, batch.header.epoch)
+            is_first = False
+    except OSError as error:
+        raise Undumpable(f"{path} cannot be read: {error.strerror or error}") from error
+    except CorruptBatch as error:
+        raise Undumpable(_damage(path, error, is_first=is_first)) from error
+    except UnsupportedCodec as error:
+        raise Undumpable(f"{path}: {error}; a metadata log is not compressed") from error
+
+
+def _damage(path: Path, error: CorruptBatch, *, is_first: bool) -> str:
+    if is_first and error.position == 0:
+        return (
+            f"{path} is neither a metadata log segment nor a checkpoint, or its very first batch "
+            f"is damaged, at byte 0: {error.reason}"
+        )
+    return f"{path} is damaged at byte {error.position}: {error.reason}"
+
+
+def _entry(record: Record, epoch: int) -> Entry:
+    kind, version, data, extra, problem = _control(record) if record.control else _data(record)
+    return Entry(
+        offset=record.offset,
+        epoch=epoch,
+        timestamp_ms=record.timestamp_ms,
+        control=record.control,
+        type=kind,
+        version=version,
+        data=data,
+        extra=extra,
+        problem=problem,
+    )
+
+
+_Shown = tuple[str, int | None, dict[str, Any], dict[str, Any], str | None]
+
+
+def _control(record: Record) -> _Shown:
+    try:
+        number = int(control_type(record.key))
+    except BadControlRecord as error:
+        return "control record", None, _hex(record.value), {}, str(error)
+    name = control_name(number)
+    if name is None:
+        why = f"control records of type {number} have no place in a metadata log"
+        return f"control type {number}", None, _hex(record.value), {}, why
+    try:
+        fields = control_fields(number, record.value or b"")
+    except (MalformedRecord, UnicodeDecodeError) as error:
+        return name, None, _hex(record.value), {}, str(error)
+    return name, fields["version"], fields, {}, None
+
+
+def _data(record: Record) -> _Shown:
+    if record.value is None:
+        return "no record", None, {}, {}, "it has no value"
+    try:
+        frame = frame_of(record.value)
+    except MalformedRecord as error:
+        return "no metadata record", None, _hex(record.value), {}, str(error)
+    name = TYPE_NAMES.get(frame.type_id, f"type {frame.type_id}")
+    try:
+        decoded = serde.decode(record.value)
+    except MalformedRecord as error:
+        return name, frame.version, _hex(record.value), {}, str(error)
+    if isinstance(decoded, Unknown):
+        return name, frame.version, _hex(decoded.body), {}, None
+    return name, frame.version, as_kafka(decoded, frame.version), ours(decoded), None
+
+
+def _hex(value: bytes | None) -> dict[str, Any]:
+    return {"bytes": None if value is None else value.hex()}

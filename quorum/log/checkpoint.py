@@ -1,0 +1,182 @@
+"""Checkpoints: what a log said before it was cut at its start, in Kafka's file (KIP-630).
+
+The file is called after the offset at which it ends, exclusive, and the epoch of the record before
+that. It opens with a SnapshotHeader and closes with a SnapshotFooter; the data between them has
+offsets of its own, from 0, which are unrelated to those of the log. A file without its footer was
+never finished, and is never used. Nothing here writes one.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.log.errors import FileDamaged
+from quorum.log.file_reader import StoredBatch, batches_of
+from quorum.log.files import usable
+from quorum.records.batch import CorruptBatch
+from quorum.records.control import BadControlRecord, ControlType, control_name, control_type
+from quorum.records.decode import Record, UnsupportedCodec, decode
+from quorum.records.snapshots import decode_snapshot_footer, decode_snapshot_header
+from quorum.records.voters import Voter, decode_kraft_version, decode_voters
+
+_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+_REMEDY: Final = "Put a whole copy of it back, from a backup or another controller of the cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint file that has been read once and found whole."""
+
+    path: Path
+    id: LogEnd
+    """The end offset of what it contains, and the epoch of the last record before it."""
+    last_timestamp_ms: int
+    kraft_version: int
+    voters: tuple[Voter, ...] | None
+    """Who votes at `id`; None where the log does not say."""
+    record_count: int
+    """Data records; the control records are not counted."""
+
+    def records(self) -> Iterator[bytes]:
+        """The values of the data records, in order, read from the file anew."""
+        with usable(self.path):
+            for batch in batches_of(self.path, base=0):
+                if not batch.header.is_control:
+                    for record in decode(batch.data):
+                        assert record.value is not None, "it was checked when it was opened"
+                        yield record.value
+
+
+def checkpoint_id(name: str) -> LogEnd | None:
+    """The id in the name of a checkpoint file; None if it is another kind of file."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else LogEnd(Epoch(int(match[2])), Offset(int(match[1])))
+
+
+def checkpoints(folder: Path) -> list[tuple[LogEnd, Path]]:
+    """The checkpoint files in `folder`, the newest first; the files themselves are not read.
+
+    The one at offset 0, with which Kafka formats a folder, precedes every record, and is left out.
+    """
+    with usable(folder):
+        names = [entry.name for entry in os.scandir(folder)]
+    found = [(id_, folder / name) for name in names if (id_ := checkpoint_id(name)) is not None]
+    return sorted((each for each in found if each[0].offset > 0), reverse=True)
+
+
+def epoch_before(folder: Path, start: Offset) -> Epoch | None:
+    """The epoch of the last record before a log that begins at `start`; None if nobody knows."""
+    return next((id_.epoch for id_, _ in checkpoints(folder) if id_.offset == start), None)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """The checkpoint in this file. Raises `FileDamaged` unless it is whole, `FolderUnusable`."""
+    id_ = checkpoint_id(path.name)
+    assert id_ is not None, f"{path} does not have the name of a checkpoint"
+    reading = _Reading(path, id_)
+    try:
+        with usable(path):
+            for batch in batches_of(path, base=0):
+                reading.take(batch)
+    except CorruptBatch as error:
+        raise FileDamaged(
+            path, f"damaged at byte {error.position}: {error.reason}", _REMEDY
+        ) from error
+    except (BadControlRecord, UnsupportedCodec) as error:
+        raise FileDamaged(path, str(error), _REMEDY) from error
+    return reading.end()
+
+
+def foundation(folder: Path, *, start: Offset, end: Offset) -> tuple[Checkpoint | None, list[str]]:
+    """The checkpoint that the log [`start`, `end`) in `folder` goes on from, None if from 0.
+
+    The newest that is sound; beside it, what is wrong with newer ones that had to be passed over.
+    Raises `FileDamaged` where there is none, or where a checkpoint reaches beyond the log.
+    """
+    found = checkpoints(folder)
+    if found and found[0][0].offset > end:
+        id_, path = found[0]
+        reason = f"it ends at offset {id_.offset}, but the log beside it ends at {end} already"
+        raise FileDamaged(path, reason, "Start the controller once that wrote it: it goes on there")
+    if start == 0:
+        return None, []
+    problems: list[str] = []
+    for id_, path in found:
+        if id_.offset < start:
+            break
+        try:
+            return read_checkpoint(path), problems
+        except FileDamaged as error:
+            problems.append(str(error))
+    reason = f"the log begins at offset {start}, and no checkpoint says what came before"
+    raise FileDamaged(folder, "; ".join([reason, *problems]), _REMEDY)
+
+
+class _Reading:
+    """One pass over a checkpoint: what it must begin with, may hold, and must end with."""
+
+    def __init__(self, path: Path, id_: LogEnd) -> None:
+        self._path = path
+        self._id = id_
+        self._last_timestamp_ms: int | None = None
+        self._kraft_version = 0
+        self._voters: tuple[Voter, ...] | None = None
+        self._record_count = 0
+        self._closed = False
+
+    def take(self, batch: StoredBatch) -> None:
+        """Take in the next batch; `CorruptBatch` or `BadControlRecord` where it cannot be so."""
+        if batch.header.epoch != self._id.epoch:
+            raise CorruptBatch(
+                batch.position,
+                f"its epoch is {batch.header.epoch}, that of the checkpoint {self._id.epoch}",
+            )
+        for record in decode(batch.data):
+            if self._closed:
+                raise CorruptBatch(batch.position, "it follows the footer")
+            if record.control:
+                self._control(record, batch.position)
+            elif record.value is None or self._last_timestamp_ms is None:
+                what = "has no value" if record.value is None else "precedes the header"
+                raise CorruptBatch(batch.position, f"the record at offset {record.offset} {what}")
+            else:
+                self._record_count += 1
+
+    def _control(self, record: Record, position: int) -> None:
+        kind = control_type(record.key)
+        if (kind == ControlType.SNAPSHOT_HEADER) != (self._last_timestamp_ms is None):
+            raise CorruptBatch(position, "a snapshot header comes first, and only there")
+        match kind:
+            case ControlType.SNAPSHOT_HEADER:
+                self._last_timestamp_ms = decode_snapshot_header(record.value)
+            case ControlType.KRAFT_VERSION:
+                self._kraft_version = decode_kraft_version(record.value)
+            case ControlType.KRAFT_VOTERS:
+                self._voters = decode_voters(record.value)
+            case ControlType.SNAPSHOT_FOOTER:
+                decode_snapshot_footer(record.value)
+                self._closed = True
+            case _:
+                name = control_name(record.key)
+                raise CorruptBatch(position, f"a {name} record does not belong here")
+
+    def end(self) -> Checkpoint:
+        """What has been read, if that is all of it."""
+        if self._last_timestamp_ms is None:
+            raise FileDamaged(self._path, "it is empty", _REMEDY)
+        if not self._closed:
+            reason = "it has no footer, so it was never finished"
+            raise FileDamaged(self._path, reason, _REMEDY)
+        return Checkpoint(
+            path=self._path,
+            id=self._id,
+            last_timestamp_ms=self._last_timestamp_ms,
+            kraft_version=self._kraft_version,
+            voters=self._voters,
+            record_count=self._record_count,
+        )
