@@ -45,6 +45,7 @@ class Door:
             ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: cluster.describe_topic_partitions,
             ApiKey.DESCRIBE_CONFIGS: configs.handle,
+            ApiKey.DESCRIBE_CLIENT_QUOTAS: configs.quotas,
             ApiKey.INIT_PRODUCER_ID: producer_ids.handle,
             ApiKey.FIND_COORDINATOR: find_coordinator,
         }

@@ -50,6 +50,13 @@ def _created_topics(schema: type[Any], message: Any, error: dict[str, Any]) -> d
     }
 
 
+def _created_partitions(schema: type[Any], message: Any, error: dict[str, Any]) -> dict[str, Any]:
+    of_topic = codec.nested(schema, "CreatePartitionsTopicResult")
+    return {
+        "results": tuple(codec.make(of_topic, name=topic.name, **error) for topic in message.topics)
+    }
+
+
 def _deleted_topics(schema: type[Any], message: Any, error: dict[str, Any]) -> dict[str, Any]:
     of_topic = codec.nested(schema, "DeletableTopicResult")
     if hasattr(message, "topics"):
@@ -82,10 +89,48 @@ def _elected_leaders(schema: type[Any], message: Any, error: dict[str, Any]) -> 
     }
 
 
+def _altered_configs(schema: type[Any], message: Any, error: dict[str, Any]) -> dict[str, Any]:
+    of_resource = codec.nested(schema, "AlterConfigsResourceResponse")
+    return {
+        "responses": tuple(
+            codec.make(
+                of_resource,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                **error,
+            )
+            for each in message.resources
+        )
+    }
+
+
+def _altered_quotas(schema: type[Any], message: Any, error: dict[str, Any]) -> dict[str, Any]:
+    of_entry, of_entity = codec.nested(schema, "EntryData"), codec.nested(schema, "EntityData")
+    return {
+        "entries": tuple(
+            codec.make(
+                of_entry,
+                entity=tuple(
+                    codec.make(
+                        of_entity, entity_type=each.entity_type, entity_name=each.entity_name
+                    )
+                    for each in entry.entity
+                ),
+                **error,
+            )
+            for entry in message.entries
+        )
+    }
+
+
 _RESULTS: Final[Mapping[ApiKey, _Results]] = MappingProxyType(
     {
         ApiKey.CREATE_TOPICS: _created_topics,
+        ApiKey.CREATE_PARTITIONS: _created_partitions,
         ApiKey.DELETE_TOPICS: _deleted_topics,
         ApiKey.ELECT_LEADERS: _elected_leaders,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered_configs,
+        ApiKey.ALTER_CONFIGS: _altered_configs,
+        ApiKey.ALTER_CLIENT_QUOTAS: _altered_quotas,
     }
 )

@@ -9,11 +9,16 @@ from quorum.wire.apis import SPOKEN, ApiKey, VersionRange
 FORWARDED: Final = frozenset(
     {
         ApiKey.CREATE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
         ApiKey.DELETE_TOPICS,
+        ApiKey.ALTER_CONFIGS,
         ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
     }
 )
@@ -30,6 +35,7 @@ _OWN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
         ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: VersionRange(0, 1),
         ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
     }

@@ -1,6 +1,8 @@
 """ApiVersions: what this listener offers, and the features of the cluster (KIP-511, KIP-584)."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from broker.api.served import OFFERED
 from broker.limits import METADATA_VERSION_LEVELS
@@ -8,8 +10,16 @@ from quorum.transport.server import InboundRequest
 from quorum.wire import codec
 from quorum.wire.api_versions import Features, write_offer
 from quorum.wire.apis import VersionRange
+from statemachine.features import FEATURES
 from statemachine.image import Image
 from statemachine.vocabulary import METADATA_VERSION
+
+SUPPORTED: Final[Mapping[str, VersionRange]] = MappingProxyType(
+    {
+        **{name: VersionRange(each.lowest, each.highest) for name, each in FEATURES.items()},
+        METADATA_VERSION: VersionRange(*METADATA_VERSION_LEVELS),
+    }
+)
 
 
 class VersionsApi:
@@ -17,7 +27,7 @@ class VersionsApi:
 
     def __init__(self, image: Image, supported: Mapping[str, VersionRange] | None = None) -> None:
         self._image = image
-        self._supported = supported or {METADATA_VERSION: VersionRange(*METADATA_VERSION_LEVELS)}
+        self._supported = supported or SUPPORTED
 
     def handle(self, request: InboundRequest) -> None:
         """Answer at once."""

@@ -1,0 +1,209 @@
+"""What one configuration is: its name, its type, and which values it may have.
+
+Here are the type of such a description and the checks that descriptions are made of. No
+configuration is named here, and none is looked up.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+SHORT_MAX: Final = 2**15 - 1
+
+# Not `int()` and `float()`, which also take underscores and other scripts' digits.
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_COMMA: Final = re.compile(r"\s*,\s*")
+_THROTTLED_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
+
+Check: TypeAlias = Callable[[str], str | None]
+"""What a value, without blanks around it, ought to be; or None if it is."""
+
+
+class ConfigType(IntEnum):
+    """Kafka's numbers of the types, as DescribeConfigs tells them (KIP-569)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Definition(Struct, frozen=True, gc=False):
+    """One configuration."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    """What is in force where nobody says anything; None is "no value"."""
+    check: Check
+    documentation: str
+
+    def refusal(self, value: str) -> str | None:
+        """Why it may not have this value, or None; blanks around a value do not count."""
+        expected = self.check(value.strip())
+        return None if expected is None else f"{self.name}={value}: it must be {expected}"
+
+
+def table(*definitions: Definition) -> Mapping[str, Definition]:
+    """The definitions by name."""
+    by_name = {each.name: each for each in definitions}
+    assert len(by_name) == len(definitions), "two configurations have the same name"
+    return MappingProxyType(by_name)
+
+
+def parts(value: str) -> list[str]:
+    """The elements of the value of a list, with neither the blanks around them nor empty ones."""
+    return [part for part in _COMMA.split(value.strip()) if part]
+
+
+# One function for each type: name, default, what it is for, and bounds where there are any.
+
+
+def integer(
+    name: str, default: int | None, doc: str, lowest: int = -INT_MAX - 1, highest: int = INT_MAX
+) -> Definition:
+    """A whole number of 32 bits."""
+    return _whole(ConfigType.INT, name, default, doc, lowest, highest)
+
+
+def short(name: str, default: int, doc: str) -> Definition:
+    """A whole number of 16 bits."""
+    return _whole(ConfigType.SHORT, name, default, doc, -SHORT_MAX - 1, SHORT_MAX)
+
+
+def long(
+    name: str, default: int | None, doc: str, lowest: int = -LONG_MAX - 1, highest: int = LONG_MAX
+) -> Definition:
+    """A whole number of 64 bits."""
+    return _whole(ConfigType.LONG, name, default, doc, lowest, highest)
+
+
+def _whole(
+    kind: ConfigType, name: str, default: int | None, doc: str, lowest: int, highest: int
+) -> Definition:
+    def check(value: str) -> str | None:
+        if WHOLE_NUMBER.fullmatch(value) and lowest <= int(value) <= highest:
+            return None
+        return f"a whole number from {lowest} to {highest}"
+
+    return Definition(name, kind, None if default is None else str(default), check, doc)
+
+
+def boolean(name: str, default: bool, doc: str) -> Definition:
+    """True or false, in any case."""
+
+    def check(value: str) -> str | None:
+        return None if value.lower() in ("true", "false") else "true or false"
+
+    return Definition(name, ConfigType.BOOLEAN, str(default).lower(), check, doc)
+
+
+def number(name: str, default: str, doc: str) -> Definition:
+    """Any number."""
+
+    def check(value: str) -> str | None:
+        return None if _DECIMAL.fullmatch(value) else "a number like 0.5 or 1e6"
+
+    return Definition(name, ConfigType.DOUBLE, default, check, doc)
+
+
+def ratio(name: str, default: str, doc: str) -> Definition:
+    """A number from 0 to 1."""
+
+    def check(value: str) -> str | None:
+        if _DECIMAL.fullmatch(value) and 0 <= float(value) <= 1:
+            return None
+        return "a number from 0 to 1"
+
+    return Definition(name, ConfigType.DOUBLE, default, check, doc)
+
+
+def text(name: str, default: str | None, doc: str) -> Definition:
+    """Any text."""
+    return Definition(name, ConfigType.STRING, default, _anything, doc)
+
+
+def class_name(name: str, default: str | None, doc: str) -> Definition:
+    """The name of a Java class; only the broker can tell whether it has it."""
+    return Definition(name, ConfigType.CLASS, default, _anything, doc)
+
+
+def password(name: str, doc: str) -> Definition:
+    """What must never be shown."""
+    return Definition(name, ConfigType.PASSWORD, None, _anything, doc)
+
+
+def one_of(name: str, default: str, doc: str, allowed: Iterable[str]) -> Definition:
+    """One of a few words."""
+    words = tuple(allowed)
+
+    def check(value: str) -> str | None:
+        return None if value in words else f"one of {', '.join(words)}"
+
+    return Definition(name, ConfigType.STRING, default, check, doc)
+
+
+def listed(name: str, default: str, doc: str) -> Definition:
+    """Any words, with commas between them."""
+
+    def check(value: str) -> str | None:
+        return None if _has_no_gap(value) else "words with commas, none of them empty"
+
+    return Definition(name, ConfigType.LIST, default, check, doc)
+
+
+def _has_no_gap(value: str) -> bool:
+    return not value or all(_COMMA.split(value))
+
+
+def some_of(name: str, default: str, doc: str, allowed: Iterable[str]) -> Definition:
+    """Any of a few words, with commas between them, or nothing at all."""
+    words = tuple(allowed)
+
+    def check(value: str) -> str | None:
+        if _has_no_gap(value) and all(part in words for part in parts(value)):
+            return None
+        return f"one or more of {', '.join(words)}, with commas, or nothing"
+
+    return Definition(name, ConfigType.LIST, default, check, doc)
+
+
+def throttled_replicas(name: str, doc: str) -> Definition:
+    """Replicas to be throttled: partition:broker pairs, or * for all of them (KIP-73)."""
+
+    def check(value: str) -> str | None:
+        found = parts(value)
+        if found == ["*"] or all(_THROTTLED_REPLICA.fullmatch(part) for part in found):
+            return None
+        return "* or partition:broker pairs with commas"
+
+    return Definition(name, ConfigType.LIST, "", check, doc)
+
+
+def gzip_level(name: str) -> Definition:
+    """A level of gzip: 1 to 9, or -1 for the library's own choice (KIP-390)."""
+
+    def check(value: str) -> str | None:
+        if WHOLE_NUMBER.fullmatch(value) and (int(value) == -1 or 1 <= int(value) <= 9):
+            return None
+        return "a whole number from 1 to 9, or -1"
+
+    doc = "The compression level where the compression type is gzip."
+    return Definition(name, ConfigType.INT, "-1", check, doc)
+
+
+def _anything(_value: str) -> None:
+    """Every text will do."""
