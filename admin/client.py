@@ -4,17 +4,19 @@ It translates and asks, and keeps nothing: `admin/questions.py` has the requests
 the patience.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from admin import questions
+from admin import config_questions, feature_questions, questions
 from admin.addresses import Address
 from admin.asking import Answer, Asker, Question
+from admin.config_questions import ConfigInfo
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
 from admin.model import (
     Assignment,
     BrokerInfo,
     ClusterDescription,
+    FeaturesDescription,
     PartitionResult,
     QuorumDescription,
     Reassignment,
@@ -107,9 +109,38 @@ class AdminClient:
         )
         await self._ask(question)
 
+    async def create_partitions(self, name: str, count: int) -> None:
+        """Give a topic more partitions: `count` in all."""
+        await self._ask(questions.create_partitions(name, count))
+
     async def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records."""
         await self._ask(questions.delete_topic(name))
+
+    async def describe_configs(self, kind: int, name: str) -> Sequence[ConfigInfo]:
+        """What is set for a resource of a kind of `config_questions`, and by whom."""
+        answer = await self._ask(config_questions.describe_configs(kind, name))
+        return config_questions.read_configs(answer.response)
+
+    async def alter_configs(
+        self, kind: int, name: str, values: Mapping[str, str], removed: Collection[str] = ()
+    ) -> None:
+        """Set and remove configurations of a resource, all of them or none."""
+        await self._ask(config_questions.alter_configs(kind, name, values, removed))
+
+    async def describe_features(self) -> FeaturesDescription:
+        """The features that a node supports, and those that are in force."""
+        answer = await self._ask(feature_questions.describe_features())
+        return feature_questions.read_features(answer.response)
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, upgrade_type: int, dry_run: bool = False
+    ) -> None:
+        """Put features in force at these levels; `upgrade_type` is one of `feature_questions`."""
+        question = feature_questions.update_features(
+            levels, upgrade_type=upgrade_type, dry_run=dry_run
+        )
+        await self._ask(question)
 
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]

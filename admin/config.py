@@ -37,6 +37,8 @@ class Config:
     timeouts: Timeouts
     broker_session_timeout_ms: int
     metadata_version: int
+    no_op_interval_ms: int
+    """Nothing appended for this long is followed by a NoOp record; 0 is never."""
     log_segment_bytes: int
     num_partitions: int
     default_replication_factor: int
@@ -123,6 +125,7 @@ def _controller(values: Mapping[str, Any]) -> Config:
         timeouts=_timeouts(values),
         broker_session_timeout_ms=values["broker.session.timeout.ms"],
         metadata_version=values["metadata.version"],
+        no_op_interval_ms=values["metadata.max.idle.interval.ms"],
         log_segment_bytes=values["log.segment.bytes"],
         num_partitions=values["num.partitions"],
         default_replication_factor=values["default.replication.factor"],

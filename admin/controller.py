@@ -10,11 +10,12 @@ when it was given. It never leaves before.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
-from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, FETCH_BYTES_MAX
+from admin.batching import batches_of
+from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.driver import Quorum
 from quorum.ports import Clock
@@ -24,10 +25,12 @@ from quorum.records.voters import decode_kraft_version
 from statemachine.commands import Answer, Command, FenceBrokers, FoundCluster, RegisterController
 from statemachine.decide import decide
 from statemachine.image import Image
+from statemachine.records import NoOp, Record
 from statemachine.replay import replay
 from statemachine.serde import decode, encode
 from statemachine.sessions import Sessions
 from statemachine.snapshot import load
+from statemachine.vocabulary import LEVEL_NO_OP
 
 logger = logging.getLogger("controller")
 
@@ -45,7 +48,7 @@ class Unavailable(StrEnum):
     NOT_ACTIVE = "this node is not the active controller"
     LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
     OVERLOADED = "the controller has too much uncommitted work; ask again later"
-    TOO_LARGE = "it takes more records than one batch may hold; ask for less at once"
+    TOO_LARGE = "it takes more, or larger, records than one request may; ask for less at once"
 
     @property
     def may_be_done(self) -> bool:
@@ -71,7 +74,10 @@ class Controller:
         session_timeout_ms: int,
         metadata_version: int,
         registration: RegisterController,
+        default_min_isr: int = 1,
+        no_op_interval_ms: int = 0,
     ) -> None:
+        """`no_op_interval_ms` without an append are followed by a NoOp record; 0 is never."""
         self.image = Image()
         self.sessions: Sessions | None = None
         """What the active controller knows of its brokers; None while this is not it."""
@@ -83,7 +89,12 @@ class Controller:
         self._clock = clock
         self._session_timeout_ms = session_timeout_ms
         self._metadata_version = metadata_version
-        self._registration = registration
+        self.registration = registration
+        """What this controller says of itself."""
+        self.default_min_isr = default_min_isr
+        """`min.insync.replicas` of the cluster where no record says it."""
+        self.no_op_interval_ms = no_op_interval_ms
+        self._appended_ms = 0
         self._committed = Offset(0)
         self._waiting: deque[_Waiting] = deque()
 
@@ -111,19 +122,24 @@ class Controller:
             return
         decision = decide(self.image, command)
         if decision.records:
-            level = self.image.level or self._metadata_version
-            values = [encode(each, level) for each in decision.records]
-            if len(values) > BATCH_RECORDS_MAX or sum(map(len, values)) > BATCH_BYTES_MAX:
+            batches = batches_of(decision.records, self.image.level or self._metadata_version)
+            if batches is None:
                 done(Unavailable.TOO_LARGE)
                 return
-            if not quorum.accepts(len(values)):
+            before_last = sum(len(batch.values) for batch in batches[:-1])
+            if not quorum.accepts(len(batches[-1].values), after=before_last):
                 done(Unavailable.OVERLOADED)
                 return
-            base = quorum.propose(values)
-            assert base == self.image.end_offset, f"{base}, not {self.image.end_offset}"
-            for place, record in enumerate(decision.records):
-                replay(self.image, record, base + place)
-        self._settle(decision.answer, done)
+            for batch in batches:
+                self._append(*batch)
+        self._settle(decision.answer if decision.is_complete else Unavailable.OVERLOADED, done)
+
+    def _append(self, appended: Sequence[Record], values: list[bytes]) -> None:
+        base = self._the_quorum.propose(values)
+        assert base == self.image.end_offset, f"{base}, not {self.image.end_offset}"
+        for place, record in enumerate(appended):
+            replay(self.image, record, base + place)
+        self._appended_ms = self._clock()
 
     def query(self, read: Callable[[Image], T], done: Callable[[T | Unavailable], None]) -> None:
         """Read the image now, and call `done` with it once all that was read is committed.
@@ -148,6 +164,23 @@ class Controller:
             logger.warning("no heartbeat from brokers %s in time: they are fenced", list(silent))
             self.submit(FenceBrokers(broker_ids=silent), self._expect_done)
 
+    def keep_moving(self) -> int:
+        """Append a NoOp record if nothing was for long; returns when to look again, in ms.
+
+        Brokers tell how far they are by offsets, and see by them that they are not cut off.
+        """
+        interval_ms = self.no_op_interval_ms
+        assert interval_ms > 0, "NoOp records are off"
+        if not self.is_active or self.image.level < LEVEL_NO_OP:
+            return interval_ms
+        idle_ms = self._clock() - self._appended_ms
+        if idle_ms < interval_ms:
+            return interval_ms - idle_ms
+        # What waits for its commit moves the log by itself, and a NoOp behind it would only wait.
+        if self.image.end_offset <= self._committed and self._the_quorum.accepts(1):
+            self._append((NoOp(),), [encode(NoOp(), self.image.level)])
+        return interval_ms
+
     # What the quorum says (ports.StateMachine).
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
@@ -171,9 +204,13 @@ class Controller:
         self.image.journal_from(start)
         self.active_epoch = epoch
         self.sessions = Sessions(self.image, self._clock(), self._session_timeout_ms)
-        if not self.image.level:
-            self.submit(FoundCluster(metadata_version=self._metadata_version), self._expect_done)
-        self.submit(self._registration, self._expect_done)
+        # It also puts an end to a transaction that the leader before this one had begun.
+        if not self.image.level or self.image.transaction is not None:
+            founding = FoundCluster(
+                metadata_version=self._metadata_version, default_min_isr=self.default_min_isr
+            )
+            self.submit(founding, self._expect_done)
+        self.submit(self.registration, self._expect_done)
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         if not self.is_active:

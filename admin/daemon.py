@@ -9,9 +9,9 @@ import logging
 import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from aiohttp import web
@@ -24,6 +24,7 @@ from admin.http.app import make_app
 from admin.kafka.broker_calls import Desk
 from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
+from admin.registrar import Registrar
 from admin.service import Service, TopicDefaults
 from quorum.log.errors import StorageError
 from quorum.opening import LISTENER_NAME, Opened, QuorumConfig, open_quorum
@@ -32,14 +33,17 @@ from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from quorum.wire.apis import VersionRange
 from statemachine.commands import RegisterController
-from statemachine.records import Endpoint, FeatureRange
-from statemachine.vocabulary import LEVEL_KRAFT_VERSION, METADATA_VERSION
+from statemachine.features import FEATURES, RANGES
+from statemachine.records import Endpoint
+from statemachine.vocabulary import LEVEL_KRAFT_VERSION
 
 logger = logging.getLogger("controller")
 
 PLAINTEXT: Final = 0
-FEATURES: Final = {METADATA_VERSION: VersionRange(15, 29)}
-"""What this code can write and read; the level in force is in the log."""
+SUPPORTED_FEATURES: Final = {
+    feature.name: VersionRange(feature.lowest, feature.highest) for feature in FEATURES.values()
+}
+"""What this code can write and read; the levels in force are in the log."""
 
 CLOSE_MS: Final = 500
 """How long the listeners let answers under way leave when the node stops."""
@@ -82,12 +86,13 @@ async def _run(config: Config) -> None:
         parts.push_async_callback(opened.close)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(opened.quorum.run())
-            sweeping = tasks.create_task(_sweep(controller))
+            work = [tasks.create_task(each) for each in _background(config, controller, opened)]
             await _listen(config, controller, opened, parts)
             logger.info("controller %d listens at %s", config.node_id, config.listener)
             await stop.wait()
             logger.info("stopping")
-            sweeping.cancel()
+            for each in work:
+                each.cancel()
             await opened.quorum.stop()
 
 
@@ -124,7 +129,7 @@ async def _listen(
         raft_calls=opened.raft_calls,
         forwarder=forwarder,
         desk=Desk(controller=controller, clock=monotonic_ms, cluster_id=cluster_id),
-        supported_features=FEATURES,
+        supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)
     await _listen_kafka(config, door, parts)
@@ -132,31 +137,28 @@ async def _listen(
 
 
 def _controller(config: Config, ids: random.Random) -> Controller:
+    # What the others are told to find it at; it may listen at every address of its machine.
+    host, port = config.voters.get(config.node_id, config.listener)
     registration = RegisterController(
         controller_id=config.node_id,
         incarnation_id=UUID(int=ids.getrandbits(128), version=4),
         endpoints=(
             Endpoint(
                 name=LISTENER_NAME,
-                host=config.listener.host,
-                port=config.listener.port,
+                host=host,
+                port=port,
                 security_protocol=PLAINTEXT,
             ),
         ),
-        features=tuple(
-            FeatureRange(
-                name=name,
-                min_supported=versions.lowest,
-                max_supported=versions.highest,
-            )
-            for name, versions in FEATURES.items()
-        ),
+        features=RANGES,
     )
     return Controller(
         clock=monotonic_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
         metadata_version=config.metadata_version,
         registration=registration,
+        default_min_isr=config.min_insync_replicas,
+        no_op_interval_ms=config.no_op_interval_ms,
     )
 
 
@@ -219,6 +221,25 @@ def _cannot_listen(setting: str, address: str, error: OSError) -> StartError:
         f"cannot listen at {address} ({setting}): {error.strerror or error}; "
         "end what listens there, or choose another port"
     )
+
+
+def _background(
+    config: Config, controller: Controller, opened: Opened
+) -> Iterator[Coroutine[Any, Any, None]]:
+    """What goes on beside the quorum for as long as it runs."""
+    yield _sweep(controller)
+    yield Registrar(
+        controller, opened.quorum, controller.registration, config.voters, clock=monotonic_ms
+    ).run()
+    if config.no_op_interval_ms:
+        yield _keep_moving(controller)
+
+
+async def _keep_moving(controller: Controller) -> None:
+    wait_ms = controller.keep_moving()
+    while True:
+        await asyncio.sleep(wait_ms / 1_000)
+        wait_ms = controller.keep_moving()
 
 
 async def _sweep(controller: Controller) -> None:

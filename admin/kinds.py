@@ -15,6 +15,8 @@ from admin.addresses import Address, parse_address
 from admin.units import parse_duration_ms, parse_size_bytes
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.uuids import uuid_from_text
+from statemachine.features import level_of_release
+from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
 
 NODE_ID_MAX: Final = 2**31 - 1
 VOTERS_MAX: Final = 64
@@ -104,6 +106,9 @@ PATH: Final = Kind("path", _path)
 ROLE: Final = Kind("role", _role)
 CLUSTER_ID: Final = Kind("uuid", _cluster_id)
 LISTENER: Final = Kind("host:port", _listener)
+METADATA_VERSION: Final = Kind(
+    f"{METADATA_VERSION_MIN} to {METADATA_VERSION_MAX}, or a release", level_of_release
+)
 VOTERS: Final = Kind("id@host:port list", _voters)
 DURATION: Final = Kind("duration", parse_duration_ms, "ms")
 SIZE: Final = Kind("size", parse_size_bytes, "bytes")

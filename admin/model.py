@@ -181,3 +181,22 @@ def max_follower_lag_time_ms(quorum: QuorumDescription) -> int:
     """MaxFollowerLagTimeMs: the lag in time of the slowest voter, or `UNKNOWN`."""
     leader = quorum.leader
     return UNKNOWN if leader is None else lag_time_ms(slowest(quorum.voters), leader)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureInfo:
+    """One feature of a cluster (KIP-584)."""
+
+    name: str
+    supported: tuple[int, int] | None
+    """The levels that the node which was asked supports; None if it does not know the feature."""
+    level: int
+    """The level in force; 0 is "not at all"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesDescription:
+    """The features of a cluster, as of the offset `epoch` of its metadata."""
+
+    epoch: int
+    features: Sequence[FeatureInfo]

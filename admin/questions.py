@@ -194,6 +194,21 @@ def create_topic(
     )
 
 
+def create_partitions(name: str, count: int) -> Question:
+    """More partitions for a topic: `count` in all (KIP-195)."""
+
+    def fill(form: Form) -> Any:
+        topic = form.part("CreatePartitionsTopic", name=name, count=count, assignments=None)
+        return form.request(topics=(topic,), validate_only=False, timeout=form.patience)
+
+    return Question(
+        api_key=ApiKey.CREATE_PARTITIONS,
+        fill=fill,
+        judge=lambda response: whole(response.results[0]),
+        failing=f"topic {name} cannot have {count} partitions",
+    )
+
+
 def delete_topic(name: str) -> Question:
     """The end of a topic and of all its records."""
 

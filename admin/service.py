@@ -19,19 +19,30 @@ from admin.model import QuorumDescription, Reassignment, ReplicaInfo
 from quorum.core.progress import ReplicaStatus
 from quorum.driver import Quorum
 from statemachine.commands import (
+    AlterClientQuotas,
+    AlterConfigs,
     AlterReassignments,
     Answer,
+    ClientQuotasAltered,
     Command,
+    ConfigsAltered,
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
     Done,
     ElectLeaders,
+    FeaturesUpdated,
+    FeatureUpdate,
+    IncrementalAlterConfigs,
     LeadersElected,
+    PartitionsCreated,
     ReassignmentsAltered,
     TopicsCreated,
     TopicsDeleted,
     UnregisterBroker,
+    UpdateFeatures,
 )
+from statemachine.config_secrets import without_secrets
 from statemachine.image import Image
 from statemachine.queries import reassignments
 
@@ -91,6 +102,10 @@ class Service:
         """Create topics, or say what would become of it."""
         return await self._carry_out(who, command, TopicsCreated)
 
+    async def create_partitions(self, who: str, command: CreatePartitions) -> PartitionsCreated:
+        """Give topics more partitions, or say what would become of it."""
+        return await self._carry_out(who, command, PartitionsCreated)
+
     async def delete_topics(self, who: str, command: DeleteTopics) -> TopicsDeleted:
         """Delete topics by name or id."""
         return await self._carry_out(who, command, TopicsDeleted)
@@ -102,6 +117,32 @@ class Service:
     async def unregister_broker(self, who: str, command: UnregisterBroker) -> Done:
         """Forget a broker that will not come back."""
         return await self._carry_out(who, command, Done)
+
+    async def update_features(
+        self, who: str, updates: tuple[FeatureUpdate, ...], *, validate_only: bool
+    ) -> FeaturesUpdated:
+        """Put features in force at other levels, or say why none of it can be."""
+        command = UpdateFeatures(
+            updates=updates,
+            validate_only=validate_only,
+            controller_id=self.quorum.node.me.id,
+            voters=tuple(self.addresses),
+            kraft_version=self.controller.kraft_version,
+            default_min_isr=self.controller.default_min_isr,
+        )
+        return await self._carry_out(who, command, FeaturesUpdated)
+
+    async def alter_configs(
+        self, who: str, command: IncrementalAlterConfigs | AlterConfigs
+    ) -> ConfigsAltered:
+        """Change configurations of topics, brokers, groups and client metrics."""
+        return await self._carry_out(who, command, ConfigsAltered, shown=without_secrets(command))
+
+    async def alter_client_quotas(
+        self, who: str, command: AlterClientQuotas
+    ) -> ClientQuotasAltered:
+        """Change how much users, clients and hosts may do (KIP-546)."""
+        return await self._carry_out(who, command, ClientQuotasAltered)
 
     async def list_reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None
@@ -142,6 +183,11 @@ class Service:
             },
         )
 
+    async def read_latest(self, read: Callable[[Image], T]) -> T:
+        """As `read`, of the active controller: it has everything that was ever answered."""
+        self._need_lead()
+        return await self.read(read)
+
     async def read(self, read: Callable[[Image], T]) -> T:
         """What `read` finds in this node's image, once everything it saw is committed."""
         future: asyncio.Future[T | Unavailable] = asyncio.get_running_loop().create_future()
@@ -151,11 +197,14 @@ class Service:
             raise NotActive(found, self.quorum.leader)
         return found
 
-    async def _carry_out(self, who: str, command: Command, kind: type[T]) -> T:
+    async def _carry_out(
+        self, who: str, command: Command, kind: type[T], *, shown: Command | None = None
+    ) -> T:
+        """The answer to a command; `shown` is what is said of it if it must not all be said."""
         future: asyncio.Future[Answer | Unavailable] = asyncio.get_running_loop().create_future()
         self.controller.submit(command, lambda answer: _resolve(future, answer))
         answer = await future
-        audit.info("%s asked for %s: %s", who, _shown(command), _shown(answer))
+        audit.info("%s asked for %s: %s", who, _shown(shown or command), _shown(answer))
         if answer is Unavailable.TOO_LARGE:
             raise Refused("the request is too large", POLICY_VIOLATION, answer)
         if isinstance(answer, Unavailable):

@@ -15,7 +15,7 @@ from admin import kinds
 from admin.kinds import Kind, Role
 from broker import limits as broker_limits
 from quorum.core.limits import BATCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SEGMENT_BYTES_MAX, Timeouts
-from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
+from statemachine.limits import METADATA_VERSION_MAX, NO_OP_INTERVAL_MS
 
 DURATION_MS_MAX: Final = 3_600_000
 CONNECTIONS_MAX: Final = 65_536
@@ -216,13 +216,21 @@ _ROWS: Final = (
         _QUORUM.retry_backoff_ms_max,
         "The longest wait before a failed request is sent again.",
     ),
-    _number(
-        "metadata.version",
-        METADATA_VERSION_MAX,
-        "The level of metadata.version that a cluster is founded at: 15 is 3.7-IV0, 21 is "
-        "3.9-IV0, 29 is 4.2.",
-        lowest=METADATA_VERSION_MIN,
-        highest=METADATA_VERSION_MAX,
+    Setting(
+        name="metadata.version",
+        kind=kinds.METADATA_VERSION,
+        roles=_CONTROLLER,
+        default=str(METADATA_VERSION_MAX),
+        help="The level of metadata.version that a cluster is founded at, as a number or as a "
+        "release of Kafka: 15 is 3.7-IV0, 21 is 3.9, 29 is 4.2. The other features get their "
+        "levels with it.",
+    ),
+    _duration(
+        "metadata.max.idle.interval.ms",
+        NO_OP_INTERVAL_MS,
+        "The active controller appends a NoOp record when nothing was appended for this long, "
+        "so that brokers see the log move; 0 is never.",
+        lowest=0,
         roles=_CONTROLLER,
     ),
     # --- brokers -----------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from broker.limits import (
 )
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey
+from statemachine.features import FEATURES
 from statemachine.vocabulary import METADATA_VERSION
 
 logger = logging.getLogger("broker.lifecycle")
@@ -35,11 +36,15 @@ INCONSISTENT_CLUSTER_ID: Final = 104
 
 _PLAINTEXT: Final = 0
 _ENDPOINT_CONTROLLERS: Final = 2
+# The high watermark stands still below min ISR here, which is what the ELR asks of a broker; the
+# features of group and transaction coordinators bind whoever is one.
 _FEATURES: Final = (
     (METADATA_VERSION, *METADATA_VERSION_LEVELS),
-    ("kraft.version", 0, 1),
-    # The high watermark stands still below min ISR here, which is what this feature asks of us.
-    ("eligible.leader.replicas.version", 0, 1),
+    *(
+        (feature.name, feature.lowest, feature.highest)
+        for feature in FEATURES.values()
+        if feature.name != METADATA_VERSION
+    ),
 )
 _FATAL: Final = {
     INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",

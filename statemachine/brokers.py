@@ -2,14 +2,16 @@
 
 KIP-631. A broker epoch is the offset of the record that registered the incarnation, so it is unique
 and rises. Whoever may not lead is taken out of every ISR in the same list of records; only where it
-is the last member it stays, and nobody leads (KIP-903: there is no better replica to wait for).
+is the last member it stays, and nobody leads (KIP-903: there is no better replica to wait for),
+unless the cluster has eligible leader replicas (`elr`), which remember it better.
 """
 
 from uuid import UUID
 
 from msgspec.structs import replace
+from pyroaring import BitMap
 
-from statemachine import records
+from statemachine import directories, records
 from statemachine.change import change_partition
 from statemachine.commands import (
     BrokerHeartbeat,
@@ -21,16 +23,20 @@ from statemachine.commands import (
     RegisterBroker,
     UnregisterBroker,
 )
-from statemachine.configs import unclean_election_allowed
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
+from statemachine.features import KRAFT_VERSION
 from statemachine.image import Broker, Image
-from statemachine.index import Topic
 from statemachine.isr import stale_broker
-from statemachine.leadership import Election
+from statemachine.leaving import election_for, isr_without
 from statemachine.limits import RESERVED_DIRECTORY_IDS
-from statemachine.partition import Partition
-from statemachine.vocabulary import LEVEL_DIRECTORIES, NO_LEADER, BrokerId, Replicas
+from statemachine.vocabulary import (
+    LEVEL_DIRECTORIES,
+    METADATA_VERSION,
+    NO_LEADER,
+    BrokerId,
+    Replicas,
+)
 
 FENCE = 1
 UNFENCE = -1
@@ -45,10 +51,12 @@ def register_broker(draft: Draft, command: RegisterBroker) -> BrokerRegistered:
     image = draft.image
     before = image.brokers.get(command.broker_id)
     same = before is not None and before.incarnation_id == command.incarnation_id
+    if not same and draft.has_elr and not _stopped_cleanly(before, command):
+        _distrust(draft, command.broker_id)
     record = records.RegisterBroker(
         broker_id=command.broker_id,
         incarnation_id=command.incarnation_id,
-        broker_epoch=before.epoch if before is not None and same else image.end_offset,
+        broker_epoch=before.epoch if before is not None and same else _next_offset(draft),
         endpoints=command.endpoints,
         features=command.features,
         rack=command.rack,
@@ -56,9 +64,19 @@ def register_broker(draft: Draft, command: RegisterBroker) -> BrokerRegistered:
         in_controlled_shutdown=before is not None and same and before.stopping_at is not None,
         log_dirs=command.log_dirs if draft.level >= LEVEL_DIRECTORIES else (),
     )
-    if before is None or not same or not _as_registered(before, record):
+    # Whoever is registered has been distrusted wherever that was called for.
+    if draft.is_complete and (before is None or not same or not _as_registered(before, record)):
         draft.records.append(record)
     return BrokerRegistered(broker_epoch=record.broker_epoch)
+
+
+def _next_offset(draft: Draft) -> int:
+    return draft.image.end_offset + len(draft.records)
+
+
+def _stopped_cleanly(before: Broker | None, command: RegisterBroker) -> bool:
+    """Whether the incarnation before this one has put everything on disk before it ended."""
+    return before is not None and command.previous_epoch == before.epoch
 
 
 def _as_registered(broker: Broker, record: records.RegisterBroker) -> bool:
@@ -116,16 +134,27 @@ def _is_reserved(directory: UUID) -> bool:
 
 
 def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
+    """Why the broker cannot follow a cluster with these features, or None (KIP-584, KIP-1022).
+
+    It is held to what it names and to what is in force: what it does not name, it has not.
+    """
     supported = {feature.name: feature for feature in command.features}
-    for name, level in sorted(image.features.items()):
-        feature = supported.get(name)
-        if feature is not None and feature.min_supported <= level <= feature.max_supported:
-            continue
-        known = f"{feature.min_supported} to {feature.max_supported}" if feature else "no level"
+    if METADATA_VERSION not in supported:
         return Refusal(
-            Error.UNSUPPORTED_VERSION,
-            f"{name} {level} is in force, broker {command.broker_id} supports {known} of it",
+            Error.INVALID_REGISTRATION,
+            f"broker {command.broker_id} does not say which levels of metadata.version it supports",
         )
+    levels = {**dict.fromkeys(supported, 0), **image.features}
+    levels[KRAFT_VERSION] = command.kraft_version
+    for name, level in sorted(levels.items(), key=lambda each: (each[0] != METADATA_VERSION, each)):
+        feature = supported.get(name)
+        lowest, highest = (feature.min_supported, feature.max_supported) if feature else (0, 0)
+        if not lowest <= level <= highest:
+            known = f"{lowest} to {highest}" if feature else "no level"
+            return Refusal(
+                Error.UNSUPPORTED_VERSION,
+                f"{name} {level} is in force, broker {command.broker_id} supports {known} of it",
+            )
     return None
 
 
@@ -136,14 +165,16 @@ def heartbeat(draft: Draft, command: BrokerHeartbeat) -> HeartbeatAnswered:
         return HeartbeatAnswered(error=stale.error, message=stale.message)
     broker = draft.image.brokers[command.broker_id]
     caught_up = command.metadata_offset >= broker.registered_at
+    has_directories = directories.lose_directories(draft, broker, command.offline_log_dirs)
     if broker.fenced:
-        rises = caught_up and not (command.want_fence or command.want_shut_down)
+        wants = not (command.want_fence or command.want_shut_down)
+        rises = caught_up and has_directories and wants
         if rises:
             _unfence(draft, broker)
         return HeartbeatAnswered(
             caught_up=caught_up, fenced=not rises, should_shut_down=command.want_shut_down
         )
-    if _may_go(draft.image, broker, command):
+    if not has_directories or _may_go(draft.image, broker, command):
         _fence(draft, (broker.broker_id,))
         return HeartbeatAnswered(
             caught_up=caught_up,
@@ -152,6 +183,8 @@ def heartbeat(draft: Draft, command: BrokerHeartbeat) -> HeartbeatAnswered:
         )
     if command.want_shut_down:
         _stop(draft, broker)
+    else:
+        _lead_the_rest(draft, broker)
     return HeartbeatAnswered(caught_up=caught_up, fenced=False)
 
 
@@ -170,7 +203,8 @@ def _may_go(image: Image, broker: Broker, command: BrokerHeartbeat) -> bool:
 
 def _stop(draft: Draft, broker: Broker) -> None:
     """The broker is stopping, whether it says so for the first time or still leads something."""
-    _leave(draft, (broker.broker_id,))
+    # It lives, and would be in sync again before the next part had its turn.
+    _leave(draft, (broker.broker_id,), at_once=True)
     if broker.stopping_at is None:
         draft.records.append(
             records.BrokerRegistrationChange(
@@ -200,15 +234,16 @@ def unregister_broker(draft: Draft, command: UnregisterBroker) -> Done:
             message=f"broker {command.broker_id} is not registered",
         )
     _leave(draft, (broker.broker_id,))
-    draft.records.append(
-        records.UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
-    )
+    if draft.is_complete:
+        draft.records.append(
+            records.UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
+        )
     return Done()
 
 
 def _fence(draft: Draft, broker_ids: Replicas) -> None:
     _leave(draft, broker_ids)
-    for broker_id in broker_ids:
+    for broker_id in broker_ids if draft.is_complete else ():
         draft.records.append(
             records.BrokerRegistrationChange(
                 broker_id=broker_id,
@@ -227,36 +262,53 @@ def _unfence(draft: Draft, broker: Broker) -> None:
         )
     )
     draft.set_live(broker.broker_id, broker.stopping_at is None)
-    leaderless = index.leader_of.get(NO_LEADER)
-    held = index.replicas_of.get(broker.broker_id)
-    if leaderless is None or held is None:
-        return
-    for topic, number in index.partitions(leaderless & held):
+    _lead_the_leaderless(draft, index.of_any(index.replicas_of, (broker.broker_id,)))
+
+
+def _lead_the_rest(draft: Draft, broker: Broker) -> None:
+    """Elect for what nobody leads though this live broker may: there was too much for one time."""
+    index = draft.image.index
+    if broker.live and index.leader_of.get(NO_LEADER):
+        of_it = (broker.broker_id,)
+        _lead_the_leaderless(
+            draft, index.of_any(index.isr_of, of_it) | index.of_any(index.elr_of, of_it)
+        )
+
+
+def _lead_the_leaderless(draft: Draft, held: BitMap) -> None:
+    index = draft.image.index
+    leaderless = held & index.leader_of.get(NO_LEADER, BitMap())
+    for topic, number in index.partitions(draft.first_of(leaderless)):
         partition = draft.partition(topic, number)
         assert partition is not None
-        change_partition(draft, topic, number, partition, election=_election(draft.image, topic))
+        change_partition(draft, topic, number, partition, election=election_for(draft.image, topic))
 
 
-def _leave(draft: Draft, leaving: Replicas) -> None:
+def _leave(draft: Draft, leaving: Replicas, *, at_once: bool = False) -> None:
     """Take the brokers out of every ISR and from every leadership, in one change a partition."""
     index = draft.image.index
     for broker_id in leaving:
         draft.set_live(broker_id, False)
-    for topic, number in index.partitions(index.of_any(index.isr_of, leaving)):
+    keys = index.of_any(index.isr_of, leaving)
+    for topic, number in index.partitions(keys if at_once else draft.first_of(keys)):
         partition = draft.partition(topic, number)
         assert partition is not None
-        wish = replace(partition, isr=_isr_without(partition, leaving))
-        change_partition(draft, topic, number, wish, election=_election(draft.image, topic))
+        wish = replace(partition, isr=isr_without(draft, partition, leaving))
+        change_partition(draft, topic, number, wish, election=election_for(draft.image, topic))
 
 
-def _isr_without(partition: Partition, leaving: Replicas) -> Replicas:
-    isr = tuple(replica for replica in partition.isr if replica not in leaving)
-    if isr or not partition.isr:
-        return isr
-    # All go at once: whoever led last has everything that was acknowledged.
-    last: BrokerId = partition.leader if partition.leader in partition.isr else partition.isr[0]
-    return (last,)
-
-
-def _election(image: Image, topic: Topic) -> Election:
-    return Election.UNCLEAN if unclean_election_allowed(image, topic.name) else Election.CLEAN
+def _distrust(draft: Draft, broker_id: BrokerId) -> None:
+    """The broker may have lost what it had: it is neither in sync nor eligible (KIP-966)."""
+    index = draft.image.index
+    draft.set_live(broker_id, False)
+    keys = index.of_any(index.isr_of, (broker_id,)) | index.of_any(index.elr_of, (broker_id,))
+    for topic, number in index.partitions(draft.first_of(keys)):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        wish = replace(
+            partition,
+            isr=tuple(replica for replica in partition.isr if replica != broker_id),
+            elr=tuple(replica for replica in partition.elr if replica != broker_id),
+        )
+        election = election_for(draft.image, topic)
+        change_partition(draft, topic, number, wish, election=election, unclean=(broker_id,))

@@ -11,10 +11,11 @@ from statemachine import records
 from statemachine.completion import completed, completes
 from statemachine.configs import min_isr
 from statemachine.draft import Draft
+from statemachine.elr import last_known_leader, led_by, with_elr
 from statemachine.index import Topic
 from statemachine.leadership import Election, elect
 from statemachine.partition import Partition, difference, violation
-from statemachine.vocabulary import RECOVERING
+from statemachine.vocabulary import RECOVERING, BrokerId, Replicas
 
 
 def change_partition(
@@ -25,25 +26,24 @@ def change_partition(
     *,
     election: Election = Election.CLEAN,
     finished: bool = False,
+    unclean: Replicas = (),
 ) -> Partition:
     """Make the partition what `wish` says, with all that follows, and return what it then is.
 
     `wish` has the epochs and the leader of before. Nothing is recorded if nothing changes.
     `finished` says that the wish itself ends a reassignment, which begins a leader epoch just as a
-    completion does.
+    completion does. `unclean` are replicas that may have lost what they had (KIP-966).
     """
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
-    if wish.moving and completes(wish, min_isr(draft.image, topic.name, wish)):
+    if wish.moving and completes(wish, min_isr(draft, topic.name, wish)):
         wish = completed(wish)
         finished = True
-    leader, unclean = elect(wish, draft.live, election)
-    if unclean:
-        wish = replace(wish, isr=(leader,), elr=(), last_known_elr=(), recovery=RECOVERING)
-    elif wish.elr:
-        wish = _with_elr_in_bounds(draft, topic, wish)
     if wish.replicas != before.replicas:
-        wish = replace(wish, directories=draft.directories(before, wish.replicas))
+        # The wish may name other directories than before, for the replicas of before.
+        known = replace(before, directories=wish.directories)
+        wish = replace(wish, directories=draft.directories(known, wish.replicas))
+    wish, leader = _elected(draft, topic, before, wish, election, unclean)
     new_epoch = finished or leader != before.leader
     after = replace(wish, leader=leader, leader_epoch=before.leader_epoch + new_epoch)
     fields = difference(before, after)
@@ -59,9 +59,28 @@ def change_partition(
     return after
 
 
-def _with_elr_in_bounds(draft: Draft, topic: Topic, wish: Partition) -> Partition:
-    """The ELR without replicas that are gone or in sync; empty once enough are in sync."""
-    if len(wish.isr) >= min_isr(draft.image, topic.name, wish):
-        return replace(wish, elr=(), last_known_elr=())
-    elr = tuple(r for r in wish.elr if r in wish.replicas and r not in wish.isr)
-    return replace(wish, elr=elr)
+def _elected(
+    draft: Draft,
+    topic: Topic,
+    before: Partition,
+    wish: Partition,
+    election: Election,
+    unclean_replicas: Replicas,
+) -> tuple[Partition, BrokerId]:
+    """Who leads, and what that makes of the ISR and the ELR."""
+    if not (draft.has_elr or wish.elr or wish.last_known_elr):
+        leader, unclean = elect(wish, draft.may_lead(wish), election)
+        if unclean:
+            wish = replace(wish, isr=(leader,), recovery=RECOVERING)
+        return wish, leader
+    needed = min_isr(draft, topic.name, wish)
+    if draft.has_elr:
+        wish = with_elr(before, wish, min_isr=needed, unclean=unclean_replicas)
+    leader, unclean = elect(wish, draft.may_lead(wish), election, last_known=draft.has_elr)
+    if unclean:
+        return replace(wish, isr=(leader,), elr=(), last_known_elr=(), recovery=RECOVERING), leader
+    wish = led_by(wish, leader, min_isr=needed)
+    if not draft.has_elr:
+        # Whoever was eligible is forgotten with the first change after the feature is off.
+        return replace(wish, elr=(), last_known_elr=()), leader
+    return replace(wish, last_known_elr=last_known_leader(before, wish, leader)), leader

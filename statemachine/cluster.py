@@ -10,6 +10,8 @@ from statemachine.commands import (
 )
 from statemachine.draft import Draft
 from statemachine.errors import Error
+from statemachine.feature_updates import min_isr_of_the_cluster
+from statemachine.features import FEATURES, RECORDED, default_levels, elr_in_force, unmet_need
 from statemachine.isr import stale_broker
 from statemachine.limits import (
     METADATA_VERSION_MAX,
@@ -23,25 +25,46 @@ BOOTSTRAP = "Bootstrap records"
 
 
 def found_cluster(draft: Draft, command: FoundCluster) -> Done:
-    """Put metadata.version in force, if none is. A founding that broke off begins anew."""
-    level = command.metadata_version
-    if not METADATA_VERSION_MIN <= level <= METADATA_VERSION_MAX:
-        return Done(
-            error=Error.UNSUPPORTED_VERSION,
-            message=f"metadata.version {level} is not supported,"
-            f" {METADATA_VERSION_MIN} to {METADATA_VERSION_MAX} are",
-        )
+    """Put the features in force, if none is. A founding that broke off begins anew."""
+    levels = _founding_levels(command)
+    if isinstance(levels, str):
+        return Done(error=Error.UNSUPPORTED_VERSION, message=levels)
     transaction = draft.image.transaction
     if transaction is not None:
         draft.records.append(records.AbortTransaction(reason="its controller is gone"))
     if draft.level if transaction is None else transaction.level:
         return Done()
+    draft.records.append(records.BeginTransaction(name=BOOTSTRAP))
     draft.records += [
-        records.BeginTransaction(name=BOOTSTRAP),
-        records.FeatureLevel(name=METADATA_VERSION, level=level),
-        records.EndTransaction(),
+        records.FeatureLevel(name=name, level=level) for name, level in levels.items() if level
     ]
+    if elr_in_force(levels):
+        draft.records.append(min_isr_of_the_cluster(command.default_min_isr))
+    draft.records.append(records.EndTransaction())
     return Done()
+
+
+def _founding_levels(command: FoundCluster) -> dict[str, int] | str:
+    """The level of each feature, metadata.version before the others; or why they cannot be."""
+    level = command.metadata_version
+    if not METADATA_VERSION_MIN <= level <= METADATA_VERSION_MAX:
+        return (
+            f"metadata.version {level} is not supported,"
+            f" {METADATA_VERSION_MIN} to {METADATA_VERSION_MAX} are"
+        )
+    levels = {METADATA_VERSION: level, **default_levels(level)}
+    for name, asked in command.features:
+        if name not in RECORDED:
+            return f"{name} is no feature to found a cluster with; {', '.join(RECORDED)} are"
+        lowest, highest = FEATURES[name].lowest, FEATURES[name].highest
+        if not lowest <= asked <= highest:
+            return f"{name} {asked} is not supported, {lowest} to {highest} are"
+        levels[name] = asked
+    for name in RECORDED:
+        reason = unmet_need(name, levels[name], levels)
+        if reason is not None:
+            return reason
+    return levels
 
 
 def register_controller(draft: Draft, command: RegisterController) -> Done:
@@ -51,6 +74,11 @@ def register_controller(draft: Draft, command: RegisterController) -> Done:
             error=Error.UNSUPPORTED_VERSION,
             message=f"metadata.version is {draft.level}, controllers register from"
             f" {LEVEL_CONTROLLER_REGISTRATION} on",
+        )
+    if command.controller_id < 0:
+        return Done(
+            error=Error.INVALID_REQUEST,
+            message=f"controller ids are not negative: {command.controller_id}",
         )
     record = records.RegisterController(
         controller_id=command.controller_id,

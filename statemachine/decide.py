@@ -7,26 +7,45 @@ decided for the offset at which the image ends, so they must be appended there, 
 
 from typing import assert_never
 
-from statemachine import brokers, cluster, elections, isr, reassignment, topics
+from statemachine import (
+    brokers,
+    cluster,
+    config_changes,
+    directories,
+    elections,
+    feature_updates,
+    isr,
+    new_partitions,
+    quotas,
+    reassignment,
+    topics,
+)
 from statemachine.commands import (
     AllocateProducerIds,
+    AlterClientQuotas,
+    AlterConfigs,
     AlterPartition,
     AlterReassignments,
     Answer,
+    AssignReplicasToDirs,
     BrokerCommand,
     BrokerHeartbeat,
     ClusterCommand,
     Command,
+    ConfigCommand,
+    CreatePartitions,
     CreateTopics,
     Decision,
     DeleteTopics,
     ElectLeaders,
     FenceBrokers,
     FoundCluster,
+    IncrementalAlterConfigs,
     RegisterBroker,
     RegisterController,
     TopicCommand,
     UnregisterBroker,
+    UpdateFeatures,
 )
 from statemachine.draft import Draft
 from statemachine.image import Image
@@ -36,7 +55,7 @@ def decide(image: Image, command: Command) -> Decision:
     """What `command` means for `image`. Changes nothing."""
     draft = Draft(image)
     answer = _answer(draft, command)
-    return Decision(tuple(draft.records), answer)
+    return Decision(tuple(draft.records), answer, draft.is_complete)
 
 
 def _answer(draft: Draft, command: Command) -> Answer:
@@ -47,12 +66,20 @@ def _answer(draft: Draft, command: Command) -> Answer:
             return reassignment.alter_reassignments(draft, command)
         case ElectLeaders():
             return elections.elect_leaders(draft, command)
-        case BrokerHeartbeat() | RegisterBroker() | FenceBrokers() | UnregisterBroker():
+        case (
+            BrokerHeartbeat()
+            | RegisterBroker()
+            | FenceBrokers()
+            | UnregisterBroker()
+            | AssignReplicasToDirs()
+        ):
             return _about_brokers(draft, command)
-        case CreateTopics() | DeleteTopics():
+        case CreateTopics() | CreatePartitions() | DeleteTopics():
             return _about_topics(draft, command)
-        case FoundCluster() | RegisterController() | AllocateProducerIds():
+        case FoundCluster() | RegisterController() | AllocateProducerIds() | UpdateFeatures():
             return _about_the_cluster(draft, command)
+        case IncrementalAlterConfigs() | AlterConfigs() | AlterClientQuotas():
+            return _about_configs(draft, command)
         case _:
             assert_never(command)
 
@@ -67,6 +94,8 @@ def _about_brokers(draft: Draft, command: BrokerCommand) -> Answer:
             return brokers.fence_brokers(draft, command)
         case UnregisterBroker():
             return brokers.unregister_broker(draft, command)
+        case AssignReplicasToDirs():
+            return directories.assign_replicas_to_dirs(draft, command)
         case _:
             assert_never(command)
 
@@ -75,6 +104,8 @@ def _about_topics(draft: Draft, command: TopicCommand) -> Answer:
     match command:
         case CreateTopics():
             return topics.create_topics(draft, command)
+        case CreatePartitions():
+            return new_partitions.create_partitions(draft, command)
         case DeleteTopics():
             return topics.delete_topics(draft, command)
         case _:
@@ -89,5 +120,19 @@ def _about_the_cluster(draft: Draft, command: ClusterCommand) -> Answer:
             return cluster.register_controller(draft, command)
         case AllocateProducerIds():
             return cluster.allocate_producer_ids(draft, command)
+        case UpdateFeatures():
+            return feature_updates.update_features(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _about_configs(draft: Draft, command: ConfigCommand) -> Answer:
+    match command:
+        case IncrementalAlterConfigs():
+            return config_changes.incremental_alter_configs(draft, command)
+        case AlterConfigs():
+            return config_changes.alter_configs(draft, command)
+        case AlterClientQuotas():
+            return quotas.alter_client_quotas(draft, command)
         case _:
             assert_never(command)

@@ -4,13 +4,21 @@ The parts of a command are decided one after the other, and a later one sees wha
 did. The image stays as it is.
 """
 
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 from uuid import UUID
 
+from pyroaring import BitMap
+
 from statemachine import records
-from statemachine.image import Image
+from statemachine.features import elr_in_force
+from statemachine.image import Image, Resource
 from statemachine.index import Topic
-from statemachine.partition import Partition
+from statemachine.limits import LEAVING_PARTITIONS_MAX
+from statemachine.partition import Partition, directory_of
 from statemachine.vocabulary import (
+    DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
     LEVEL_DIRECTORIES,
@@ -19,18 +27,39 @@ from statemachine.vocabulary import (
     Replicas,
 )
 
+_Partitions = TypeVar("_Partitions", BitMap, list[tuple[Topic, int]])
+
 
 class Draft:
     """An image, and the records of the command being decided on top of it."""
 
-    __slots__ = ("_live", "_partitions", "image", "level", "records")
+    __slots__ = (
+        "_configs",
+        "_live",
+        "_log_dirs",
+        "_partitions",
+        "configs",
+        "has_elr",
+        "image",
+        "is_complete",
+        "level",
+        "records",
+    )
 
     def __init__(self, image: Image) -> None:
         self.image = image
         self.level = image.level
+        self.has_elr = elr_in_force(image.features)
+        """Whether partitions have eligible leader replicas (KIP-966)."""
+        self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
+        """What is set, after the records so far."""
         self.records: list[records.Record] = []
+        self.is_complete = True
+        """Whether nothing is left for the same command, decided once more, to do."""
+        self._configs: dict[Resource, dict[str, str]] = {}
         self._partitions: dict[tuple[UUID, int], Partition] = {}
         self._live: dict[BrokerId, bool] = {}
+        self._log_dirs: dict[BrokerId, Directories] = {}
 
     def partition(self, topic: Topic, number: int) -> Partition | None:
         """The partition as the records so far leave it."""
@@ -40,6 +69,17 @@ class Draft:
     def put_partition(self, topic: Topic, number: int, after: Partition) -> None:
         """The records so far leave the partition like this."""
         self._partitions[(topic.topic_id, number)] = after
+
+    def first_of(self, partitions: _Partitions) -> _Partitions:
+        """As many of these partitions as one decision may take from a broker.
+
+        The others are left, which is no state to stay in: the command is not complete, and what
+        would say that it is must not be recorded.
+        """
+        if len(partitions) <= LEAVING_PARTITIONS_MAX:
+            return partitions
+        self.is_complete = False
+        return partitions[:LEAVING_PARTITIONS_MAX]
 
     def live(self, broker_id: BrokerId) -> bool:
         """Whether the broker may lead and be in sync, after the records so far."""
@@ -52,6 +92,54 @@ class Draft:
     def set_live(self, broker_id: BrokerId, live: bool) -> None:
         """This command makes the broker live, or ends that."""
         self._live[broker_id] = live
+
+    def log_dirs(self, broker_id: BrokerId) -> Directories:
+        """The log directories of the broker that are online; none where they are not known."""
+        drafted = self._log_dirs.get(broker_id)
+        if drafted is not None:
+            return drafted
+        broker = self.image.brokers.get(broker_id)
+        return () if broker is None else broker.log_dirs
+
+    def set_log_dirs(self, broker_id: BrokerId, online: Directories) -> None:
+        """This command leaves the broker these log directories."""
+        self._log_dirs[broker_id] = online
+
+    def is_online(self, broker_id: BrokerId, directory_id: UUID) -> bool:
+        """Whether a replica of the broker in this directory is there, as far as it has said.
+
+        A broker whose directories are not known has not spoken of them since their level is in
+        force: it would have stopped if it had none.
+        """
+        if directory_id in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED):
+            return True
+        known = self.log_dirs(broker_id)
+        return directory_id != DIRECTORY_LOST and (not known or directory_id in known)
+
+    def may_lead(self, partition: Partition) -> Callable[[BrokerId], bool]:
+        """Which replicas may: those of live brokers, in directories that are online."""
+
+        def may_lead(replica: BrokerId) -> bool:
+            directory_id = directory_of(partition, replica)
+            return self.live(replica) and self.is_online(replica, directory_id)
+
+        return may_lead
+
+    def set_configs(self, resource: Resource, changes: Mapping[str, str | None]) -> None:
+        """Record these configurations of the resource; no value means that one is removed."""
+        kind, name = resource
+        after = dict(self.configs.get(resource, {}))
+        for key, value in changes.items():
+            if value is None:
+                after.pop(key, None)
+            else:
+                after[key] = value
+            self.records.append(
+                records.Config(resource_type=kind, resource_name=name, name=key, value=value)
+            )
+        self._configs[resource] = after
+        seen: ChainMap[Resource, dict[str, str]] = ChainMap(self._configs, self.image.configs)
+        self.configs = seen
 
     def directories(self, before: Partition | None, replicas: Replicas) -> Directories:
         """The directories to record for `replicas`: those known stay, the others are as registered.
@@ -74,7 +162,7 @@ class Draft:
         )
 
     def _directory(self, broker_id: BrokerId) -> UUID:
-        log_dirs = self.image.brokers[broker_id].log_dirs
+        log_dirs = self.log_dirs(broker_id)
         if not log_dirs:
             return DIRECTORY_MIGRATING
         return log_dirs[0] if len(log_dirs) == 1 else DIRECTORY_UNASSIGNED

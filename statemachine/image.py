@@ -5,6 +5,7 @@ and the transaction); everyone else reads. It is changed in place, and not copie
 up to 2,000,000 partitions and a record changes one. The values in it are frozen.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,6 +21,14 @@ from statemachine.vocabulary import METADATA_VERSION, BrokerId, Directories
 _ABSENT: Final = object()
 
 Resource = tuple[int, str]
+QuotaHolder = tuple[records.QuotaEntity, ...]
+"""Whom quotas are for: one part of each type, in the order of the types."""
+
+
+def quota_holder(entity: Iterable[records.QuotaEntity]) -> QuotaHolder:
+    """The entity as the key of its quotas: who wrote a record may have had another order."""
+    by_type = {part.type: part for part in entity}
+    return tuple(by_type[kind] for kind in sorted(by_type))
 
 
 class Broker(Struct, frozen=True, kw_only=True, gc=False):
@@ -81,6 +90,7 @@ class Image:
         "features",
         "index",
         "next_producer_id",
+        "quotas",
         "topic_ids",
         "topics",
         "transaction",
@@ -96,8 +106,10 @@ class Image:
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.quotas: dict[QuotaHolder, dict[str, float]] = {}
+        """Quotas of clients by key; whoever has none is left out (KIP-546)."""
         self.facts: dict[tuple[Any, ...], records.Record] = {}
-        """Records that mean nothing here and must outlive the log: access, quotas, credentials."""
+        """Records that mean nothing here and must outlive the log: access, credentials."""
         self.transaction: Transaction | None = None
         self.index = PartitionIndex()
         self._interned: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -240,6 +252,10 @@ class Image:
         self._set(self.configs, resource, configs or _ABSENT)
         if self._touched is not None:
             self._touched.configs[resource] = None
+
+    def set_quotas(self, holder: QuotaHolder, quotas: dict[str, float]) -> None:
+        """The quotas of the holder are these."""
+        self._set(self.quotas, holder, quotas or _ABSENT)
 
     def set_feature(self, name: str, level: int) -> None:
         """The feature is in force at this level; 0 is "not at all"."""

@@ -45,7 +45,16 @@ class Topic:
 class PartitionIndex:
     """Keys of partitions, and per broker the bitmap of keys for each part that it plays."""
 
-    __slots__ = ("_free", "_numbers", "_topics", "isr_of", "leader_of", "moving", "replicas_of")
+    __slots__ = (
+        "_free",
+        "_numbers",
+        "_topics",
+        "elr_of",
+        "isr_of",
+        "leader_of",
+        "moving",
+        "replicas_of",
+    )
 
     def __init__(self) -> None:
         self._topics: list[Topic | None] = []
@@ -53,6 +62,7 @@ class PartitionIndex:
         self._free: list[int] = []
         self.replicas_of: dict[BrokerId, BitMap] = {}
         self.isr_of: dict[BrokerId, BitMap] = {}
+        self.elr_of: dict[BrokerId, BitMap] = {}
         self.leader_of: dict[BrokerId, BitMap] = {}
         """Includes NO_LEADER: the partitions that nobody leads."""
         self.moving = BitMap()
@@ -78,6 +88,7 @@ class PartitionIndex:
         """The partition with this key was `before` and is `after`; None is "does not exist"."""
         _move(self.replicas_of, key, _replicas(before), _replicas(after))
         _move(self.isr_of, key, _isr(before), _isr(after))
+        _move(self.elr_of, key, _elr(before), _elr(after))
         _move(self.leader_of, key, _leader(before), _leader(after))
         if after is not None and after.moving:
             self.moving.add(key)
@@ -114,6 +125,10 @@ def _replicas(partition: Partition | None) -> Replicas:
 
 def _isr(partition: Partition | None) -> Replicas:
     return () if partition is None else partition.isr
+
+
+def _elr(partition: Partition | None) -> Replicas:
+    return () if partition is None else partition.elr
 
 
 def _leader(partition: Partition | None) -> Replicas:

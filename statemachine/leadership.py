@@ -10,30 +10,39 @@ from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
 class Election(Enum):
     """How far an election may go."""
 
-    CLEAN = "only members of the ISR"
-    PREFERRED = "only members of the ISR, the preferred leader before the present one"
-    UNCLEAN = "members of the ISR, and if none is alive any replica: acknowledged data may be lost"
+    CLEAN = "only members of the ISR, or of the ELR where the ISR is empty"
+    PREFERRED = "only such members too, the preferred leader before the present one"
+    UNCLEAN = "such members, and if none is alive any replica: acknowledged data may be lost"
 
 
 def elect(
-    partition: Partition, live: Callable[[BrokerId], bool], election: Election
+    partition: Partition,
+    live: Callable[[BrokerId], bool],
+    election: Election,
+    *,
+    last_known: bool = False,
 ) -> tuple[BrokerId, bool]:
     """The leader that the partition should have, or NO_LEADER; and whether the election is unclean.
 
     Candidates come in the order of the replicas aimed at, then of the replicas: a leader that is
-    about to be removed would have to go again.
+    about to be removed would have to go again. With `last_known`, where nobody is in sync or
+    eligible, whoever led last leads again, though it may have lost something (KIP-966).
     """
-    isr = partition.isr
-    if election is Election.PREFERRED and partition.replicas[0] in isr:
+    eligible = partition.isr or partition.elr
+    if election is Election.PREFERRED and partition.replicas[0] in eligible:
         preferred = partition.replicas[0]
         if live(preferred):
             return preferred, False
-    if partition.leader in isr and live(partition.leader):
+    if partition.leader in eligible and live(partition.leader):
         return partition.leader, False
     candidates = [replica for replica in _in_order(partition) if live(replica)]
     for candidate in candidates:
-        if candidate in isr:
+        if candidate in eligible:
             return candidate, False
+    if last_known and not eligible and len(partition.last_known_elr) == 1:
+        (known,) = partition.last_known_elr
+        if known in candidates:
+            return known, True
     if election is Election.UNCLEAN and candidates:
         return _least_loss(partition, candidates), True
     return NO_LEADER, False

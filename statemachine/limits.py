@@ -9,13 +9,33 @@ METADATA_VERSION_MAX: Final = 29
 BROKER_SESSION_TIMEOUT_MS: Final = 9_000
 """Kafka's default of `broker.session.timeout.ms`."""
 
+NO_OP_INTERVAL_MS: Final = 500
+"""Kafka's default of `metadata.max.idle.interval.ms`."""
+
 TOPIC_NAME_CHARACTERS_MAX: Final = 249
 
 PARTITION_NUMBER_MAX: Final = 999_999
 """The highest partition of a topic that is replayed: a list is kept up to it."""
 
-CREATED_PARTITIONS_MAX: Final = 200_000
-"""Partitions that one CreateTopics may create in all."""
+CREATED_PARTITIONS_MAX: Final = 100_000
+"""Partitions that one request may create in all: about a second's work, in which the controller
+hears nobody, and nobody hears of it.
+"""
+
+CONFIG_NAME_CHARACTERS_MAX: Final = 1_000
+CONFIG_VALUE_BYTES_MAX: Final = 32_767
+"""Of the value of one configuration, in UTF-8: old versions have 16 bits for its length."""
+
+PARTITIONS_FREED_BY_CONFIGS_MAX: Final = 1_000
+"""Partitions that one change of configurations may give a leader, or complete the move of."""
+
+QUOTA_NAME_BYTES_MAX: Final = 32_767
+"""Of the name of a user, client or host that has a quota, in UTF-8."""
+
+LEAVING_PARTITIONS_MAX: Final = 20_000
+"""Partitions that one decision takes a broker that is gone out of: less than half a second's work,
+so that the followers of the controller go on hearing of it.
+"""
 
 PRODUCER_IDS_PER_BLOCK: Final = 1_000
 PRODUCER_ID_MAX: Final = 2**63 - 1

@@ -4,11 +4,19 @@ A `Partition` is replaced, never changed. Nothing here knows brokers, topics or 
 """
 
 from typing import Any
+from uuid import UUID
 
 from msgspec import Struct
 
 from statemachine import records
-from statemachine.vocabulary import NO_LEADER, RECOVERED, Directories, Replicas
+from statemachine.vocabulary import (
+    DIRECTORY_MIGRATING,
+    NO_LEADER,
+    RECOVERED,
+    BrokerId,
+    Directories,
+    Replicas,
+)
 
 
 class Partition(Struct, frozen=True, kw_only=True, gc=False):
@@ -134,7 +142,12 @@ def difference(before: Partition, after: Partition) -> dict[str, Any]:
         fields["elr"] = after.elr
     if after.last_known_elr != before.last_known_elr:
         fields["last_known_elr"] = after.last_known_elr
-    if after.replicas is not before.replicas or after.moving or before.moving:
+    if (
+        after.replicas is not before.replicas
+        or after.directories is not before.directories
+        or after.moving
+        or before.moving
+    ):
         _add_assignment(fields, before, after)
     return fields
 
@@ -148,6 +161,13 @@ def _add_assignment(fields: dict[str, Any], before: Partition, after: Partition)
     if after.target and ("adding" in fields or "removing" in fields):
         fields["target"] = after.target
         fields["original"] = after.original
+
+
+def directory_of(partition: Partition, replica: BrokerId) -> UUID:
+    """Where the replica is; MIGRATING while its broker has not said so (KIP-858)."""
+    if not partition.directories:
+        return DIRECTORY_MIGRATING
+    return partition.directories[partition.replicas.index(replica)]
 
 
 def violation(partition: Partition) -> str | None:

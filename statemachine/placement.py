@@ -15,14 +15,23 @@ from statemachine.vocabulary import BrokerId, Replicas
 
 
 def place(
-    brokers: list[Broker], topic_id: UUID, partition_count: int, replication_factor: int
+    brokers: list[Broker],
+    topic_id: UUID,
+    partition_count: int,
+    replication_factor: int,
+    *,
+    first: int = 0,
 ) -> Iterator[Replicas]:
-    """The replicas of each partition, the preferred leader first. Needs that many brokers."""
+    """The replicas of each partition, the preferred leader first. Needs that many brokers.
+
+    Partitions from number `first` on go where they would have gone had they been there from the
+    beginning, as long as the brokers are the same.
+    """
     assert 1 <= replication_factor <= len(brokers)
     ring = _ring(brokers)
     racks = {broker.broker_id: broker.rack for broker in brokers}
     start, stride = topic_id.int % len(ring), topic_id.int // len(ring)
-    for number in range(partition_count):
+    for number in range(first, first + partition_count):
         leader = (start + number) % len(ring)
         yield _replicas(ring, racks, leader, stride + number // len(ring), replication_factor)
 

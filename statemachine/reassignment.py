@@ -158,7 +158,7 @@ def _cancelled(
             Error.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{number} is not being reassigned"
         )
     wish = reverted(partition)
-    needed = min_isr(draft.image, topic.name, wish)
+    needed = min_isr(draft, topic.name, wish)
     unclean = unclean_election_allowed(draft.image, topic.name)
     if len(wish.isr) < needed and not unclean:
         return Refusal(

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from statemachine import records
-from statemachine.image import Broker, Image
+from statemachine.image import Broker, Image, quota_holder
 from statemachine.index import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partition import Partition, created, merged
@@ -178,7 +178,13 @@ def _abort(image: Image, _record: records.AbortTransaction, _offset: int) -> Non
 
 
 def _quota(image: Image, record: records.ClientQuota, _offset: int) -> None:
-    image.set_fact(("quota", record.entity, record.key), None if record.remove else record)
+    holder = quota_holder(record.entity)
+    quotas = dict(image.quotas.get(holder, {}))
+    if record.remove:
+        quotas.pop(record.key, None)
+    else:
+        quotas[record.key] = record.value
+    image.set_quotas(holder, quotas)
 
 
 def _access(image: Image, record: records.AccessControlEntry, _offset: int) -> None:

@@ -15,13 +15,13 @@ from statemachine.commands import (
     TopicsCreated,
     TopicsDeleted,
 )
-from statemachine.configs import config_refusal
+from statemachine.config_topics import new_topic_refusal
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
 from statemachine.limits import CREATED_PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
+from statemachine.new_partitions import append_partitions, replicas_refusal, too_few_brokers
 from statemachine.placement import place
-from statemachine.reassignment import assignment_refusal
 from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -70,11 +70,8 @@ class _Creation:
             return Refusal(Error.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists already")
         if topic.topic_id in self.topic_ids or topic.topic_id in self.draft.image.topics:
             return Refusal(Error.INVALID_REQUEST, f"topic id {topic.topic_id} is taken")
-        for name, value in topic.configs:
-            reason = config_refusal(name, value)
-            if reason is not None:
-                return Refusal(Error.INVALID_CONFIG, reason)
-        return None
+        reason = new_topic_refusal(topic.configs, self.draft.level)
+        return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)
 
     def _assignment(self, topic: NewTopic) -> Sequence[Replicas] | Refusal:
         """The replicas of each partition in order, at least one partition, or why not."""
@@ -112,20 +109,13 @@ class _Creation:
         return assignment
 
     def _replicas_refusal(self, number: int, replicas: Replicas, factor: int) -> Refusal | None:
-        refusal = assignment_refusal(replicas, self.draft.image.brokers)
-        if refusal is not None:
-            return Refusal(refusal.error, f"partition {number}: {refusal.message}")
-        if len(replicas) != factor:
+        refusal = replicas_refusal(self.draft, number, replicas)
+        if refusal is None and len(replicas) != factor:
             return Refusal(
                 Error.INVALID_REPLICA_ASSIGNMENT,
                 f"partition {number} has {len(replicas)} replicas, partition 0 has {factor}",
             )
-        if not any(self.draft.live(replica) for replica in replicas):
-            return Refusal(
-                Error.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {number}: every broker of {replicas} is fenced or shutting down",
-            )
-        return None
+        return refusal
 
     def _placed(self, topic: NewTopic) -> Sequence[Replicas] | Refusal:
         count, factor = topic.partition_count, topic.replication_factor
@@ -147,11 +137,7 @@ class _Creation:
             return self._too_many(count)
         available = [broker for broker in self.draft.image.brokers.values() if broker.live]
         if factor > len(available):
-            return Refusal(
-                Error.INVALID_REPLICATION_FACTOR,
-                f"a replication factor of {factor} needs as many brokers, and"
-                f" {len(available)} of {len(self.draft.image.brokers)} registered are available",
-            )
+            return too_few_brokers(self.draft, factor, len(available))
         return list(place(available, topic.topic_id, count, factor))
 
     def _append(self, topic: NewTopic, assignment: Sequence[Replicas]) -> None:
@@ -163,20 +149,7 @@ class _Creation:
                     resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value
                 )
             )
-        for number, replicas in enumerate(assignment):
-            isr = tuple([replica for replica in replicas if draft.live(replica)])
-            draft.records.append(
-                records.Partition(
-                    partition_id=number,
-                    topic_id=topic.topic_id,
-                    replicas=replicas,
-                    isr=isr,
-                    leader=isr[0],
-                    leader_epoch=0,
-                    partition_epoch=0,
-                    directories=draft.directories(None, replicas),
-                )
-            )
+        append_partitions(draft, topic.topic_id, enumerate(assignment))
 
 
 def _name_refusal(name: str) -> str | None:

@@ -28,15 +28,21 @@ DIRECTORY_MIGRATING: Final = UUID(int=0)
 """The replica has a directory, but the broker has not yet said which (KIP-858)."""
 DIRECTORY_UNASSIGNED: Final = UUID(int=1)
 """The broker, which has several directories, is to choose one (KIP-858)."""
+DIRECTORY_LOST: Final = UUID(int=2)
+"""The replica is in a directory that is offline, and its broker cannot say in which (KIP-858)."""
 
 METADATA_VERSION: Final = "metadata.version"
 """The feature whose level says which record versions may be written."""
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+BROKER_LOGGER_RESOURCE: Final = 8
+CLIENT_METRICS_RESOURCE: Final = 16
+GROUP_RESOURCE: Final = 32
 CLUSTER_DEFAULT: Final = ""
 """Resource name of the configuration that all brokers share."""
 
+LEVEL_NO_OP: Final = 5
 LEVEL_CONTROLLER_REGISTRATION: Final = 15
 LEVEL_DIRECTORIES: Final = 17
 LEVEL_KRAFT_VERSION: Final = 21

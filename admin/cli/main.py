@@ -18,9 +18,13 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "demo": ("admin.cli.demo", "Show a reassignment that survives the loss of its controller."),
         "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum."),
         "reassign-partitions": ("admin.cli.reassign", "Move partitions between brokers."),
-        "topics": ("admin.cli.topics", "Create, list, describe and delete topics."),
+        "topics": ("admin.cli.topics", "Create, list, describe, alter and delete topics."),
+        "configs": ("admin.cli.configs", "Describe and alter configurations of topics, brokers."),
+        "features": ("admin.cli.features", "Describe features of the cluster, change levels."),
         "produce": ("admin.cli.produce", "Write the lines of a file into a topic."),
         "consume": ("admin.cli.consume", "Read the records of a topic as lines."),
+        "dump-log": ("admin.cli.dump_log", "Print the records of metadata logs and checkpoints."),
+        "adopt": ("admin.cli.adopt", "Take over the metadata of stopped KRaft controllers."),
         "settings": ("admin.cli.settings", "List every setting of a node."),
     }
 )

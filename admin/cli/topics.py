@@ -1,4 +1,4 @@
-"""`metaquorum topics`: create, list, describe and delete."""
+"""`metaquorum topics`: create, list, describe, alter and delete."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Create, list, describe and delete topics."""
+    """Create, list, describe, alter and delete topics."""
 
 
 @command.command("create")
@@ -79,6 +79,18 @@ def describe(topics: Sequence[str], named: Sequence[str], output: str, **whom: A
         raise click.ClickException(f"there is no topic {', '.join(missing)}")
 
 
+@command.command("alter")
+@topic_name
+@click.option(
+    "--partitions", type=click.IntRange(1), required=True, help="How many it is to have in all."
+)
+@target_options
+def alter(topic: str, partitions: int, **whom: Any) -> None:
+    """Give TOPIC more partitions. It can never have fewer again."""
+    run(_alter(target(**whom), topic, partitions))
+    say(f"Topic {topic} has {partitions} partitions.")
+
+
 @command.command("delete")
 @topic_name
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -116,6 +128,11 @@ async def _describe(whom: Target, names: Sequence[str] | None) -> "Sequence[Topi
     async with whom.client() as client:
         found = await client.describe_topics(names)
     return [found[name] for name in sorted(found)]
+
+
+async def _alter(whom: Target, topic: str, partitions: int) -> None:
+    async with whom.client() as client:
+        await client.create_partitions(topic, partitions)
 
 
 async def _delete(whom: Target, topic: str) -> None:

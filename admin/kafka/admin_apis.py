@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from admin.kafka import cluster_calls, quorum_calls, reassignment_calls, topic_calls
+from admin.kafka import (
+    cluster_calls,
+    config_calls,
+    feature_calls,
+    quorum_calls,
+    quota_calls,
+    reassignment_calls,
+    topic_calls,
+)
 from admin.kafka.call import AdminApi
 from quorum.wire.apis import ApiKey, VersionRange
 
@@ -20,6 +28,11 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             versions=VersionRange(2, 7),
             handle=topic_calls.create_topics,
             refuse=topic_calls.refuse_create,
+        ),
+        ApiKey.CREATE_PARTITIONS: AdminApi(
+            versions=VersionRange(0, 3),
+            handle=topic_calls.create_partitions,
+            refuse=topic_calls.refuse_partitions,
         ),
         ApiKey.DELETE_TOPICS: AdminApi(
             versions=VersionRange(1, 6),
@@ -41,10 +54,40 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             handle=reassignment_calls.list_reassignments,
             refuse=reassignment_calls.refuse_list,
         ),
+        ApiKey.DESCRIBE_CONFIGS: AdminApi(
+            versions=VersionRange(1, 4),
+            handle=config_calls.describe_configs,
+            refuse=config_calls.refuse_describe,
+        ),
+        ApiKey.ALTER_CONFIGS: AdminApi(
+            versions=VersionRange(0, 2),
+            handle=config_calls.alter,
+            refuse=config_calls.refuse_alter,
+        ),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: AdminApi(
+            versions=VersionRange(0, 1),
+            handle=config_calls.incremental_alter,
+            refuse=config_calls.refuse_alter,
+        ),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: AdminApi(
+            versions=VersionRange(0, 1),
+            handle=quota_calls.describe_quotas,
+            refuse=quota_calls.refuse_describe,
+        ),
+        ApiKey.ALTER_CLIENT_QUOTAS: AdminApi(
+            versions=VersionRange(0, 1),
+            handle=quota_calls.alter_quotas,
+            refuse=quota_calls.refuse_alter,
+        ),
         ApiKey.DESCRIBE_QUORUM: AdminApi(
             versions=VersionRange(0, 2),
             handle=quorum_calls.describe_quorum,
             refuse=quorum_calls.refuse_describe,
+        ),
+        ApiKey.UPDATE_FEATURES: AdminApi(
+            versions=VersionRange(0, 2),
+            handle=feature_calls.update_features,
+            refuse=feature_calls.refuse_update,
         ),
         ApiKey.DESCRIBE_CLUSTER: AdminApi(
             versions=VersionRange(0, 1),

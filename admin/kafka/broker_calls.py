@@ -1,12 +1,13 @@
-"""What brokers ask of the active controller: AlterPartition (56), BrokerRegistration (62),
-BrokerHeartbeat (63), AllocateProducerIds (67).
+"""What nodes ask of the active controller: AlterPartition (56), BrokerRegistration (62),
+BrokerHeartbeat (63), AllocateProducerIds (67), ControllerRegistration (70), AssignReplicasToDirs
+(73).
 
-These are not passed on: a broker that asks the wrong node is told so (NOT_CONTROLLER) and looks
+These are not passed on: a node that asks the wrong node is told so (NOT_CONTROLLER) and looks
 for the right one, as it does with Kafka's controllers.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, assert_never
 from uuid import UUID
@@ -19,15 +20,20 @@ from admin.kafka.alter_partition import (
     write_refusal,
 )
 from admin.kafka.call import ANONYMOUS, Call, code, read_call, respond_to
+from admin.kafka.refusals import Refusals
 from quorum.ports import Clock
 from quorum.transport.inbound import InboundRequest
 from quorum.wire.apis import ApiKey, VersionRange
 from statemachine.commands import (
     AllocateProducerIds,
+    AssignReplicasToDirs,
     BrokerHeartbeat,
     Command,
+    DirectoryAssignment,
     PartitionsAltered,
     RegisterBroker,
+    RegisterController,
+    ReplicaAssigned,
 )
 from statemachine.records import Endpoint, FeatureRange
 from statemachine.sessions import NEVER_HEARD
@@ -46,6 +52,7 @@ class Desk:
     controller: Controller
     clock: Clock
     cluster_id: str
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,29 +83,17 @@ def register(call: Call, desk: Desk, respond: Respond) -> None:
         cluster_id=message.cluster_id,
         our_cluster_id=desk.cluster_id,
         incarnation_id=message.incarnation_id or UUID(int=0),
-        endpoints=tuple(
-            Endpoint(
-                name=each.name,
-                host=each.host,
-                port=each.port,
-                security_protocol=each.security_protocol,
-            )
-            for each in message.listeners
-        ),
-        features=tuple(
-            FeatureRange(
-                name=each.name,
-                min_supported=each.min_supported_version,
-                max_supported=each.max_supported_version,
-            )
-            for each in message.features
-        ),
+        endpoints=_endpoints(message),
+        features=_features(message),
         rack=message.rack,
         log_dirs=tuple(each or UUID(int=0) for each in getattr(message, "log_dirs", ())),
+        previous_epoch=getattr(message, "previous_broker_epoch", None),
+        kraft_version=desk.controller.kraft_version,
     )
 
     def answer(registered: Any) -> Any:
         sessions = desk.controller.sessions
+        desk.refusals.note(message.broker_id, registered.error, registered.message)
         if not registered.error.code and sessions is not None:
             sessions.touch(message.broker_id, NEVER_HEARD, desk.clock())
         return call.respond(
@@ -140,6 +135,9 @@ def heartbeat(call: Call, desk: Desk, respond: Respond) -> None:
         metadata_offset=message.current_metadata_offset,
         want_fence=message.want_fence,
         want_shut_down=message.want_shut_down,
+        offline_log_dirs=tuple(
+            each or UUID(int=0) for each in getattr(message, "offline_log_dirs", ())
+        ),
         lowest_live_offset=sessions.lowest_live_offset(controller.image),
     )
     _submit(desk, command, respond, answer, refuse)
@@ -162,6 +160,102 @@ def allocate_producer_ids(call: Call, desk: Desk, respond: Respond) -> None:
         return call.respond(error_code=code(error), producer_id_start=-1, producer_id_len=0)
 
     _submit(desk, command, respond, answer, refuse)
+
+
+def assign_replicas_to_dirs(call: Call, desk: Desk, respond: Respond) -> None:
+    """A broker has put replicas into log directories (KIP-858); each one asked is answered."""
+    directories = call.message.directories
+    command = AssignReplicasToDirs(
+        broker_id=call.message.broker_id,
+        broker_epoch=call.message.broker_epoch,
+        assignments=tuple(
+            DirectoryAssignment(
+                directory_id=directory.id_ or UUID(int=0),
+                topic_id=topic.topic_id or UUID(int=0),
+                partition=each.partition_index,
+            )
+            for directory in directories
+            for topic in directory.topics
+            for each in topic.partitions
+        ),
+    )
+
+    def answer(assigned: Any) -> Any:
+        if assigned.error.code:
+            return refuse(assigned.error.code)
+        left = iter(assigned.replicas)
+        return call.respond(
+            error_code=code(0),
+            directories=tuple(
+                call.part(
+                    "DirectoryData",
+                    id_=directory.id_,
+                    topics=tuple(_topic(topic, left) for topic in directory.topics),
+                )
+                for directory in directories
+            ),
+        )
+
+    def _topic(topic: Any, left: Iterator[ReplicaAssigned]) -> Any:
+        partitions = tuple(
+            call.part(
+                "PartitionData",
+                partition_index=each.partition_index,
+                error_code=code(next(left).error.code),
+            )
+            for each in topic.partitions
+        )
+        return call.part("TopicData", topic_id=topic.topic_id, partitions=partitions)
+
+    def refuse(error: int) -> Any:
+        return call.respond(error_code=code(error), directories=())
+
+    _submit(desk, command, respond, answer, refuse)
+
+
+def register_controller(call: Call, desk: Desk, respond: Respond) -> None:
+    """A controller says where it is (KIP-919)."""
+    message = call.message
+    command = RegisterController(
+        controller_id=message.controller_id,
+        incarnation_id=message.incarnation_id or UUID(int=0),
+        endpoints=_endpoints(message),
+        features=_features(message),
+    )
+
+    def answer(registered: Any) -> Any:
+        return call.respond(
+            error_code=code(registered.error.code), error_message=registered.message or None
+        )
+
+    def refuse(error: int) -> Any:
+        message = "the active controller did not do it; ask again"
+        return call.respond(error_code=code(error), error_message=message)
+
+    _submit(desk, command, respond, answer, refuse)
+
+
+def _endpoints(message: Any) -> tuple[Endpoint, ...]:
+    return tuple(
+        Endpoint(
+            name=each.name,
+            host=each.host,
+            port=each.port,
+            security_protocol=each.security_protocol,
+        )
+        for each in message.listeners
+    )
+
+
+def _features(message: Any) -> tuple[FeatureRange, ...]:
+    return tuple(
+        FeatureRange(
+            name=each.name,
+            min_supported=each.min_supported_version,
+            max_supported=each.max_supported_version,
+        )
+        for each in message.features
+    )
 
 
 def _submit(
@@ -210,5 +304,11 @@ APIS: Final[Mapping[int, BrokerApi]] = {
     ApiKey.BROKER_HEARTBEAT: BrokerApi(versions=VersionRange(0, 1), handle=_by_kio(heartbeat)),
     ApiKey.ALLOCATE_PRODUCER_IDS: BrokerApi(
         versions=VersionRange(0, 0), handle=_by_kio(allocate_producer_ids)
+    ),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: BrokerApi(
+        versions=VersionRange(0, 0), handle=_by_kio(assign_replicas_to_dirs)
+    ),
+    ApiKey.CONTROLLER_REGISTRATION: BrokerApi(
+        versions=VersionRange(0, 0), handle=_by_kio(register_controller)
     ),
 }

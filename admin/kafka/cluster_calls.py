@@ -4,10 +4,11 @@ A controller lists itself and its fellows beside the brokers, so that an ordinar
 point at it, and always names the true active controller. It answers from the committed image.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from admin.addresses import Address
 from admin.kafka.call import Call, code
 from admin.service import Service
 from statemachine.commands import UnregisterBroker
@@ -39,7 +40,7 @@ async def metadata(call: Call, service: Service) -> Any:
                 _topic(call, image, each.name, getattr(each, "topic_id", None)) for each in asked
             ]
         return call.respond(
-            brokers=(*_controllers(call, service), *_brokers(call, image)),
+            brokers=(*_controllers(call, image, service), *_brokers(call, image)),
             cluster_id=service.cluster_id,
             controller_id=_leader(service),
             topics=tuple(topics),
@@ -64,18 +65,34 @@ async def describe_cluster(call: Call, service: Service) -> Any:
     if endpoint_type == BROKERS and call.version >= 1:
         message = "this is a controller: ask with endpoint type 2, or ask a broker"
         return refuse_cluster(call, MISMATCHED_ENDPOINT_TYPE, message)
-    nodes = tuple(
-        call.part("DescribeClusterBroker", broker_id=each, host=address.host, port=address.port)
-        for each, address in sorted(service.addresses.items())
-    )
-    return call.respond(
-        error_code=code(0),
-        error_message=None,
-        endpoint_type=endpoint_type,
-        cluster_id=service.cluster_id,
-        controller_id=_leader(service),
-        brokers=nodes,
-    )
+
+    def read(image: Image) -> Any:
+        addresses = controller_addresses(image, service.addresses)
+        leader = _leader(service)
+        return call.respond(
+            error_code=code(0),
+            error_message=None,
+            endpoint_type=endpoint_type,
+            cluster_id=service.cluster_id,
+            controller_id=leader if leader in addresses else -1,
+            brokers=tuple(
+                call.part(
+                    "DescribeClusterBroker", broker_id=each, host=address.host, port=address.port
+                )
+                for each, address in sorted(addresses.items())
+            ),
+        )
+
+    return await service.read(read)
+
+
+def controller_addresses(image: Image, voters: Mapping[int, Address]) -> dict[int, Address]:
+    """Where the controllers are: as they registered, or as voters of whom nothing is known yet."""
+    addresses = dict(voters)
+    for controller in image.controllers.values():
+        for endpoint in controller.endpoints[:1]:
+            addresses[controller.controller_id] = Address(endpoint.host, endpoint.port)
+    return addresses
 
 
 def refuse_cluster(call: Call, error: int, message: str) -> Any:
@@ -97,8 +114,8 @@ def _leader(service: Service) -> int:
     return -1 if leader is None else leader
 
 
-def _controllers(call: Call, service: Service) -> Iterable[Any]:
-    for each, address in sorted(service.addresses.items()):
+def _controllers(call: Call, image: Image, service: Service) -> Iterable[Any]:
+    for each, address in sorted(controller_addresses(image, service.addresses).items()):
         yield call.part(
             "MetadataResponseBroker", node_id=each, host=address.host, port=address.port, rack=None
         )

@@ -23,7 +23,7 @@ from quorum.transport.server import InboundRequest
 from quorum.wire.api_versions import Features, write_offer
 from quorum.wire.apis import ApiKey, VersionRange
 from quorum.wire.codec import decode_request
-from statemachine.vocabulary import METADATA_VERSION
+from statemachine.features import KRAFT_VERSION
 
 logger = logging.getLogger("kafka")
 
@@ -93,7 +93,10 @@ class KafkaDoor:
         image = self._service.controller.image
         features = Features(
             supported=self._supported_features,
-            finalized={METADATA_VERSION: image.level},
+            finalized={
+                **image.features,
+                KRAFT_VERSION: self._service.controller.kraft_version,
+            },
             finalized_epoch=self._service.controller.committed,
         )
         request.respond(write_offer(request.api_version, OFFERED, features))

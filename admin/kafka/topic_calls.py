@@ -1,4 +1,4 @@
-"""CreateTopics (19) and DeleteTopics (20)."""
+"""CreateTopics (19), DeleteTopics (20) and CreatePartitions (37)."""
 
 import random
 from typing import Any
@@ -6,7 +6,13 @@ from uuid import UUID
 
 from admin.kafka.call import Call, code
 from admin.service import Service
-from statemachine.commands import CreateTopics, DeleteTopics, NewTopic
+from statemachine.commands import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    MorePartitions,
+    NewTopic,
+)
 
 # Ids only have to be different from all others; nothing is replayed from them.
 _ids = random.SystemRandom()
@@ -81,6 +87,50 @@ def refuse_delete(call: Call, error: int, message: str) -> Any:
             )
             for each in _doomed(call.message)
         )
+    )
+
+
+async def create_partitions(call: Call, service: Service) -> Any:
+    command = CreatePartitions(
+        topics=tuple(_more_partitions(each) for each in call.message.topics),
+        validate_only=call.message.validate_only,
+    )
+    answer = await service.create_partitions(call.principal, command)
+    return call.respond(
+        results=tuple(
+            call.part(
+                "CreatePartitionsTopicResult",
+                name=each.name,
+                error_code=code(each.error.code),
+                error_message=each.message or None,
+            )
+            for each in answer.topics
+        )
+    )
+
+
+def refuse_partitions(call: Call, error: int, message: str) -> Any:
+    return call.respond(
+        results=tuple(
+            call.part(
+                "CreatePartitionsTopicResult",
+                name=each.name,
+                error_code=code(error),
+                error_message=message,
+            )
+            for each in call.message.topics
+        )
+    )
+
+
+def _more_partitions(topic: Any) -> MorePartitions:
+    assignments = topic.assignments
+    return MorePartitions(
+        name=topic.name,
+        count=topic.count,
+        assignments=(
+            None if assignments is None else tuple(each.broker_ids for each in assignments)
+        ),
     )
 
 

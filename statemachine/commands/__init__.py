@@ -25,8 +25,30 @@ from statemachine.commands.cluster import (
     ProducerIdsAllocated,
     RegisterController,
 )
+from statemachine.commands.configs import (
+    AlterConfigs,
+    ConfigAltered,
+    ConfigChange,
+    ConfigOp,
+    ConfigOperation,
+    ConfigReplacement,
+    ConfigsAltered,
+    IncrementalAlterConfigs,
+)
+from statemachine.commands.directories import (
+    AssignReplicasToDirs,
+    DirectoryAssignment,
+    ReplicaAssigned,
+    ReplicasAssigned,
+)
 from statemachine.commands.done import (
     Done,
+)
+from statemachine.commands.features import (
+    FeaturesUpdated,
+    FeatureUpdate,
+    UpdateFeatures,
+    UpgradeType,
 )
 from statemachine.commands.partitions import (
     AlterPartition,
@@ -43,10 +65,21 @@ from statemachine.commands.partitions import (
     ReassignmentAltered,
     ReassignmentsAltered,
 )
+from statemachine.commands.quotas import (
+    AlterClientQuotas,
+    ClientQuotasAltered,
+    QuotaAltered,
+    QuotaChange,
+    QuotaOp,
+)
 from statemachine.commands.topics import (
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    MorePartitions,
     NewTopic,
+    PartitionsAdded,
+    PartitionsCreated,
     TopicCreated,
     TopicDeleted,
     TopicsCreated,
@@ -55,51 +88,82 @@ from statemachine.commands.topics import (
 
 __all__ = [
     "AllocateProducerIds",
+    "AlterClientQuotas",
+    "AlterConfigs",
     "AlterPartition",
     "AlterReassignments",
     "Answer",
+    "AssignReplicasToDirs",
     "BrokerCommand",
     "BrokerHeartbeat",
     "BrokerRegistered",
     "BrokersFenced",
+    "ClientQuotasAltered",
     "ClusterCommand",
     "Command",
+    "ConfigAltered",
+    "ConfigChange",
+    "ConfigCommand",
+    "ConfigOp",
+    "ConfigOperation",
+    "ConfigReplacement",
+    "ConfigsAltered",
+    "CreatePartitions",
     "CreateTopics",
     "Decision",
     "DeleteTopics",
+    "DirectoryAssignment",
     "Done",
     "ElectLeaders",
     "ElectionType",
+    "FeatureUpdate",
+    "FeaturesUpdated",
     "FenceBrokers",
     "FoundCluster",
     "HeartbeatAnswered",
+    "IncrementalAlterConfigs",
     "IsrMember",
     "IsrProposal",
     "LeaderElected",
     "LeadersElected",
+    "MorePartitions",
     "NewTopic",
     "PartitionAltered",
     "PartitionCommand",
+    "PartitionsAdded",
     "PartitionsAltered",
+    "PartitionsCreated",
     "ProducerIdsAllocated",
+    "QuotaAltered",
+    "QuotaChange",
+    "QuotaOp",
     "Reassignment",
     "ReassignmentAltered",
     "ReassignmentsAltered",
     "RegisterBroker",
     "RegisterController",
+    "ReplicaAssigned",
+    "ReplicasAssigned",
     "TopicCommand",
     "TopicCreated",
     "TopicDeleted",
     "TopicsCreated",
     "TopicsDeleted",
     "UnregisterBroker",
+    "UpdateFeatures",
+    "UpgradeType",
 ]
 
 PartitionCommand: TypeAlias = AlterPartition | AlterReassignments | ElectLeaders
-BrokerCommand: TypeAlias = BrokerHeartbeat | RegisterBroker | FenceBrokers | UnregisterBroker
-TopicCommand: TypeAlias = CreateTopics | DeleteTopics
-ClusterCommand: TypeAlias = FoundCluster | RegisterController | AllocateProducerIds
-Command: TypeAlias = PartitionCommand | BrokerCommand | TopicCommand | ClusterCommand
+BrokerCommand: TypeAlias = (
+    BrokerHeartbeat | RegisterBroker | FenceBrokers | UnregisterBroker | AssignReplicasToDirs
+)
+TopicCommand: TypeAlias = CreateTopics | CreatePartitions | DeleteTopics
+ClusterCommand: TypeAlias = FoundCluster | RegisterController | AllocateProducerIds | UpdateFeatures
+ConfigCommand: TypeAlias = IncrementalAlterConfigs | AlterConfigs | AlterClientQuotas
+Command: TypeAlias = (
+    PartitionCommand | BrokerCommand | TopicCommand | ClusterCommand | ConfigCommand
+)
 
 
 Answer: TypeAlias = (
@@ -109,9 +173,14 @@ Answer: TypeAlias = (
     | BrokerRegistered
     | HeartbeatAnswered
     | BrokersFenced
+    | ReplicasAssigned
     | TopicsCreated
+    | PartitionsCreated
     | TopicsDeleted
     | ProducerIdsAllocated
+    | FeaturesUpdated
+    | ConfigsAltered
+    | ClientQuotasAltered
     | Done
 )
 
@@ -121,3 +190,7 @@ class Decision(Struct, frozen=True, gc=False):
 
     records: tuple[records.Record, ...]
     answer: Answer
+    is_complete: bool = True
+    """Otherwise it is too much for one decision: the same command leads to the rest, decided on
+    what these records leave, and the answer is that of the last one.
+    """

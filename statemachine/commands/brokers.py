@@ -22,6 +22,10 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     features: tuple[records.FeatureRange, ...]
     rack: str | None = None
     log_dirs: Directories = ()
+    previous_epoch: int | None = None
+    """The epoch that it stopped cleanly with, -1 if it did not; None if it cannot say (KIP-966)."""
+    kraft_version: int = 0
+    """The level of kraft.version, which is in no metadata record."""
 
 
 class BrokerHeartbeat(Struct, frozen=True, kw_only=True, gc=False):
@@ -33,6 +37,8 @@ class BrokerHeartbeat(Struct, frozen=True, kw_only=True, gc=False):
     """The offset of the last record that the broker has applied."""
     want_fence: bool = False
     want_shut_down: bool = False
+    offline_log_dirs: Directories = ()
+    """Those of its log directories that have failed (KIP-858)."""
     lowest_live_offset: int | None = None
     """The lowest such offset among live brokers, from `Sessions`; None if none is live."""
 

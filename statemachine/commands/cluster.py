@@ -10,9 +10,13 @@ from statemachine.vocabulary import BrokerId
 
 
 class FoundCluster(Struct, frozen=True, kw_only=True, gc=False):
-    """The first active controller of an empty log says which metadata.version is in force."""
+    """The first active controller of an empty log says which features are in force."""
 
     metadata_version: int
+    features: tuple[tuple[str, int], ...] = ()
+    """Levels of other features, where they shall differ from the defaults of that level."""
+    default_min_isr: int = 1
+    """`min.insync.replicas` of the cluster, which the ELR needs in the log (KIP-966)."""
 
 
 class RegisterController(Struct, frozen=True, kw_only=True, gc=False):

@@ -32,6 +32,22 @@ class CreateTopics(Struct, frozen=True, kw_only=True, gc=False):
     """`default.replication.factor`, for a factor of -1."""
 
 
+class MorePartitions(Struct, frozen=True, kw_only=True, gc=False):
+    """A topic that is to have `count` partitions in all."""
+
+    name: str
+    count: int
+    assignments: tuple[Replicas, ...] | None = None
+    """The replicas of each new partition, the preferred leader first; None to have them placed."""
+
+
+class CreatePartitions(Struct, frozen=True, kw_only=True, gc=False):
+    """Give topics more partitions, or with `validate_only` say what would become of it (api 37)."""
+
+    topics: tuple[MorePartitions, ...]
+    validate_only: bool = False
+
+
 class DeleteTopics(Struct, frozen=True, kw_only=True, gc=False):
     """Delete topics, each named or given by its id (api 20)."""
 
@@ -53,6 +69,20 @@ class TopicsCreated(Struct, frozen=True, kw_only=True, gc=False):
     """In the order asked for."""
 
     topics: tuple[TopicCreated, ...]
+
+
+class PartitionsAdded(Struct, frozen=True, kw_only=True, gc=False):
+    """One topic of CreatePartitions."""
+
+    name: str
+    error: Error = Error.NONE
+    message: str = ""
+
+
+class PartitionsCreated(Struct, frozen=True, kw_only=True, gc=False):
+    """In the order asked for; a topic that is named more than once is answered once."""
+
+    topics: tuple[PartitionsAdded, ...]
 
 
 class TopicDeleted(Struct, frozen=True, kw_only=True, gc=False):

@@ -108,6 +108,9 @@ def test_options_of_commands_in_the_environment_are_not_settings(tmp_path: Path)
         ("cluster.id=mine", "'mine' is not a cluster id: 22 letters, digits, - and _ (a uuid)"),
         ("http.listener=8080", "http.listener: '8080': a port is missing, as in 8080:9092"),
         ("http.listener=127.0.0.1:9093", "http.listener and listeners are both 127.0.0.1:9093"),
+        ("metadata.version=14", "metadata.version: '14' is no level of metadata.version: write a"),
+        ("metadata.version=4.3", "or a release from 3.7-IV0 to 4.2-IV1, like 3.9 or 3.9-IV0"),
+        ("metadata.max.idle.interval.ms=-1", "metadata.max.idle.interval.ms: '-1' is not a time"),
         ("broker.rack=a", "broker.rack is a setting of brokers; this node is a controller"),
         ("broker.rack=", "broker.rack is a setting of brokers"),
     ],
@@ -137,6 +140,18 @@ def test_a_wrong_line_is_refused_with_its_place_and_what_would_be_right(
 )
 def test_wrong_voters_are_refused(tmp_path: Path, voters: str, message: str) -> None:
     assert message in refusal(properties(tmp_path, CONTROLLER, quorum_voters=voters))
+
+
+@pytest.mark.parametrize(
+    ("written", "level"), [("21", 21), ("3.9", 21), ("3.9-IV0", 21), ("3.9.1", 21), ("4.2", 29)]
+)
+def test_the_level_of_a_new_cluster_is_a_number_or_a_release(
+    tmp_path: Path, written: str, level: int
+) -> None:
+    config = load(properties(tmp_path, CONTROLLER, metadata_version=written), {})
+    assert isinstance(config, Config)
+    assert config.metadata_version == level
+    assert config.no_op_interval_ms == 500
 
 
 def test_what_is_missing_is_named_with_every_way_to_give_it(tmp_path: Path) -> None:

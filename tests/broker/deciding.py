@@ -32,6 +32,7 @@ from statemachine.commands import (
     RegisterBroker,
 )
 from statemachine.decide import decide
+from statemachine.features import RANGES
 from statemachine.image import Image
 from statemachine.partition import Partition
 from statemachine.replay import replay
@@ -94,11 +95,7 @@ class TheController:
                         name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0
                     ),
                 ),
-                features=(
-                    records.FeatureRange(
-                        name="metadata.version", min_supported=1, max_supported=29
-                    ),
-                ),
+                features=RANGES,
                 log_dirs=(new_directory_id(RNG),),
             )
         )

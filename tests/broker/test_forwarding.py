@@ -97,6 +97,7 @@ async def test_another_error_of_the_envelope_is_the_clients_unknown_error(tmp_pa
 
 EMPTY: dict[ApiKey, dict[str, Any]] = {
     ApiKey.UNREGISTER_BROKER: {"broker_id": 1},
+    ApiKey.UPDATE_FEATURES: {"feature_updates": ()},
 }
 
 
@@ -115,6 +116,8 @@ def test_every_forwarded_request_can_be_refused(api_key: ApiKey, version: int) -
         cluster_id=None,
         topics=(),
         topic_names=(),
+        resources=(),
+        entries=(),
         topic_partitions=(),
         election_type=0,
         validate_only=False,

@@ -24,6 +24,7 @@ def contents(image: Image) -> dict[str, Any]:
         "configs": {resource: dict(configs) for resource, configs in image.configs.items()},
         "features": dict(image.features),
         "next_producer_id": image.next_producer_id,
+        "quotas": {holder: dict(quotas) for holder, quotas in image.quotas.items()},
         "facts": dict(image.facts),
         "transaction": image.transaction,
         "index": indexed(image),
@@ -43,6 +44,7 @@ def indexed(image: Image) -> dict[str, Any]:
     return {
         "replicas_of": part(index.replicas_of),
         "isr_of": part(index.isr_of),
+        "elr_of": part(index.elr_of),
         "leader_of": part(index.leader_of),
         "moving": named(index.moving),
     }
@@ -50,7 +52,13 @@ def indexed(image: Image) -> dict[str, Any]:
 
 def scanned(image: Image) -> dict[str, Any]:
     """What the bitmaps ought to say, found by looking at every partition."""
-    found: dict[str, Any] = {"replicas_of": {}, "isr_of": {}, "leader_of": {}, "moving": []}
+    found: dict[str, Any] = {
+        "replicas_of": {},
+        "isr_of": {},
+        "elr_of": {},
+        "leader_of": {},
+        "moving": [],
+    }
     for topic in sorted(image.topics.values(), key=lambda topic: topic.name):
         for number, partition in topic.existing():
             name = (topic.name, number)
@@ -58,6 +66,8 @@ def scanned(image: Image) -> dict[str, Any]:
                 found["replicas_of"].setdefault(broker, []).append(name)
             for broker in partition.isr:
                 found["isr_of"].setdefault(broker, []).append(name)
+            for broker in partition.elr:
+                found["elr_of"].setdefault(broker, []).append(name)
             found["leader_of"].setdefault(partition.leader, []).append(name)
             if partition.adding or partition.removing or partition.target:
                 found["moving"].append(name)
@@ -72,6 +82,7 @@ def check_image(image: Image) -> None:
             try:
                 check_partition(partition)
                 check_liveness(image, partition)
+                check_eligible(image, topic.name, partition)
             except AssertionError as error:
                 raise AssertionError(f"{topic.name}-{number} {partition}: {error}") from error
 
@@ -105,11 +116,51 @@ def check_liveness(image: Image, partition: Partition) -> None:
         for broker in image.brokers.values()
         if not broker.fenced and broker.stopping_at is None
     }
+    online = {each for each in partition.replicas if is_online(image, partition, each)}
     if partition.leader != -1:
         assert set(partition.isr) <= live
+        assert partition.leader in online
+        return
+    live &= online
+    if has_elr(image):
+        assert len(partition.isr) <= 1
+        assert not (set(partition.isr) or set(partition.elr)) & live
     else:
         assert len(partition.isr) == 1
         assert not set(partition.isr) & live
+
+
+def is_online(image: Image, partition: Partition, replica: int) -> bool:
+    """Whether the broker has the directory that holds the replica (KIP-858)."""
+    broker = image.brokers.get(replica)
+    if broker is None or not partition.directories:
+        return broker is not None
+    directory = dict(zip(partition.replicas, partition.directories, strict=True))[replica]
+    if directory.int < 3:
+        return directory.int < 2
+    return not broker.log_dirs or directory in broker.log_dirs
+
+
+def has_elr(image: Image) -> bool:
+    """Whether the cluster has eligible leader replicas (KIP-966)."""
+    enabled = image.features.get("eligible.leader.replicas.version", 0) == 1
+    return enabled and image.features.get("metadata.version", 0) >= 23
+
+
+def check_eligible(image: Image, topic: str, partition: Partition) -> None:
+    """The ELR is there only below min ISR, and the last leader only where nobody leads."""
+    assert set(partition.last_known_elr) <= set(partition.replicas)
+    if not has_elr(image):
+        return
+    configs = {**image.configs.get((4, ""), {}), **image.configs.get((2, topic), {})}
+    configured = int(configs.get("min.insync.replicas", "1"))
+    goal = partition.target or set(partition.replicas) - set(partition.removing)
+    if len(partition.isr) >= min(configured, len(goal)):
+        assert not partition.elr
+    assert len(partition.last_known_elr) <= (partition.leader == -1)
+    if not partition.isr:
+        assert partition.leader == -1
+        assert partition.last_known_elr or partition.elr
 
 
 def check_change(before: Partition, change: records.PartitionChange, after: Partition) -> None:

@@ -63,7 +63,7 @@ def test_the_same_incarnation_amends_its_registration_and_keeps_its_epoch() -> N
         ({"log_dirs": (UUID(int=99),)}, Error.INVALID_REGISTRATION, "reserved"),
         # Kafka's lower half is signed: this one is negative, and so below 100.
         ({"log_dirs": (UUID(int=2**63),)}, Error.INVALID_REGISTRATION, "reserved"),
-        ({"features": ()}, Error.UNSUPPORTED_VERSION, "no level of it"),
+        ({"features": ()}, Error.INVALID_REGISTRATION, "levels of metadata.version"),
         ({"features": (feature(1, 28),)}, Error.UNSUPPORTED_VERSION, "1 to 28"),
         ({"features": (feature(30, 31),)}, Error.UNSUPPORTED_VERSION, "30 to 31"),
     ],

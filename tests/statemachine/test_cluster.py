@@ -9,6 +9,7 @@ from statemachine.commands import ElectionType
 from statemachine.configs import configured_min_isr, unclean_election_allowed
 from statemachine.decide import decide
 from statemachine.errors import Error
+from statemachine.features import default_levels
 from statemachine.image import Image
 from statemachine.sessions import NEVER_HEARD, Sessions
 from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, RECOVERING
@@ -51,7 +52,7 @@ def test_a_founding_that_broke_off_is_aborted_and_begins_anew() -> None:
     assert image.level == 17
     decision = world.ask(commands.FoundCluster(metadata_version=29))
     assert isinstance(decision.records[0], records.AbortTransaction)
-    assert image.features == {"metadata.version": 29}
+    assert image.features == {"metadata.version": 29, **default_levels(29)}
     assert image.transaction is None
 
 

@@ -13,51 +13,53 @@ from hypothesis import strategies as st
 
 from statemachine import commands, records
 from statemachine.commands import (
-    AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
     BrokerHeartbeat,
     Command,
+    ConfigChange,
+    ConfigOp,
     CreateTopics,
     DeleteTopics,
     ElectionType,
     ElectLeaders,
     FenceBrokers,
-    FoundCluster,
+    IncrementalAlterConfigs,
     IsrMember,
     IsrProposal,
     NewTopic,
     Reassignment,
     RegisterBroker,
-    RegisterController,
     UnregisterBroker,
 )
 from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.replay import replay
 from tests.statemachine.checks import check_image, contents
-from tests.statemachine.world import CLUSTER_ID, World, directory, feature, incarnation
+from tests.statemachine.garbage import GARBAGE, NAMES, TOPIC_IDS
+from tests.statemachine.world import CLUSTER_ID, World, directory, incarnation
+from tests.statemachine.world import FEATURES as FEATURES_OF_BROKERS
 
 BROKERS = st.integers(1, 6)
-TOPIC_IDS = st.integers(1, 3).map(lambda number: UUID(int=number << 80))
-NAMES = st.sampled_from(["a", "b", "c"])
 NUMBERS = st.integers(0, 2)
 REPLICAS = st.lists(BROKERS, min_size=1, max_size=4, unique=True).map(tuple)
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
-def a_registration(draw: Draw, _image: Image) -> Command:
-    """The same incarnation as before or another one."""
+def a_registration(draw: Draw, image: Image) -> Command:
+    """The same incarnation as before or another one, which stopped cleanly or not."""
     broker_id = draw(BROKERS)
+    before = image.brokers.get(broker_id)
     return RegisterBroker(
         broker_id=broker_id,
         cluster_id=CLUSTER_ID,
         our_cluster_id=CLUSTER_ID,
         incarnation_id=incarnation(broker_id, draw(st.integers(1, 2))),
         endpoints=(),
-        features=(feature(),),
+        features=FEATURES_OF_BROKERS,
         rack=draw(st.sampled_from([None, "x", "y"])),
         log_dirs=(directory(broker_id),),
+        previous_epoch=draw(st.sampled_from([None, -1, before.epoch if before else 0])),
     )
 
 
@@ -166,6 +168,26 @@ def an_operator(draw: Draw, _image: Image) -> Command:
     return command
 
 
+def configs(draw: Draw, _image: Image) -> Command:
+    """The configurations that the state machine heeds, of topics and of all brokers."""
+    op = st.builds(
+        ConfigOp,
+        name=st.sampled_from(["min.insync.replicas", "unclean.leader.election.enable"]),
+        operation=st.sampled_from([0, 0, 1]),
+        value=st.sampled_from(["1", "2", "true", "false"]),
+    )
+    changes = st.one_of(
+        st.builds(ConfigChange, resource_type=st.just(2), resource_name=NAMES, ops=st.tuples(op)),
+        st.builds(
+            ConfigChange, resource_type=st.just(4), resource_name=st.just(""), ops=st.tuples(op)
+        ),
+    )
+    return IncrementalAlterConfigs(
+        changes=tuple(draw(st.lists(changes, max_size=2))),
+        validate_only=draw(st.sampled_from([False, False, False, True])),
+    )
+
+
 SENSIBLE = st.sampled_from(
     [
         a_registration,
@@ -176,125 +198,15 @@ SENSIBLE = st.sampled_from(
         reassignments,
         reassignments,
         topics,
+        configs,
         an_operator,
     ]
 )
 
-# What no sane sender sends, but a wire or a human may.
-INTS = st.one_of(st.integers(-3, 8), st.integers(-(2**31), 2**31 - 1))
-LONGS = st.one_of(st.integers(-2, 60), st.integers(-(2**63), 2**63 - 1))
-TEXT = st.one_of(NAMES, st.text(max_size=8))
-MANY_INTS = st.lists(INTS, max_size=5).map(tuple)
-ANY_UUID = st.one_of(TOPIC_IDS, st.uuids())
-ENDPOINTS = st.lists(
-    st.builds(
-        records.Endpoint,
-        name=TEXT,
-        host=TEXT,
-        port=st.integers(0, 2**16 - 1),
-        security_protocol=st.integers(-5, 5),
-    ),
-    max_size=2,
-).map(tuple)
-FEATURES = st.lists(
-    st.one_of(
-        st.just(feature()),
-        st.builds(
-            records.FeatureRange,
-            name=TEXT,
-            min_supported=st.integers(-2, 9),
-            max_supported=st.integers(-2, 40),
-        ),
-    ),
-    max_size=2,
-).map(tuple)
-PROPOSALS = st.builds(
-    IsrProposal,
-    topic_id=ANY_UUID,
-    partition=INTS,
-    leader_epoch=INTS,
-    partition_epoch=INTS,
-    isr=st.lists(st.builds(IsrMember, INTS, LONGS), max_size=4).map(tuple),
-    recovery=st.integers(-2, 3),
-)
-NEW_TOPICS = st.builds(
-    NewTopic,
-    name=TEXT,
-    topic_id=ANY_UUID,
-    partition_count=st.one_of(st.integers(-3, 4), st.just(2**31 - 1)),
-    replication_factor=st.integers(-3, 9),
-    assignments=st.lists(st.tuples(INTS, MANY_INTS), max_size=3).map(tuple),
-    configs=st.lists(st.tuples(TEXT, st.one_of(st.none(), TEXT)), max_size=2).map(tuple),
-)
-GARBAGE: st.SearchStrategy[Command] = st.one_of(
-    st.builds(FoundCluster, metadata_version=INTS),
-    st.builds(
-        RegisterController,
-        controller_id=INTS,
-        incarnation_id=st.uuids(),
-        endpoints=ENDPOINTS,
-        features=FEATURES,
-    ),
-    st.builds(AllocateProducerIds, broker_id=INTS, broker_epoch=LONGS),
-    st.builds(
-        RegisterBroker,
-        broker_id=INTS,
-        cluster_id=st.sampled_from([CLUSTER_ID, ""]),
-        our_cluster_id=st.just(CLUSTER_ID),
-        incarnation_id=st.uuids(),
-        endpoints=ENDPOINTS,
-        features=FEATURES,
-        rack=st.one_of(st.none(), TEXT),
-        log_dirs=st.lists(st.uuids(), max_size=2).map(tuple),
-    ),
-    st.builds(
-        BrokerHeartbeat,
-        broker_id=INTS,
-        broker_epoch=LONGS,
-        metadata_offset=LONGS,
-        want_fence=st.booleans(),
-        want_shut_down=st.booleans(),
-        lowest_live_offset=st.one_of(st.none(), LONGS),
-    ),
-    st.builds(FenceBrokers, broker_ids=MANY_INTS),
-    st.builds(UnregisterBroker, broker_id=INTS),
-    st.builds(
-        CreateTopics,
-        topics=st.lists(NEW_TOPICS, max_size=3).map(tuple),
-        validate_only=st.booleans(),
-        default_partition_count=INTS.filter(lambda count: count < 100),
-        default_replication_factor=INTS,
-    ),
-    st.builds(DeleteTopics, topics=st.lists(st.one_of(TEXT, ANY_UUID), max_size=3).map(tuple)),
-    st.builds(
-        AlterPartition,
-        broker_id=INTS,
-        broker_epoch=LONGS,
-        proposals=st.lists(PROPOSALS, max_size=3).map(tuple),
-    ),
-    st.builds(
-        AlterReassignments,
-        reassignments=st.lists(
-            st.builds(
-                Reassignment,
-                topic=TEXT,
-                partition=INTS,
-                replicas=st.one_of(st.none(), MANY_INTS),
-            ),
-            max_size=3,
-        ).map(tuple),
-    ),
-    st.builds(
-        ElectLeaders,
-        election=st.sampled_from(ElectionType),
-        partitions=st.one_of(st.none(), st.lists(st.tuples(TEXT, INTS), max_size=3).map(tuple)),
-    ),
-)
 
-
-def a_busy_cluster(data: st.DataObject, steps: int, level: int = 29) -> World:
+def a_busy_cluster(data: st.DataObject, steps: int, level: int = 29, *, elr: bool = False) -> World:
     """A cluster to which that many commands have happened."""
-    world = World(broker_count=5, level=level)
+    world = World(broker_count=5, level=level, elr=elr)
     for number in (1, 2):
         name = "abc"[number - 1]
         new = NewTopic(
@@ -322,10 +234,18 @@ def test_whatever_brokers_and_operators_do_the_rules_hold(data: st.DataObject, l
     a_busy_cluster(data, steps=data.draw(st.integers(5, 25)), level=level)
 
 
+@settings(max_examples=60)
+@given(data=st.data())
+def test_with_eligible_leader_replicas_they_hold_as_well(data: st.DataObject) -> None:
+    """KIP-966: `checks` say what is asked of the ELR, the ISR and the last known leader."""
+    steps = data.draw(st.integers(5, 25))
+    a_busy_cluster(data, steps, data.draw(st.sampled_from([23, 29])), elr=True)
+
+
 @settings(max_examples=150)
 @given(data=st.data(), command=GARBAGE)
 def test_decide_answers_anything(data: st.DataObject, command: Command) -> None:
-    world = a_busy_cluster(data, steps=data.draw(st.integers(0, 3)))
+    world = a_busy_cluster(data, steps=data.draw(st.integers(0, 3)), elr=data.draw(st.booleans()))
     decision = world.ask(command)
     assert decision.answer is not None
 
@@ -333,7 +253,7 @@ def test_decide_answers_anything(data: st.DataObject, command: Command) -> None:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
-    world = a_busy_cluster(data, steps=3)
+    world = a_busy_cluster(data, steps=3, elr=data.draw(st.booleans()))
     image = world.image
     image.journal_from(image.end_offset)
     states = {image.end_offset: contents(image)}
@@ -354,19 +274,19 @@ def test_a_rewind_gives_the_image_of_then(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_two_images_of_one_log_decide_alike(data: st.DataObject) -> None:
     """Whatever the history of a process, of keys in its bitmaps and of ids in its sets."""
-    world = a_busy_cluster(data, steps=8)
+    world = a_busy_cluster(data, steps=8, elr=data.draw(st.booleans()))
     image = world.image
     # The same state without the history, as from a snapshot; topics in the other order.
     twin = Image()
-    level = records.FeatureLevel(name="metadata.version", level=image.level)
-    replay(twin, level, image.end_offset - 1)
+    for name, level in image.features.items():
+        replay(twin, records.FeatureLevel(name=name, level=level), image.end_offset - 1)
     for topic in reversed(image.topics.values()):
         replay(twin, records.Topic(name=topic.name, topic_id=topic.topic_id), image.end_offset - 1)
         for number, p in topic.existing():
             fields = {name: getattr(p, name) for name in p.__struct_fields__}
             record = records.Partition(partition_id=number, topic_id=topic.topic_id, **fields)
             replay(twin, record, image.end_offset - 1)
-    for table in ("brokers", "configs"):
+    for table in ("brokers", "configs", "quotas"):
         getattr(twin, table).update(reversed(getattr(image, table).items()))
     twin.next_producer_id = image.next_producer_id
     make = data.draw(SENSIBLE)

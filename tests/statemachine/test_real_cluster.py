@@ -13,6 +13,7 @@ from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.replay import replay
 from statemachine.serde import decode, encode
+from statemachine.snapshot import load
 from tests.statemachine.checks import check_partition, contents, indexed, scanned
 from tests.statemachine.kafka_files import HERE, data_records, dumped, kafka_uuid, shared_testdata
 
@@ -121,8 +122,8 @@ def loaded(snapshot: Path) -> Image:
     """The image that a snapshot holds."""
     image = Image()
     end_offset = int(snapshot.name.partition("-")[0])
-    for _, value in data_records(snapshot):
-        replay(image, decode(value), end_offset - 1)
+    load(image, (value for _, value in data_records(snapshot)), end_offset)
+    assert image.end_offset == end_offset
     return image
 
 

@@ -65,7 +65,7 @@ def test_every_record_has_its_meaning() -> None:
         records.UnfenceBroker(broker_id=9, broker_epoch=0),
         records.BrokerRegistrationChange(broker_id=1, broker_epoch=99, fenced=1),
         records.Config(resource_type=2, resource_name="t", name="retention.ms", value=None),
-        records.FeatureLevel(name="group.version", level=0),
+        records.FeatureLevel(name="new.version", level=0),
         records.RemoveAccessControlEntry(id=NOWHERE),
         records.RemoveUserScramCredential(name="u", mechanism=1),
         records.RemoveDelegationToken(token_id="d"),
@@ -156,9 +156,7 @@ def test_the_facts_that_mean_nothing_here_are_kept_until_they_are_removed() -> N
         expiration_timestamp_ms=2,
         token_id="x",
     )
-    entity = (records.QuotaEntity(type="user", name=None),)
-    quota = records.ClientQuota(entity=entity, key="rate", value=1.5, remove=False)
-    kept: list[records.Record] = [access, scram, token, quota]
+    kept: list[records.Record] = [access, scram, token]
     for record in [*kept, records.ZkMigrationState(state=0)]:
         replay(image, record, image.end_offset)
     assert list(image.facts.values()) == [*kept, records.ZkMigrationState(state=0)]
@@ -166,7 +164,6 @@ def test_the_facts_that_mean_nothing_here_are_kept_until_they_are_removed() -> N
         records.RemoveAccessControlEntry(id=access.id),
         records.RemoveUserScramCredential(name="a", mechanism=1),
         records.RemoveDelegationToken(token_id="x"),
-        records.ClientQuota(entity=entity, key="rate", value=0.0, remove=True),
     ]
     for record in removals:
         replay(image, record, image.end_offset)

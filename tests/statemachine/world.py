@@ -9,6 +9,7 @@ from uuid import UUID
 from statemachine import commands, records
 from statemachine.decide import decide
 from statemachine.errors import Error
+from statemachine.features import ELR_VERSION, RANGES
 from statemachine.image import Image
 from statemachine.partition import Partition
 from statemachine.replay import replay
@@ -26,6 +27,13 @@ def feature(low: int = 1, high: int = 29) -> records.FeatureRange:
     return records.FeatureRange(name="metadata.version", min_supported=low, max_supported=high)
 
 
+FEATURES = (
+    feature(),
+    *(each for each in RANGES if each.name != "metadata.version"),
+)
+"""What a broker supports that can follow any cluster."""
+
+
 def directory(broker_id: int) -> UUID:
     """The only log directory of a broker."""
     return UUID(int=0xD17 << 100 | broker_id)
@@ -37,11 +45,15 @@ def incarnation(broker_id: int, number: int = 1) -> UUID:
 
 
 class World:
-    """A cluster with brokers 1 to n, all of them unfenced, founded at `level`."""
+    """A cluster with brokers 1 to n, all of them unfenced, founded at `level`.
 
-    def __init__(self, broker_count: int = 0, level: int = LEVEL) -> None:
+    Without `elr` it is one without eligible leader replicas (KIP-966).
+    """
+
+    def __init__(self, broker_count: int = 0, level: int = LEVEL, *, elr: bool = False) -> None:
         self.image = Image()
-        self.ask(commands.FoundCluster(metadata_version=level))
+        features = ((ELR_VERSION, int(elr)),)
+        self.ask(commands.FoundCluster(metadata_version=level, features=features))
         for broker_id in range(1, broker_count + 1):
             self.join(broker_id)
 
@@ -79,7 +91,7 @@ class World:
             "our_cluster_id": CLUSTER_ID,
             "incarnation_id": incarnation(broker_id, number),
             "endpoints": (),
-            "features": (feature(),),
+            "features": FEATURES,
             "log_dirs": (directory(broker_id),),
         }
         return self.ask(commands.RegisterBroker(**{**known, **fields}))  # type: ignore[arg-type]

@@ -7,8 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from quorum.wire.apis import ApiKey
-from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
-from statemachine.vocabulary import METADATA_VERSION
+from statemachine.features import RANGES
 from tests.support.kafka_client import Form, KafkaClient
 
 CAUGHT_UP: Final = 2**62
@@ -74,13 +73,14 @@ def registration(form: Form, broker_id: int, cluster_id: str, **values: Any) -> 
                 "Listener", name="PLAINTEXT", host="127.0.0.1", port=9092, security_protocol=0
             ),
         ),
-        "features": (
+        "features": tuple(
             form.part(
                 "Feature",
-                name=METADATA_VERSION,
-                min_supported_version=METADATA_VERSION_MIN,
-                max_supported_version=METADATA_VERSION_MAX,
-            ),
+                name=each.name,
+                min_supported_version=each.min_supported,
+                max_supported_version=each.max_supported,
+            )
+            for each in RANGES
         ),
         "rack": None,
         "log_dirs": (UUID(int=0xD1 << 100 | broker_id),),

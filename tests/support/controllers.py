@@ -15,6 +15,7 @@ from uuid import UUID
 
 from admin.clocks import monotonic_ms, wall_ms
 from admin.controller import Controller
+from admin.daemon import SUPPORTED_FEATURES
 from admin.kafka.broker_calls import Desk
 from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
@@ -26,11 +27,10 @@ from quorum.ports import Clock
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.server import Server
-from quorum.wire.apis import VersionRange
 from statemachine.commands import RegisterController
-from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
-from statemachine.records import Endpoint, FeatureRange
-from statemachine.vocabulary import METADATA_VERSION
+from statemachine.features import RANGES
+from statemachine.limits import METADATA_VERSION_MAX
+from statemachine.records import Endpoint
 from tests.support.bell import PATIENCE_SECONDS
 
 TEST_SECONDS_MAX: Final = 60.0
@@ -60,13 +60,7 @@ def registration(node_id: int, port: int) -> RegisterController:
         controller_id=node_id,
         incarnation_id=UUID(int=0xC0 << 100 | node_id),
         endpoints=(Endpoint(name="CONTROLLER", host=HOST, port=port, security_protocol=0),),
-        features=(
-            FeatureRange(
-                name=METADATA_VERSION,
-                min_supported=METADATA_VERSION_MIN,
-                max_supported=METADATA_VERSION_MAX,
-            ),
-        ),
+        features=RANGES,
     )
 
 
@@ -117,12 +111,14 @@ async def start(
     parts: AsyncExitStack,
     *,
     session_clock: Clock,
+    metadata_version: int = METADATA_VERSION_MAX,
+    kraft_version: int = 0,
 ) -> Node:
     """A controller behind `place`; `parts` ends it."""
     controller = Controller(
         clock=session_clock,
         session_timeout_ms=SESSION_TIMEOUT_MS,
-        metadata_version=METADATA_VERSION_MAX,
+        metadata_version=metadata_version,
         registration=registration(node_id, place.address.port),
     )
     opened = open_quorum(
@@ -132,6 +128,7 @@ async def start(
             folder=folder,
             voters={ReplicaId(each): address for each, address in voters.items()},
             timeouts=TIMEOUTS,
+            kraft_version=kraft_version,
         ),
         controller,
         clock=monotonic_ms,
@@ -157,9 +154,7 @@ async def start(
         raft_calls=opened.raft_calls,
         forwarder=forwarder,
         desk=Desk(controller=controller, clock=session_clock, cluster_id=CLUSTER_ID),
-        supported_features={
-            METADATA_VERSION: VersionRange(METADATA_VERSION_MIN, METADATA_VERSION_MAX)
-        },
+        supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)
     place.handle = door.handle
@@ -180,10 +175,13 @@ async def controllers(
     *ids: int,
     voters: Collection[int] = (),
     session_clock: Clock = monotonic_ms,
+    metadata_version: int = METADATA_VERSION_MAX,
+    kraft_version: int = 0,
 ) -> AsyncIterator[dict[int, Node]]:
     """Controllers with these ids; `voters` that are not among them do not run.
 
-    `session_clock` tells the time by which brokers have fallen silent.
+    `session_clock` tells the time by which brokers have fallen silent; the levels are those of a
+    cluster that is founded here.
     """
     async with asyncio.timeout(TEST_SECONDS_MAX), AsyncExitStack() as parts:
         places = {node_id: await a_place() for node_id in ids}
@@ -197,6 +195,8 @@ async def controllers(
                 folder / f"node-{node_id}",
                 parts,
                 session_clock=session_clock,
+                metadata_version=metadata_version,
+                kraft_version=kraft_version,
             )
             for node_id, place in places.items()
         }
@@ -206,9 +206,21 @@ async def controllers(
 
 
 @asynccontextmanager
-async def a_controller(folder: Path, *, session_clock: Clock = monotonic_ms) -> AsyncIterator[Node]:
+async def a_controller(
+    folder: Path,
+    *,
+    session_clock: Clock = monotonic_ms,
+    metadata_version: int = METADATA_VERSION_MAX,
+    kraft_version: int = 0,
+) -> AsyncIterator[Node]:
     """One controller, which is the whole quorum, and active."""
-    async with controllers(folder, 1, session_clock=session_clock) as nodes:
+    async with controllers(
+        folder,
+        1,
+        session_clock=session_clock,
+        metadata_version=metadata_version,
+        kraft_version=kraft_version,
+    ) as nodes:
         await active(nodes.values())
         yield nodes[1]
 

@@ -88,6 +88,8 @@ def test_reassigning_wrongly(arguments: tuple[str, ...], message: str) -> None:
         (("consume", "t", "--file", "no/such/file", *SERVER), "no/such/file cannot be written"),
         (("consume", "t", "--max-records", "0", *SERVER), "0 is not in the range x>=1"),
         (("topics", "create", "t", "--config", "retention", *SERVER), "'retention' is not name=v"),
+        (("topics", "alter", "t", *SERVER), "Missing option '--partitions'"),
+        (("topics", "alter", "t", "--partitions", "0", *SERVER), "0 is not in the range x>=1"),
         (("local",), "Missing option '--dir'"),
         (("start", "--config", "no-such.toml"), "no-such.toml cannot be read: No such file or d"),
         (("start", "--override", "node.ID=1"), "node.ID is not a setting; did you mean node.id?"),

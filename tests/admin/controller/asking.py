@@ -12,8 +12,8 @@ from admin.controller import Controller, Unavailable
 from quorum.log.disk_thread import DiskThread
 from statemachine import commands
 from statemachine.commands import Answer, Command
+from statemachine.features import RANGES
 from statemachine.image import Image
-from statemachine.records import FeatureRange
 from statemachine.vocabulary import Replicas
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import CLUSTER_ID
@@ -89,7 +89,7 @@ def registration(broker_id: int) -> commands.RegisterBroker:
         our_cluster_id=CLUSTER_ID,
         incarnation_id=UUID(int=0xB0 << 100 | broker_id),
         endpoints=(),
-        features=(FeatureRange(name="metadata.version", min_supported=1, max_supported=29),),
+        features=RANGES,
         log_dirs=(UUID(int=0xD1 << 100 | broker_id),),
     )
 

@@ -130,16 +130,12 @@ async def test_too_many_answers_that_wait_are_refused_until_some_have_left(tmp_p
         assert left == [29] * (WAITING_ANSWERS_MAX - 1)
 
 
-async def test_what_takes_more_than_one_batch_is_refused_and_changes_nothing(
-    tmp_path: Path,
-) -> None:
-    """A batch is what is committed in one piece, and what must fit in a frame to a follower."""
+async def test_what_is_too_large_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    """A batch must fit in a frame to a follower, and a record in a batch."""
     async with a_controller(tmp_path) as node:
         controller = node.controller
         await join(controller, 101)
         end = controller.image.end_offset
-        many = topic("a", 101, partitions=BATCH_RECORDS_MAX)
-        assert asked(controller, many).result() is Unavailable.TOO_LARGE
         text = "0:101" + ",0:101" * (BATCH_BYTES_MAX // 6)
         large = topic("a", 101, configs=(("leader.replication.throttled.replicas", text),))
         assert asked(controller, large).result() is Unavailable.TOO_LARGE

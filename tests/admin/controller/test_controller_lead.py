@@ -10,13 +10,8 @@ from admin.controller import Unavailable
 from quorum.core.vocabulary import Offset
 from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER
-from quorum.records.batch import outlines
-from quorum.records.decode import decode as decode_records
 from statemachine import commands
 from statemachine.errors import Error
-from statemachine.image import Image
-from statemachine.replay import replay
-from statemachine.serde import decode
 from tests.admin.controller.asking import (
     anything,
     asked,
@@ -27,27 +22,11 @@ from tests.admin.controller.asking import (
     move,
     topic,
 )
+from tests.admin.controller.logs import folded, log_of
 from tests.statemachine.checks import check_image, contents
 from tests.support.controllers import Node, a_controller, active, controllers
 
 BROKERS = (101, 102, 103, 104)
-
-
-def folded(log: bytes) -> Image:
-    """The image of a log, replayed from its first record on."""
-    image = Image()
-    for record in decode_records(log):
-        if not record.control:
-            assert record.value is not None
-            replay(image, decode(record.value), record.offset)
-    if log:
-        image.advance(outlines(log)[-1].end)
-    return image
-
-
-def log_of(node: Node) -> bytes:
-    """All that a node knows to be committed."""
-    return node.opened.quorum.read_committed(Offset(0), 1 << 30)
 
 
 async def carry_out(node: Node, rng: random.Random, count: int) -> None:

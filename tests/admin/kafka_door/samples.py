@@ -23,6 +23,7 @@ from tests.support.controllers import CLUSTER_ID
 from tests.support.kafka_client import Form
 
 TIMEOUT: Final = timedelta(seconds=20)
+NIL: Final = UUID(int=0)
 OBSERVER: Final = ReplicaKey(ReplicaId(900), UUID(int=0xE << 100))
 
 RAFT: Final[Mapping[int, Request]] = MappingProxyType(
@@ -74,6 +75,33 @@ def metadata(form: Form) -> Any:
     )
 
 
+def create_partitions(form: Form) -> Any:
+    """More partitions for a topic: some placed, and for another one as they are given."""
+    given = form.part("CreatePartitionsAssignment", broker_ids=(102, 101))
+    topics = (
+        form.part("CreatePartitionsTopic", name="t", count=4, assignments=None),
+        form.part("CreatePartitionsTopic", name="u", count=2, assignments=(given,)),
+    )
+    return form.request(topics=topics, timeout=TIMEOUT, validate_only=False)
+
+
+def assign_replicas_to_dirs(
+    form: Form, *, broker_id: int = 101, broker_epoch: int = 5, topic_id: UUID = NIL
+) -> Any:
+    """Two replicas in one directory, one in another."""
+
+    def directory(number: int, *partitions: int) -> Any:
+        numbered = tuple(form.part("PartitionData", partition_index=each) for each in partitions)
+        topic = form.part("TopicData", topic_id=topic_id, partitions=numbered)
+        return form.part("DirectoryData", id_=UUID(int=0xD1 << 100 | number), topics=(topic,))
+
+    return form.request(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        directories=(directory(broker_id, 0, 7), directory(9, 1)),
+    )
+
+
 def delete_topics(form: Form) -> Any:
     if form.version < 6:
         return form.request(topic_names=("unknown",), timeout=TIMEOUT)
@@ -107,9 +135,109 @@ def list_reassignments(form: Form) -> Any:
     return form.request(topics=None, timeout=TIMEOUT)
 
 
+def alter_configs(
+    form: Form,
+    *resources: tuple[int, str, dict[str, str | None]],
+    operation: int = 0,
+    validate_only: bool = False,
+) -> Any:
+    """Either kind of a change of configurations; the older one has no operations."""
+    parts = tuple(
+        form.part(
+            "AlterConfigsResource",
+            resource_type=kind,
+            resource_name=name,
+            configs=tuple(
+                form.part("AlterableConfig", name=key, value=value, config_operation=operation)
+                for key, value in configs.items()
+            ),
+        )
+        for kind, name, configs in resources or ((2, "unknown", {"retention.ms": "5"}),)
+    )
+    return form.request(resources=parts, validate_only=validate_only)
+
+
+def describe_configs(
+    form: Form, *resources: tuple[int, str], keys: tuple[str, ...] | None = None
+) -> Any:
+    parts = tuple(
+        form.part(
+            "DescribeConfigsResource",
+            resource_type=kind,
+            resource_name=name,
+            configuration_keys=keys,
+        )
+        for kind, name in resources or ((2, "t"), (2, "unknown"), (4, ""), (8, "1"))
+    )
+    return form.request(resources=parts, include_synonyms=True, include_documentation=True)
+
+
+def alter_quotas(
+    form: Form,
+    *entries: tuple[dict[str, str | None], dict[str, float | None]],
+    validate_only: bool = False,
+) -> Any:
+    """The quotas of entities; None removes one."""
+    return form.request(
+        entries=tuple(
+            form.part(
+                "EntryData",
+                entity=tuple(
+                    form.part("EntityData", entity_type=kind, entity_name=name)
+                    for kind, name in entity.items()
+                ),
+                ops=tuple(
+                    form.part("OpData", key=key, value=value or 0.0, remove=value is None)
+                    for key, value in quotas.items()
+                ),
+            )
+            for entity, quotas in entries or (({"user": "a"}, {"unknown": 1.5}),)
+        ),
+        validate_only=validate_only,
+    )
+
+
+def describe_quotas(form: Form, *filters: tuple[str, int, str | None], strict: bool = False) -> Any:
+    components = tuple(
+        form.part("ComponentData", entity_type=kind, match_type=match, match=name)
+        for kind, match, name in filters
+    )
+    return form.request(components=components, strict=strict)
+
+
 def describe_quorum(form: Form, topic: str = METADATA_TOPIC, partition: int = 0) -> Any:
     part = form.part("PartitionData", partition_index=partition)
     return form.request(topics=(form.part("TopicData", topic_name=topic, partitions=(part,)),))
+
+
+def controller_registration(form: Form, controller_id: int = 901) -> Any:
+    listener = form.part(
+        "Listener", name="CONTROLLER", host="127.0.0.1", port=9093, security_protocol=0
+    )
+    feature = form.part(
+        "Feature", name="metadata.version", min_supported_version=7, max_supported_version=29
+    )
+    return form.request(
+        controller_id=controller_id,
+        incarnation_id=UUID(int=0xC1 << 100 | abs(controller_id)),
+        zk_migration_ready=False,
+        listeners=(listener,),
+        features=(feature,),
+    )
+
+
+def update_features(form: Form, *updates: tuple[str, int, int], validate_only: bool = False) -> Any:
+    """Each update is a feature, a level, and 1 for an upgrade, 2 and 3 for downgrades."""
+    keys = tuple(
+        form.part(
+            "FeatureUpdateKey",
+            feature=name,
+            max_version_level=level,
+            **({"allow_downgrade": upgrade > 1} if not form.version else {"upgrade_type": upgrade}),
+        )
+        for name, level, upgrade in updates or (("unknown.version", 1, 1),)
+    )
+    return form.request(feature_updates=keys, timeout=TIMEOUT, validate_only=validate_only)
 
 
 def envelope(_form: Form) -> Any:
@@ -145,12 +273,21 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
             want_shut_down=False,
         ),
         ApiKey.ALLOCATE_PRODUCER_IDS: lambda form: form.request(broker_id=101, broker_epoch=5),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs,
+        ApiKey.CONTROLLER_REGISTRATION: controller_registration,
+        ApiKey.UPDATE_FEATURES: update_features,
         ApiKey.METADATA: metadata,
         ApiKey.CREATE_TOPICS: lambda form: creation(form, f"new-{form.version}", (101, 102)),
+        ApiKey.CREATE_PARTITIONS: create_partitions,
         ApiKey.DELETE_TOPICS: delete_topics,
         ApiKey.ELECT_LEADERS: elect_leaders,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_reassignments,
         ApiKey.LIST_PARTITION_REASSIGNMENTS: list_reassignments,
+        ApiKey.DESCRIBE_CONFIGS: describe_configs,
+        ApiKey.ALTER_CONFIGS: alter_configs,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_quotas,
+        ApiKey.ALTER_CLIENT_QUOTAS: alter_quotas,
         ApiKey.DESCRIBE_QUORUM: describe_quorum,
         ApiKey.DESCRIBE_CLUSTER: lambda form: form.request(
             include_cluster_authorized_operations=False, endpoint_type=2

@@ -36,14 +36,6 @@ async def test_what_is_offered_is_what_is_served(tmp_path: Path) -> None:
         )
         said = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         assert said == {key: (each.lowest, each.highest) for key, each in OFFERED.items()}
-        (feature,) = answer.supported_features
-        assert (feature.name, feature.min_version, feature.max_version) == (
-            "metadata.version",
-            15,
-            29,
-        )
-        (level,) = answer.finalized_features
-        assert (level.name, level.max_version_level) == ("metadata.version", 29)
         assert answer.finalized_features_epoch == node.controller.committed
 
 

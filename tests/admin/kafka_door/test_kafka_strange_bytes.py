@@ -141,7 +141,7 @@ async def test_an_answer_that_cannot_be_given_closes_the_connection_and_is_expla
         form = Form(ApiKey.DESCRIBE_CLUSTER, 1)
         header = headers.write_request_header(form.api_key, form.version, 7, None)
         # An address that no answer has room for.
-        node.service.addresses = {1: Address(HOST, 1 << 40)}
+        node.service.addresses = {9: Address(HOST, 1 << 40)}
         peer.write(framed(header + body_of(form)))
         await asyncio.wait({peer.lost}, timeout=PATIENCE_SECONDS)
         assert peer.received == b""

@@ -1,0 +1,52 @@
+"""How the records of one decision become batches. It appends nothing.
+
+What fits in one batch counts as a whole by itself. More than that is put between BeginTransaction
+and EndTransaction (KIP-868), and so counts as a whole all the same: for our images, and for Kafka's
+brokers, which show nothing of a transaction before it has ended.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX
+from statemachine.limits import CREATED_PARTITIONS_MAX, LEAVING_PARTITIONS_MAX
+from statemachine.records import BeginTransaction, EndTransaction, Record
+from statemachine.serde import encode
+
+TRANSACTION_RECORDS_MAX: Final = 120_000
+"""Records of one decision."""
+
+_NAME: Final = "one decision"
+
+assert TRANSACTION_RECORDS_MAX + 2 <= UNCOMMITTED_RECORDS_MAX
+assert max(CREATED_PARTITIONS_MAX, LEAVING_PARTITIONS_MAX) < TRANSACTION_RECORDS_MAX
+
+
+class Batch(NamedTuple):
+    """Records that are appended together, and their bytes."""
+
+    records: Sequence[Record]
+    values: list[bytes]
+
+
+def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
+    """The batches for `records`, written at this level of metadata.version; None if too large."""
+    values = [encode(each, level) for each in records]
+    if len(values) <= BATCH_RECORDS_MAX and sum(map(len, values)) <= BATCH_BYTES_MAX:
+        return [Batch(records, values)]
+    if len(values) > TRANSACTION_RECORDS_MAX or max(map(len, values)) > BATCH_BYTES_MAX:
+        return None
+    begin, end = BeginTransaction(name=_NAME), EndTransaction()
+    whole = (begin, *records, end)
+    return list(_cut(whole, [encode(begin, level), *values, encode(end, level)]))
+
+
+def _cut(records: Sequence[Record], values: list[bytes]) -> Iterator[Batch]:
+    start = size_bytes = 0
+    for place, value in enumerate(values):
+        is_full = place - start == BATCH_RECORDS_MAX or size_bytes + len(value) > BATCH_BYTES_MAX
+        if is_full:
+            yield Batch(records[start:place], values[start:place])
+            start, size_bytes = place, 0
+        size_bytes += len(value)
+    yield Batch(records[start:], values[start:])

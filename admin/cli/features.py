@@ -1,0 +1,102 @@
+"""`metaquorum features`: which levels are in force, and raising or lowering them (KIP-584)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from admin.cli.common import (
+    Target,
+    output_option,
+    run,
+    say,
+    target,
+    target_options,
+    write,
+    write_data,
+)
+
+if TYPE_CHECKING:
+    from admin.model import FeaturesDescription
+
+
+@click.group()
+def command() -> None:
+    """Describe the features of the cluster, and change their levels."""
+
+
+@command.command("describe")
+@output_option
+@target_options
+def describe(output: str, **whom: Any) -> None:
+    """List every feature: what the node that is asked supports, and what is in force."""
+    from admin.cli.features_text import described, features_data
+
+    found = run(_describe(target(**whom)))
+    if output == "table":
+        write(described(found))
+    else:
+        write_data(features_data(found), output)
+
+
+@command.command("upgrade")
+@click.option(
+    "--feature",
+    "features",
+    multiple=True,
+    required=True,
+    metavar="NAME=LEVEL",
+    help="The level that it shall have; metadata.version also as a release, like 4.2.",
+)
+@click.option("--downgrade", is_flag=True, help="To a lower level, if nothing is lost by it.")
+@click.option("--unsafe", is_flag=True, help="To a lower level, even if metadata is lost by it.")
+@click.option("--dry-run", is_flag=True, help="Only say whether it would be done.")
+@target_options
+def upgrade(
+    features: Sequence[str], downgrade: bool, unsafe: bool, dry_run: bool, **whom: Any
+) -> None:
+    """Put features in force at other levels: all of them, or none."""
+    if downgrade and unsafe:
+        raise click.UsageError("give --downgrade or --unsafe, not both")
+    levels: dict[str, int] = {}
+    for feature in features:
+        name, level = _pair(feature)
+        if name in levels:
+            raise click.BadParameter(f"{name} is given twice", param_hint="--feature")
+        levels[name] = level
+    from admin.feature_questions import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+
+    upgrade_type = UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE if downgrade else UPGRADE
+    run(_update(target(**whom), levels, upgrade_type, dry_run))
+    would = "can be" if dry_run else "is"
+    for name, level in levels.items():
+        say(f"{name} {would} in force at level {level}.")
+
+
+def _pair(feature: str) -> tuple[str, int]:
+    name, separator, text = feature.partition("=")
+    if not separator or not name or not text:
+        raise click.BadParameter(f"{feature!r} is not name=level", param_hint="--feature")
+    if text.isascii() and text.isdecimal() and len(text) < 6:
+        return name, int(text)
+    from statemachine.features import level_of_release
+    from statemachine.vocabulary import METADATA_VERSION
+
+    if name != METADATA_VERSION:
+        raise click.BadParameter(
+            f"{text!r} is not a level of {name}: write a number from 0 on", param_hint="--feature"
+        )
+    try:
+        return name, level_of_release(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--feature") from None
+
+
+async def _describe(whom: Target) -> "FeaturesDescription":
+    async with whom.client() as client:
+        return await client.describe_features()
+
+
+async def _update(whom: Target, levels: dict[str, int], upgrade_type: int, dry_run: bool) -> None:
+    async with whom.client() as client:
+        await client.update_features(levels, upgrade_type=upgrade_type, dry_run=dry_run)

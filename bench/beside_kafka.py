@@ -1,0 +1,143 @@
+"""Our controllers beside Kafka's own, with the same brokers of Kafka and the same clients.
+
+In each round a cluster with three of our controllers goes through all steps, then one with three of
+Kafka's, each with three brokers and alone on the machine. Medians are compared; the table says
+what the controllers must reach.
+"""
+
+import asyncio
+import random
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from admin.apache.java import Unavailable
+from admin.apache.runtime import Runtime, find
+from admin.channels import Unanswered
+from admin.client import AdminClient, AdminError
+from admin.local_plan import LocalError, Wanted, settle
+from bench import machine
+from bench.faults import RunFailed
+from bench.figures import described, table
+from bench.loops import loop_factory
+from bench.report import Section
+from bench.rival_processes import RivalCluster
+from bench.rivals import HEARTBEAT_MS, SESSION_MS, Rival, Side
+from bench.rounds import STEPS, Subject
+
+KAFKA: Final = "4.2.0"
+ROUNDS: Final = 3
+ROUNDS_MAX: Final = 50
+SECTION: Final = "beside-kafka"
+
+Values = dict[Side, dict[str, list[float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be measured: these steps, in this many rounds."""
+
+    rounds: int
+    steps: Sequence[str]
+
+    def __str__(self) -> str:
+        only = "" if len(self.steps) == len(STEPS) else "".join(f" --only {s}" for s in self.steps)
+        return f"python -m bench.beside_kafka --rounds {self.rounds}{only}"
+
+
+async def measure(folder: Path, wish: Wish, runtime: Runtime) -> Values:
+    """Every value of both sides, in clusters that are made in `folder` and thrown away."""
+    values: Values = {side: {} for side in Side}
+    for turn in range(wish.rounds):
+        for side in Side:
+            rng = random.Random()
+            home = folder / f"{side.name.lower()}-{turn}"
+            plan = settle(home, Wanted(controllers=3, brokers=4, base_port=0), rng)
+            rival = Rival(side=side, folder=home, plan=replace(plan, kafka=KAFKA), runtime=runtime)
+            click.echo(f"round {turn + 1} of {wish.rounds}, {side} controllers", err=True)
+            async with RivalCluster(rival, rng) as cluster:
+                await _round(cluster, wish.steps, values[side])
+    return values
+
+
+async def _round(
+    cluster: RivalCluster, steps: Sequence[str], values: dict[str, list[float]]
+) -> None:
+    async with AdminClient(cluster.listeners, is_controller=False) as admin:
+        for name in (each for each in STEPS if each in steps):
+            found = await STEPS[name](Subject(cluster, admin))
+            for key, measured in found.items():
+                values.setdefault(key, []).extend(measured)
+                click.echo(f"  {key}: {', '.join(f'{each:.1f}' for each in measured)}", err=True)
+
+
+def facts(folder: Path, runtime: Runtime) -> dict[str, str]:
+    """What a reader must know to compare."""
+    p50_ms, p99_ms = machine.fdatasync_ms(folder)
+    return {
+        **machine.facts(),
+        "Java": _version_of(runtime.java),
+        "Kafka": f"{KAFKA}, brokers and controllers",
+        "fdatasync of 250 bytes": f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, before the run",
+        "Brokers": f"session of {SESSION_MS} ms, heartbeats every {HEARTBEAT_MS} ms",
+        "Values": "median, lowest and highest in parentheses",
+    }
+
+
+def _version_of(java: Path) -> str:
+    asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    return asked.stderr.splitlines()[0]
+
+
+@click.command()
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, ROUNDS_MAX),
+    default=ROUNDS,
+    show_default=True,
+    help="Each is one cluster of ours and one of Kafka's.",
+)
+@click.option(
+    "--only",
+    type=click.Choice(list(STEPS)),
+    multiple=True,
+    help="This step alone; may be given again.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Where the folders of the clusters are made, that is, on which disk.",
+)
+@click.option(
+    "--write",
+    "document",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Put the figures into this document, between its markers.",
+)
+def command(rounds: int, only: tuple[str, ...], folder: Path | None, document: Path | None) -> None:
+    """Compare our controllers with Kafka's on this machine."""
+    wish = Wish(rounds, only or tuple(STEPS))
+    try:
+        machine.check()
+        section = None if document is None else Section(document, SECTION)
+        runtime = find(KAFKA, click.echo)
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as temporary,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
+            known = facts(Path(temporary), runtime)
+            values = runner.run(measure(Path(temporary), wish, runtime))
+    except* (RunFailed, LocalError, AdminError, Unanswered, Unavailable) as failures:
+        raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
+    click.echo(table(values))
+    if section is not None:
+        section.write(described(str(wish), known, values))
+
+
+if __name__ == "__main__":
+    command()

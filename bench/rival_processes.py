@@ -1,0 +1,202 @@
+"""The processes of a cluster that lives for one round: started, killed, thrown away with it.
+
+Only processes that were started here are signalled, by their ids. What a node keeps is of no worth
+afterwards, so the end of a round kills all of them.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from asyncio.subprocess import DEVNULL, STDOUT, Process
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+from admin.addresses import Address
+from admin.client import AdminClient, AdminError
+from admin.local import last_line
+from admin.local_plan import LOG_FILE, NodePlan
+from admin.settings import ENVIRONMENT_PREFIX
+from bench.faults import RunFailed
+from bench.rivals import Rival
+
+START_MS: Final = 90_000
+STOP_MS: Final = 30_000
+PROBE_MS: Final = 5_000
+POLL_MS: Final = 10
+SLOW_POLL_MS: Final = 100
+_ROOT: Final = Path(__file__).parents[1]
+
+
+async def until(
+    is_so: Callable[[], Awaitable[bool]], what: str, *, within_ms: int, poll_ms: int = POLL_MS
+) -> None:
+    """Ask again and again, and return once it is so; raises `RunFailed` when time is up."""
+    try:
+        async with asyncio.timeout(within_ms / 1_000):
+            while True:
+                if await is_so():
+                    return
+                await asyncio.sleep(poll_ms / 1_000)
+    except TimeoutError:
+        raise RunFailed(f"{what}: not within {within_ms} ms") from None
+
+
+class RivalCluster:
+    """One cluster; use it as an async context. The last of its brokers is a spare one."""
+
+    def __init__(self, rival: Rival, rng: random.Random) -> None:
+        self.rival = rival
+        self._rng = rng
+        self._processes: dict[str, Process] = {}
+
+    async def __aenter__(self) -> "RivalCluster":
+        try:
+            await self._start()
+        except BaseException:
+            await self._kill_all()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._kill_all()
+
+    @property
+    def controllers(self) -> tuple[NodePlan, ...]:
+        return tuple(self.rival.plan.controllers)
+
+    @property
+    def brokers(self) -> tuple[NodePlan, ...]:
+        """Those that run from the beginning."""
+        return tuple(self.rival.plan.brokers[:-1])
+
+    @property
+    def spare(self) -> NodePlan:
+        return self.rival.plan.brokers[-1]
+
+    @property
+    def listeners(self) -> tuple[Address, ...]:
+        """Where the brokers answer their clients."""
+        return tuple(node.kafka for node in self.brokers)
+
+    def pid(self, node: NodePlan) -> int:
+        """The process id of a node that runs; raises `RunFailed` if it ended."""
+        process = self._processes[node.name]
+        if process.returncode is not None:
+            said = last_line(self._home(node) / LOG_FILE)
+            raise RunFailed(
+                f"{node.name} beside {self.rival.side} controllers ended with "
+                f"{process.returncode}: {said}"
+            )
+        return process.pid
+
+    async def spawn(self, node: NodePlan) -> float:
+        """Start the process of a node; return the moment before, by `perf_counter`."""
+        begun = perf_counter()
+        await self._run(self.rival.command(node), node)
+        return begun
+
+    async def kill(self, node: NodePlan) -> float:
+        """End a node as a loss of power would; return when, by `perf_counter`."""
+        self.pid(node)
+        begun = perf_counter()
+        await self._end(node, signal.SIGKILL)
+        return begun
+
+    async def stop(self, node: NodePlan) -> None:
+        """End a node as its operator would."""
+        try:
+            async with asyncio.timeout(STOP_MS / 1_000):
+                await self._end(node, signal.SIGTERM)
+        except TimeoutError:
+            raise RunFailed(f"{node.name} did not stop within {STOP_MS} ms") from None
+
+    async def wait_for_brokers(self, wanted: set[int], *, poll_ms: int = POLL_MS) -> None:
+        """Return once every broker that runs from the beginning knows exactly these as alive."""
+        for node in self.brokers:
+            async with AdminClient(
+                [node.kafka], is_controller=False, timeout_ms=PROBE_MS
+            ) as client:
+                await until(
+                    lambda client=client, node=node: self._knows(  # type: ignore[misc]
+                        client, node, wanted
+                    ),
+                    f"{node.name} sees the brokers {sorted(wanted)}",
+                    within_ms=START_MS,
+                    poll_ms=poll_ms,
+                )
+
+    async def _knows(self, client: AdminClient, node: NodePlan, wanted: set[int]) -> bool:
+        self.pid(node)
+        try:
+            return {each.id for each in await client.brokers()} == wanted
+        except AdminError:
+            return False
+
+    async def _start(self) -> None:
+        self.rival.write_files(self._rng)
+        formatting = [
+            await self._run(command, node)
+            for command, node in zip(
+                self.rival.format_commands(self._rng), self.controllers, strict=False
+            )
+        ]
+        for process in formatting:
+            if await process.wait():
+                raise RunFailed(f"Kafka's storage tool failed; {self.rival.folder} has its log")
+        for node in self.controllers:
+            await self.spawn(node)
+        await until(self._has_leader, "the quorum has a leader", within_ms=START_MS)
+        for node in self.brokers:
+            await self.spawn(node)
+        await self.wait_for_brokers({node.id for node in self.brokers}, poll_ms=SLOW_POLL_MS)
+
+    async def _has_leader(self) -> bool:
+        addresses = []
+        for node in self.controllers:
+            self.pid(node)
+            addresses.append(node.kafka)
+        try:
+            async with AdminClient(addresses, is_controller=True, timeout_ms=PROBE_MS) as client:
+                return (await client.describe_quorum()).leader is not None
+        except AdminError:
+            return False
+
+    async def _run(self, command: list[str], node: NodePlan) -> Process:
+        with (self._home(node) / LOG_FILE).open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=STDOUT,
+                cwd=_ROOT,
+                env=_environment(),
+                start_new_session=True,
+            )
+        self._processes[node.name] = process
+        return process
+
+    async def _end(self, node: NodePlan, how: signal.Signals) -> None:
+        process = self._processes[node.name]
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(how)
+        await process.wait()
+
+    async def _kill_all(self) -> None:
+        for process in self._processes.values():
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    def _home(self, node: NodePlan) -> Path:
+        return self.rival.folder / node.name
+
+
+def _environment() -> dict[str, str]:
+    """That of this process without settings of ours, which would be those of every node."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
+    }

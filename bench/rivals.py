@@ -1,0 +1,153 @@
+"""Controllers of either kind, ours or Kafka's, with the same brokers of Kafka: files and commands.
+
+Nothing is started here. The brokers get the same files and the same command line on both sides;
+so do the controllers of a side in every round. Ours are as `metaquorum local` sets them up. Kafka's
+have the flags of its own start script, with half of its heap, and a quorum whose log names the
+voters (KIP-853), as ours does.
+"""
+
+import random
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from admin import local_plan
+from admin.apache import broker_files
+from admin.apache.processes import BROKER
+from admin.apache.runtime import Runtime
+from admin.kinds import Role
+from admin.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
+from quorum.log.uuids import uuid_to_text
+
+SESSION_MS: Final = 9_000
+HEARTBEAT_MS: Final = 500
+"""Short beside the session, so that it hardly matters where between two of them a broker dies."""
+SETTINGS_FILE: Final = "server.properties"
+LOGGING_FILE: Final = "logging.properties"
+FORMAT_TOOL: Final = "kafka.tools.StorageTool"
+
+_FULL: Final = (
+    "-Xms256m",
+    "-Xmx512m",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+
+
+class Side(StrEnum):
+    """Whose controllers a cluster has."""
+
+    OURS = "ours"
+    KAFKAS = "Kafka's"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """One cluster: its folder, its nodes, whose controllers it has, and what runs Kafka."""
+
+    side: Side
+    folder: Path
+    plan: ClusterPlan
+    runtime: Runtime
+
+    def write_files(self, rng: random.Random) -> None:
+        """All that the nodes are started with, but for `format_commands`."""
+        if self.side is Side.OURS:
+            level = str(self.runtime.release.metadata_version)
+            more = {"metadata.version": level, "broker.session.timeout.ms": str(SESSION_MS)}
+            local_plan.write_settings(self.folder, self.plan, more)
+        else:
+            for node in self.plan.controllers:
+                self._write(node, self._settings_of_controller(node))
+        for node in self.plan.brokers:
+            broker_files.format_storage(
+                log_dir(self.folder, node), self.plan.cluster_id, node.id, rng
+            )
+            self._write(node, self._settings_of_broker(node))
+
+    def format_commands(self, rng: random.Random) -> list[list[str]]:
+        """The command lines that format the storage of Kafka's controllers; none for ours."""
+        if self.side is Side.OURS:
+            return []
+        directories = (uuid_to_text(UUID(int=rng.getrandbits(128), version=4)) for _ in range(9))
+        voters = ",".join(
+            f"{node.id}@{node.kafka}:{directory}"
+            for node, directory in zip(self.plan.controllers, directories, strict=False)
+        )
+        return [
+            self.runtime.tool(
+                FORMAT_TOOL,
+                [
+                    "format",
+                    "--cluster-id",
+                    self.plan.cluster_id,
+                    "--config",
+                    str(self._file(node, SETTINGS_FILE)),
+                    "--initial-controllers",
+                    voters,
+                ],
+            )
+            for node in self.plan.controllers
+        ]
+
+    def command(self, node: NodePlan) -> list[str]:
+        """The command line of a node whose files are written."""
+        settings, logging = self._file(node, SETTINGS_FILE), self._file(node, LOGGING_FILE)
+        if node.role is Role.BROKER:
+            return self.runtime.broker(settings, logging)
+        if self.side is Side.OURS:
+            file = self._file(node, local_plan.SETTINGS_FILE)
+            return [sys.executable, "-m", "admin.cli.main", "start", "--config", str(file)]
+        runtime = self.runtime
+        logging_option = f"-D{runtime.release.logging_property}={logging}"
+        classes = str(runtime.jars / "*")
+        return [
+            *(str(runtime.java), *_FULL, logging_option),
+            *("-cp", classes, BROKER, str(settings)),
+        ]
+
+    def _settings_of_controller(self, node: NodePlan) -> dict[str, str]:
+        listener = broker_files.CONTROLLER_LISTENER
+        return {
+            "process.roles": "controller",
+            "node.id": str(node.id),
+            "controller.listener.names": listener,
+            "listener.security.protocol.map": f"{listener}:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listeners": f"{listener}://{node.kafka}",
+            "controller.quorum.bootstrap.servers": ",".join(
+                str(each.kafka) for each in self.plan.controllers
+            ),
+            "log.dirs": str(log_dir(self.folder, node)),
+            "broker.session.timeout.ms": str(SESSION_MS),
+        }
+
+    def _settings_of_broker(self, node: NodePlan) -> dict[str, str]:
+        return broker_files.settings(
+            node.id,
+            node.kafka,
+            log_dir(self.folder, node),
+            controllers={each.id: each.kafka for each in self.plan.controllers},
+            brokers=len(self.plan.brokers),
+            voters_in_log=True,
+            more={
+                "broker.session.timeout.ms": str(SESSION_MS),
+                "broker.heartbeat.interval.ms": str(HEARTBEAT_MS),
+            },
+        )
+
+    def _write(self, node: NodePlan, settings: Mapping[str, str]) -> None:
+        (self.folder / node.name).mkdir(parents=True, exist_ok=True)
+        write_atomically(self._file(node, SETTINGS_FILE), broker_files.as_text(settings))
+        write_atomically(self._file(node, LOGGING_FILE), self.runtime.release.logging_file)
+
+    def _file(self, node: NodePlan, name: str) -> Path:
+        return (self.folder / node.name / name).absolute()

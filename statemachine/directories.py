@@ -1,0 +1,118 @@
+"""Which log directory holds a replica, and what it means that a directory is gone (KIP-858).
+
+A replica in a directory that is offline can neither lead nor be in sync, though its broker lives.
+Who tells is the broker: where it has put a replica, and which of its directories have failed.
+"""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from statemachine import records
+from statemachine.change import change_partition
+from statemachine.commands import (
+    AssignReplicasToDirs,
+    DirectoryAssignment,
+    ReplicaAssigned,
+    ReplicasAssigned,
+)
+from statemachine.draft import Draft
+from statemachine.errors import Error
+from statemachine.image import Broker
+from statemachine.index import Topic
+from statemachine.isr import stale_broker
+from statemachine.leaving import election_for, isr_without
+from statemachine.partition import Partition, directory_of
+from statemachine.vocabulary import LEVEL_DIRECTORIES, BrokerId, Directories
+
+
+def assign_replicas_to_dirs(draft: Draft, command: AssignReplicasToDirs) -> ReplicasAssigned:
+    """Record where the broker has put its replicas, each on its own."""
+    if draft.level < LEVEL_DIRECTORIES:
+        return ReplicasAssigned(
+            error=Error.UNSUPPORTED_VERSION,
+            message=f"metadata.version is {draft.level}, directories are assigned from"
+            f" {LEVEL_DIRECTORIES} on",
+        )
+    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    if stale is not None:
+        return ReplicasAssigned(error=stale.error, message=stale.message)
+    return ReplicasAssigned(
+        replicas=tuple([_assigned(draft, command.broker_id, each) for each in command.assignments])
+    )
+
+
+def _assigned(draft: Draft, broker_id: BrokerId, asked: DirectoryAssignment) -> ReplicaAssigned:
+    topic = draft.image.topics.get(asked.topic_id)
+    if topic is None:
+        unknown = f"no topic has the id {asked.topic_id}"
+        return ReplicaAssigned(error=Error.UNKNOWN_TOPIC_ID, message=unknown)
+    partition = draft.partition(topic, asked.partition)
+    if partition is None:
+        unknown = f"topic {topic.name} has no partition {asked.partition}"
+        return ReplicaAssigned(error=Error.UNKNOWN_TOPIC_OR_PARTITION, message=unknown)
+    if broker_id not in partition.replicas:
+        return ReplicaAssigned(
+            error=Error.NOT_LEADER_OR_FOLLOWER,
+            message=f"broker {broker_id} is not among the replicas {partition.replicas} of"
+            f" {topic.name}-{asked.partition}",
+        )
+    directories = _with_directory(partition, broker_id, asked.directory_id)
+    wish = replace(partition, directories=directories)
+    if not draft.is_online(broker_id, asked.directory_id):
+        wish = replace(wish, isr=isr_without(draft, wish, (broker_id,)))
+    election = election_for(draft.image, topic)
+    change_partition(draft, topic, asked.partition, wish, election=election)
+    return ReplicaAssigned()
+
+
+def _with_directory(partition: Partition, broker_id: BrokerId, directory_id: UUID) -> Directories:
+    return tuple(
+        directory_id if replica == broker_id else directory_of(partition, replica)
+        for replica in partition.replicas
+    )
+
+
+def lose_directories(draft: Draft, broker: Broker, offline: Collection[UUID]) -> bool:
+    """Take a broker out of what it held in directories that have failed; whether it has others.
+
+    With none left there is nothing to take note of: a broker without a directory holds nothing,
+    and is to be fenced.
+    """
+    if not offline or draft.level < LEVEL_DIRECTORIES:
+        return True
+    online = tuple(directory for directory in broker.log_dirs if directory not in offline)
+    if online == broker.log_dirs:
+        return True
+    if not online:
+        return False
+    draft.set_log_dirs(broker.broker_id, online)
+    _leave_lost(draft, broker)
+    if not draft.is_complete:
+        return True
+    draft.records.append(
+        records.BrokerRegistrationChange(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online
+        )
+    )
+    return True
+
+
+def _leave_lost(draft: Draft, broker: Broker) -> None:
+    index, leaving = draft.image.index, (broker.broker_id,)
+    held = index.partitions(index.of_any(index.isr_of, leaving))
+    lost = [each for each in held if _is_lost(draft, each, broker.broker_id)]
+    for topic, number in draft.first_of(lost):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        wish = replace(partition, isr=isr_without(draft, partition, leaving))
+        election = election_for(draft.image, topic)
+        change_partition(draft, topic, number, wish, election=election)
+
+
+def _is_lost(draft: Draft, held: tuple[Topic, int], broker_id: BrokerId) -> bool:
+    topic, number = held
+    partition = draft.partition(topic, number)
+    assert partition is not None
+    return not draft.is_online(broker_id, directory_of(partition, broker_id))

@@ -1,0 +1,163 @@
+"""New partitions, of new topics and of those that grow (CreatePartitions), each stands alone."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from statemachine import records
+from statemachine.commands import (
+    CreatePartitions,
+    MorePartitions,
+    PartitionsAdded,
+    PartitionsCreated,
+)
+from statemachine.draft import Draft
+from statemachine.errors import Error, Refusal
+from statemachine.index import Topic
+from statemachine.limits import CREATED_PARTITIONS_MAX, PARTITION_NUMBER_MAX
+from statemachine.placement import place
+from statemachine.reassignment import assignment_refusal
+from statemachine.vocabulary import Replicas
+
+
+def create_partitions(draft: Draft, command: CreatePartitions) -> PartitionsCreated:
+    """Give each topic the partitions that it lacks, or say why not (KIP-195)."""
+    times = Counter(asked.name for asked in command.topics)
+    by_name = {asked.name: asked for asked in command.topics}
+    answers = []
+    left = CREATED_PARTITIONS_MAX
+    for name, asked in by_name.items():
+        if times[name] > 1:
+            twice = f"topic {name} is named {times[name]} times"
+            added: int | Refusal = Refusal(Error.INVALID_REQUEST, twice)
+        else:
+            added = _added(draft, asked, left)
+        if isinstance(added, Refusal):
+            answers.append(PartitionsAdded(name=name, error=added.error, message=added.message))
+        else:
+            left -= added
+            answers.append(PartitionsAdded(name=name))
+    if command.validate_only:
+        draft.records.clear()
+    return PartitionsCreated(topics=tuple(answers))
+
+
+def _added(draft: Draft, asked: MorePartitions, left: int) -> int | Refusal:
+    """How many partitions are new; a topic that is refused gets none of them."""
+    topic = draft.image.topic_named(asked.name)
+    if topic is None:
+        unknown = f"there is no topic {asked.name}"
+        return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+    refusal = _count_refusal(topic, asked, left)
+    if refusal is not None:
+        return refusal
+    first = len(topic.partitions)
+    factor = _replication_factor(topic)
+    assignment = (
+        _placed(draft, topic, asked.count - first, factor)
+        if asked.assignments is None
+        else _as_asked(draft, first, asked.assignments, factor)
+    )
+    if isinstance(assignment, Refusal):
+        return assignment
+    append_partitions(draft, topic.topic_id, enumerate(assignment, start=first))
+    return len(assignment)
+
+
+def _count_refusal(topic: Topic, asked: MorePartitions, left: int) -> Refusal | None:
+    have, count = len(topic.partitions), asked.count
+    if count <= have:
+        return Refusal(
+            Error.INVALID_PARTITIONS,
+            f"topic {topic.name} has {have} partitions, and {count} would not be more",
+        )
+    if count > PARTITION_NUMBER_MAX + 1:
+        return Refusal(
+            Error.INVALID_PARTITIONS,
+            f"{count} partitions are more than a topic may have: {PARTITION_NUMBER_MAX + 1}",
+        )
+    new = count - have
+    if new > left:
+        return Refusal(
+            Error.INVALID_PARTITIONS,
+            f"{new} new partitions are more than the {left} left of the"
+            f" {CREATED_PARTITIONS_MAX} that one request may create",
+        )
+    if asked.assignments is not None and len(asked.assignments) != new:
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"{new} partitions are new, and {len(asked.assignments)} are assigned",
+        )
+    return None
+
+
+def _replication_factor(topic: Topic) -> int:
+    """That of the first partition, without what a reassignment only adds until it is done."""
+    for _, partition in topic.existing():
+        return len(partition.aimed)
+    # A log may hold a topic whose partitions never came.
+    return 1
+
+
+def _as_asked(
+    draft: Draft, first: int, assignments: Sequence[Replicas], factor: int
+) -> Sequence[Replicas] | Refusal:
+    for number, replicas in enumerate(assignments, start=first):
+        refusal = replicas_refusal(draft, number, replicas)
+        if refusal is not None:
+            return refusal
+        if len(replicas) != factor:
+            return Refusal(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                f"partition {number} has {len(replicas)} replicas, the topic's others {factor}",
+            )
+    return assignments
+
+
+def _placed(draft: Draft, topic: Topic, count: int, factor: int) -> Sequence[Replicas] | Refusal:
+    available = [broker for broker in draft.image.brokers.values() if broker.live]
+    if factor > len(available):
+        return too_few_brokers(draft, factor, len(available))
+    return list(place(available, topic.topic_id, count, factor, first=len(topic.partitions)))
+
+
+def too_few_brokers(draft: Draft, factor: int, available: int) -> Refusal:
+    """Why a partition cannot have so many replicas."""
+    return Refusal(
+        Error.INVALID_REPLICATION_FACTOR,
+        f"a replication factor of {factor} needs as many brokers, and"
+        f" {available} of {len(draft.image.brokers)} registered are available",
+    )
+
+
+def replicas_refusal(draft: Draft, number: int, replicas: Replicas) -> Refusal | None:
+    """Why the new partition of this number cannot have these replicas, or None."""
+    refusal = assignment_refusal(replicas, draft.image.brokers)
+    if refusal is not None:
+        return Refusal(refusal.error, f"partition {number}: {refusal.message}")
+    if not any(draft.live(replica) for replica in replicas):
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"partition {number}: every broker of {replicas} is fenced or shutting down",
+        )
+    return None
+
+
+def append_partitions(
+    draft: Draft, topic_id: UUID, assignment: Iterable[tuple[int, Replicas]]
+) -> None:
+    """Record new partitions: number, and replicas of which at least one is live."""
+    for number, replicas in assignment:
+        isr = tuple([replica for replica in replicas if draft.live(replica)])
+        draft.records.append(
+            records.Partition(
+                partition_id=number,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=isr,
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=draft.directories(None, replicas),
+            )
+        )

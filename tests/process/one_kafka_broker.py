@@ -1,0 +1,103 @@
+"""One broker of Apache Kafka as a process, on a controller that a test has put together."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from admin import local_kafka
+from admin.addresses import Address
+from admin.apache.java import Unavailable
+from admin.apache.runtime import Runtime, find
+from admin.kinds import Role
+from admin.local_plan import ClusterPlan, NodePlan, log_dir
+from statemachine.image import Image
+from tests.support.controllers import CLUSTER_ID, HOST, Node, a_place
+
+BROKER_ID = 101
+PATIENCE_SECONDS = 60
+STOP_SECONDS = 20
+
+
+def runtime(version: str) -> Runtime:
+    """What runs this release; the test is skipped, with the reason, where it cannot be run."""
+    try:
+        return find(version, lambda _: None)
+    except Unavailable as unavailable:
+        pytest.skip(str(unavailable))
+
+
+@dataclass(frozen=True)
+class KafkaBroker:
+    """A broker's process and files."""
+
+    process: asyncio.subprocess.Process
+    address: Address
+    log: Path
+    storage: Path
+
+    @property
+    def said(self) -> str:
+        """All that it has logged so far."""
+        return self.log.read_text()
+
+    @property
+    def complaints(self) -> list[str]:
+        """Lines at which an operator would look."""
+        marks = (" ERROR ", " FATAL ")
+        return [line for line in self.said.splitlines() if any(mark in line for mark in marks)]
+
+    async def until(self, node: Node, holds: Callable[[Image], bool]) -> None:
+        """Wait until the controller's image is as wanted, as long as the broker lives."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not holds(node.controller.image):
+                    assert self.process.returncode is None, self.said[-3_000:]
+                    await node.opened.quorum.leader_changed(within_seconds=0.02)
+        except TimeoutError:
+            raise AssertionError(f"in vain; the broker said: {self.said[-3_000:]}") from None
+
+
+@asynccontextmanager
+async def kafka_broker(
+    folder: Path,
+    runtime: Runtime,
+    controller: Address,
+    *,
+    metadata_version: int,
+    cluster_id: str = CLUSTER_ID,
+    broker_id: int = BROKER_ID,
+) -> AsyncIterator[KafkaBroker]:
+    """A broker that is starting; it is killed at the end."""
+    place = await a_place()
+    await place.server.close(within_ms=0)
+    node = NodePlan(role=Role.BROKER, id=broker_id, kafka=place.address)
+    first = NodePlan(role=Role.CONTROLLER, id=1, kafka=Address(*controller))
+    plan = ClusterPlan(cluster_id=cluster_id, nodes=(first, node), kafka=runtime.release.version)
+    settings = {"metadata.version": str(metadata_version)}
+    local_kafka.write_files(folder, plan, runtime, settings, random.Random(broker_id))
+    log = folder / node.name / "node.log"
+    with log.open("ab") as out:
+        process = await asyncio.create_subprocess_exec(
+            *local_kafka.command(folder, node, runtime), stdout=out, stderr=out
+        )
+    broker = KafkaBroker(process, place.address, log, log_dir(folder, node))
+    try:
+        yield broker
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+def is_unfenced(image: Image) -> bool:
+    """The broker of this module may lead."""
+    broker = image.brokers.get(BROKER_ID)
+    return broker is not None and not broker.fenced
+
+
+__all__ = ["BROKER_ID", "HOST", "KafkaBroker", "is_unfenced", "kafka_broker", "runtime"]

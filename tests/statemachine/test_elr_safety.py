@@ -1,0 +1,132 @@
+"""KIP-966: a clean election never gives the lead to a replica that lacks an acknowledged record.
+
+Beside the cluster runs a ledger of who has everything that was ever acknowledged. It knows nothing
+of the ELR: enough in sync means that the leader may acknowledge, and then only those in sync have
+it all; a restart that was not clean loses everything.
+"""
+
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemachine import commands, records
+from statemachine.commands import (
+    Command,
+    CreateTopics,
+    FenceBrokers,
+    NewTopic,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from statemachine.image import Image
+from statemachine.vocabulary import NO_LEADER, RECOVERING
+from tests.statemachine.test_decide_properties import (
+    Draw,
+    a_heartbeat,
+    a_registration,
+    an_isr,
+    reassignments,
+)
+from tests.statemachine.world import World
+
+BROKERS = range(1, 6)
+
+
+class Ledger(World):
+    """A cluster, and per partition the replicas that have everything acknowledged."""
+
+    def __init__(self) -> None:
+        self.complete: dict[tuple[UUID, int], set[int]] = {}
+        self.elections = 0
+        super().__init__(broker_count=len(BROKERS), elr=True)
+
+    def ask(self, command: Command) -> commands.Decision:
+        """As ever; but first a broker that begins anew without a clean end loses what it had."""
+        if isinstance(command, RegisterBroker):
+            before = self.image.brokers.get(command.broker_id)
+            same = before is not None and before.incarnation_id == command.incarnation_id
+            refused = before is not None and not before.fenced and not same
+            clean = before is not None and command.previous_epoch == before.epoch
+            if not (same or refused or clean):
+                for complete in self.complete.values():
+                    complete.discard(command.broker_id)
+        return super().ask(command)
+
+    def replay(self, record: records.Record, written: records.Record | None = None) -> None:
+        """Keep the books of every partition that a record creates or changes."""
+        super().replay(record, written)
+        if not isinstance(record, records.Partition | records.PartitionChange):
+            return
+        key = (record.topic_id, record.partition_id)
+        topic = self.image.topics[record.topic_id]
+        partition = topic.partition(record.partition_id)
+        assert partition is not None
+        complete = self.complete.setdefault(key, set(partition.isr))
+        if record.leader not in (None, NO_LEADER):
+            if record.recovery == RECOVERING or (
+                partition.recovery == RECOVERING and partition.isr == (partition.leader,)
+            ):
+                # It may have lost something, and says so: what it has is all there is now.
+                complete.clear()
+                complete.add(partition.leader)
+            assert partition.leader in complete, f"{partition.leader} of {complete}: {partition}"
+            self.elections += 1
+        complete |= set(partition.isr)
+        configured = int(self.image.configs.get((2, topic.name), {}).get("min.insync.replicas", 1))
+        if len(partition.isr) >= min(configured, len(partition.replicas)):
+            complete.intersection_update(partition.isr)
+
+
+def a_loss(draw: Draw, image: Image) -> Command:
+    """All replicas of a partition fall silent at once, or some brokers do."""
+    held = [p.replicas for topic in image.topics.values() for _, p in topic.existing()]
+    some = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=3, unique=True).map(tuple)
+    return FenceBrokers(broker_ids=draw(st.one_of(some, st.sampled_from(held))))
+
+
+def a_return(draw: Draw, image: Image) -> Command:
+    """A fenced broker wants to be unfenced: it has read all there is."""
+    fenced = [each for each in sorted(image.brokers) if image.brokers[each].fenced]
+    if not fenced:
+        return a_loss(draw, image)
+    broker = image.brokers[draw(st.sampled_from(fenced))]
+    return commands.BrokerHeartbeat(
+        broker_id=broker.broker_id, broker_epoch=broker.epoch, metadata_offset=image.end_offset
+    )
+
+
+def a_farewell(draw: Draw, _image: Image) -> Command:
+    """Seldom: a broker is forgotten."""
+    return UnregisterBroker(broker_id=draw(st.sampled_from(BROKERS)))
+
+
+STEPS = st.sampled_from(
+    [
+        *[a_loss] * 3,
+        *[a_return] * 4,
+        *[a_registration] * 3,
+        *[an_isr] * 3,
+        a_heartbeat,
+        reassignments,
+        a_farewell,
+    ]
+)
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_a_clean_election_loses_nothing_that_was_acknowledged(data: st.DataObject) -> None:
+    ledger = Ledger()
+    for number, min_isr in enumerate((1, 2, 3)):
+        topic = NewTopic(
+            name="abc"[number],
+            topic_id=UUID(int=(number + 1) << 80),
+            partition_count=1,
+            replication_factor=3,
+            configs=(("min.insync.replicas", str(min_isr)),),
+        )
+        ledger.ask(CreateTopics(topics=(topic,)))
+    for _ in range(data.draw(st.integers(5, 30))):
+        step = data.draw(STEPS)
+        ledger.ask(step(data.draw, ledger.image))
