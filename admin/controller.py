@@ -46,6 +46,7 @@ class Unavailable(StrEnum):
     """
 
     NOT_ACTIVE = "this node is not the active controller"
+    NOT_READY = "this node has just started and does not know yet what is committed"
     LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
     OVERLOADED = "the controller has too much uncommitted work; ask again later"
     TOO_LARGE = "it takes more, or larger, records than one request may; ask for less at once"
@@ -145,7 +146,11 @@ class Controller:
         """Read the image now, and call `done` with it once all that was read is committed.
 
         If the lead is lost before, `done` is told NOT_ACTIVE: a query may always be asked again.
+        A node that has just started has an empty image, which is no answer: NOT_READY.
         """
+        if not self._committed:
+            done(Unavailable.NOT_READY)
+            return
         if self.is_active and len(self._waiting) >= WAITING_ANSWERS_MAX:
             done(Unavailable.OVERLOADED)
             return

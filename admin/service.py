@@ -197,6 +197,10 @@ class Service:
             raise NotActive(found, self.quorum.leader)
         return found
 
+    async def read_if_ready(self, read: Callable[[Image | None], T]) -> T:
+        """As `read`; of a node that has heard of no commit yet, what it makes of no image."""
+        return await self.read(read) if self.controller.committed else read(None)
+
     async def _carry_out(
         self, who: str, command: Command, kind: type[T], *, shown: Command | None = None
     ) -> T:

@@ -276,7 +276,7 @@ def _submit(
 
 def _error_of(unavailable: Unavailable) -> int:
     match unavailable:
-        case Unavailable.NOT_ACTIVE | Unavailable.LEAD_LOST:
+        case Unavailable.NOT_ACTIVE | Unavailable.NOT_READY | Unavailable.LEAD_LOST:
             return NOT_CONTROLLER
         case Unavailable.OVERLOADED:
             return REQUEST_TIMED_OUT

@@ -27,13 +27,19 @@ CONTROLLERS: Final = 2
 
 
 async def metadata(call: Call, service: Service) -> Any:
-    """Brokers, controllers and topics; version 0 asks for all topics with an empty list."""
+    """Brokers, controllers and topics; version 0 asks for all topics with an empty list.
+
+    A node that has just started knows the controllers, and of no topic whether it is there.
+    """
     asked = call.message.topics
     everything = asked is None or (call.version == 0 and not asked)
 
-    def read(image: Image) -> Any:
+    def read(image: Image | None) -> Any:
         topics: Iterable[Any]
-        if everything:
+        if image is None:
+            image = Image()
+            topics = [_unknown_yet(call, each) for each in asked]
+        elif everything:
             topics = [_topic(call, image, name, None) for name in sorted(image.topic_ids)]
         else:
             topics = [
@@ -47,7 +53,7 @@ async def metadata(call: Call, service: Service) -> Any:
             error_code=code(0),
         )
 
-    return await service.read(read)
+    return await (service.read(read) if everything else service.read_if_ready(read))
 
 
 def refuse_metadata(call: Call, error: int, _message: str) -> Any:
@@ -66,8 +72,8 @@ async def describe_cluster(call: Call, service: Service) -> Any:
         message = "this is a controller: ask with endpoint type 2, or ask a broker"
         return refuse_cluster(call, MISMATCHED_ENDPOINT_TYPE, message)
 
-    def read(image: Image) -> Any:
-        addresses = controller_addresses(image, service.addresses)
+    def read(image: Image | None) -> Any:
+        addresses = controller_addresses(image or Image(), service.addresses)
         leader = _leader(service)
         return call.respond(
             error_code=code(0),
@@ -83,7 +89,7 @@ async def describe_cluster(call: Call, service: Service) -> Any:
             ),
         )
 
-    return await service.read(read)
+    return await service.read_if_ready(read)
 
 
 def controller_addresses(image: Image, voters: Mapping[int, Address]) -> dict[int, Address]:
@@ -135,6 +141,17 @@ def _broker(call: Call, broker: Broker) -> Any:
         host=endpoint.host,
         port=endpoint.port,
         rack=broker.rack,
+    )
+
+
+def _unknown_yet(call: Call, asked: Any) -> Any:
+    return call.part(
+        "MetadataResponseTopic",
+        error_code=code(LEADER_NOT_AVAILABLE),
+        name=asked.name,
+        topic_id=getattr(asked, "topic_id", None),
+        is_internal=False,
+        partitions=(),
     )
 
 

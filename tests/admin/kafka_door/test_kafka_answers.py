@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from quorum.wire.apis import ApiKey
+from statemachine.limits import CREATED_PARTITIONS_MAX
 from tests.admin.kafka_door.samples import (
     alter_reassignments,
     describe_quorum,
@@ -108,21 +109,23 @@ async def test_what_is_only_validated_is_not_created(tmp_path: Path) -> None:
         assert set(scene.node.controller.image.topic_ids) == {"t"}
 
 
-async def test_a_topic_that_needs_too_many_records_is_refused_clearly(tmp_path: Path) -> None:
+async def test_a_topic_of_too_many_partitions_is_refused_clearly(tmp_path: Path) -> None:
     async with a_scene(tmp_path) as scene:
         form = Form(ApiKey.CREATE_TOPICS, 7)
         topic = form.part(
             "CreatableTopic",
             name="huge",
-            num_partitions=10_000,
+            num_partitions=CREATED_PARTITIONS_MAX + 1,
             replication_factor=1,
             assignments=(),
             configs=(),
         )
         timeout = creation(form, "u").timeout
         answer = await scene.client.send(form, form.request(topics=(topic,), timeout=timeout))
-        assert codes(answer.topics) == [44]
-        assert "more records than one batch may hold" in answer.topics[0].error_message
+        assert codes(answer.topics) == [37]
+        assert f"{CREATED_PARTITIONS_MAX} that one request may create" in (
+            answer.topics[0].error_message
+        )
 
 
 async def test_topics_are_deleted_by_name_and_by_id(tmp_path: Path) -> None:

@@ -161,6 +161,8 @@ async def test_without_an_active_controller_the_refusal_is_clear(
         answer = await client.send(form, metadata(form))
         assert answer.controller_id == -1
         assert {each.node_id for each in answer.brokers} == {1, 2, 3}
+        # Of topics it does not know whether they are there: ask again.
+        assert [each.error_code.value for each in answer.topics] == [5, 5]
 
 
 async def test_requests_that_wait_for_a_leader_are_given_up_when_the_node_stops(
