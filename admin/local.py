@@ -173,7 +173,7 @@ class LocalCluster:
         (self.folder / CLUSTER_FILE).unlink(missing_ok=True)
         killed: list[str] = []
         for group in (self.plan.brokers, self.plan.controllers):
-            stopped = await asyncio.gather(*(self._stop_node(node.name) for node in group))
+            stopped = await asyncio.gather(*(self.stop_node(node.name) for node in group))
             killed += [node.name for node, clean in zip(group, stopped, strict=True) if not clean]
         await asyncio.gather(*self._watchers.values())
         self._watchers.clear()
@@ -181,8 +181,8 @@ class LocalCluster:
         self._lock = None
         return tuple(killed)
 
-    async def _stop_node(self, name: str) -> bool:
-        """Whether the node stopped when asked; if not, it was killed."""
+    async def stop_node(self, name: str) -> bool:
+        """Ask the node to stop; whether it did so in time. If not, it is killed."""
         process = self._processes.get(name)
         if process is None or process.returncode is not None:
             return True

@@ -7,28 +7,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from admin import local_kafka
 from admin.addresses import Address
-from admin.apache.java import Unavailable
-from admin.apache.runtime import Runtime, find
+from admin.apache.runtime import Runtime
 from admin.kinds import Role
 from admin.local_plan import ClusterPlan, NodePlan, log_dir
 from statemachine.image import Image
-from tests.support.controllers import CLUSTER_ID, HOST, Node, a_place
+from tests.support.controllers import CLUSTER_ID, Node, a_place
 
 BROKER_ID = 101
 PATIENCE_SECONDS = 60
 STOP_SECONDS = 20
-
-
-def runtime(version: str) -> Runtime:
-    """What runs this release; the test is skipped, with the reason, where it cannot be run."""
-    try:
-        return find(version, lambda _: None)
-    except Unavailable as unavailable:
-        pytest.skip(str(unavailable))
 
 
 @dataclass(frozen=True)
@@ -98,6 +87,3 @@ def is_unfenced(image: Image) -> bool:
     """The broker of this module may lead."""
     broker = image.brokers.get(BROKER_ID)
     return broker is not None and not broker.fenced
-
-
-__all__ = ["BROKER_ID", "HOST", "KafkaBroker", "is_unfenced", "kafka_broker", "runtime"]

@@ -1,7 +1,7 @@
-"""Kafka's own command-line tools, for tests that hold us against them.
+"""Kafka's own programs, for tests that hold us against them.
 
-They need Java and the jars of the release in the cache, where `metaquorum local --kafka VERSION`
-puts them. Without either, the test is skipped and says so; it fetches nothing.
+They need Java and Maven, which brings the jars once into the cache where `metaquorum local --kafka`
+puts them too. Where one is missing, the test is skipped and says which.
 """
 
 import subprocess
@@ -10,23 +10,18 @@ from typing import Final
 
 import pytest
 
-from admin.apache.jars import cached
-from admin.apache.java import Unavailable, find_java
-from admin.apache.releases import RELEASES
-from admin.apache.runtime import Runtime
+from admin.apache.java import Unavailable
+from admin.apache.runtime import Runtime, find
 
 TOOL_SECONDS_MAX: Final = 60
 
 
 def runtime(version: str) -> Runtime:
-    """What runs this release; the test is skipped where it is not at hand."""
-    jars = cached(version)
-    if jars is None:
-        pytest.skip(f"the jars of Kafka {version} are not in the cache")
+    """What runs this release; the test is skipped, with the reason, where it cannot be run."""
     try:
-        return Runtime(release=RELEASES[version], java=find_java(), jars=jars)
-    except Unavailable as error:
-        pytest.skip(str(error))
+        return find(version, lambda _: None)
+    except Unavailable as unavailable:
+        pytest.skip(str(unavailable))
 
 
 def dump_log(version: str, file: Path) -> str:

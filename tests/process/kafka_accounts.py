@@ -1,0 +1,95 @@
+"""What a consumer group was given, and whether that is what producers wrote. Pure but for a lock.
+
+An offset is the name of a place in the log. A group may be given the same place again after a
+rebalance, for it goes on from what it last committed; but there is one record at each place, a
+record has one place, and between two rebalances the places come one after the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from admin.demo.accounts import Read, Written, balance
+
+
+@dataclass(slots=True)
+class Run:
+    """A partition in the hands of one member, from one assignment to the next."""
+
+    last: int | None = None
+    """The offset of the record that came last."""
+
+
+@dataclass(slots=True)
+class Delivered:
+    """One partition as a group was given it."""
+
+    numbers: dict[int, int | None] = field(default_factory=dict)
+    """By offset: which record of ours is there; None for one that is none."""
+    altered: int = 0
+    """Places whose record was another one the second time."""
+    jumps: int = 0
+    """Records within a run that did not lie just behind the one before."""
+
+    def note(self, run: Run, offset: int, number: int | None) -> None:
+        """A member was given the record at `offset`."""
+        if run.last is not None and offset != run.last + 1:
+            self.jumps += 1
+        run.last = offset
+        if self.numbers.setdefault(offset, number) != number:
+            self.altered += 1
+
+    def read(self) -> Read:
+        """The log, place by place."""
+        read = Read()
+        for offset in sorted(self.numbers):
+            read.note(offset, self.numbers[offset])
+        return read
+
+
+class Deliveries:
+    """All partitions of a topic as one group was given them; its members share it."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = [Delivered() for _ in range(partitions)]
+        self._lock = Lock()
+
+    def note(self, partition: int, run: Run, offset: int, number: int | None) -> None:
+        """A member was given a record."""
+        with self._lock:
+            self._partitions[partition].note(run, offset, number)
+
+    def reach(self, counts: Sequence[int]) -> bool:
+        """Whether as many records of each partition have come, redeliveries aside."""
+        with self._lock:
+            return all(
+                len(each.numbers) >= count
+                for each, count in zip(self._partitions, counts, strict=True)
+            )
+
+    def ends(self) -> list[int]:
+        """By partition: where the next record would be."""
+        with self._lock:
+            return [max(each.numbers, default=-1) + 1 for each in self._partitions]
+
+    def fault(self, written: Sequence[Written]) -> str | None:
+        """What must not be, or None: the log is what was acknowledged, in the order it was given.
+
+        A producer that keeps trying gets every record acknowledged; one that was not is a fault.
+        """
+        with self._lock:
+            found = [each.read() for each in self._partitions]
+            result = balance(zip(written, found, strict=True))
+            given_up = sum(each.given - len(each.acknowledged) for each in written)
+            wrong = {
+                "records were never acknowledged": given_up,
+                "places changed their record": sum(each.altered for each in self._partitions),
+                "records came out of turn": sum(each.jumps for each in self._partitions),
+                "places were left out": sum(map(_holes, self._partitions)),
+            }
+        faults = [f"{count} {what}" for what, count in wrong.items() if count]
+        return ", ".join([*filter(None, [result.fault]), *faults]) or None
+
+
+def _holes(delivered: Delivered) -> int:
+    return max(delivered.numbers, default=-1) + 1 - len(delivered.numbers)

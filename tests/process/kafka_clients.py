@@ -1,0 +1,190 @@
+"""Unmodified clients of Kafka, two kinds of them, for tests: each writes and reads in its thread.
+
+What they are told to do differently from their defaults is to be quick: to ask again soon when a
+broker is away, and to commit often.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, Final, NamedTuple, Protocol
+
+from confluent_kafka import Consumer, Message, Producer
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
+from kafka.errors import RetriableError
+
+from admin.demo.accounts import NO_OFFSET
+
+Told = Callable[[int], None]
+"""Hears the offset of a record that was acknowledged, or `NO_OFFSET`."""
+
+POLL_SECONDS: Final = 0.1
+POLL_PYTHON_SECONDS: Final = 1
+"""kafka-python joins its group inside a poll, and forgets the answer to one that was too short."""
+COMMIT_MS: Final = 500
+RECONNECT_MS_MAX: Final = 500
+REBALANCE_MS: Final = 500
+"""How soon a member of a group hears that there is another one."""
+SESSION_PYTHON_MS: Final = 10_000
+"""How long its group waits for a member that has come to a halt (see `POLL_PYTHON_SECONDS`)."""
+CLOSE_SECONDS: Final = 60
+RECORDS_MAX: Final = 500
+
+
+class Given(NamedTuple):
+    """A record as a consumer hands it over."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+class Writes(Protocol):
+    """A producer that repeats nothing of its own accord, and wants all replicas in sync."""
+
+    def send(self, topic: str, partition: int, value: bytes, told: Told) -> None:
+        """Hand a record over; `told` hears of it when it is acknowledged, else never."""
+        ...
+
+    def close(self) -> None:
+        """Wait until everything is acknowledged, or given up."""
+        ...
+
+
+class Reads(Protocol):
+    """A member of a consumer group."""
+
+    def poll(self) -> Iterable[Given]:
+        """The next records, if any come soon."""
+        ...
+
+    def close(self) -> None:
+        """Commit, and leave the group."""
+        ...
+
+
+Assigned = Callable[[Iterable[int]], None]
+"""Hears which partitions of the topic a member has been assigned."""
+
+
+class PythonProducer:
+    """kafka-python's."""
+
+    def __init__(self, servers: str) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=servers.split(","),
+            enable_idempotence=True,
+            acks="all",
+            reconnect_backoff_max_ms=RECONNECT_MS_MAX,
+        )
+
+    def send(self, topic: str, partition: int, value: bytes, told: Told) -> None:
+        sent = self._producer.send(topic, value=value, partition=partition)
+        sent.add_callback(lambda metadata: told(metadata.offset))
+
+    def close(self) -> None:
+        self._producer.close(timeout=CLOSE_SECONDS)
+
+
+class ConfluentProducer:
+    """confluent-kafka's."""
+
+    def __init__(self, servers: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "acks": "all",
+                "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
+            }
+        )
+
+    def send(self, topic: str, partition: int, value: bytes, told: Told) -> None:
+        def report(error: object, message: Message) -> None:
+            if error is None:
+                # Of a record that a leader had already, it says that it is there, but not where.
+                offset = message.offset()
+                told(NO_OFFSET if offset is None else offset)
+
+        self._producer.produce(topic, value, partition=partition, on_delivery=report)
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        self._producer.flush(CLOSE_SECONDS)
+
+
+class PythonMember:
+    """kafka-python's."""
+
+    def __init__(self, servers: str, group: str, topic: str, assigned: Assigned) -> None:
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=servers.split(","),
+            group_id=group,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=COMMIT_MS,
+            session_timeout_ms=SESSION_PYTHON_MS,
+            heartbeat_interval_ms=REBALANCE_MS,
+            reconnect_backoff_max_ms=RECONNECT_MS_MAX,
+        )
+        self._consumer.subscribe([topic], listener=_Listener(assigned))
+
+    def poll(self) -> Iterator[Given]:
+        try:
+            found = self._consumer.poll(POLL_PYTHON_SECONDS * 1_000, max_records=RECORDS_MAX)
+        except RetriableError:
+            return  # No broker answers; the caller polls again.
+        for record in chain.from_iterable(found.values()):
+            yield Given(record.partition, record.offset, record.value)
+
+    def close(self) -> None:
+        self._consumer.close(timeout_ms=CLOSE_SECONDS * 1_000)
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, assigned: Assigned) -> None:
+        self._assigned = assigned
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        """What is gone is gone; the next run begins when it is assigned."""
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        self._assigned(each.partition for each in assigned)
+
+
+class ConfluentMember:
+    """confluent-kafka's."""
+
+    def __init__(self, servers: str, group: str, topic: str, assigned: Assigned) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": COMMIT_MS,
+                "heartbeat.interval.ms": REBALANCE_MS,
+                "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
+            }
+        )
+        self._consumer.subscribe(
+            [topic], on_assign=lambda _, found: assigned(each.partition for each in found)
+        )
+
+    def poll(self) -> Iterator[Given]:
+        for message in self._consumer.consume(RECORDS_MAX, POLL_SECONDS):
+            error = message.error()
+            if error is None:
+                yield given(message)
+            else:
+                # The library goes on by itself after any other.
+                assert not error.fatal(), error
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def given(message: Message) -> Given:
+    """A message of confluent-kafka that is no error."""
+    partition, offset, value = message.partition(), message.offset(), message.value()
+    assert partition is not None
+    assert offset is not None
+    assert isinstance(value, bytes)
+    return Given(partition, offset, value)

@@ -1,0 +1,194 @@
+"""Producers and consumer groups at work on one topic of a real cluster, and the account of it.
+
+A producer of each kind writes to its half of the partitions; a group of each kind, two members in
+each, reads all of them. They are at it while a test does its worst, and then it is compared.
+"""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from admin.demo.accounts import Written, content, number_of
+from tests.process.kafka_accounts import Deliveries, Run
+from tests.process.kafka_clients import (
+    CLOSE_SECONDS,
+    ConfluentMember,
+    ConfluentProducer,
+    PythonMember,
+    PythonProducer,
+    Reads,
+    Writes,
+)
+
+PARTITIONS: Final = 6
+MEMBERS: Final = 2
+RECORD_BYTES: Final = 100
+ROUND_SECONDS: Final = 0.05
+"""A producer writes one record to each of its partitions in a round."""
+UNANSWERED_MAX: Final = 3_000
+"""Records that a producer has not heard of; with more it waits."""
+FLOWING_SECONDS: Final = 60
+CATCH_UP_SECONDS: Final = 60
+
+PRODUCERS: Final[tuple[Callable[[str], Writes], ...]] = (PythonProducer, ConfluentProducer)
+GROUPS: Final[dict[str, Callable[..., Reads]]] = {
+    "python": PythonMember,
+    "confluent": ConfluentMember,
+}
+
+
+@dataclass
+class Group:
+    """A consumer group: who its members are, and what they were given."""
+
+    name: str
+    member: Callable[..., Reads]
+    deliveries: Deliveries = field(default_factory=lambda: Deliveries(PARTITIONS))
+
+
+class Traffic:
+    """What goes on at one topic; `traffic` starts and ends it."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self._servers = servers
+        self._topic = topic
+        self.written = [Written() for _ in range(PARTITIONS)]
+        self.groups = [Group(f"{topic}-{name}", member) for name, member in GROUPS.items()]
+        self._enough = Event()
+        """No more is written."""
+        self._ending = Event()
+        """Everything is written: members end once they have it all."""
+        self._abandoned = Event()
+        """Members end at once."""
+        self._producers: list[asyncio.Task[None]] = []
+        self._members: list[asyncio.Task[None]] = []
+
+    @property
+    def acknowledged(self) -> int:
+        """Records that are acknowledged, in all partitions."""
+        return sum(len(each.acknowledged) for each in self.written)
+
+    def produce(self, producer: Callable[[str], Writes], partitions: Iterable[int]) -> None:
+        """Write to these partitions in turn until it is enough, and let it be acknowledged."""
+        mine = [(partition, self.written[partition]) for partition in partitions]
+        writes = producer(self._servers)
+        try:
+            while not self._enough.wait(ROUND_SECONDS):
+                if sum(one.given - len(one.acknowledged) for _, one in mine) > UNANSWERED_MAX:
+                    continue
+                for partition, one in mine:
+                    number, one.given = one.given, one.given + 1
+                    value = content(partition, number, RECORD_BYTES)
+                    writes.send(self._topic, partition, value, _noting(one, number))
+        finally:
+            writes.close()
+
+    def consume(self, group: Group, flowing: Event) -> None:
+        """Be a member of the group until it has everything."""
+        runs: dict[int, Run] = {}
+        member = group.member(
+            self._servers,
+            group.name,
+            self._topic,
+            lambda assigned: runs.update((partition, Run()) for partition in assigned),
+        )
+        try:
+            while not self._has_enough(group):
+                for partition, offset, value in member.poll():
+                    number = number_of(value, partition)
+                    group.deliveries.note(partition, runs[partition], offset, number)
+                if group.deliveries.reach([1] * PARTITIONS):
+                    flowing.set()
+        finally:
+            member.close()
+
+    def _has_enough(self, group: Group) -> bool:
+        if self._abandoned.is_set():
+            return True
+        return self._ending.is_set() and group.deliveries.reach([w.given for w in self.written])
+
+    def check(self) -> None:
+        """What each group was given, and where it stands, is what was written; nothing else is."""
+        assert self.acknowledged > 0
+        for group in self.groups:
+            fault = group.deliveries.fault(self.written)
+            assert fault is None, f"{group.name}: {fault}"
+            ends, committed = _ends_and_committed(self._servers, group.name, self._topic)
+            assert ends == group.deliveries.ends(), group.name
+            assert committed == ends, group.name
+
+    async def begin(self, tasks: asyncio.TaskGroup, pool: ThreadPoolExecutor) -> None:
+        """Start everything in threads of `pool`; returns once both groups are given records."""
+        loop = asyncio.get_running_loop()
+
+        async def thread(work: Callable[..., None], *arguments: object) -> None:
+            await loop.run_in_executor(pool, work, *arguments)
+
+        flowing = [Event() for _ in self.groups]
+        self._members = [
+            tasks.create_task(thread(self.consume, group, event))
+            for group, event in zip(self.groups, flowing, strict=True)
+            for _ in range(MEMBERS)
+        ]
+        self._producers = [
+            tasks.create_task(thread(self.produce, producer, range(place, PARTITIONS, 2)))
+            for place, producer in enumerate(PRODUCERS)
+        ]
+        for group, event in zip(self.groups, flowing, strict=True):
+            came = await loop.run_in_executor(pool, event.wait, FLOWING_SECONDS)
+            assert came, f"{group.name} was not given a record of each partition"
+
+    async def end(self) -> None:
+        """Let everything be acknowledged, and then be consumed."""
+        self._enough.set()
+        await asyncio.gather(*self._producers)
+        self._ending.set()
+        await asyncio.wait(self._members, timeout=CATCH_UP_SECONDS)
+        self._abandoned.set()
+        await asyncio.gather(*self._members)
+
+    def abandon(self) -> None:
+        """Let every thread end as soon as it can."""
+        self._enough.set()
+        self._abandoned.set()
+
+
+@asynccontextmanager
+async def traffic(servers: str, topic: str) -> AsyncIterator[Traffic]:
+    """Traffic that flows; at the end it is compared, and a fault fails the test."""
+    it = Traffic(servers, topic)
+    with ThreadPoolExecutor(len(PRODUCERS) + MEMBERS * len(GROUPS) + 1) as pool:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await it.begin(tasks, pool)
+                yield it
+                await it.end()
+            await asyncio.get_running_loop().run_in_executor(pool, it.check)
+        finally:
+            it.abandon()
+    # kafka-python leaves sockets that could not connect to the collector, which warns of them:
+    # here, where the warning is expected, and not in some other test.
+    gc.collect()
+
+
+def _noting(written: Written, number: int) -> Callable[[int], None]:
+    return lambda offset: written.acknowledge(number, 1, offset)
+
+
+def _ends_and_committed(servers: str, group: str, topic: str) -> tuple[list[int], list[int]]:
+    """By partition: where the log ends, and what the group has committed."""
+    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    try:
+        ends = [consumer.get_watermark_offsets(each, CLOSE_SECONDS)[1] for each in partitions]
+        committed = consumer.committed(partitions, CLOSE_SECONDS)
+    finally:
+        consumer.close()
+    return ends, [each.offset for each in committed]

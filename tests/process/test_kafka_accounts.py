@@ -1,0 +1,81 @@
+"""The account of the tests with Kafka's brokers sees each fault that it is there to see."""
+
+from collections.abc import Callable
+
+import pytest
+
+from admin.demo.accounts import Written
+from tests.process.kafka_accounts import Deliveries, Run
+
+COUNT = 5
+
+
+def written() -> Written:
+    """Five records, acknowledged at the first five places."""
+    one = Written(given=COUNT)
+    one.acknowledge(0, COUNT, 0)
+    return one
+
+
+def given(*places: tuple[int, int | None]) -> Deliveries:
+    """A group whose only member was given these records: offset and number."""
+    deliveries, run = Deliveries(1), Run()
+    for offset, number in places:
+        deliveries.note(0, run, offset, number)
+    return deliveries
+
+
+ALL = [(number, number) for number in range(COUNT)]
+
+
+def test_what_is_as_it_was_written_has_no_fault() -> None:
+    assert given(*ALL).fault([written()]) is None
+
+
+def test_a_place_that_is_given_again_after_a_rebalance_is_no_fault() -> None:
+    deliveries = given(*ALL)
+    run = Run()
+    for offset, number in ALL[2:]:
+        deliveries.note(0, run, offset, number)
+    assert deliveries.fault([written()]) is None
+
+
+@pytest.mark.parametrize(
+    ("places", "fault"),
+    [
+        (ALL[:-1], "1 acknowledged records are lost"),
+        ([*ALL, (5, 4)], "1 records are there twice"),
+        ([*ALL[:3], (3, 4), (4, 3)], "1 records are out of order"),
+        ([*ALL[:4], (4, None)], "1 records are not what was written"),
+        ([*ALL[:2], *ALL[3:]], "1 records came out of turn"),
+        ([*ALL, ALL[0]], "1 records came out of turn"),
+        ([*ALL, (0, 1)], "1 places changed their record"),
+        ([*ALL[:4], (5, 4)], "1 acknowledged records are at another offset"),
+    ],
+)
+def test_each_fault_is_named(places: list[tuple[int, int | None]], fault: str) -> None:
+    assert fault in str(given(*places).fault([written()]))
+
+
+def unacknowledged(one: Written) -> None:
+    one.given += 1
+
+
+def lost(one: Written) -> None:
+    one.given += 1
+    one.acknowledge(COUNT, 1, COUNT)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (unacknowledged, "1 records were never acknowledged"),
+        (lost, "1 acknowledged records are lost"),
+    ],
+)
+def test_what_was_given_and_is_not_there_is_a_fault(
+    change: Callable[[Written], None], fault: str
+) -> None:
+    one = written()
+    change(one)
+    assert given(*ALL).fault([one]) == fault
