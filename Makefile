@@ -26,7 +26,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(VENV)/installed ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.2.0: with its brokers)
@@ -69,6 +69,10 @@ golden: $(VENV)/installed ## record transcripts anew; read the difference before
 .PHONY: bench
 bench: $(VENV)/installed ## measure commits on this machine and write them into docs/performance.md
 	$(BIN)/python -m bench.commits --write docs/performance.md $(ARGS)
+
+.PHONY: bench-kafka
+bench-kafka: $(VENV)/installed ## measure beside Kafka's own controllers and write docs/performance.md
+	$(BIN)/python -m bench.beside_kafka --write docs/performance.md $(ARGS)
 
 .PHONY: format
 format: $(VENV)/installed ## format the code and mend what lint can mend

@@ -34,8 +34,8 @@ from statemachine.vocabulary import LEVEL_NO_OP
 
 logger = logging.getLogger("controller")
 
-SESSION_SWEEP_MS: Final = 200
-"""How often the active controller looks for brokers that have fallen silent."""
+SESSION_SWEEP_MS_MIN: Final = 20
+"""How often the active controller looks for brokers that have fallen silent, at most."""
 
 WAITING_ANSWERS_MAX: Final = 100_000
 
@@ -160,14 +160,20 @@ class Controller:
 
         self._settle(read(self.image), found)
 
-    def sweep(self) -> None:
-        """Fence the brokers whose sessions have run out; called every `SESSION_SWEEP_MS`."""
+    def sweep(self) -> int:
+        """Fence the brokers whose sessions have run out; returns when to look again, in ms."""
+        # Who becomes active, and who is unfenced meanwhile, begins with a full session.
         if self.sessions is None:
-            return
-        silent = self.sessions.expired(self.image, self._clock())
+            return self._session_timeout_ms
+        now_ms = self._clock()
+        silent = self.sessions.expired(self.image, now_ms)
         if silent:
             logger.warning("no heartbeat from brokers %s in time: they are fenced", list(silent))
             self.submit(FenceBrokers(broker_ids=silent), self._expect_done)
+        next_ms = self.sessions.next_expiry_ms(self.image)
+        if next_ms is None:
+            return self._session_timeout_ms
+        return max(SESSION_SWEEP_MS_MIN, next_ms - now_ms)
 
     def keep_moving(self) -> int:
         """Append a NoOp record if nothing was for long; returns when to look again, in ms.

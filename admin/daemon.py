@@ -19,7 +19,7 @@ from aiohttp import web
 from admin.anywhere import Anywhere
 from admin.clocks import monotonic_ms, wall_ms
 from admin.config import Config
-from admin.controller import SESSION_SWEEP_MS, Controller
+from admin.controller import Controller
 from admin.http.app import make_app
 from admin.kafka.broker_calls import Desk
 from admin.kafka.door import OFFERED, KafkaDoor
@@ -244,8 +244,7 @@ async def _keep_moving(controller: Controller) -> None:
 
 async def _sweep(controller: Controller) -> None:
     while True:
-        await asyncio.sleep(SESSION_SWEEP_MS / 1_000)
-        controller.sweep()
+        await asyncio.sleep(controller.sweep() / 1_000)
 
 
 def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:

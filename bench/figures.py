@@ -71,6 +71,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         must=_AS_KAFKA,
         aim=Bound(words="faster", share=FASTER),
     ),
+    "start-again": Figure(what="... when it comes back right after a clean stop", unit="ms"),
     "topic": Figure(
         what="topic of 100 partitions: request to a record acknowledged in each",
         unit="ms",

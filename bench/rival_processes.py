@@ -117,24 +117,26 @@ class RivalCluster:
     async def wait_for_brokers(self, wanted: set[int], *, poll_ms: int = POLL_MS) -> None:
         """Return once every broker that runs from the beginning knows exactly these as alive."""
         for node in self.brokers:
-            async with AdminClient(
-                [node.kafka], is_controller=False, timeout_ms=PROBE_MS
-            ) as client:
-                await until(
-                    lambda client=client, node=node: self._knows(  # type: ignore[misc]
-                        client, node, wanted
-                    ),
-                    f"{node.name} sees the brokers {sorted(wanted)}",
-                    within_ms=START_MS,
-                    poll_ms=poll_ms,
-                )
+            await self._wait_for(node, lambda known: known == wanted, poll_ms)
 
-    async def _knows(self, client: AdminClient, node: NodePlan, wanted: set[int]) -> bool:
-        self.pid(node)
-        try:
-            return {each.id for each in await client.brokers()} == wanted
-        except AdminError:
-            return False
+    async def wait_until_it_serves(self, node: NodePlan) -> None:
+        """Return once this broker answers its clients."""
+        await self._wait_for(node, lambda known: node.id in known, POLL_MS)
+
+    async def _wait_for(
+        self, node: NodePlan, is_it: Callable[[set[int]], bool], poll_ms: int
+    ) -> None:
+        """Ask one broker whom it knows as alive until the answer is what is waited for."""
+        async with AdminClient([node.kafka], is_controller=False, timeout_ms=PROBE_MS) as client:
+
+            async def ask() -> bool:
+                self.pid(node)
+                try:
+                    return is_it({each.id for each in await client.brokers()})
+                except AdminError:
+                    return False
+
+            await until(ask, f"{node.name} knows who is alive", within_ms=START_MS, poll_ms=poll_ms)
 
     async def _start(self) -> None:
         self.rival.write_files(self._rng)

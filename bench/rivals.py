@@ -24,8 +24,8 @@ from admin.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
 from quorum.log.uuids import uuid_to_text
 
 SESSION_MS: Final = 9_000
-HEARTBEAT_MS: Final = 500
-"""Short beside the session, so that it hardly matters where between two of them a broker dies."""
+HEARTBEAT_MS: Final = 2_000
+"""Where between two of them a broker dies is chance, on both sides alike."""
 SETTINGS_FILE: Final = "server.properties"
 LOGGING_FILE: Final = "logging.properties"
 FORMAT_TOOL: Final = "kafka.tools.StorageTool"

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from admin.controller import WAITING_ANSWERS_MAX, Unavailable
+from admin.controller import SESSION_SWEEP_MS_MIN, WAITING_ANSWERS_MAX, Unavailable
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from statemachine import commands
 from statemachine.errors import Error
@@ -158,10 +158,10 @@ async def test_a_broker_that_falls_silent_is_fenced_and_its_partitions_get_new_l
             sessions.touch(broker_id, 0, clock())
         clock.ms += SESSION_TIMEOUT_MS - 1
         sessions.touch(102, 0, clock())
-        controller.sweep()
+        assert controller.sweep() == SESSION_SWEEP_MS_MIN, "a moment before the first one ends"
         assert not controller.image.brokers[101].fenced
         clock.ms += 1
-        controller.sweep()
+        assert controller.sweep() == SESSION_TIMEOUT_MS - 1, "when the next one may end"
         fenced, leader = await looked(controller, lambda image: (fences(image), leads(image, "a")))
         assert (fenced, leader) == ([101], 102)
         end = controller.image.end_offset
