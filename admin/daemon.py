@@ -244,7 +244,8 @@ async def _keep_moving(controller: Controller) -> None:
 
 async def _sweep(controller: Controller) -> None:
     while True:
-        await asyncio.sleep(controller.sweep() / 1_000)
+        wait_ms = controller.sweep()
+        await asyncio.sleep(wait_ms / 1_000)
 
 
 def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:
