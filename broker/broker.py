@@ -32,6 +32,7 @@ from broker.api.versions import VersionsApi
 from broker.clocks import monotonic_ms, wall_ms
 from broker.config import BrokerConfig
 from broker.controller import Controllers
+from broker.directories import DirectoryReporter
 from broker.disk import Disk
 from broker.fetchers import Fetchers
 from broker.lifecycle import Identity, Lifecycle
@@ -84,6 +85,9 @@ class Broker:
         self.image = parts.metadata.image
         self.identity = Identity(parts.opened.cluster_id, parts.opened.directory_id)
         self.cluster = ClusterApi(config.node_id, self.image)
+        self.directories = DirectoryReporter(
+            parts.manager, parts.controllers, self.identity.directory_id
+        )
         self.lifecycle = self._lifecycle()
         parts.metadata.on_change = self._on_change
 
@@ -151,7 +155,7 @@ class Broker:
         manager.proposer = proposer
         parking = Parking(self._sweeper)
         fetchers = self._fetchers(group)
-        manager.watchers += [parking, fetchers]
+        manager.watchers += [parking, fetchers, self.directories]
         producer_ids = ProducerIds(manager, parts.controllers)
         forwarder = Forwarder(parts.forwarding, group, clock=monotonic_ms)
         door = self._door(parking, producer_ids, forwarder)
@@ -162,6 +166,7 @@ class Broker:
             group.create_task(parts.metadata.run(), name="metadata"),
             group.create_task(manager.run(), name="partitions"),
             group.create_task(proposer.run(), name="isr"),
+            group.create_task(self.directories.run(), name="directories"),
             group.create_task(producer_ids.run(), name="producer ids"),
             group.create_task(self._open_gate(door), name="gate"),
             group.create_task(_failure_of(parts.disk), name="disk"),
@@ -189,6 +194,7 @@ class Broker:
     def _on_change(self, touched: Touched) -> None:
         """The metadata has changed."""
         self.manager.apply(touched)
+        self.directories.learn(touched)
         brokers = self.image.brokers
         changed = (brokers.get(each) for each in touched.brokers)
         if any(each is not None and each.stopping_at is not None for each in changed):

@@ -44,6 +44,8 @@ REPLICA_BACKOFF_MS_MAX: Final = 1_000
 ALTER_PARTITION_PARTITIONS_MAX: Final = 5_000
 """ISR proposals in one AlterPartition request; one request is under way at a time."""
 ALTER_PARTITION_RETRY_MS: Final = 50
+ASSIGNED_PARTITIONS_MAX: Final = 2_000
+"""Replicas in one AssignReplicasToDirs request; one request is under way at a time."""
 PENDING_APPENDS_PER_PARTITION_MAX: Final = 10_000
 """Produce requests of one partition that wait for its followers."""
 

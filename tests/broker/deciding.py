@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from quorum.log.uuids import new_directory_id
 from quorum.transport.server import InboundRequest
 from quorum.wire import codec
 from quorum.wire.api_versions import write_offer
@@ -16,11 +15,13 @@ from statemachine.commands import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
+    AssignReplicasToDirs,
     BrokerHeartbeat,
     BrokerRegistered,
     Command,
     CreateTopics,
     DeleteTopics,
+    DirectoryAssignment,
     FenceBrokers,
     FoundCluster,
     IsrMember,
@@ -30,6 +31,7 @@ from statemachine.commands import (
     ProducerIdsAllocated,
     Reassignment,
     RegisterBroker,
+    ReplicasAssigned,
 )
 from statemachine.decide import decide
 from statemachine.features import RANGES
@@ -39,6 +41,8 @@ from statemachine.replay import replay
 
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
 RNG: Final = random.Random(20)
+LEVEL: Final = 25
+"""Of metadata.version, where a test does not say otherwise."""
 
 CONTROLLER_APIS: Final[Mapping[int, VersionRange]] = {
     key: SPOKEN[key]
@@ -46,6 +50,7 @@ CONTROLLER_APIS: Final[Mapping[int, VersionRange]] = {
         int(ApiKey.API_VERSIONS),
         int(ApiKey.ALTER_PARTITION),
         int(ApiKey.ALLOCATE_PRODUCER_IDS),
+        int(ApiKey.ASSIGN_REPLICAS_TO_DIRS),
         int(ApiKey.ENVELOPE),
     )
 }
@@ -60,17 +65,18 @@ class Learner(Protocol):
 class TheController:
     """Decides, replays, and answers what brokers ask of a controller."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int = LEVEL) -> None:
         self.image = Image()
         self.log: list[records.Record] = []
         self.nodes: list[Learner] = []
         self.altered: list[AlterPartition] = []
+        self.assigned: list[AssignReplicasToDirs] = []
         self.is_deaf = False
         self.unheard: list[InboundRequest] = []
         """Proposals that came while it was deaf."""
         self.envelopes: list[InboundRequest] = []
         self.port = 0
-        self.decide(FoundCluster(metadata_version=25))
+        self.decide(FoundCluster(metadata_version=level))
 
     def decide(self, command: Command) -> Any:
         """The answer to `command`, whose records every broker now knows."""
@@ -82,7 +88,7 @@ class TheController:
             node.learn()
         return decision.answer
 
-    def register(self, broker_id: int, port: int, incarnation: UUID) -> int:
+    def register(self, broker_id: int, port: int, incarnation: UUID, directory_id: UUID) -> int:
         """A new incarnation of a broker, alive; returns its broker epoch."""
         answer = self.decide(
             RegisterBroker(
@@ -96,7 +102,7 @@ class TheController:
                     ),
                 ),
                 features=RANGES,
-                log_dirs=(new_directory_id(RNG),),
+                log_dirs=(directory_id,),
             )
         )
         assert isinstance(answer, BrokerRegistered)
@@ -156,6 +162,8 @@ class TheController:
                 self._alter_partition(request)
             case ApiKey.ALLOCATE_PRODUCER_IDS:
                 self._allocate(request)
+            case ApiKey.ASSIGN_REPLICAS_TO_DIRS:
+                self._assign_replicas(request)
             case _:
                 self.envelopes.append(request)
 
@@ -215,6 +223,49 @@ class TheController:
                 )
                 for each in answer.partitions
             ),
+        )
+
+    def _assign_replicas(self, request: InboundRequest) -> None:
+        message = codec.decode_request(request.api_key, request.api_version, request.body)
+        (directory,) = message.directories
+        command = AssignReplicasToDirs(
+            broker_id=message.broker_id,
+            broker_epoch=message.broker_epoch,
+            assignments=tuple(
+                DirectoryAssignment(
+                    directory_id=directory.id_,
+                    topic_id=topic.topic_id,
+                    partition=each.partition_index,
+                )
+                for topic in directory.topics
+                for each in topic.partitions
+            ),
+        )
+        self.assigned.append(command)
+        answer = self.decide(command)
+        assert isinstance(answer, ReplicasAssigned)
+        schema = codec.response_schema(request.api_key, request.api_version)
+        of_directory, of_topic, of_partition = (
+            codec.nested(schema, name) for name in ("DirectoryData", "TopicData", "PartitionData")
+        )
+        topics = tuple(
+            codec.make(
+                of_topic,
+                topic_id=asked.topic_id,
+                partitions=(
+                    codec.make(
+                        of_partition,
+                        partition_index=asked.partition,
+                        error_code=codec.error_code(each.error.code),
+                    ),
+                ),
+            )
+            for asked, each in zip(command.assignments, answer.replicas, strict=False)
+        )
+        self._respond(
+            request,
+            error_code=codec.error_code(answer.error.code),
+            directories=(codec.make(of_directory, id_=directory.id_, topics=topics),),
         )
 
     def _allocate(self, request: InboundRequest) -> None:

@@ -28,11 +28,13 @@ from broker.api.versions import VersionsApi
 from broker.clocks import monotonic_ms, wall_ms
 from broker.config import BrokerConfig
 from broker.controller import Controllers
+from broker.directories import DirectoryReporter
 from broker.disk import Disk
 from broker.fetchers import Fetchers
 from broker.hosting import PartitionKey
 from broker.manager import Manager
 from broker.partition import Partition as HeldPartition
+from quorum.log.uuids import new_directory_id
 from quorum.transport.channel import Channel
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
@@ -40,7 +42,7 @@ from quorum.wire import codec
 from quorum.wire.apis import ApiKey
 from statemachine.image import Image
 from statemachine.replay import replay
-from tests.broker.deciding import CLUSTER, CONTROLLER_APIS, RNG, TheController
+from tests.broker.deciding import CLUSTER, CONTROLLER_APIS, LEVEL, RNG, TheController
 
 WAIT_SECONDS = 20.0
 
@@ -48,9 +50,12 @@ WAIT_SECONDS = 20.0
 class Node:
     """One broker without its quorum: everything behind the front door, and the door."""
 
-    def __init__(self, broker_id: int, log_dir: Path, controller: TheController) -> None:
+    def __init__(
+        self, broker_id: int, log_dir: Path, directory_id: UUID, controller: TheController
+    ) -> None:
         self.broker_id = broker_id
         self.log_dir = log_dir
+        self.directory_id = directory_id
         self.controller = controller
         self.image = Image()
         self.image.watch()
@@ -67,6 +72,13 @@ class Node:
             clock=monotonic_ms,
             sweeper=self.sweeper,
         )
+        self._controllers = Controllers(
+            lambda: ("127.0.0.1", controller.port),
+            client_id=f"broker-{broker_id}",
+            sweeper=self.sweeper,
+            rng=RNG,
+        )
+        self.directories = DirectoryReporter(self.manager, self._controllers, directory_id)
         self.parking = Parking(self.sweeper)
         self.cluster = ClusterApi(broker_id, self.image)
         self.cluster.cluster_id = CLUSTER
@@ -81,12 +93,7 @@ class Node:
         One that does not know its broker epoch copies nothing.
         """
         self.log_dir.mkdir(exist_ok=True)
-        controllers = Controllers(
-            lambda: ("127.0.0.1", self.controller.port),
-            client_id=f"broker-{self.broker_id}",
-            sweeper=self.sweeper,
-            rng=RNG,
-        )
+        controllers = self._controllers
         proposer = IsrProposer(self.manager, controllers)
         self.manager.proposer = proposer
         self.fetchers = Fetchers(
@@ -98,7 +105,7 @@ class Node:
             rng=RNG,
             partition_bytes_max=1 << 20,
         )
-        self.manager.watchers += [self.parking, self.fetchers]
+        self.manager.watchers += [self.parking, self.fetchers, self.directories]
         producer_ids = ProducerIds(self.manager, controllers)
         forwarder = Forwarder(controllers, group, clock=monotonic_ms)
         server = Server(
@@ -110,7 +117,12 @@ class Node:
         self.port = await server.listen("127.0.0.1", self.port)
         tasks = [
             group.create_task(each)
-            for each in (self.manager.run(), proposer.run(), producer_ids.run())
+            for each in (
+                self.manager.run(),
+                proposer.run(),
+                self.directories.run(),
+                producer_ids.run(),
+            )
         ]
         self.client = self.connect()
         self._closing.callback(self.disk.close)
@@ -125,7 +137,7 @@ class Node:
         incarnation = UUID(int=RNG.getrandbits(128), version=4)
         self.controller.nodes.append(self)
         self.learn()
-        epoch = self.controller.register(self.broker_id, self.port, incarnation)
+        epoch = self.controller.register(self.broker_id, self.port, incarnation, self.directory_id)
         self.manager.broker_epoch = epoch if copies else None
         await self.manager.settled()
         self.manager.start()
@@ -153,7 +165,9 @@ class Node:
         while self.image.end_offset < len(self.controller.log):
             at = self.image.end_offset
             replay(self.image, self.controller.log[at], at)
-        self.manager.apply(self.image.drain())
+        touched = self.image.drain()
+        self.manager.apply(touched)
+        self.directories.learn(touched)
 
     def partition(self, topic: str, number: int = 0) -> HeldPartition:
         return self.manager.partitions[PartitionKey(self.image.topic_ids[topic], number)]
@@ -194,9 +208,9 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
 
 
 @asynccontextmanager
-async def cluster(tmp_path: Path, *broker_ids: int) -> AsyncIterator["Brokers"]:
+async def cluster(tmp_path: Path, *broker_ids: int, level: int = LEVEL) -> AsyncIterator["Brokers"]:
     """A controller and these brokers, all alive."""
-    controller = TheController()
+    controller = TheController(level)
     server = Server(
         controller.handle,
         offered=CONTROLLER_APIS,
@@ -227,6 +241,7 @@ class Brokers:
         self.nodes: dict[int, Node] = {}
         self._group = group
         self._tmp_path = tmp_path
+        self._directory_ids: dict[Path, UUID] = {}
 
     def __getitem__(self, broker_id: int) -> Node:
         return self.nodes[broker_id]
@@ -234,7 +249,11 @@ class Brokers:
     async def start(self, broker_id: int, *, disk: str = "", copies: bool = True) -> Node:
         """Start a broker on its folder, or on another disk."""
         log_dir = self._tmp_path / f"broker-{broker_id}{disk}"
-        node = self.nodes[broker_id] = Node(broker_id, log_dir, self.controller)
+        # A folder keeps its directory id, another disk has another.
+        if log_dir not in self._directory_ids:
+            self._directory_ids[log_dir] = new_directory_id(RNG)
+        directory_id = self._directory_ids[log_dir]
+        node = self.nodes[broker_id] = Node(broker_id, log_dir, directory_id, self.controller)
         await node.start(self._group, copies=copies)
         return node
 
