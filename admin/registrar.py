@@ -62,11 +62,12 @@ class Registrar:
                 await self._quorum.leader_changed(within_seconds=CHECK_MS / 1_000)
                 continue
             # Before the log is read up to its founding, nobody can say whether it is needed.
-            if self._controller.image.level >= LEVEL_CONTROLLER_REGISTRATION:
+            asks = self._controller.image.level >= LEVEL_CONTROLLER_REGISTRATION
+            if asks:
                 await self._ask()
             # What is granted is in the image a moment later.
             await self._quorum.leader_changed(within_seconds=backoff_ms / 1_000)
-            backoff_ms = min(2 * backoff_ms, BACKOFF_MS_MAX)
+            backoff_ms = min(2 * backoff_ms, BACKOFF_MS_MAX) if asks else BACKOFF_MS
 
     def _is_done(self) -> bool:
         known = self._controller.image.controllers.get(self._registration.controller_id)

@@ -27,6 +27,7 @@ from bench.asker import Claim, check_patching
 from bench.brokers import Brokers
 from bench.faults import RunFailed
 from bench.load import Load, Processes
+from bench.loops import loop_factory
 from bench.report import Row, Section, described, table
 from statemachine.limits import METADATA_VERSION_MAX
 
@@ -156,7 +157,7 @@ def command(
         section = None if document is None else Section(document, SECTION)
         with (
             tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as temporary,
-            asyncio.Runner(loop_factory=_loop_factory()) as runner,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
         ):
             facts, rows = runner.run(run(Path(temporary), wish))
     except* (RunFailed, LocalError, AdminError, Unanswered) as failures:
@@ -165,14 +166,6 @@ def command(
         click.echo(table(rows))
     else:
         section.write(described(str(wish), facts, rows))
-
-
-def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.Loop
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ def unregister_broker(draft: Draft, command: UnregisterBroker) -> Done:
     if broker is None:
         return Done(
             error=Error.BROKER_ID_NOT_REGISTERED,
-            message=f"broker {command.broker_id} is not registered",
+            message=f"Broker ID {command.broker_id} is not currently registered",
         )
     _leave(draft, (broker.broker_id,))
     if draft.is_complete:

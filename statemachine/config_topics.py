@@ -206,7 +206,7 @@ def topic_value_refusal(name: str, value: str, level: int) -> str | None:
     """Why a topic may not get this configuration in a cluster of this level, or None."""
     definition = TOPIC_CONFIGS.get(name)
     if definition is None:
-        return f"{name} is not a configuration of topics"
+        return f"Unknown topic config name: {name}"
     reason = definition.refusal(value)
     if reason is not None or level < LEVEL_KAFKA_4:
         return reason
@@ -214,8 +214,8 @@ def topic_value_refusal(name: str, value: str, level: int) -> str | None:
         return f"{name} is not a configuration of topics any more since Kafka 4.0"
     if name == "segment.bytes" and int(value) < SEGMENT_BYTES_MIN_KAFKA_4:
         return (
-            f"{name}={value}: it must be a whole number from {SEGMENT_BYTES_MIN_KAFKA_4}"
-            f" to {INT_MAX}"
+            f"Invalid value {value} for configuration {name}: it must be a whole number from"
+            f" {SEGMENT_BYTES_MIN_KAFKA_4} to {INT_MAX}"
         )
     return None
 

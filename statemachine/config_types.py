@@ -54,7 +54,9 @@ class Definition(Struct, frozen=True, gc=False):
     def refusal(self, value: str) -> str | None:
         """Why it may not have this value, or None; blanks around a value do not count."""
         expected = self.check(value.strip())
-        return None if expected is None else f"{self.name}={value}: it must be {expected}"
+        if expected is None:
+            return None
+        return f"Invalid value {value} for configuration {self.name}: it must be {expected}"
 
 
 def table(*definitions: Definition) -> Mapping[str, Definition]:

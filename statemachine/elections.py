@@ -13,8 +13,16 @@ from statemachine.partition import Partition
 from statemachine.vocabulary import NO_LEADER
 
 _ELECTIONS: Final = {
-    ElectionType.PREFERRED: (Election.PREFERRED, Error.PREFERRED_LEADER_NOT_AVAILABLE),
-    ElectionType.UNCLEAN: (Election.UNCLEAN, Error.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ElectionType.PREFERRED: (
+        Election.PREFERRED,
+        Error.PREFERRED_LEADER_NOT_AVAILABLE,
+        "The preferred leader was not available.",
+    ),
+    ElectionType.UNCLEAN: (
+        Election.UNCLEAN,
+        Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
+    ),
 }
 
 
@@ -30,7 +38,8 @@ def elect_leaders(draft: Draft, command: ElectLeaders) -> LeadersElected:
         topic = draft.image.topic_named(name)
         if topic is None or draft.partition(topic, number) is None:
             unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
-            message = f"there is no partition {name}-{number}"
+            missing = f"topic as {name}" if topic is None else f"partition as {name}-{number}"
+            message = f"No such {missing}"
             answers.append(
                 LeaderElected(topic=name, partition=number, error=unknown, message=message)
             )
@@ -69,7 +78,7 @@ def _elected(draft: Draft, command: ElectLeaders, topic: Topic, number: int) -> 
             error=Error.ELECTION_NOT_NEEDED,
             message=f"{before.leader} leads already",
         )
-    election, unavailable = _ELECTIONS[command.election]
+    election, unavailable, message = _ELECTIONS[command.election]
     after = change_partition(draft, topic, number, before, election=election)
     if _satisfied(after, command.election):
         return LeaderElected(topic=topic.name, partition=number)
@@ -77,5 +86,5 @@ def _elected(draft: Draft, command: ElectLeaders, topic: Topic, number: int) -> 
         topic=topic.name,
         partition=number,
         error=unavailable,
-        message=f"of the replicas {after.replicas}, in sync are {after.isr}",
+        message=message,
     )

@@ -20,7 +20,6 @@ from statemachine.features import (
     RANGES,
     RECORDS_CHANGED_AT,
     range_refusal,
-    release_name,
     unmet_need,
 )
 from statemachine.image import Image
@@ -173,7 +172,4 @@ def _metadata_version_refusal(update: FeatureUpdate, current: int) -> str | None
         else "Refusing to perform the requested downgrade because it might delete metadata"
         " information."
     )
-    return (
-        f"Unsupported metadata.version downgrade from {release_name(current)} to"
-        f" {release_name(update.level)}. {reason}"
-    )
+    return f"Unsupported metadata.version downgrade from {current} to {update.level}. {reason}"

@@ -66,10 +66,13 @@ def _added(draft: Draft, asked: MorePartitions, left: int) -> int | Refusal:
 
 def _count_refusal(topic: Topic, asked: MorePartitions, left: int) -> Refusal | None:
     have, count = len(topic.partitions), asked.count
-    if count <= have:
+    if count == have:
+        return Refusal(Error.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+    if count < have:
         return Refusal(
             Error.INVALID_PARTITIONS,
-            f"topic {topic.name} has {have} partitions, and {count} would not be more",
+            f"The topic {topic.name} currently has {have} partition(s); {count} would not be an"
+            " increase.",
         )
     if count > PARTITION_NUMBER_MAX + 1:
         return Refusal(
@@ -123,22 +126,29 @@ def _placed(draft: Draft, topic: Topic, count: int, factor: int) -> Sequence[Rep
 
 def too_few_brokers(draft: Draft, factor: int, available: int) -> Refusal:
     """Why a partition cannot have so many replicas."""
+    registered = len(draft.image.brokers)
+    reason = (
+        f"only {available} broker(s) are registered."
+        if available == registered
+        else f"only {available} of {registered} registered broker(s) are available."
+    )
     return Refusal(
         Error.INVALID_REPLICATION_FACTOR,
-        f"a replication factor of {factor} needs as many brokers, and"
-        f" {available} of {len(draft.image.brokers)} registered are available",
+        f"Unable to replicate the partition {factor} time(s): The target replication factor of"
+        f" {factor} cannot be reached because {reason}",
     )
 
 
 def replicas_refusal(draft: Draft, number: int, replicas: Replicas) -> Refusal | None:
     """Why the new partition of this number cannot have these replicas, or None."""
-    refusal = assignment_refusal(replicas, draft.image.brokers)
+    where = f"partition {number}: "
+    refusal = assignment_refusal(replicas, draft.image.brokers, where=where)
     if refusal is not None:
-        return Refusal(refusal.error, f"partition {number}: {refusal.message}")
+        return refusal
     if not any(draft.live(replica) for replica in replicas):
         return Refusal(
             Error.INVALID_REPLICA_ASSIGNMENT,
-            f"partition {number}: every broker of {replicas} is fenced or shutting down",
+            f"{where}every broker of {replicas} is fenced or shutting down",
         )
     return None
 

@@ -153,7 +153,7 @@ def _value_fault(rates: Mapping[str, Rate], op: QuotaOp) -> str | None:
     if rate is None:
         return f"{op.key!r} is no quota of this entity, which may have {', '.join(rates)}"
     if not math.isfinite(op.value) or op.value <= 0:
-        return f"{op.key}={op.value}: it must be greater than 0"
+        return f"Quota {op.key} must be greater than 0"
     if rate.highest is None:
         return None
     if op.value > rate.highest:

@@ -86,16 +86,23 @@ def _before_the_move(partition: Partition) -> Replicas:
     return tuple(replica for replica in partition.replicas if replica not in partition.adding)
 
 
-def assignment_refusal(replicas: Replicas, brokers: Collection[BrokerId]) -> Refusal | None:
-    """Why no partition may have these replicas, or None."""
+def assignment_refusal(
+    replicas: Replicas, brokers: Collection[BrokerId], *, where: str = ""
+) -> Refusal | None:
+    """Why no partition may have these replicas, or None; `where` begins the sentence."""
     if not replicas:
-        reason = "the replica list is empty; name at least one broker"
+        reason = f"{where}the replica list is empty; name at least one broker"
     elif negative := [replica for replica in replicas if replica < 0]:
-        reason = f"broker ids are not negative: {_listed(negative)}"
+        reason = f"{where}broker ids are not negative: {_listed(negative)}"
     elif repeated := sorted({r for r in replicas if replicas.count(r) > 1}):
-        reason = f"the replica list {_listed(replicas)} names more than once: {_listed(repeated)}"
+        reason = (
+            f"{where}the replica list {_listed(replicas)} names more than once: {_listed(repeated)}"
+        )
     elif unknown := [replica for replica in replicas if replica not in brokers]:
-        reason = f"no such broker is registered: {_listed(unknown)}"
+        reason = (
+            f"The manual partition assignment includes broker {_listed(unknown)}, but no such"
+            " broker is registered."
+        )
     else:
         return None
     return Refusal(Error.INVALID_REPLICA_ASSIGNMENT, reason)

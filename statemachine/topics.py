@@ -1,8 +1,6 @@
 """CreateTopics and DeleteTopics. Each topic stands alone, and sees what the ones before it did."""
 
-import re
 from collections.abc import Sequence
-from typing import Final
 from uuid import UUID
 
 from statemachine import records
@@ -19,12 +17,11 @@ from statemachine.config_topics import new_topic_refusal
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
-from statemachine.limits import CREATED_PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
+from statemachine.limits import CREATED_PARTITIONS_MAX
 from statemachine.new_partitions import append_partitions, replicas_refusal, too_few_brokers
 from statemachine.placement import place
+from statemachine.topic_names import colliding, name_refusal
 from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
-
-_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def create_topics(draft: Draft, command: CreateTopics) -> TopicsCreated:
@@ -63,11 +60,15 @@ class _Creation:
         )
 
     def _identity_refusal(self, topic: NewTopic) -> Refusal | None:
-        reason = _name_refusal(topic.name)
+        reason = name_refusal(topic.name)
         if reason is not None:
             return Refusal(Error.INVALID_TOPIC_EXCEPTION, reason)
         if topic.name in self.names or self.draft.image.topic_named(topic.name) is not None:
-            return Refusal(Error.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists already")
+            return Refusal(Error.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+        other = colliding(topic.name, self.names, self.draft.image.topic_ids)
+        if other is not None:
+            message = f"Topic '{topic.name}' collides with existing topic: {other}"
+            return Refusal(Error.INVALID_TOPIC_EXCEPTION, message)
         if topic.topic_id in self.topic_ids or topic.topic_id in self.draft.image.topics:
             return Refusal(Error.INVALID_REQUEST, f"topic id {topic.topic_id} is taken")
         reason = new_topic_refusal(topic.configs, self.draft.level)
@@ -150,18 +151,6 @@ class _Creation:
                 )
             )
         append_partitions(draft, topic.topic_id, enumerate(assignment))
-
-
-def _name_refusal(name: str) -> str | None:
-    if not name:
-        return "a topic needs a name"
-    if name in (".", ".."):
-        return f"a topic cannot be named '{name}'"
-    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
-        return f"the name has {len(name)} characters, {TOPIC_NAME_CHARACTERS_MAX} are allowed"
-    if _LEGAL_NAME.fullmatch(name) is None:
-        return f"{name!r} has other characters than ASCII letters, digits, '.', '_' and '-'"
-    return None
 
 
 def delete_topics(draft: Draft, command: DeleteTopics) -> TopicsDeleted:

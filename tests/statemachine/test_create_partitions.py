@@ -83,10 +83,10 @@ WRONG = [
     (
         MorePartitions(name="n", count=2),
         Error.INVALID_PARTITIONS,
-        "topic n has 2 partitions, and 2 would not be more",
+        "Topic already has 2 partition(s).",
     ),
-    (MorePartitions(name="n", count=1), Error.INVALID_PARTITIONS, "1 would not be more"),
-    (MorePartitions(name="n", count=-1), Error.INVALID_PARTITIONS, "-1 would not be more"),
+    (MorePartitions(name="n", count=1), Error.INVALID_PARTITIONS, "1 would not be an increase"),
+    (MorePartitions(name="n", count=-1), Error.INVALID_PARTITIONS, "-1 would not be an increase"),
     (
         MorePartitions(name="n", count=PARTITION_NUMBER_MAX + 2),
         Error.INVALID_PARTITIONS,
@@ -147,7 +147,7 @@ def test_brokers_that_are_gone_can_be_given_nothing() -> None:
     world.fence(2, 3)
     (placed,) = grow(world, MorePartitions(name="n", count=3))
     assert placed.error is Error.INVALID_REPLICATION_FACTOR
-    assert placed.message.endswith("1 of 3 registered are available")
+    assert placed.message.endswith("only 1 of 3 registered broker(s) are available.")
     (given,) = grow(world, MorePartitions(name="n", count=3, assignments=((2, 3),)))
     assert given.error is Error.INVALID_REPLICA_ASSIGNMENT
     assert "every broker of (2, 3) is fenced or shutting down" in given.message

@@ -132,8 +132,8 @@ def test_metadata_version_goes_down_where_no_record_would_be_lost() -> None:
     assert world.image.level == 23
     message = refused(world, ("metadata.version", 22, SAFE))
     assert message == (
-        "Unsupported metadata.version downgrade from 4.0-IV1 to 4.0-IV0. Refusing to perform the"
-        " requested downgrade because it might delete metadata information."
+        "Unsupported metadata.version downgrade from 23 to 22. Refusing to perform the requested"
+        " downgrade because it might delete metadata information."
     )
     message = refused(world, ("metadata.version", 22, UNSAFE))
     assert message.endswith("Unsafe metadata downgrade is not supported in this version.")

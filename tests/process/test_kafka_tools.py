@@ -1,0 +1,109 @@
+"""Kafka's command-line tools on our controllers, with brokers of the same release.
+
+What they must answer is in tests/transcripts/kafka_*.txt, which were first recorded with Kafka's
+own controllers, and only then played on ours.
+"""
+
+import asyncio
+import random
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pytest
+
+from admin.client import AdminClient
+from admin.local import LocalCluster
+from admin.local_plan import Wanted, settle
+from statemachine.vocabulary import METADATA_VERSION
+from tests.process.kafka_shell import Shell
+from tests.process.kafka_tools_room import tools_room
+from tests.support.kafka_tools import runtime
+from tests.support.transcript import Transcripts
+
+pytestmark = pytest.mark.process
+
+STEP_SECONDS: Final = 60
+# A broker that is killed shall soon be missed.
+SETTINGS: Final = {"broker.session.timeout.ms": "5s", "broker.heartbeat.interval.ms": "1s"}
+
+T = TypeVar("T")
+
+
+class Nodes:
+    """The nodes of a cluster that lives on a loop, for a thread beside it."""
+
+    def __init__(self, cluster: LocalCluster, loop: asyncio.AbstractEventLoop) -> None:
+        self._cluster = cluster
+        self._loop = loop
+
+    @property
+    def ports(self) -> Mapping[int, int]:
+        return {node.id: node.kafka.port for node in self._cluster.plan.nodes}
+
+    def active(self) -> str:
+        async def found() -> str:
+            async with AdminClient(self._cluster.controllers, is_controller=True) as client:
+                return f"controller-{(await client.describe_quorum()).leader_id}"
+
+        return self._done(found())
+
+    def kill(self, name: str) -> None:
+        self._done(self._cluster.kill(name))
+
+    def stop(self, name: str) -> None:
+        assert self._done(self._cluster.stop_node(name)), f"{name} had to be killed"
+
+    def start(self, name: str) -> None:
+        self._done(self._cluster.restart(name))
+
+    def _done(self, step: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(step, self._loop).result(STEP_SECONDS)
+
+
+async def play(
+    names: Sequence[str],
+    transcripts: Transcripts,
+    folder: Path,
+    *,
+    version: str,
+    founded_at: int,
+    brokers: int,
+) -> None:
+    """Play the transcripts, one after the other, on one cluster."""
+    java = runtime(version)
+    wanted = Wanted(controllers=3, brokers=brokers, base_port=0, kafka=version)
+    plan = settle(folder / "cluster", wanted, random.Random(str(folder)))
+    settings = {**SETTINGS, METADATA_VERSION: str(founded_at)}
+    with tools_room(java, folder) as tools:
+        async with LocalCluster(
+            folder / "cluster", plan, settings=settings, runtime=java
+        ) as cluster:
+            shell = Shell(Nodes(cluster, asyncio.get_running_loop()), tools, folder)
+            for name in names:
+                await asyncio.to_thread(transcripts.check, name, shell.answer)
+
+
+async def test_the_tools_of_kafka_4_2_answer_as_on_its_own_controllers(
+    transcripts: Transcripts, tmp_path: Path
+) -> None:
+    """The order counts: features are raised first, and what is lost is lost last."""
+    names = (
+        "kafka_quorum",
+        "kafka_features",
+        "kafka_topics",
+        "kafka_configs",
+        "kafka_reassign",
+        "kafka_elections",
+        "kafka_session",
+        "kafka_lost_brokers",
+    )
+    await play(names, transcripts, tmp_path, version="4.2.0", founded_at=21, brokers=4)
+
+
+async def test_the_tools_of_kafka_3_9_answer_as_on_its_own_controllers(
+    transcripts: Transcripts, tmp_path: Path
+) -> None:
+    await play(
+        ("kafka_tools_3_9",), transcripts, tmp_path, version="3.9.1", founded_at=20, brokers=3
+    )
