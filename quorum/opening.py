@@ -28,6 +28,7 @@ from quorum.log.segments import SegmentedLog
 from quorum.ports import Clock, StateMachine
 from quorum.raft_calls import Handed, RaftCalls
 from quorum.records.voters import KRAFT_VERSION, Voter, VoterEndpoint
+from quorum.transport.complaints import Complaints
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
 from quorum.transport.sweeper import Sweeper
@@ -130,6 +131,7 @@ def open_quorum(
         peers,
         addresses=config.voters,
         timeout_ms=config.timeouts.request_timeout_ms,
+        complaints=Complaints("quorum", clock),
     )
     disk = DiskThread(asyncio.get_running_loop(), on_failure=lambda failure: quorum.fail(failure))
     quorum = Quorum(

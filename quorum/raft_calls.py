@@ -17,6 +17,7 @@ from quorum.core.messages import Error, FetchRequest, FetchResponse, Request, Re
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.ports import Done
 from quorum.records.batch import CorruptBatch, check
+from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.outcomes import Outcome, Reply
 from quorum.transport.peers import Peers
@@ -65,11 +66,13 @@ class RaftCalls:
         *,
         addresses: Mapping[ReplicaId, HostPort],
         timeout_ms: int,
+        complaints: Complaints,
     ) -> None:
         self._here = here
         self._peers = peers
         self._addresses = addresses
         self._timeout_ms = timeout_ms
+        self._complaints = complaints
         self._inbound: dict[Asker, InboundRequest] = {}
         self._last_asker = 0
         self._handed: Handed | None = None
@@ -88,7 +91,7 @@ class RaftCalls:
         if not isinstance(message, Refusal | FetchRequest):
             message = self._unbelievable(message.epoch) or message
         if isinstance(message, Refusal):
-            logger.warning("%s %s", request, message)
+            self._complaints.refused(request.peer, str(request), str(message))
             standing = self._handed.standing()
             request.respond(write_refusal(api_key, version, message, standing))
             return

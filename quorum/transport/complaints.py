@@ -1,4 +1,4 @@
-"""What is logged of peers that are cut off: who, why, and how often; bounded in lines and memory.
+"""What is logged of peers that are refused: who, why, and how often; bounded in lines and memory.
 
 Whoever is refused tries again, most often at once and for hours. The first time is logged; what
 the same host does wrong in the same way after that is only counted until the time is over.
@@ -29,6 +29,13 @@ class Complaints:
 
     def cut_off(self, peer: str, reason: str) -> None:
         """The connection of `peer`, written host:port, is closed because of `reason`."""
+        self._say(peer, reason, f"closed the connection of {peer}: {reason}")
+
+    def refused(self, peer: str, request: str, reason: str) -> None:
+        """A request of `peer`, written host:port, is answered with a refusal for `reason`."""
+        self._say(peer, reason, f"{request} {reason}")
+
+    def _say(self, peer: str, reason: str, text: str) -> None:
         now_ms = self._clock_ms()
         key = (peer.rpartition(":")[0], reason)
         if key not in self._said and not self._has_room(now_ms):
@@ -40,8 +47,8 @@ class Complaints:
         self._said[key] = (now_ms, 0)
         more = f" ({held_back} times more since it was last said)" if held_back else ""
         if key == _OTHERS:
-            reason += "; so many are closed for so many reasons that not all are said"
-        logger.warning("%s: closed the connection of %s: %s%s", self._name, peer, reason, more)
+            text += "; so many are refused for so many reasons that not all are said"
+        logger.warning("%s: %s%s", self._name, text, more)
 
     def _has_room(self, now_ms: int) -> bool:
         if len(self._said) >= COMPLAINTS_MAX:

@@ -30,6 +30,7 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.raft_calls import EPOCH_LEAP_MAX, Handed, RaftCalls
 from quorum.records.batch import outlines
 from quorum.transport.channel import Channel
+from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.peers import Peers
 from quorum.transport.server import Server
@@ -110,6 +111,7 @@ class Pair:
             self.peers,
             addresses={ReplicaId(3): LEADER_AT},
             timeout_ms=300,
+            complaints=Complaints("quorum", lambda: 0),
         )
         standing = Standing(Epoch(4), ReplicaId(3), LEADER_AT)
         calls.hand_to(Handed(asked=self.there.hand_in, standing=lambda: standing))

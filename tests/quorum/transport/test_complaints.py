@@ -50,7 +50,7 @@ def test_who_is_wrong_in_ever_new_ways_fills_neither_memory_nor_log(
         complaints.cut_off("10.0.0.1:1", f"reason {n}")
     said = lines(caplog)
     assert len(said) == COMPLAINTS_MAX + 1
-    assert said[-1].endswith("so many are closed for so many reasons that not all are said")
+    assert said[-1].endswith("so many are refused for so many reasons that not all are said")
     clock.ms += QUIET_MS
     complaints.cut_off("10.0.0.1:1", "reason 1")
     assert len(lines(caplog)) == 1
