@@ -14,7 +14,7 @@ def test_the_demo_moves_everything_and_loses_nothing(tmp_path: Path) -> None:
     done = metaquorum("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s")
     assert done.code == 0, f"{done.out}\n{done.err}"
     for sentence in (
-        r"\n5\. Kill the active controller: controller-(\d), process \d+, SIGKILL, \d+ ms into",
+        r"\n5\. Kill the active controller: controller-(\d), process \d+, SIGKILL, [\d.]+ m?s into",
         r"controller \d answers as the active one in epoch \d+, \d+ ms after the kill",
         r"Reassignment of partition orders-5 is completed\.",
         r"\nlost: +0\n".replace(r"\n", r"\n +", 1),
