@@ -5,11 +5,13 @@ implementation passes: files in production, memory in tests and simulation.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from quorum.core.events import Asker
 from quorum.core.messages import Batch, Request, Response
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
+
+T = TypeVar("T")
 
 Done = Callable[[Response | None, bytes], None]
 
@@ -109,6 +111,26 @@ class ElectionStore(Protocol):
 
         An error of the disk is raised as `LogFailure`.
         """
+        ...
+
+
+class Disk(Protocol):
+    """Does what may block, one piece after the other, in the order in which it was asked.
+
+    Reports come later, never from inside the call that asked, and in the same order. What fails
+    is not reported as done but handed to the owner once, as `Replica.fail`; after a `LogFailure`
+    nothing more is performed.
+    """
+
+    def request_commit(self, log: Log, done: Callable[[LogEnd], None]) -> None:
+        """Commit what `log` holds by the time of the commit, and call `done` with its end.
+
+        Requests that come while one waits may share its commit, and its report.
+        """
+        ...
+
+    def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Run `work` once, and call `done` with what it returned."""
         ...
 
 

@@ -23,12 +23,12 @@ Done: TypeAlias = Callable[[LogEnd], None]
 
 
 class DiskThread:
-    """Owned by the loop's thread, which alone calls its methods and gets its reports.
+    """What it promises stands in `quorum.ports.Disk`; the loop's thread owns it.
 
-    A commit that fails is handed to `on_failure`, in the loop; a `call` that fails raises where it
-    is awaited. After the first `LogFailure` the disk cannot be trusted any more: further calls are
-    refused with `LogFailure`, no commit is performed or reported, and `on_failure` is not called
-    again. The owner ends the process.
+    That thread alone calls its methods and gets its reports. What fails is handed to `on_failure`,
+    in the loop; but a `call` that fails raises where it is awaited. After the first `LogFailure`
+    the disk cannot be trusted any more: further calls are refused with `LogFailure`, nothing is
+    performed or reported, and `on_failure` is not called again. The owner ends the process.
     """
 
     def __init__(
@@ -58,6 +58,11 @@ class DiskThread:
                 waiting.append(done)
         if waiting is None:
             self._work.put(partial(self._commit, log))
+
+    def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Run `work` in the thread, after all that was asked for before; then call `done`, in the
+        loop, with what it returned. What it raises goes to `on_failure`."""
+        self._work.put(partial(self._perform, work, done))
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking function in the thread, after all that was asked for before.
@@ -99,12 +104,18 @@ class DiskThread:
         else:
             self._loop.call_soon_threadsafe(_report, waiting, end)
 
+    def _perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
+        try:
+            result = self._remembering_failure(work)
+        except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
+            self._hand_over(failure)
+        else:
+            self._loop.call_soon_threadsafe(done, result)
+
     def _run(self, future: Future[T], work: Callable[[], T]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
-            if self._failure is not None:
-                raise LogFailure(f"nothing is written after: {self._failure}") from self._failure
             result = self._remembering_failure(work)
         except Exception as failure:  # noqa: BLE001 - it is raised where the call is awaited
             future.set_exception(failure)
@@ -112,6 +123,8 @@ class DiskThread:
             future.set_result(result)
 
     def _remembering_failure(self, work: Callable[[], T]) -> T:
+        if self._failure is not None:
+            raise LogFailure(f"nothing is written after: {self._failure}") from self._failure
         # Remembered before the next piece of work begins, which a callback could not promise.
         try:
             return work()

@@ -187,7 +187,7 @@ async def test_records_fetched_from_a_leader_of_the_past_are_neither_appended_no
         await trio.until(lambda: stale.is_done)
         await trio.dealt_with(follower)
         assert follower.log.end.offset == 1
-        assert follower.quorum._fetched == {}
+        assert follower.quorum.replica._fetched == {}
 
 
 async def test_a_record_that_only_a_dead_leader_had_does_not_come_back_with_it() -> None:

@@ -160,6 +160,36 @@ async def test_any_other_error_of_a_commit_is_handed_over_too(owner: Owner) -> N
     assert [str(failure) for failure in owner.failures] == ["our own mistake"]
 
 
+async def test_work_is_performed_in_order_and_reported_in_the_loop(owner: Owner) -> None:
+    log = GatedLog()
+    log.append(batch(0, 2))
+    results: list[object] = []
+
+    def told(result: object) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        results.append((result, list(owner.ends)))
+
+    owner.disk.request_commit(log, owner.told)
+    owner.disk.perform(lambda: log.commits, told)
+    assert results == []
+    log.gate.release()
+    await owner.disk.drain()
+    assert results == [(1, [end(2)])]
+
+
+async def test_work_that_fails_is_handed_over_and_never_reported_as_done(owner: Owner) -> None:
+    def fail() -> None:
+        raise LogFailure("the vote was not kept")
+
+    results: list[object] = []
+    owner.disk.perform(fail, results.append)
+    owner.disk.perform(list, results.append)
+    with pytest.raises(LogFailure, match="nothing is written after: the vote was not kept"):
+        await owner.disk.drain()
+    assert results == []
+    assert [str(failure) for failure in owner.failures] == ["the vote was not kept"]
+
+
 async def test_what_a_call_raises_is_raised_where_it_is_awaited(owner: Owner) -> None:
     with pytest.raises(ZeroDivisionError):
         await owner.disk.call(divmod, 1, 0)

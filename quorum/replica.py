@@ -1,0 +1,356 @@
+"""One replica without its waiting: it steps the node and does, in order, as the node says.
+
+What arrives goes into an inbox, and one `turn` takes all of it, so that whatever came in together
+shares one append, one flush and one write per connection. Effects are performed strictly in order;
+only two of them wait for the disk (an election, a truncation), because what follows rests on them:
+until the disk is done, no event is looked at. Records do not wait: the disk flushes one group while
+the next one gathers, and reports back as an event like any other.
+
+Nothing here waits, sleeps, starts a thread or opens a file. Whoever owns a replica calls `turn`
+when it was woken and when `deadline_ms` has come: the asyncio shell (`quorum.driver`) in
+production, an event heap in the simulation.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
+
+from quorum.core.effects import (
+    Answer,
+    AppendFetched,
+    AppendLeaderChange,
+    AppendProposed,
+    Commit,
+    Durable,
+    Effect,
+    Lead,
+    PersistElection,
+    Prompt,
+    Send,
+    StopLeading,
+    TruncateTo,
+    Warn,
+)
+from quorum.core.events import (
+    Answered,
+    Asked,
+    Asker,
+    Correlation,
+    Event,
+    Flushed,
+    Proposed,
+    Stopping,
+    Tick,
+    Unanswered,
+)
+from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from quorum.core.messages import EndQuorumEpochRequest, FetchResponse, Request, Response
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
+from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, StateMachine
+from quorum.records.control import LeaderChange, encode_leader_change
+from quorum.records.encode import encode, stamp
+from quorum.records.voters import Voter, encode_founding
+
+logger = logging.getLogger("quorum")
+
+
+@dataclass(slots=True)
+class _Proposal:
+    """Records that become one batch, in the order in which they were proposed."""
+
+    values: list[bytes]
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step whose effects have not all been performed: the disk holds them up."""
+
+    event: Event
+    remaining: Iterator[Effect]
+    awaited: Durable | None = None
+    """The effect that the remaining ones rest on."""
+    is_kept: bool = False
+    """Whether the disk has done that."""
+
+
+class Replica:
+    """The inbox, the proposals and the effects of one node; owned by one caller of `turn`."""
+
+    def __init__(
+        self,
+        node: QuorumNode,
+        *,
+        log: Log,
+        elections: ElectionStore,
+        disk: Disk,
+        rpc: Rpc,
+        state_machine: StateMachine,
+        clock: Clock,
+        wall_clock: Clock,
+        wake: Callable[[], None],
+        founders: Sequence[Voter] = (),
+    ) -> None:
+        """`wake` is called when there is something for `turn` to do; it must not call it itself.
+
+        `founders` are the voters as a new log names them, if it is to name any.
+        """
+        self.node = node
+        self.deadline_ms = node.deadline_ms
+        """When `turn` is to be called, whatever happens; None while only others can wake it."""
+        self._founders = tuple(founders)
+        self._log = log
+        self._elections = elections
+        self._disk = disk
+        self._rpc = rpc
+        self._state_machine = state_machine
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._wake = wake
+        self._inbox: deque[Event] = deque()
+        self._proposals: deque[_Proposal] = deque()
+        self._proposed = 0  # Records in `_proposals`.
+        self._fetched: dict[Correlation, bytes] = {}
+        self._lead_pending: Epoch | None = None
+        self._uncommitted_bytes = False
+        self._held_up: _Step | None = None
+        self._failure: BaseException | None = None
+        self._farewells = 0
+        self._stopped = False
+
+    # What the state machine above may ask.
+
+    @property
+    def next_offset(self) -> Offset:
+        """The offset that the next proposed record will get."""
+        return Offset(self.node.log_end.offset + self._proposed)
+
+    def accepts(self, count: int, *, after: int = 0) -> bool:
+        """Whether `propose` would take `count` records now, or once it has taken `after` others."""
+        return not self._stopped and self.node.accepts(count, self._proposed + after)
+
+    def propose(self, values: Sequence[bytes]) -> Offset:
+        """Append these records, together in one batch; return the offset of the first one.
+
+        They are committed when `StateMachine.on_commit` passes them, and lost if
+        `on_stop_leading` comes before. The caller has asked `accepts`.
+        """
+        assert self.accepts(len(values)), "propose without asking `accepts` first"
+        base = self.next_offset
+        size_bytes = sum(map(len, values))
+        last = self._proposals[-1] if self._proposals else None
+        if (
+            last is not None
+            and len(last.values) + len(values) <= BATCH_RECORDS_MAX
+            and last.size_bytes + size_bytes <= BATCH_BYTES_MAX // 2
+        ):
+            last.values.extend(values)
+            last.size_bytes += size_bytes
+        else:
+            self._proposals.append(_Proposal(list(values), size_bytes))
+        self._proposed += len(values)
+        self._wake()
+        return base
+
+    def read_committed(self, start: Offset, max_bytes: int) -> bytes:
+        """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
+        return self._log.read(start, self.node.high_watermark or Offset(0), max_bytes)
+
+    # What the owner hands in.
+
+    def asked(self, asker: Asker, request: Request) -> None:
+        """Another replica asks something of this node."""
+        self._put(Asked(asker, request))
+
+    def fail(self, failure: BaseException) -> None:
+        """Let the next `turn` raise this: the disk no longer keeps what it is given."""
+        self._failure = failure
+        self._wake()
+
+    def say_farewell(self) -> None:
+        """Give the lead away, if this node has it; `farewell_is_said` tells when that is over."""
+        # Counted until it has been stepped: other events may lie before it in the inbox.
+        self._farewells += 1
+        self._put(Stopping())
+
+    @property
+    def farewell_is_said(self) -> bool:
+        """Whether everyone has heard that this node resigns, or will not hear it any more."""
+        return self._farewells == 0
+
+    def stop(self) -> None:
+        """Accept no more proposals: the owner will call `turn` no more."""
+        self._stopped = True
+        self._wake()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a `turn` now would do something, whatever the time."""
+        if self._failure is not None:
+            return True
+        if self._held_up is not None:
+            return self._held_up.is_kept
+        return bool(self._inbox or self._proposals)
+
+    def turn(self) -> None:
+        """Take everything that has arrived; then ask the disk once for all that was appended.
+
+        Raises what `fail` was given, and what an error of our own logic raises: the replica is
+        then unusable, and its process must end.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._held_up is not None:
+            if not self._held_up.is_kept:
+                return
+            self._resume(self._held_up)
+        # Only a step changes the deadline, and there was none since it was looked up.
+        elif self.deadline_ms is not None and self.deadline_ms <= self._clock():
+            self._step(Tick())
+        while self._held_up is None and (self._inbox or self._proposals):
+            # Proposals first: their offsets were given when they came, before these events.
+            if self._proposals:
+                self._step(Proposed(len(self._proposals[0].values)))
+            else:
+                self._step(self._inbox.popleft())
+        if self._held_up is not None:
+            self.deadline_ms = None
+            return
+        if self._uncommitted_bytes:
+            self._uncommitted_bytes = False
+            self._disk.request_commit(self._log, self._on_flushed)
+        self.deadline_ms = self.node.deadline_ms
+
+    def _put(self, event: Event) -> None:
+        self._inbox.append(event)
+        self._wake()
+
+    def _on_flushed(self, durable: LogEnd) -> None:
+        self._put(Flushed(durable))
+
+    def _step(self, event: Event) -> None:
+        self._go_on(_Step(event, iter(self.node.step(event, now_ms=self._clock()))))
+
+    def _go_on(self, step: _Step) -> None:
+        """Perform the effects in order, up to one that the disk has to keep before the next."""
+        for effect in step.remaining:
+            match effect:
+                case PersistElection(election):
+                    self._hold_up(step, effect, partial(self._elections.write, election))
+                    return
+                case TruncateTo(end):
+                    self._hold_up(step, effect, partial(self._log.truncate_to, end))
+                    return
+                case _:
+                    self._perform(effect)
+        if isinstance(step.event, Answered):
+            # What no effect has asked for by now was fetched in vain.
+            self._fetched.pop(step.event.correlation, None)
+        self._farewells -= isinstance(step.event, Stopping)
+
+    def _hold_up(self, step: _Step, awaited: Durable, work: Callable[[], None]) -> None:
+        step.awaited, step.is_kept = awaited, False
+        self._held_up = step
+        self._disk.perform(work, partial(self._keep, step))
+
+    def _keep(self, step: _Step, _: None) -> None:
+        step.is_kept = True
+        self._wake()
+
+    def _resume(self, step: _Step) -> None:
+        self._held_up = None
+        if isinstance(step.awaited, TruncateTo):
+            # The disk works in order, so that every flush asked for before has been reported; and
+            # nothing of the old tail may be taken for durable once the tail has been replaced.
+            self._inbox = deque(each for each in self._inbox if not isinstance(each, Flushed))
+            self._state_machine.on_truncate(step.awaited.end)
+        self._go_on(step)
+
+    def _perform(self, effect: Prompt) -> None:
+        match effect:
+            case Answer(asker, response):
+                self._rpc.answer(asker, response, self._records_for(response))
+            case Send(to, correlation, request):
+                self._rpc.send(to, request, self._done(to, correlation, request))
+            case AppendProposed() | AppendLeaderChange() | AppendFetched():
+                self._append(effect)
+            case Commit(high_watermark):
+                self._commit(high_watermark)
+            case Lead(epoch):
+                self._lead_pending = epoch
+            case StopLeading(epoch):
+                self._stop_leading(epoch)
+            case Warn(text):
+                logger.warning("%s", text)
+            case _:
+                assert_never(effect)
+
+    def _append(self, effect: AppendProposed | AppendLeaderChange | AppendFetched) -> None:
+        """Hand the bytes to the log; one flush follows for all that this turn appends."""
+        self._uncommitted_bytes = True
+        match effect:
+            case AppendProposed(batch):
+                proposal = self._proposals.popleft()
+                self._proposed -= len(proposal.values)
+                assert len(proposal.values) == batch.end - batch.base
+                encoded = encode(proposal.values, timestamp_ms=self._wall_clock())
+            case AppendLeaderChange(batch=batch):
+                encoded = self._encode_opening(effect)
+            case AppendFetched(correlation, batches):
+                appended = self._log.append(self._fetched.pop(correlation))
+                assert tuple(appended) == batches
+                return
+        stamp(encoded, batch.base, batch.epoch)
+        self._log.append(encoded)
+
+    def _encode_opening(self, opening: AppendLeaderChange) -> bytearray:
+        now_ms = self._wall_clock()
+        change = LeaderChange(
+            leader=opening.leader, voters=opening.voters, granting=opening.granting
+        )
+        if opening.founding:
+            return encode_founding(change, self._founders, timestamp_ms=now_ms)
+        return encode_leader_change(change, timestamp_ms=now_ms)
+
+    def _records_for(self, response: Response) -> bytes:
+        if not isinstance(response, FetchResponse) or response.span is None:
+            return b""
+        span = response.span
+        return self._log.read(span.start, span.end, span.max_bytes)
+
+    def _done(
+        self, to: ReplicaId, correlation: Correlation, request: Request
+    ) -> Callable[[Response | None, bytes], None]:
+        is_farewell = isinstance(request, EndQuorumEpochRequest)
+        self._farewells += is_farewell
+
+        def done(response: Response | None, records: bytes) -> None:
+            self._farewells -= is_farewell
+            if response is None:
+                self._put(Unanswered(to, correlation))
+                return
+            if records:
+                self._fetched[correlation] = records
+            self._put(Answered(to, correlation, response))
+
+        return done
+
+    def _commit(self, high_watermark: Offset) -> None:
+        self._state_machine.on_commit(high_watermark)
+        start = self.node.epoch_start
+        if self._lead_pending is not None and start is not None and high_watermark > start:
+            epoch, self._lead_pending = self._lead_pending, None
+            assert high_watermark == self.node.log_end.offset, "proposed before leading"
+            self._state_machine.on_lead(epoch, high_watermark)
+
+    def _stop_leading(self, epoch: Epoch) -> None:
+        self._proposals.clear()
+        self._proposed = 0
+        if self._lead_pending == epoch:
+            self._lead_pending = None
+            return
+        self._state_machine.on_stop_leading(epoch)

@@ -1,0 +1,178 @@
+"""A replica without a loop: the test owns it, and the disk does its work when it is told to."""
+
+import random
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
+
+import pytest
+
+from quorum.core.events import Asker
+from quorum.core.limits import Timeouts
+from quorum.core.log_view import LogView
+from quorum.core.messages import Request, Response, VoteRequest, VoteResponse
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import VoterSet
+from quorum.log.memory import MemoryElectionStore, MemoryLog
+from quorum.ports import Done, Log, LogFailure
+from quorum.replica import Replica
+
+ELECTION_MS = 1_000
+
+T = TypeVar("T")
+
+
+class Disk:
+    """`quorum.ports.Disk` with the patience of a test: `work` does the next piece."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def request_commit(self, log: Log, done: Callable[[LogEnd], None]) -> None:
+        self.perform(log.commit, done)
+
+    def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
+        self.waiting.append(partial(_report, work, done))
+
+    def work(self) -> None:
+        self.waiting.pop(0)()
+
+
+def _report(work: Callable[[], T], done: Callable[[T], None]) -> None:
+    done(work())
+
+
+class World:
+    """Everything around one replica of three (or of one): it writes down what it is told."""
+
+    def __init__(self, *voters: int, election: Election | None = None) -> None:
+        self.log = MemoryLog()
+        self.elections = MemoryElectionStore()
+        self.disk = Disk()
+        self.sent: list[tuple[ReplicaId, Request, Done]] = []
+        self.answered: list[tuple[Asker, Response]] = []
+        self.told: list[str] = []
+        self.now_ms = 0
+        self.woken = 0
+        node = QuorumNode(
+            ReplicaKey(ReplicaId(1)),
+            VoterSet(frozenset(map(ReplicaId, voters))),
+            election=election or Election(),
+            log=LogView(self.log.start, self.log.end.offset, self.log.epochs),
+            timeouts=Timeouts(election_timeout_ms=ELECTION_MS),
+            rng=random.Random(1),
+            now_ms=0,
+        )
+        self.replica = Replica(
+            node,
+            log=self.log,
+            elections=self.elections,
+            disk=self.disk,
+            rpc=self,
+            state_machine=self,
+            clock=lambda: self.now_ms,
+            wall_clock=lambda: self.now_ms,
+            wake=self.wake,
+        )
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def settle(self) -> None:
+        """Let everyone do what there is to do, the disk included."""
+        self.replica.turn()
+        while self.disk.waiting or self.replica.has_work:
+            if self.disk.waiting:
+                self.disk.work()
+            self.replica.turn()
+
+    def send(self, to: ReplicaId, request: Request, done: Done) -> None:
+        self.sent.append((to, request, done))
+
+    def answer(self, asker: Asker, response: Response, records: bytes) -> None:
+        self.answered.append((asker, response))
+
+    def close(self) -> None:
+        raise AssertionError("who made the network closes it")
+
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        raise AssertionError("the log begins at 0")
+
+    def on_commit(self, high_watermark: Offset) -> None:
+        self.told.append(f"commit {high_watermark}")
+
+    def on_lead(self, epoch: Epoch, start: Offset) -> None:
+        self.told.append(f"lead {epoch} from {start}")
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        self.told.append(f"stop leading {epoch}")
+
+    def on_truncate(self, end: Offset) -> None:
+        self.told.append(f"truncate to {end}")
+
+
+def vote(epoch: int, candidate: int = 3) -> VoteRequest:
+    return VoteRequest(
+        epoch=Epoch(epoch),
+        candidate=ReplicaKey(ReplicaId(candidate)),
+        log_end=LogEnd(Epoch(0), Offset(0)),
+    )
+
+
+def test_a_lone_voter_leads_and_commits_by_turns_alone() -> None:
+    world = World(1)
+    assert world.replica.deadline_ms is not None
+    world.now_ms = world.replica.deadline_ms
+    world.settle()
+    assert world.told == ["commit 1", "lead 1 from 1"]
+    assert world.replica.propose([b"x", b"y"]) == 1
+    world.settle()
+    assert world.told[2:] == ["commit 3"]
+
+
+def test_nothing_is_looked_at_while_the_disk_keeps_a_vote() -> None:
+    world = World(1, 2, 3)
+    world.replica.asked(Asker(1), vote(epoch=1, candidate=2))
+    world.replica.asked(Asker(2), vote(epoch=1, candidate=3))
+    world.replica.turn()
+    assert world.elections.read() == Election()
+    assert world.answered == []
+    assert not world.replica.has_work
+    assert world.replica.deadline_ms is None  # Time alone does not end the waiting.
+    world.replica.turn()
+    assert world.answered == []
+    woken = world.woken
+    world.disk.work()
+    assert world.woken > woken
+    assert world.answered == []  # What follows is the work of a turn, not of the disk's report.
+    world.replica.turn()
+    granted = [response for _, response in world.answered]
+    assert [isinstance(each, VoteResponse) and each.granted for each in granted] == [True, False]
+    assert world.elections.read().voted_for == ReplicaKey(ReplicaId(2))
+
+
+def test_what_one_turn_appends_is_flushed_once() -> None:
+    world = World(1)
+    world.now_ms = 2 * ELECTION_MS
+    world.settle()
+    for value in (b"1", b"2", b"3"):
+        world.replica.propose([value])
+    world.replica.turn()
+    assert len(world.disk.waiting) == 1
+
+
+def test_a_failure_of_the_disk_ends_the_next_turn() -> None:
+    world = World(1)
+    world.replica.fail(LogFailure("no space left"))
+    assert world.replica.has_work
+    with pytest.raises(LogFailure, match="no space left"):
+        world.replica.turn()
+
+
+def test_a_node_that_leads_nobody_says_farewell_at_once() -> None:
+    world = World(1, 2, 3)
+    world.replica.say_farewell()
+    assert not world.replica.farewell_is_said
+    world.replica.turn()
+    assert world.replica.farewell_is_said
