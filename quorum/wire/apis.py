@@ -1,7 +1,7 @@
 """The APIs that we can read and write: key, name, versions; what a node offers is its owner's say.
 
-Whether a version is flexible (KIP-482), and so which header it has, is read from kio's schemas
-when first asked for; importing this module imports no schema.
+Whether a version is flexible (KIP-482), and so which header it has, is read from the
+schemas when first asked for; importing this module imports none.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from quorum.wire.schemas import load_request_schema, load_response_schema
+
 
 class ApiKey(IntEnum):
-    """Kafka's numbers of the requests that we know."""
+    """The numbers of the requests that we know: Kafka's, and from 20000 on our own."""
 
     PRODUCE = 0
     FETCH = 1
@@ -53,6 +55,7 @@ class ApiKey(IntEnum):
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
+    DISCOVER_BROKERS = 20_000
 
     def __str__(self) -> str:
         return self.name.title().replace("_", "")
@@ -119,6 +122,7 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.ADD_RAFT_VOTER: VersionRange(0, 0),
         ApiKey.REMOVE_RAFT_VOTER: VersionRange(0, 0),
         ApiKey.UPDATE_RAFT_VOTER: VersionRange(0, 0),
+        ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
     }
 )
 
@@ -143,7 +147,7 @@ class HeaderFlexibility:
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of the API, or its number if we do not know it."""
+    """The name of the API, or its number if we do not know it."""
     try:
         return str(ApiKey(api_key))
     except ValueError:
@@ -159,8 +163,6 @@ def header_flexibility(api_key: int, version: int) -> HeaderFlexibility:
     """
     if version not in SPOKEN.get(api_key, ()):
         raise UnsupportedVersion(api_key, version)
-    from kio.index import load_request_schema, load_response_schema
-
     request = load_request_schema(api_key, version).__header_schema__
     response = load_response_schema(api_key, version).__header_schema__
     return HeaderFlexibility(request.__flexible__, response.__flexible__)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from quorum.wire import headers, shape
 from quorum.wire.apis import SPOKEN, UnsupportedVersion, header_flexibility
 from quorum.wire.faults import BadFrame, Malformed
+from quorum.wire.schemas import load_request_schema, load_response_schema
 from quorum.wire.shape import Data
 
 if TYPE_CHECKING:
@@ -84,21 +85,17 @@ def error_name(code: int) -> str:
 
 @cache
 def request_schema(api_key: int, version: int) -> "type[RequestPayload]":
-    """kio's class of the request; raises `UnsupportedVersion` for those not spoken."""
+    """The class of the request; raises `UnsupportedVersion` for those not spoken."""
     if version not in SPOKEN.get(api_key, ()):
         raise UnsupportedVersion(api_key, version)
-    from kio.index import load_request_schema
-
     return load_request_schema(api_key, version)
 
 
 @cache
 def response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
-    """kio's class of the response; raises `UnsupportedVersion` for those not spoken."""
+    """The class of the response; raises `UnsupportedVersion` for those not spoken."""
     if version not in SPOKEN.get(api_key, ()):
         raise UnsupportedVersion(api_key, version)
-    from kio.index import load_response_schema
-
     return load_response_schema(api_key, version)
 
 

@@ -1,0 +1,46 @@
+"""The class of each message: kio's for what Kafka has, our own for what it does not have.
+
+kio and the private classes are imported when first asked for; which versions are spoken is said
+in `quorum.wire.apis`.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kio.static.protocol import RequestPayload, ResponsePayload
+
+PRIVATE_API_KEYS_FROM: Final = 20_000
+"""Far above Kafka's numbers; there is one version of each, 0."""
+
+_PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
+    {20_000: ("quorum.wire.private.discover_brokers", "DiscoverBrokers")}
+)
+"""Where the classes of a private API are, and its name."""
+
+
+def load_request_schema(api_key: int, version: int) -> "type[RequestPayload]":
+    """The class of a request that is spoken."""
+    if api_key >= PRIVATE_API_KEYS_FROM:
+        request: type[RequestPayload] = _private(api_key, "Request")
+        return request
+    from kio.index import load_request_schema
+
+    return load_request_schema(api_key, version)
+
+
+def load_response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
+    """The class of the answer to a request that is spoken."""
+    if api_key >= PRIVATE_API_KEYS_FROM:
+        response: type[ResponsePayload] = _private(api_key, "Response")
+        return response
+    from kio.index import load_response_schema
+
+    return load_response_schema(api_key, version)
+
+
+def _private(api_key: int, side: str) -> Any:
+    module, name = _PRIVATE[api_key]
+    return getattr(import_module(module), f"{name}{side}")
