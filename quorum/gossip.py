@@ -1,0 +1,173 @@
+"""Who is where: what each node knows of the others' whereabouts, and how they tell each other.
+
+DiscoverBrokers (KIP-595) is gossip. Who asks says where it is itself, who answers says where
+everyone is that it has heard of, and both learn. An entry is replaced only by one of a later boot
+of the same node, so what a node knows only grows newer, and everyone who hears of everyone in the
+end knows the same, in whatever order it happened. Nothing here sends, waits or tells time.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from quorum.core.limits import OBSERVERS_MAX
+from quorum.core.vocabulary import NO_DIRECTORY, Epoch, ReplicaId, ReplicaKey
+
+SIGHTINGS_MAX: Final = OBSERVERS_MAX
+"""Nodes that a table holds, besides those that are to be kept."""
+
+HOST_CHARACTERS_MAX: Final = 255
+"""Of the name of a host (RFC 1035)."""
+
+PORT_MAX: Final = 65_535
+BOOT_TIMESTAMP_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """Where a node has said that it listens, and at which of its boots.
+
+    The boot timestamp counts boots in the main, and tells the time besides: each boot of a node
+    has a larger one than all before, whatever its clock says.
+    """
+
+    id: ReplicaId
+    boot_timestamp: int
+    host: str
+    port: int
+    directory_id: UUID = NO_DIRECTORY
+    """Where its copy of the log is; zero if it has not said so."""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.key} at {host}:{self.port} since boot {self.boot_timestamp}"
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(self.id, self.directory_id)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverBrokersRequest:
+    """A node says where it is, and asks where everyone is; a client (no sighting) only asks."""
+
+    cluster_id: str | None
+    sighting: Sighting | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverBrokersResponse:
+    """Everyone that the answering node has heard of, and how it stands in the quorum."""
+
+    cluster_id: str | None
+    brokers: tuple[Sighting, ...]
+    leader: ReplicaId | None = None
+    epoch: Epoch = Epoch(0)
+    is_founded: bool = False
+    """Whether its log has been begun: somebody has led this quorum already."""
+
+
+def impossible(sighting: Sighting) -> str | None:
+    """Why this cannot be true, or None: what comes from outside is asked before it is learned."""
+    if sighting.id < 0:
+        return f"node {sighting.id} has no place: ids begin at 0"
+    if not 0 <= sighting.boot_timestamp <= BOOT_TIMESTAMP_MAX:
+        return f"node {sighting.id} has boot timestamp {sighting.boot_timestamp}, below 0"
+    if not 0 < len(sighting.host) <= HOST_CHARACTERS_MAX or not sighting.host.isprintable():
+        return f"node {sighting.id} names no host that there could be"
+    if not 0 < sighting.port <= PORT_MAX:
+        return f"node {sighting.id} names port {sighting.port}, ports are 1 to {PORT_MAX}"
+    return None
+
+
+class Gossip:
+    """What one node knows of the whereabouts of all.
+
+    Invariant: the boot timestamp of an entry never falls, and its address changes only with it.
+    """
+
+    __slots__ = ("_kept", "_me", "_most", "_sightings")
+
+    def __init__(self, me: Sighting | None, *, most: int = SIGHTINGS_MAX) -> None:
+        """`me` is what this node says of itself; None for one that nobody is to find."""
+        self._me = me
+        self._most = most
+        self._kept: frozenset[ReplicaId] = frozenset()
+        self._sightings: dict[ReplicaId, Sighting] = {} if me is None else {me.id: me}
+
+    @property
+    def me(self) -> Sighting | None:
+        return self._me
+
+    @property
+    def sightings(self) -> tuple[Sighting, ...]:
+        """By rising id: what a node says must not depend on the order in which it heard it."""
+        return tuple(self._sightings[each] for each in sorted(self._sightings))
+
+    def of(self, replica: ReplicaId) -> Sighting | None:
+        return self._sightings.get(replica)
+
+    def keep(self, replicas: Collection[ReplicaId]) -> None:
+        """Never forget these, which vote or are to vote, however many others there are."""
+        self._kept = frozenset(replicas)
+        self._forget_surplus()
+
+    def learn(self, heard: Iterable[Sighting]) -> tuple[Sighting, ...]:
+        """Take in what another node says; return what of it is news, by rising id.
+
+        Of itself a node believes nobody. Beyond the bound, those that were booted longest ago are
+        forgotten, which leaves the same ones whatever the order in which they were heard of.
+        """
+        news: dict[ReplicaId, Sighting] = {}
+        for each in heard:
+            known = self._sightings.get(each.id)
+            if known is not None and each.boot_timestamp <= known.boot_timestamp:
+                continue
+            if self._me is not None and each.id == self._me.id:
+                continue
+            self._sightings[each.id] = news[each.id] = each
+        self._forget_surplus()
+        return tuple(news[each] for each in sorted(news) if each in self._sightings)
+
+    def contradiction(self, heard: Iterable[Sighting]) -> Sighting | None:
+        """Who says to be this node, and was booted no earlier: our word would not be believed.
+
+        It is an earlier boot of ours whose folder is lost, or a second node with our id. Either
+        way this node has to say again where it is, with a boot timestamp above that one.
+        """
+        me = self._me
+        if me is None:
+            return None
+        rivals = [
+            each
+            for each in heard
+            if each.id == me.id and each.boot_timestamp >= me.boot_timestamp and each != me
+        ]
+        return max(rivals, key=lambda each: each.boot_timestamp, default=None)
+
+    def say_again(self, boot_timestamp: int) -> None:
+        """Be at the same place, by a later boot timestamp, which has been made durable before."""
+        me = self._me
+        assert me is not None, "who is nowhere has nothing to say again"
+        assert boot_timestamp > me.boot_timestamp, f"{boot_timestamp} is not later than {me}"
+        self._me = self._sightings[me.id] = Sighting(
+            id=me.id,
+            boot_timestamp=boot_timestamp,
+            host=me.host,
+            port=me.port,
+            directory_id=me.directory_id,
+        )
+
+    def _forget_surplus(self) -> None:
+        kept = self._kept if self._me is None else self._kept | {self._me.id}
+        others = [each for each in self._sightings if each not in kept]
+        surplus = len(others) - self._most
+        if surplus > 0:
+            others.sort(key=lambda each: (self._sightings[each].boot_timestamp, each))
+            for each in others[:surplus]:
+                del self._sightings[each]
