@@ -97,10 +97,9 @@ def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
         reason = f"{len(answer.brokers)} brokers in one answer, at most {BROKERS_MAX} are read"
         return Refusal(Code.INVALID_REQUEST, reason)
     brokers = tuple(_sighting(each) for each in answer.brokers)
-    reasons = filter(None, map(impossible, brokers))
-    reason = next(reasons, None)
-    if reason is not None:
-        return Refusal(Code.INVALID_REQUEST, f"what it says cannot be: {reason}")
+    wrong = next(filter(None, map(impossible, brokers)), None)
+    if wrong is not None:
+        return Refusal(Code.INVALID_REQUEST, f"what it says cannot be: {wrong}")
     return DiscoverBrokersResponse(
         cluster_id=answer.cluster_id or None,
         brokers=brokers,
