@@ -1,0 +1,211 @@
+"""The quorum under a state machine of your own: a library's front door (docs/embedding.md).
+
+`open_replica` opens a folder, listens for the other replicas, and runs until the block is left.
+Through the `Replica` that it yields, records are proposed, the state is read, and it is seen who
+leads. Nothing here knows what a record means, and nothing is decided here.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from quorum.applying import Applying, LeadLost, Machine
+from quorum.clocks import monotonic_ms, wall_ms
+from quorum.core.limits import BATCH_BYTES_MAX, Timeouts
+from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.log.errors import StorageError
+from quorum.opening import Opened, QuorumConfig, open_quorum
+from quorum.ports import LogFailure
+from quorum.transport.address import Address
+from quorum.transport.server import InboundRequest, Server
+from quorum.wire.api_versions import write_offer
+from quorum.wire.apis import ApiKey, VersionRange
+from quorum.wire.codec import decode_request
+from quorum.wire.raft_messages import VERSIONS
+
+__all__ = [
+    "Address",
+    "LogFailure",
+    "Machine",
+    "NotLeader",
+    "OutcomeUnknown",
+    "Overloaded",
+    "QuorumConfig",
+    "Replica",
+    "ReplicaId",
+    "StorageError",
+    "Timeouts",
+    "Unavailable",
+    "open_replica",
+]
+
+RECORD_BYTES_MAX: Final = BATCH_BYTES_MAX // 2
+WAITING_MAX: Final = 100_000
+"""Records that were proposed at one replica and are not committed yet."""
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The same in bytes; a further record is refused."""
+
+OFFERED: Final = MappingProxyType({ApiKey.API_VERSIONS: VersionRange(0, 4), **VERSIONS})
+CLOSE_MS: Final = 500
+"""How long the listener lets answers under way leave when the replica stops."""
+
+
+class Unavailable(Exception):
+    """It was not done, or not seen to be done. The message says why; ask again, of the leader."""
+
+    may_be_done = False
+    """Whether the record may be applied all the same, now or later."""
+
+
+class NotLeader(Unavailable):
+    """Only the leader can do this; `Replica.leader` says who that is. Nothing was appended."""
+
+
+class Overloaded(Unavailable):
+    """Too much waits for its commit already. Nothing was appended."""
+
+
+class OutcomeUnknown(Unavailable):
+    """The lead was lost, or the replica stopped, before the record was committed."""
+
+    may_be_done = True
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads, and where it listens for the other replicas, as far as this one knows."""
+
+    id: ReplicaId
+    address: Address | None
+
+
+class Replica:
+    """One replica of the quorum that runs; `open_replica` makes it."""
+
+    def __init__(self, config: QuorumConfig, opened: Opened, applying: Applying) -> None:
+        self._config = config
+        self._opened = opened
+        self._applying = applying
+
+    @property
+    def leader(self) -> Leader | None:
+        """Who leads, as far as this replica knows; None while nobody does."""
+        leader = self._opened.quorum.leader
+        if leader is None:
+            return None
+        address = self._config.voters.get(leader)
+        return Leader(leader, None if address is None else Address(*address))
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this replica leads and has applied all that was committed before."""
+        return self._applying.epoch is not None
+
+    @property
+    def applied(self) -> Offset:
+        """Everything below this offset of the log has been applied here."""
+        return self._applying.applied
+
+    async def leader_changed(self, *, within_seconds: float) -> None:
+        """Return when another leader is known, or none any more, or when the time is up."""
+        await self._opened.quorum.leader_changed(within_seconds=within_seconds)
+
+    async def propose(self, record: bytes) -> Any:
+        """Append `record`; return what `apply` returned for it, once it is committed.
+
+        Committed means on the disks of a majority of the voters. Raises `NotLeader` or
+        `Overloaded` when nothing was appended, `OutcomeUnknown` when that cannot be said, and
+        `ValueError` for a record above RECORD_BYTES_MAX.
+        """
+        if len(record) > RECORD_BYTES_MAX:
+            raise ValueError(
+                f"a record of {len(record)} bytes: one may have {RECORD_BYTES_MAX} bytes at most"
+            )
+        self._check_leads()
+        quorum, applying = self._opened.quorum, self._applying
+        if applying.waiting >= WAITING_MAX or (
+            applying.waiting_bytes + len(record) > WAITING_BYTES_MAX
+        ):
+            raise Overloaded(f"{applying.waiting} records wait for their commit")
+        if not quorum.accepts(1):
+            raise Overloaded("the leader takes no more records until the others have caught up")
+        offset = quorum.propose([bytes(record)])
+        try:
+            return await applying.wait_for(offset, len(record))
+        except LeadLost as lost:
+            raise OutcomeUnknown(
+                "the lead was lost before the record was committed; it may be committed yet"
+            ) from lost
+
+    def _check_leads(self) -> None:
+        if self.is_leader:
+            return
+        leader = self.leader
+        if leader is None:
+            raise NotLeader("nobody is known to lead; an election may be under way")
+        if leader.id == self._config.node_id:
+            raise NotLeader("this replica has just been elected and is not ready yet")
+        raise NotLeader(f"replica {leader.id} leads")
+
+
+@asynccontextmanager
+async def open_replica(
+    config: QuorumConfig, machine: Machine, *, listener: Address | None = None
+) -> AsyncIterator[Replica]:
+    """Run the replica whose folder `config` names, from entering the block to leaving it.
+
+    `machine` is new: it is given a snapshot, if there is one, and then every committed record.
+    The replica listens at `listener`, by default at its own address among `config.voters`. Left
+    in good order, a leader gives its lead away first.
+
+    Raises `StorageError` for a folder that is another's, in use or damaged, `OSError` if the
+    address cannot be had, and, in the middle of the block, `LogFailure` when the disk fails.
+    """
+    if not __debug__:
+        raise RuntimeError("quorum does not run under python -O: its assertions must hold")
+    if listener is None and config.node_id not in config.voters:
+        raise ValueError(
+            f"replica {config.node_id} is not among the voters: name the `listener` of it"
+        )
+    host, port = listener or config.voters[config.node_id]
+    applying = Applying(machine)
+    rng = random.SystemRandom()
+    try:
+        async with AsyncExitStack() as parts:
+            opened = open_quorum(config, applying, clock=monotonic_ms, wall_clock=wall_ms, rng=rng)
+            parts.push_async_callback(opened.close)
+            applying.read_from(opened.quorum)
+            server = Server(_Door(opened), offered=OFFERED, name="quorum", clock_ms=monotonic_ms)
+            parts.push_async_callback(server.close, within_ms=CLOSE_MS)
+            await server.listen(host, port)
+            tasks = await parts.enter_async_context(asyncio.TaskGroup())
+            running = tasks.create_task(opened.quorum.run(), name="quorum")
+            try:
+                yield Replica(config, opened, applying)
+            finally:
+                if not running.done():
+                    await opened.quorum.stop()
+                applying.close()
+    except BaseExceptionGroup as group:
+        # The group is of the task beside the block; one error is raised as what it is.
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from None
+        raise
+
+
+class _Door:
+    """Handles the requests of the other replicas; there are no others here."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def __call__(self, request: InboundRequest) -> None:
+        if request.api_key == ApiKey.API_VERSIONS:
+            decode_request(request.api_key, request.api_version, request.body)
+            request.respond(write_offer(request.api_version, OFFERED))
+        else:
+            self._opened.raft_calls.asked(request)
