@@ -16,7 +16,6 @@ from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Offset, ReplicaId
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, ElectionStore, Log, Rpc, StateMachine
-from quorum.records.voters import Voter
 from quorum.replica import Replica
 
 logger = logging.getLogger("quorum")
@@ -39,9 +38,9 @@ class Quorum:
         state_machine: StateMachine,
         clock: Clock,
         wall_clock: Clock,
-        founders: Sequence[Voter] = (),
+        cluster_id: str | None = None,
     ) -> None:
-        """`founders` are the voters as a new log names them, if it is to name any."""
+        """`cluster_id` is written down beside the voters."""
         self.node = node
         self.replica = Replica(
             node,
@@ -53,7 +52,7 @@ class Quorum:
             clock=clock,
             wall_clock=wall_clock,
             wake=self._wake,
-            founders=founders,
+            cluster_id=cluster_id,
         )
         self._disk = disk
         self._rpc = rpc

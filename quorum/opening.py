@@ -13,21 +13,26 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from quorum.core.assignments import Assignments
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Election, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.vocabulary import Election, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.driver import Quorum
 from quorum.log.checkpoint import Checkpoint, epoch_before, foundation
 from quorum.log.disk_thread import DiskThread
 from quorum.log.election_file import ElectionFile
 from quorum.log.errors import FileDamaged
+from quorum.log.file_reader import StoredBatch
 from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.ports import Clock, StateMachine
 from quorum.raft_calls import Handed, RaftCalls
-from quorum.records.voters import KRAFT_VERSION, Voter, VoterEndpoint
+from quorum.records.batch import CorruptBatch
+from quorum.records.control import BadControlRecord
+from quorum.records.decode import UnsupportedCodec
+from quorum.records.voters import KRAFT_VERSION, assignment_in
 from quorum.transport.complaints import Complaints
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
@@ -39,7 +44,6 @@ logger = logging.getLogger("quorum")
 LOG_FOLDER: Final = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 
 LISTENER_NAME: Final = "CONTROLLER"
-UNKNOWN_DIRECTORY: Final = UUID(int=0)
 
 _LOST_VOTE_REMEDY: Final = (
     "A vote may be lost with it. Move the folder away and start again: this node then joins as a "
@@ -117,12 +121,13 @@ def open_quorum(
     key = ReplicaKey(config.node_id, meta.directory_id)
     node = QuorumNode(
         key,
-        VoterSet(frozenset(config.voters), recorded=config.kraft_version >= KRAFT_VERSION),
+        configured_voters(config),
         election=past.election,
         log=past.view,
         timeouts=config.timeouts,
         rng=random.Random(rng.getrandbits(64)),
         now_ms=clock(),
+        records_voters=config.kraft_version >= KRAFT_VERSION,
     )
     sweeper = Sweeper(clock)
     peers = _peers(config, sweeper, rng)
@@ -143,7 +148,7 @@ def open_quorum(
         state_machine=state_machine,
         clock=clock,
         wall_clock=wall_clock,
-        founders=tuple(_founder(config, voter, key) for voter in sorted(config.voters)),
+        cluster_id=meta.cluster_id,
     )
     raft_calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, config)))
     return Opened(
@@ -158,13 +163,13 @@ def open_quorum(
     )
 
 
-def _founder(config: QuorumConfig, voter: ReplicaId, me: ReplicaKey) -> Voter:
-    """A voter as this node would write it down; of the directories it knows its own alone."""
-    host, port = config.voters[voter]
-    return Voter(
-        id=voter,
-        directory_id=me.directory_id if voter == me.id else UNKNOWN_DIRECTORY,
-        endpoints=(VoterEndpoint(name=config.listener_name, host=host, port=port),),
+def configured_voters(config: QuorumConfig) -> VoterSet:
+    """Who votes as long as the log does not say so; their directories are not known."""
+    return VoterSet(
+        tuple(
+            Voter(ReplicaKey(each), (Endpoint(config.listener_name, host, port),))
+            for each, (host, port) in config.voters.items()
+        )
     )
 
 
@@ -181,29 +186,57 @@ class _Past:
 def _remembered(config: QuorumConfig, cluster_id: str | None, state_machine: StateMachine) -> _Past:
     """The log and the election of the folder, which must belong to the same past."""
     folder = config.folder / LOG_FOLDER
-    log = SegmentedLog(folder, segment_bytes_max=config.segment_bytes, check_all=True)
+    assigned = _Assigned()
+    log = SegmentedLog(
+        folder, segment_bytes_max=config.segment_bytes, check_all=True, on_control=assigned.take
+    )
     if log.recovery.cut is not None:
         logger.warning("%s", log.recovery)
     elections = ElectionFile(folder, cluster_id=cluster_id)
     try:
         election = elections.read()
+        checkpoint, passed_over = foundation(folder, start=log.start, end=log.end.offset)
+        for problem in passed_over:
+            logger.warning("an older checkpoint is used: %s", problem)
         view = LogView(
             log.start,
             log.end.offset,
             log.epochs,
             epoch_before=epoch_before(folder, log.start),
+            assignments=assigned.since(checkpoint),
         )
         if election.epoch < view.end.epoch:
             raise FileDamaged(elections.path, _behind(election, view), _LOST_VOTE_REMEDY)
-        checkpoint, passed_over = foundation(folder, start=log.start, end=log.end.offset)
-        for problem in passed_over:
-            logger.warning("an older checkpoint is used: %s", problem)
         if checkpoint is not None:
             _load(checkpoint, state_machine)
     except BaseException:
         log.close()
         raise
     return _Past(log, view, elections, election)
+
+
+class _Assigned:
+    """Collects what the log says of the voters, while it is recovered."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Offset, VoterAssignment]] = []
+
+    def take(self, path: Path, batch: StoredBatch) -> None:
+        """Look into one control batch of the segment at `path`; raises `FileDamaged`."""
+        try:
+            assignment = assignment_in(batch.data)
+        except (BadControlRecord, CorruptBatch, UnsupportedCodec) as error:
+            where = f"the control batch at byte {batch.position}, offset {batch.header.base_offset}"
+            raise FileDamaged(path, f"{where}: {error}", _STRANGE_RECORD_REMEDY) from error
+        if assignment is not None:
+            self._found.append((Offset(batch.header.end_offset), assignment))
+
+    def since(self, checkpoint: Checkpoint | None) -> Assignments:
+        """All of them, on top of what the checkpoint says that the log goes on from."""
+        if checkpoint is None:
+            return Assignments(self._found)
+        later = ((end, each) for end, each in self._found if end > checkpoint.id.offset)
+        return Assignments(later, base=checkpoint.voters)
 
 
 def _load(checkpoint: Checkpoint, state_machine: StateMachine) -> None:

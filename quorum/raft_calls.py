@@ -17,6 +17,9 @@ from quorum.core.messages import Error, FetchRequest, FetchResponse, Request, Re
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.ports import Done
 from quorum.records.batch import CorruptBatch, check
+from quorum.records.control import BadControlRecord
+from quorum.records.decode import UnsupportedCodec
+from quorum.records.voters import assignment_in
 from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.outcomes import Outcome, Reply
@@ -146,7 +149,7 @@ class RaftCalls:
             unbelievable = self._unbelievable(response.epoch)
             if unbelievable is not None:
                 raise _Refused(unbelievable.reason)
-        except (Malformed, CorruptBatch, _Refused) as error:
+        except (Malformed, CorruptBatch, BadControlRecord, UnsupportedCodec, _Refused) as error:
             logger.warning("replica %d answered what cannot be used: %s", to, error)
             done(None, b"")
             return
@@ -178,4 +181,5 @@ def _read(reply: Reply) -> tuple[Response, bytes]:
     if not isinstance(response, FetchResponse) or not answer.records:
         return response, b""
     records = bytes(answer.records)
-    return replace(response, batches=tuple(check(records))), records
+    batches = check(records, assignment_in=assignment_in)
+    return replace(response, batches=tuple(batches)), records

@@ -53,7 +53,7 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, StateMachine
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode, stamp
-from quorum.records.voters import Voter, encode_founding
+from quorum.records.voters import encode_founding
 
 logger = logging.getLogger("quorum")
 
@@ -93,16 +93,16 @@ class Replica:
         clock: Clock,
         wall_clock: Clock,
         wake: Callable[[], None],
-        founders: Sequence[Voter] = (),
+        cluster_id: str | None = None,
     ) -> None:
         """`wake` is called when there is something for `turn` to do; it must not call it itself.
 
-        `founders` are the voters as a new log names them, if it is to name any.
+        `cluster_id` is written down beside the voters.
         """
         self.node = node
         self.deadline_ms = node.deadline_ms
         """When `turn` is to be called, whatever happens; None while only others can wake it."""
-        self._founders = tuple(founders)
+        self._cluster_id = cluster_id
         self._log = log
         self._elections = elections
         self._disk = disk
@@ -312,8 +312,9 @@ class Replica:
         change = LeaderChange(
             leader=opening.leader, voters=opening.voters, granting=opening.granting
         )
-        if opening.founding:
-            return encode_founding(change, self._founders, timestamp_ms=now_ms)
+        voters = opening.batch.assignment
+        if voters is not None:
+            return encode_founding(change, voters, self._cluster_id, timestamp_ms=now_ms)
         return encode_leader_change(change, timestamp_ms=now_ms)
 
     def _records_for(self, response: Response) -> bytes:

@@ -12,11 +12,12 @@ from typing import Final
 from admin.adopt.errors import AdoptError
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import Offset
+from quorum.core.voters import VoterAssignment
 from quorum.log.checkpoint import Checkpoint
 from quorum.log.segments import SegmentedLog
 from quorum.records.control import BadControlRecord, ControlType, control_name, control_type
 from quorum.records.decode import Record, decode
-from quorum.records.voters import Voter, decode_kraft_version, decode_voters
+from quorum.records.voters import decode_kraft_version, decode_voters
 from statemachine import records, serde
 from statemachine.features import FEATURES, KRAFT_VERSION
 from statemachine.image import Image
@@ -35,7 +36,7 @@ class History:
 
     image: Image = field(default_factory=Image)
     kraft_version: int = 0
-    voters: tuple[Voter, ...] | None = None
+    voters: VoterAssignment | None = None
     """Who votes at the end; None where the log does not say."""
     unknown: dict[int, list[int]] = field(default_factory=dict)
     """Offsets of records of each type that is not known."""

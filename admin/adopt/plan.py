@@ -16,18 +16,15 @@ Nothing is written here.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from admin.addresses import Address
 from admin.adopt.errors import AdoptError
 from admin.adopt.history import History, read_history, refusals
 from admin.adopt.source import Source
 from quorum.core.vocabulary import Election, Epoch, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint, Voter, VoterSet
 from quorum.log.uuids import uuid_to_text
 from quorum.opening import LISTENER_NAME
-from quorum.records.voters import Voter, VoterEndpoint
-
-_UNKNOWN_DIRECTORY: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +49,7 @@ class Move:
     epoch: Epoch
     leader: ReplicaKey
     """Whom all vote for."""
-    voters: tuple[Voter, ...]
+    voters: VoterSet
     """As the log is to name them."""
 
 
@@ -87,7 +84,7 @@ def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | No
     if best.log_end.offset == 0:
         raise AdoptError("no folder holds a record: there is nothing to take over")
     history = read_history(best.log_folder, best.checkpoint)
-    recorded = {voter.id: voter for voter in history.voters or ()}
+    recorded = {} if history.voters is None else {v.id: v for v in history.voters.current}
     voters = _voters(recorded, given)
     _check_directories(sources, recorded)
     _check_majority(sources, voters.keys())
@@ -135,7 +132,7 @@ def _move(
     recorded: Mapping[ReplicaId, Voter],
     voters: Mapping[ReplicaId, Address],
 ) -> Move | None:
-    moved = tuple(_at(voter, voters[id_]) for id_, voter in sorted(recorded.items()))
+    moved = VoterSet(tuple(_at(voter, voters[id_]) for id_, voter in recorded.items()))
     if all(voter == recorded[voter.id] for voter in moved):
         return None
     first = voting[0].meta
@@ -153,9 +150,7 @@ def _at(voter: Voter, address: Address) -> Voter:
     if any((each.host, each.port) == tuple(address) for each in voter.endpoints):
         return voter
     name = voter.endpoints[0].name if voter.endpoints else LISTENER_NAME
-    return replace(
-        voter, endpoints=(VoterEndpoint(name=name, host=address.host, port=address.port),)
-    )
+    return replace(voter, endpoints=(Endpoint(name=name, host=address.host, port=address.port),))
 
 
 def _one_cluster(sources: Sequence[Source]) -> str:
@@ -211,13 +206,13 @@ def _address(voter: Voter) -> Address:
 def _check_directories(sources: Sequence[Source], recorded: Mapping[ReplicaId, Voter]) -> None:
     for source in sources:
         voter = recorded.get(source.meta.node_id)
-        if voter is None or voter.directory_id.int == _UNKNOWN_DIRECTORY:
+        if voter is None or not voter.directory_id_is_known:
             continue
-        if voter.directory_id != source.meta.directory_id:
+        if voter.key.directory_id != source.meta.directory_id:
             raise AdoptError(
                 f"{source.folder} is directory {uuid_to_text(source.meta.directory_id)}, but voter "
-                f"{voter.id} is the one with directory {uuid_to_text(voter.directory_id)}: it has "
-                "lost its disk and voted with another; leave the folder out"
+                f"{voter.id} is the one with directory {uuid_to_text(voter.key.directory_id)}: it "
+                "has lost its disk and voted with another; leave the folder out"
             )
 
 

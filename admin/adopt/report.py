@@ -41,7 +41,7 @@ def _voters(plan: Plan) -> str:
     folders = {heir.node_id: heir.source.folder for heir in plan.heirs}
     for id_, address in sorted(plan.voters.items()):
         voter = plan.recorded.get(id_)
-        directory = "-" if voter is None else uuid_to_text(voter.directory_id)
+        directory = "-" if voter is None else uuid_to_text(voter.key.directory_id)
         rows.append([id_, directory, address, folders.get(id_, "not given")])
     return columns(["VOTER", "DIRECTORY", "LISTENS AT", "FOLDER"], rows)
 

@@ -13,6 +13,7 @@ from typing import Final
 from admin.adopt.errors import AdoptError
 from admin.adopt.plan import Heir, Plan
 from admin.adopt.source import Source, copy_file
+from quorum.core.voters import VoterAssignment
 from quorum.log.checkpoint import checkpoint_id
 from quorum.log.election_file import ElectionFile
 from quorum.log.files import LOCK_NAME, make_folder, replace_file, sync_folder
@@ -106,7 +107,10 @@ def _open_epoch(plan: Plan, folder: Path, now_ms: int) -> None:
             granting = tuple(sorted(heir.source.meta.node_id for heir in plan.heirs))
             change = LeaderChange(leader=plan.move.leader.id, voters=ids, granting=granting)
             batch = encode(
-                [change.encode(), encode_voters(plan.move.voters)],
+                [
+                    change.encode(),
+                    encode_voters(VoterAssignment(plan.move.voters), plan.cluster_id),
+                ],
                 timestamp_ms=now_ms,
                 control=True,
                 keys=[

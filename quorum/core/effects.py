@@ -27,18 +27,19 @@ class PersistElection:
 class AppendLeaderChange:
     """Append the control record that opens an epoch: who leads, and whose votes made it so.
 
-    The first one of a log that names its voters is followed by two more, in the same batch.
+    In an empty log that is to name its voters it is followed by two more, KRaftVersion and the
+    assignment of `batch`.
     """
 
     batch: Batch
     leader: ReplicaId
     voters: tuple[ReplicaId, ...]
     granting: tuple[ReplicaId, ...]
-    founding: bool = False
 
     def __str__(self) -> str:
-        founding = " and the voters" if self.founding else ""
-        return f"append leader change{founding} {self.batch}, leader {self.leader}"
+        assignment = self.batch.assignment
+        founding = "" if assignment is None else f"; {assignment}"
+        return f"append leader change {self.batch}, leader {self.leader}{founding}"
 
 
 @dataclass(frozen=True, slots=True)

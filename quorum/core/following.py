@@ -115,7 +115,7 @@ def _truncate(state: State, diverging: LogEnd) -> None:
         f"{state.high_watermark}: a committed record would be lost"
     )
     if end < state.log.end.offset:
-        state.log.truncate(end)
+        state.truncate(end)
         state.effects.append(TruncateTo(end))
 
 
@@ -123,7 +123,7 @@ def _append(state: State, correlation: Correlation, response: FetchResponse) -> 
     if not response.batches:
         return
     for batch in response.batches:
-        state.log.append(batch)
+        state.append(batch)
     state.effects.append(AppendFetched(correlation, response.batches))
 
 

@@ -5,6 +5,7 @@ by `high_watermark`.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from quorum.core.effects import AppendLeaderChange, AppendProposed, Commit, Lead
@@ -18,10 +19,12 @@ from quorum.core.messages import (
     FetchRequest,
     FetchResponse,
 )
+from quorum.core.progress import ReplicaProgress
 from quorum.core.roles import Cause, Leader, Resigned
 from quorum.core.serving import Serving, View
 from quorum.core.state import State
 from quorum.core.vocabulary import Election, Offset, ReplicaId
+from quorum.core.voters import VoterAssignment
 
 FOUNDING_RECORDS: Final = 3
 """LeaderChange, KRaftVersion and Voters open a log that names its voters."""
@@ -29,33 +32,37 @@ FOUNDING_RECORDS: Final = 3
 
 def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> None:
     """Open the epoch with a LeaderChange record and tell every voter."""
-    epoch, start = state.election.epoch, state.log.end.offset
+    epoch, batch = state.election.epoch, _opening(state)
     state.election = Election(epoch, state.election.voted_for, leader=state.me.id)
     state.lost_elections = 0
-    alone = len(state.voters) == 1
     leader = Leader(
         epoch=epoch,
         since_ms=now_ms,
-        epoch_start=start,
+        epoch_start=batch.base,
         serving=Serving(state.voters, state.me.id),
-        check_quorum_ms=None if alone else now_ms + state.timeouts.check_quorum_ms,
-        announce_ms=None if alone else now_ms,
+        check_quorum_ms=None,
+        announce_ms=None,
     )
     state.become(leader, Cause.MAJORITY_GRANTED)
-    founding = start == 0 and state.voters.recorded
-    batch = Batch(start, Offset(start + (FOUNDING_RECORDS if founding else 1)), epoch)
-    state.log.append(batch)
+    state.append(batch)
+    take_voters(state, leader, now_ms)
     state.effects.append(
         AppendLeaderChange(
-            batch=batch,
-            leader=state.me.id,
-            voters=state.voters.sorted(),
-            granting=granting,
-            founding=founding,
+            batch=batch, leader=state.me.id, voters=state.voters.sorted(), granting=granting
         )
     )
     state.effects.append(Lead(epoch))
     _announce(state, leader, now_ms)
+
+
+def take_voters(state: State, leader: Leader, now_ms: int) -> None:
+    """Serve, count and announce by the voters in force, which have changed."""
+    leader.serving.take_voters(state.voters)
+    if not leader.serving.voters:
+        leader.check_quorum_ms = leader.announce_ms = None
+    elif leader.announce_ms is None:
+        leader.check_quorum_ms = now_ms + state.timeouts.check_quorum_ms
+        leader.announce_ms = now_ms
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
@@ -78,8 +85,8 @@ def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> 
     assert isinstance(leader, Leader)
     diverging = state.log.divergence(request.log_end)
     if diverging is not None:
-        goal = _goal(state, leader, request)
-        leader.serving.progress_of(request.replica).seen(goal, now_ms)
+        progress = leader.serving.progress_of(request.replica)
+        progress.seen(_goal(state, leader, progress), now_ms)
         epoch = state.election.epoch
         response = FetchResponse(epoch=epoch, leader=state.me.id, diverging=diverging)
         state.answer(asker, response)
@@ -94,7 +101,7 @@ def on_proposed(state: State, count: int) -> None:
     assert count > 0
     base = state.log.end.offset
     batch = Batch(base, Offset(base + count), state.election.epoch)
-    state.log.append(batch)
+    state.append(batch)
     state.effects.append(AppendProposed(batch))
     # Before our own disk has them: the disks of the others need not wait for ours.
     _answer(state, leader.serving.wake_for_records(_view(state, leader)))
@@ -115,6 +122,20 @@ def resign(state: State, leader: Leader, cause: Cause, now_ms: int) -> None:
         state.send(voter, request)
 
 
+def _opening(state: State) -> Batch:
+    """The batch that opens the epoch; in an empty log that is to name its voters, so it does.
+
+    Of their directories this node knows its own alone: it is one of them, or it would not lead.
+    """
+    start, epoch = state.log.end.offset, state.election.epoch
+    if start > 0 or not state.records_voters:
+        return Batch(start, Offset(start + 1), epoch)
+    me = state.voters.get(state.me.id)
+    assert me is not None
+    founders = VoterAssignment(state.voters.with_(replace(me, key=state.me)))
+    return Batch(start, Offset(start + FOUNDING_RECORDS), epoch, founders)
+
+
 def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
     """Epochs first: an asker that lives in another epoch must learn that before all else."""
     if request.epoch < state.election.epoch:
@@ -132,24 +153,25 @@ def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
 
 def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: int) -> None:
     progress = leader.serving.progress_of(request.replica)
-    goal = _goal(state, leader, request)
+    goal = _goal(state, leader, progress)
     progress.fetched(request.replica, request.log_end.offset, goal, now_ms)
-    if leader.serving.is_voter(request.replica.id):
+    if progress.voter is not None:
         _advance_high_watermark(state, leader, now_ms)
 
 
-def _goal(state: State, leader: Leader, request: FetchRequest) -> Offset:
+def _goal(state: State, leader: Leader, progress: ReplicaProgress) -> Offset:
     """What the replica has to reach to have caught up now."""
-    if leader.serving.is_voter(request.replica.id):
+    if progress.voter is not None:
         return state.log.end.offset
     # An observer is served committed records only, so that is all it can catch up with.
     return _shown_high_watermark(state, leader) or Offset(0)
 
 
 def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
-    # The leader counts itself like any other voter: for what its own disk has confirmed.
-    ends = [state.log.durable]
-    ends += [each.log_end or Offset(0) for each in leader.serving.voters.values()]
+    ends = [each.log_end or Offset(0) for each in leader.serving.voters.values()]
+    if state.is_voter:
+        # The leader counts itself like any other voter: for what its own disk has confirmed.
+        ends.append(state.log.durable)
     risen = high_watermark(ends, epoch_start=leader.epoch_start, current=state.high_watermark)
     if risen is None or risen == state.high_watermark:
         return
@@ -180,7 +202,11 @@ def _check_quorum(state: State, leader: Leader, now_ms: int) -> None:
         ),
         reverse=True,
     )
-    majority_until_ms = last_fetches[state.voters.majority - 2] + state.timeouts.check_quorum_ms
+    others_needed = state.voters.majority - state.is_voter
+    if not others_needed:
+        leader.check_quorum_ms = None
+        return
+    majority_until_ms = last_fetches[others_needed - 1] + state.timeouts.check_quorum_ms
     if now_ms < majority_until_ms:
         leader.check_quorum_ms = majority_until_ms
     else:

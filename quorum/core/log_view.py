@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from quorum.core.assignments import Assignments
 from quorum.core.epoch_history import EpochHistory, truncation_point
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
@@ -13,7 +14,7 @@ class LogView:
     Invariant: start <= durable <= end.offset, and end.epoch is the last epoch of the history.
     """
 
-    __slots__ = ("durable", "end", "history", "start")
+    __slots__ = ("assignments", "durable", "end", "history", "start")
 
     def __init__(
         self,
@@ -22,9 +23,11 @@ class LogView:
         epochs: Iterable[tuple[Epoch, Offset]],
         *,
         epoch_before: Epoch | None = None,
+        assignments: Assignments | None = None,
     ) -> None:
         """`epoch_before` is that of the last record before `start`, where there is a snapshot."""
         self.start = start
+        self.assignments = Assignments() if assignments is None else assignments
         self.history = EpochHistory()
         if epoch_before is not None:
             # As if that record were still here: a log that ends with it agrees with this one.
@@ -41,10 +44,13 @@ class LogView:
         assert batch.end > batch.base
         self.history.begin(batch.epoch, batch.base)
         self.end = LogEnd(batch.epoch, batch.end)
+        if batch.assignment is not None:
+            self.assignments.append(batch.end, batch.assignment)
 
     def truncate(self, end: Offset) -> None:
         assert self.start <= end <= self.end.offset
         self.history.truncate(end)
+        self.assignments.truncate(end)
         self.end = LogEnd(self.history.last, end)
         self.durable = min(self.durable, end)
 

@@ -5,11 +5,12 @@ the asker can go there (KIP-595). No message holds record bytes: an answer to a 
 span of the log it carries, and whoever performs the effect reads it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import VoterAssignment
 
 
 class Error(IntEnum):
@@ -123,11 +124,16 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Batch:
-    """The outline of one record batch: the offsets [base, end), all of one epoch."""
+    """The outline of one record batch: the offsets [base, end), all of one epoch.
+
+    `assignment` is what the batch says of the voters, if it says anything. It is the one thing
+    that the core must know of a record; whoever reads the bytes fills it in.
+    """
 
     base: Offset
     end: Offset
     epoch: Epoch
+    assignment: VoterAssignment | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"[{self.base}, {self.end})@{self.epoch}"

@@ -56,10 +56,16 @@ class QuorumNode:
         timeouts: Timeouts,
         rng: random.Random,
         now_ms: int,
+        records_voters: bool = False,
     ) -> None:
+        """`voters` are those of a log that does not name any.
+
+        With `records_voters`, an empty log does from its first leader on (kraft.version 1).
+        """
         self._state = state = State(
             me=me,
-            voters=voters,
+            founders=voters,
+            records_voters=records_voters,
             timeouts=timeouts,
             rng=rng,
             election=election,
@@ -163,12 +169,16 @@ class QuorumNode:
             log_end=self.log_end.offset,
             last_fetch_ms=None,
             last_caught_up_ms=None,
-            is_voter=True,
+            is_voter=self._state.is_voter,
             is_leader=True,
         )
-        voters = [own, *(_status(each, is_voter=True) for each in serving.voters.values())]
+        voters = [_status(each, is_voter=True) for each in serving.voters.values()]
         observers = [_status(each, is_voter=False) for each in serving.observers]
-        return (*sorted(voters, key=lambda each: each.replica), *observers)
+        (voters if own.is_voter else observers).append(own)
+        return (
+            *sorted(voters, key=lambda each: each.replica),
+            *sorted(observers, key=lambda each: each.replica),
+        )
 
     def _dispatch(self, event: Event, now_ms: int) -> None:
         state = self._state
@@ -259,7 +269,7 @@ def _role_after_restart(state: State, now_ms: int) -> Role:
     if leader == state.me.id:
         # It led this epoch, and may have said so: never again in the same one.
         return Resigned(state.next_election_ms(now_ms))
-    if leader is not None and leader in state.voters:
+    if leader is not None:
         return Follower(leader, state.next_fetch_timeout_ms(now_ms))
     return Unattached(state.next_election_ms(now_ms))
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from quorum.core.vocabulary import Offset, ReplicaKey
+from quorum.core.voters import Voter
 
 
 @dataclass(slots=True)
@@ -10,6 +11,9 @@ class ReplicaProgress:
     """What the leader knows of one other replica; times are the leader's monotonic clock."""
 
     replica: ReplicaKey
+    """As it names itself in its fetches."""
+    voter: Voter | None = None
+    """As whom it votes; None for an observer."""
     log_end: Offset | None = None
     """What its last fetch acknowledged as durable; None until it has fetched in this epoch."""
     last_fetch_ms: int | None = None

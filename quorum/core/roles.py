@@ -63,9 +63,9 @@ class Leader:
     """The offset of the LeaderChange record; nothing is committed before a majority has it."""
     serving: Serving
     check_quorum_ms: int | None
-    """When to look whether a majority still fetches; None for a lone voter."""
+    """When to look whether a majority still fetches; None if it needs no other voter."""
     announce_ms: int | None
-    """When to announce the epoch again to voters that do not fetch."""
+    """When to announce the epoch again to voters that do not fetch; None if there is no other."""
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
 
     def __str__(self) -> str:

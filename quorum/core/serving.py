@@ -46,13 +46,37 @@ class View:
 class Serving:
     """One leadership's fetches. It starts empty: an old leader's knowledge proves nothing."""
 
-    __slots__ = ("_observers", "_parked", "_sweep_ms", "voters")
+    __slots__ = ("_me", "_observers", "_parked", "_sweep_ms", "voters")
 
     def __init__(self, voters: VoterSet, me: ReplicaId) -> None:
-        self.voters = {each: ReplicaProgress(ReplicaKey(each)) for each in voters.others(me)}
+        self._me = me
+        self.voters: dict[ReplicaId, ReplicaProgress] = {}
+        """The voters but for the leader."""
         self._observers: dict[ReplicaKey, ReplicaProgress] = {}
         self._parked: dict[ReplicaKey, Parked] = {}
         self._sweep_ms: int | None = None
+        self.take_voters(voters)
+
+    def take_voters(self, voters: VoterSet) -> None:
+        """Go by these voters from now on; what is known of a replica stays known.
+
+        Who is no voter any more is an observer, and the other way round. Another directory under
+        a voter's id is another replica, of which nothing is known by what the voter had said.
+        """
+        known = [*self.voters.values(), *self._observers.values()]
+        self.voters, self._observers = {}, {}
+        for voter in voters:
+            if voter.id == self._me:
+                continue
+            same = (each for each in known if voter.is_(each.replica))
+            progress = next(same, None) or ReplicaProgress(voter.key)
+            progress.voter = voter
+            self.voters[voter.id] = progress
+        for progress in known:
+            if self.voters.get(progress.replica.id) is not progress:
+                progress.voter = None
+                if progress.last_fetch_ms is not None:
+                    self._observers[progress.replica] = progress
 
     @property
     def deadline_ms(self) -> int | None:
@@ -64,9 +88,9 @@ class Serving:
         return tuple(self._observers[key] for key in sorted(self._observers))
 
     def progress_of(self, replica: ReplicaKey) -> ReplicaProgress:
-        voter = self.voters.get(replica.id)
-        if voter is not None:
-            return voter
+        progress = self.voters.get(replica.id)
+        if progress is not None and progress.voter is not None and progress.voter.is_(replica):
+            return progress
         observer = self._observers.get(replica)
         if observer is None:
             if len(self._observers) >= OBSERVERS_MAX:
@@ -77,9 +101,6 @@ class Serving:
                 del self._observers[longest_silent.replica]
             observer = self._observers[replica] = ReplicaProgress(replica)
         return observer
-
-    def is_voter(self, replica: ReplicaId) -> bool:
-        return replica in self.voters
 
     def serve(
         self, asker: Asker, request: FetchRequest, view: View, now_ms: int
@@ -95,8 +116,7 @@ class Serving:
         progress = self.progress_of(request.replica)
         wait_ms = request.max_wait_ms
         if view.high_watermark != progress.known_high_watermark:
-            is_voter = request.replica.id in self.voters
-            wait_ms = min(wait_ms, HIGH_WATERMARK_LINGER_MS) if is_voter else 0
+            wait_ms = 0 if progress.voter is None else min(wait_ms, HIGH_WATERMARK_LINGER_MS)
         parked = Parked(asker, request, now_ms + wait_ms, progress)
         full = len(self._parked) >= PARKED_FETCHES_MAX
         if wait_ms <= 0 or full or self._has_records(parked, view):
@@ -109,8 +129,8 @@ class Serving:
         """The log has grown: answer the voters that wait for it."""
         waiting = [
             parked
-            for key, parked in self._parked.items()
-            if key.id in self.voters and self._has_records(parked, view)
+            for parked in self._parked.values()
+            if parked.progress.voter is not None and self._has_records(parked, view)
         ]
         yield from self._release(waiting, view)
 
@@ -118,8 +138,8 @@ class Serving:
         """The high watermark has risen: answer the observers, and soon the voters too."""
         linger_until_ms = now_ms + HIGH_WATERMARK_LINGER_MS
         due = []
-        for key, parked in self._parked.items():
-            if key.id not in self.voters:
+        for parked in self._parked.values():
+            if parked.progress.voter is None:
                 due.append(parked)
             elif parked.deadline_ms > linger_until_ms:
                 parked.deadline_ms = linger_until_ms
@@ -148,7 +168,7 @@ class Serving:
 
     def _limit(self, parked: Parked, view: View) -> Offset:
         """Up to where this replica may read."""
-        if parked.request.replica.id in self.voters:
+        if parked.progress.voter is not None:
             return view.log_end
         return Offset(0) if view.high_watermark is None else view.high_watermark
 

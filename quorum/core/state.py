@@ -13,7 +13,7 @@ from quorum.core.events import Asker, Correlation
 from quorum.core.fetching import Fetching
 from quorum.core.limits import Timeouts
 from quorum.core.log_view import LogView
-from quorum.core.messages import Error, FetchResponse, Request, Response
+from quorum.core.messages import Batch, Error, FetchResponse, Request, Response
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -31,13 +31,19 @@ from quorum.core.voters import VoterSet
 @dataclass(slots=True, kw_only=True)
 class State:
     me: ReplicaKey
-    voters: VoterSet
+    founders: VoterSet
+    """Who votes as long as the log does not say so."""
+    records_voters: bool
+    """Whether an empty log is to begin with them (kraft.version 1)."""
     timeouts: Timeouts
     rng: random.Random
     election: Election
     role: Role
     log: LogView
     fetching: Fetching
+    voters: VoterSet = field(init=False)
+    """Who votes now: by the last assignment of the log, committed or not."""
+    is_voter: bool = field(init=False)
     high_watermark: Offset | None = None
     lost_elections: int = 0
     stopping: bool = False
@@ -46,9 +52,25 @@ class State:
     probes: int = 0
     """How often an unattached node has asked around; chooses whom to ask next."""
 
-    @property
-    def is_voter(self) -> bool:
-        return self.me.id in self.voters
+    def __post_init__(self) -> None:
+        self.take_voters()
+
+    def take_voters(self) -> None:
+        """Go by what the log says of the voters, now that it has changed."""
+        assignment = self.log.assignments.last
+        self.voters = self.founders if assignment is None else assignment.current
+        self.is_voter = self.voters.has(self.me)
+
+    def append(self, batch: Batch) -> None:
+        """Take `batch` into the log; what it says of the voters is in force at once."""
+        self.log.append(batch)
+        if batch.assignment is not None:
+            self.take_voters()
+
+    def truncate(self, end: Offset) -> None:
+        """Cut the log; the voters are again those that it names now."""
+        self.log.truncate(end)
+        self.take_voters()
 
     @property
     def leader(self) -> ReplicaId | None:

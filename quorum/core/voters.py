@@ -1,42 +1,129 @@
-"""Who votes. The voters are fixed by configuration (`quorum.voters`) when a cluster is founded."""
+"""Who votes: a value, kept in the log, in force as soon as it is appended (KIP-853, Raft §4.1).
 
-from dataclasses import dataclass
+A voter is one copy of the log, an id together with a directory id: a disk that was wiped has
+forgotten its votes, so what comes back with it is not the same voter. Nothing here acts; how the
+leader gets from one set to the next is decided in `changing`.
+"""
 
-from quorum.core.vocabulary import ReplicaId
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Endpoint:
+    """Where a node listens, by the name of the listener."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Voter:
+    """One voter. A directory id of zero is not known yet, and stands for any."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    kraft_version_min: int = 0
+    kraft_version_max: int = 1
+    """The levels of kraft.version that its program understands."""
+
+    @property
+    def id(self) -> ReplicaId:
+        return self.key.id
+
+    @property
+    def directory_id_is_known(self) -> bool:
+        return self.key.directory_id != NO_DIRECTORY
+
+    def is_(self, replica: ReplicaKey) -> bool:
+        """Whether `replica` is this voter: the same id, and the same directory if it is known."""
+        return self.key.id == replica.id and (
+            not self.directory_id_is_known or self.key.directory_id == replica.directory_id
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """The voters of the quorum. Any two majorities of them share a voter."""
+    """The voters of the quorum, by rising id. Any two majorities of them share a voter.
 
-    ids: frozenset[ReplicaId]
-    recorded: bool = False
-    """Whether the first leader of an empty log writes down who they are (kraft.version 1)."""
+    An observer that has just been born may not know of any: then the set is empty.
+    """
+
+    voters: tuple[Voter, ...] = ()
+    ids: frozenset[ReplicaId] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        assert self.ids, "a quorum has at least one voter"
+        object.__setattr__(self, "voters", tuple(sorted(self.voters)))
+        object.__setattr__(self, "ids", frozenset(each.key.id for each in self.voters))
+        assert len(self.ids) == len(self.voters), f"two voters of one id: {self.voters}"
 
     @classmethod
-    def of(cls, *ids: int, recorded: bool = False) -> "VoterSet":
-        return cls(frozenset(ReplicaId(each) for each in ids), recorded)
+    def of(cls, *ids: int) -> "VoterSet":
+        """Voters of whom nothing is known but their ids."""
+        return cls(tuple(Voter(ReplicaKey(ReplicaId(each))) for each in ids))
 
     def __contains__(self, replica: ReplicaId) -> bool:
         return replica in self.ids
 
+    def __iter__(self) -> Iterator[Voter]:
+        return iter(self.voters)
+
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.voters)
 
     def __str__(self) -> str:
-        return str(list(self.sorted()))
+        return f"[{', '.join(str(each.key) for each in self.voters)}]"
 
     @property
     def majority(self) -> int:
         """The least number of voters that any other such number must overlap."""
-        return len(self.ids) // 2 + 1
+        assert self.voters, "nobody votes, as far as this node knows"
+        return len(self.voters) // 2 + 1
+
+    def get(self, replica: ReplicaId) -> Voter | None:
+        return next((each for each in self.voters if each.key.id == replica), None)
+
+    def has(self, replica: ReplicaKey) -> bool:
+        """Whether this copy of the log is a voter: its id is one, and its directory no other."""
+        voter = self.get(replica.id)
+        return voter is not None and voter.is_(replica)
 
     def sorted(self) -> tuple[ReplicaId, ...]:
         """In rising order: what a node does must not depend on the order of a set."""
-        return tuple(sorted(self.ids))
+        return tuple(each.key.id for each in self.voters)
 
     def others(self, me: ReplicaId) -> tuple[ReplicaId, ...]:
         return tuple(each for each in self.sorted() if each != me)
+
+    def with_(self, voter: Voter) -> "VoterSet":
+        """This set with `voter` added, or in the place of the one that has its id."""
+        return VoterSet((*(each for each in self.voters if each.id != voter.id), voter))
+
+    def without(self, replica: ReplicaId) -> "VoterSet":
+        return VoterSet(tuple(each for each in self.voters if each.id != replica))
+
+
+@dataclass(frozen=True, slots=True)
+class VoterAssignment:
+    """Who votes, and who is to vote in the end (KIP-595, VoterAssignment).
+
+    A target is a replica's id; one that names a directory is that copy of the log alone. Without
+    a target no change is under way.
+    """
+
+    current: VoterSet
+    target: tuple[ReplicaKey, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.target is not None:
+            assert self.target, "a quorum has at least one voter"
+            object.__setattr__(self, "target", tuple(sorted(self.target)))
+            assert len({each.id for each in self.target}) == len(self.target)
+
+    def __str__(self) -> str:
+        if self.target is None:
+            return f"voters {self.current}"
+        return f"voters {self.current}, target [{', '.join(map(str, self.target))}]"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.voters import VoterAssignment
 from quorum.log.errors import FileDamaged
 from quorum.log.file_reader import StoredBatch, batches_of
 from quorum.log.files import usable
@@ -21,7 +22,7 @@ from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord, ControlType, control_name, control_type
 from quorum.records.decode import Record, UnsupportedCodec, decode
 from quorum.records.snapshots import decode_snapshot_footer, decode_snapshot_header
-from quorum.records.voters import Voter, decode_kraft_version, decode_voters
+from quorum.records.voters import decode_kraft_version, decode_voters
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -37,7 +38,7 @@ class Checkpoint:
     """The end offset of what it contains, and the epoch of the last record before it."""
     last_timestamp_ms: int
     kraft_version: int
-    voters: tuple[Voter, ...] | None
+    voters: VoterAssignment | None
     """Who votes at `id`; None where the log does not say."""
     record_count: int
     """Data records; the control records are not counted."""
@@ -125,7 +126,7 @@ class _Reading:
         self._id = id_
         self._last_timestamp_ms: int | None = None
         self._kraft_version = 0
-        self._voters: tuple[Voter, ...] | None = None
+        self._voters: VoterAssignment | None = None
         self._record_count = 0
         self._closed = False
 

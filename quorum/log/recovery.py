@@ -30,13 +30,15 @@ counts as durable, so it is made so: the last segment and the folder are synced 
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from quorum.core.vocabulary import LogEnd, Offset
 from quorum.log.errors import FolderUnusable, LogDamaged
 from quorum.log.extent import Extent
+from quorum.log.file_reader import StoredBatch
 from quorum.log.files import cut_files, opened, sync_folder, usable
 from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
 from quorum.log.scan import ScannedFile, next_sound_batch, scan
@@ -48,6 +50,9 @@ SECTOR_BYTES: Final = 512
 
 _OPENING_BYTES: Final = 12
 """The base offset and the length of a batch; a length is never 0."""
+
+
+OnControl: TypeAlias = Callable[[Path, StoredBatch], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +98,13 @@ class Recovered:
     cut: Cut | None
 
 
-def recover(folder: Path, *, synced: bool, check_all: bool) -> Recovered:
+def recover(
+    folder: Path, *, synced: bool, check_all: bool, on_control: OnControl | None = None
+) -> Recovered:
     """Bring the log in `folder` into a state that can be gone on from.
 
+    `on_control` is given each control batch in order, with the file it is in; what it raises ends
+    the opening.
     Raises `LogDamaged`, having changed nothing, where records that were promised are broken or
     missing, and `FolderUnusable` where the operating system stands in the way.
     """
@@ -103,7 +112,8 @@ def recover(folder: Path, *, synced: bool, check_all: bool) -> Recovered:
     if not segments:
         return Recovered([], Extent(Offset(0)), None)
     with usable(folder):
-        recovered = _Recovery(segments, synced=synced, check_all=check_all).run()
+        recovery = _Recovery(segments, synced=synced, check_all=check_all, on_control=on_control)
+        recovered = recovery.run()
         if synced:
             with opened(recovered.segments[-1].path, os.O_RDWR) as fd:
                 os.fsync(fd)
@@ -128,8 +138,16 @@ def _find_segments(folder: Path) -> list[Segment]:
 class _Recovery:
     """One pass over the segments of a log, front to end."""
 
-    def __init__(self, segments: list[Segment], *, synced: bool, check_all: bool) -> None:
+    def __init__(
+        self,
+        segments: list[Segment],
+        *,
+        synced: bool,
+        check_all: bool,
+        on_control: OnControl | None,
+    ) -> None:
         self._segments = segments
+        self._on_control = on_control
         self._synced = synced
         self._extent = Extent(segments[0].base)
         # A crash may have left the newest segment empty: then the one before counts.
@@ -165,9 +183,12 @@ class _Recovery:
     def _take(self, segment: Segment, file: ScannedFile, *, crc: bool) -> None:
         """Go through one segment; `CorruptBatch` at the first thing wrong with it."""
         end = self._extent.end
-        for _, header in scan(file, base=end.offset, epoch_min=end.epoch, crc=crc):
+        for at, header in scan(file, base=end.offset, epoch_min=end.epoch, crc=crc):
             segment.append(header)
             self._extent.append(header.outline)
+            if self._on_control is not None and header.is_control:
+                data = bytes(file.at(at, header.size_bytes))
+                self._on_control(segment.path, StoredBatch(at, header, data))
 
     def _why_cut(
         self, segment: Segment, file: ScannedFile, bad: CorruptBatch, *, is_last: bool

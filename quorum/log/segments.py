@@ -25,7 +25,7 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.extent import Extent
 from quorum.log.files import FolderLock, make_folder, usable
 from quorum.log.limits import TAIL_BYTES_MAX
-from quorum.log.recovery import Recovery, recover
+from quorum.log.recovery import OnControl, Recovery, recover
 from quorum.log.segment import Mark, Segment
 from quorum.log.segment_reader import position_of, read_batches
 from quorum.log.tail import Bytes, Tail
@@ -57,13 +57,15 @@ class SegmentedLog:
         synced: bool = True,
         check_all: bool = False,
         lock: bool = True,
+        on_control: OnControl | None = None,
     ) -> None:
         """Open the log in `folder`, which is created if its parent exists, and recover it.
 
         `start` is where a log begins that has no file yet. `synced` says that records here are
         promised to survive a loss of power; what it and `check_all` mean for an opening stands in
         `quorum.log.recovery`. A broker that locks the folder above its many partitions opens each
-        without `lock`. Raises `FolderInUse`, `FolderUnusable` or `LogDamaged`.
+        without `lock`. `on_control` is given every control batch that is found. Raises
+        `FolderInUse`, `FolderUnusable` or `LogDamaged`.
         """
         assert segment_bytes_max > 0
         assert tail_bytes_max >= 0
@@ -75,7 +77,9 @@ class SegmentedLog:
         self._writer = SegmentWriter()
         self._folder_lock = FolderLock(folder) if lock else None
         try:
-            self.recovery = self._recover(start, synced=synced, check_all=check_all)
+            self.recovery = self._recover(
+                start, synced=synced, check_all=check_all, on_control=on_control
+            )
         except BaseException:
             self._release()
             raise
@@ -87,8 +91,10 @@ class SegmentedLog:
         self._failure: LogFailure | None = None
         self._closed = False
 
-    def _recover(self, start: Offset, *, synced: bool, check_all: bool) -> Recovery:
-        recovered = recover(self.folder, synced=synced, check_all=check_all)
+    def _recover(
+        self, start: Offset, *, synced: bool, check_all: bool, on_control: OnControl | None
+    ) -> Recovery:
+        recovered = recover(self.folder, synced=synced, check_all=check_all, on_control=on_control)
         self._segments, self._extent = recovered.segments, recovered.extent
         if not self._segments:
             self._segments, self._extent = [Segment(self.folder, start)], Extent(start)

@@ -5,7 +5,8 @@ lie outside the checksum, so whoever appends a batch stamps it in place without 
 Nothing here looks into the records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
@@ -14,6 +15,7 @@ from crc32c import crc32c
 
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, Offset
+from quorum.core.voters import VoterAssignment
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -182,8 +184,15 @@ def check_crc(header: Header, position: int, batch: memoryview) -> None:
         raise CorruptBatch(position, f"its checksum is {header.crc:08x}, computed {crc:08x}")
 
 
-def check(buffer: Buffer, expected_base: Offset | None = None) -> list[Batch]:
+def check(
+    buffer: Buffer,
+    expected_base: Offset | None = None,
+    *,
+    assignment_in: Callable[[Buffer], VoterAssignment | None] | None = None,
+) -> list[Batch]:
     """The outlines of the batches in `buffer`, each of them verified.
+
+    What a control batch says of the voters is what `assignment_in` finds in it, if that is given.
 
     Magic, length, checksum, count of records; every batch begins where the one before it ends,
     the first at `expected_base` when that is given; epochs do not fall. Raises `CorruptBatch`,
@@ -195,8 +204,12 @@ def check(buffer: Buffer, expected_base: Offset | None = None) -> list[Batch]:
     view = memoryview(buffer)
     for position, header in headers(buffer):
         check_header(header, position, expected_base=next_base, epoch_min=epoch_min)
-        check_crc(header, position, view[position : position + header.size_bytes])
-        found.append(header.outline)
+        batch = view[position : position + header.size_bytes]
+        check_crc(header, position, batch)
+        outline = header.outline
+        if assignment_in is not None and header.attributes & CONTROL_BIT:
+            outline = replace(outline, assignment=assignment_in(batch))
+        found.append(outline)
         next_base, epoch_min = header.end_offset, header.epoch
     return found
 

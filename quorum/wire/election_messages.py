@@ -25,6 +25,7 @@ from quorum.core.vocabulary import (
     ReplicaId,
     ReplicaKey,
 )
+from quorum.core.voters import Endpoint
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey
 from quorum.wire.codec import make, make_known, nested
@@ -34,7 +35,6 @@ from quorum.wire.raft_types import (
     METADATA_TOPIC,
     Answer,
     Code,
-    Endpoint,
     Here,
     Refusal,
     Standing,

@@ -20,6 +20,7 @@ from quorum.core.messages import (
     VoteRequest,
 )
 from quorum.core.vocabulary import LogEnd, ReplicaKey
+from quorum.core.voters import Endpoint
 from quorum.wire import election_messages
 from quorum.wire.apis import ApiKey, UnsupportedVersion, VersionRange
 from quorum.wire.fetch_requests import read_fetch_request, write_fetch_request
@@ -34,7 +35,6 @@ from quorum.wire.raft_types import (
     METADATA_TOPIC_ID,
     Answer,
     Code,
-    Endpoint,
     Here,
     HostPort,
     Refusal,
@@ -50,7 +50,6 @@ __all__ = [
     "VERSIONS",
     "Answer",
     "Code",
-    "Endpoint",
     "Here",
     "HostPort",
     "Refusal",

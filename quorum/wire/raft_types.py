@@ -45,15 +45,6 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where one listener of a node can be reached (KIP-853)."""
-
-    name: str
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a message does not reach the core: Kafka's error code, and a reason to log.
 

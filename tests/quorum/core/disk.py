@@ -6,6 +6,7 @@ durable, and `lose_power` forgets what was not.
 
 from dataclasses import dataclass
 
+from quorum.core.assignments import Assignments
 from quorum.core.log_view import LogView
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset
@@ -58,7 +59,10 @@ class Disk:
         assert self.durable == len(self.records)
         outlines = [each.outline for each in self.batches]
         starts = {each.epoch: each.base for each in reversed(outlines)}
-        return LogView(Offset(0), self.end.offset, sorted(starts.items()))
+        assigned = [(each.end, each.assignment) for each in outlines if each.assignment]
+        return LogView(
+            Offset(0), self.end.offset, sorted(starts.items()), assignments=Assignments(assigned)
+        )
 
     def append(self, batch: StoredBatch) -> None:
         outline = batch.outline

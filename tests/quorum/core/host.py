@@ -68,6 +68,7 @@ class Host:
         now_ms: int,
         timeouts: Timeouts,
         batches_max: int = 100,
+        records_voters: bool = False,
     ) -> None:
         self.me = me
         self.disk = disk
@@ -81,6 +82,7 @@ class Host:
             timeouts=timeouts,
             rng=rng,
             now_ms=now_ms,
+            records_voters=records_voters,
         )
         self._askers: dict[Asker, Packet] = {}
         self._last_asker = 0
@@ -115,8 +117,9 @@ class Host:
         match effect:
             case PersistElection(election):
                 self.disk.election = election
-            case AppendLeaderChange(batch=batch, leader=leader, founding=founding):
-                words = (f"leader-{leader}", *(("kraft-version", "voters") if founding else ()))
+            case AppendLeaderChange(batch=batch, leader=leader):
+                founding = () if batch.assignment is None else ("kraft-version", "voters")
+                words = (f"leader-{leader}", *founding)
                 self.disk.append(StoredBatch(batch, words))
             case AppendProposed(batch):
                 self.disk.append(StoredBatch(batch, self._proposed))

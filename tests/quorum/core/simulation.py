@@ -46,7 +46,7 @@ class Simulation:
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._pushed = 0
         voters = [ReplicaId(each) for each in range(1, self.profile.voters + 1)]
-        self.voters = VoterSet(frozenset(voters), recorded=True)
+        self.voters = VoterSet.of(*voters)
         self.everyone = [*voters, OBSERVER]
         self.judge = Judge(tuple(voters))
         self.disks = {each: Disk() for each in self.everyone}
@@ -154,6 +154,7 @@ class Simulation:
             timeouts=self.profile.timeouts,
             now_ms=self.now_ms + self._skews_ms[replica],
             batches_max=self.rng.choice((1, 2, 100)),
+            records_voters=True,
         )
         self.hosts[replica] = host
         self._stopping.discard(replica)

@@ -50,6 +50,7 @@ class Stage:
     def __init__(self) -> None:
         self._now_ms = 0
         self._voters = VoterSet.of(1)
+        self._records_voters = False
         self._judge = Judge(())
         self._disks: dict[ReplicaId, Disk] = {}
         self._hosts: dict[ReplicaId, Host] = {}
@@ -99,7 +100,8 @@ class Stage:
         led = "led" in words
         if led:
             numbers.pop()
-        self._voters = VoterSet.of(*map(int, numbers), recorded="recorded" in words)
+        self._voters = VoterSet.of(*map(int, numbers))
+        self._records_voters = "recorded" in words
         self._judge = Judge(self._voters.sorted())
         started = [line for number in numbers for line in self._start(number)]
         if not led:
@@ -122,6 +124,7 @@ class Stage:
             rng=random.Random(int(me)),
             now_ms=self._now_ms,
             timeouts=Timeouts(),
+            records_voters=self._records_voters,
         )
         self._judge.durable(host)
         yield self._show(host)

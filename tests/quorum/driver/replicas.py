@@ -197,7 +197,7 @@ class Replica:
         self.disk = DiskThread(loop, on_failure=lambda failure: failing[0].fail(failure))
         node = QuorumNode(
             ReplicaKey(self.me),
-            VoterSet(frozenset(map(ReplicaId, VOTERS))),
+            VoterSet.of(*VOTERS),
             election=self.elections.read(),
             log=LogView(self.log.start, self.log.end.offset, self.log.epochs),
             timeouts=self.timeouts,

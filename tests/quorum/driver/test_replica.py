@@ -57,7 +57,7 @@ class World:
         self.woken = 0
         node = QuorumNode(
             ReplicaKey(ReplicaId(1)),
-            VoterSet(frozenset(map(ReplicaId, voters))),
+            VoterSet.of(*voters),
             election=election or Election(),
             log=LogView(self.log.start, self.log.end.offset, self.log.epochs),
             timeouts=Timeouts(election_timeout_ms=ELECTION_MS),

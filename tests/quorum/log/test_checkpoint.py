@@ -51,8 +51,8 @@ def test_a_checkpoint_of_kafka_is_read() -> None:
     assert checkpoint.id == id_(1, 105)
     assert checkpoint.kraft_version == 1
     assert checkpoint.voters is not None
-    assert [voter.id for voter in checkpoint.voters] == [1, 2, 3]
-    assert [each.port for voter in checkpoint.voters for each in voter.endpoints] == [
+    assert [voter.id for voter in checkpoint.voters.current] == [1, 2, 3]
+    assert [each.port for voter in checkpoint.voters.current for each in voter.endpoints] == [
         *(19001, 19002, 19003)
     ]
     assert len(list(checkpoint.records())) == checkpoint.record_count > 20
@@ -64,7 +64,7 @@ def test_checkpoints_of_every_controller_are_read(node: int, name: str, voters: 
     path = available(CLUSTER / f"controller-{node}" / "__cluster_metadata-0" / f"{name}.checkpoint")
     checkpoint = read_checkpoint(path)
     assert checkpoint.voters is not None
-    assert {voter.id for voter in checkpoint.voters} == voters
+    assert {voter.id for voter in checkpoint.voters.current} == voters
     told = list(dumped(dump_beside(path)))
     assert checkpoint.record_count == sum(each.type.isupper() for each in told)
     assert checkpoint.last_timestamp_ms == told[0].data["lastContainedLogTimestamp"]

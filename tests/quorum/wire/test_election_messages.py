@@ -13,6 +13,7 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey, UnsupportedVersion
 from quorum.wire.codec import make_known, nested
@@ -21,7 +22,6 @@ from quorum.wire.raft_messages import (
     VERSIONS,
     Answer,
     Code,
-    Endpoint,
     Here,
     Refusal,
     Standing,
