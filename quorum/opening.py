@@ -25,6 +25,7 @@ from quorum.log.disk_thread import DiskThread
 from quorum.log.election_file import ElectionFile
 from quorum.log.errors import FileDamaged
 from quorum.log.file_reader import StoredBatch
+from quorum.log.filesystem import OS, FileSystem
 from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.ports import Clock, StateMachine
@@ -109,6 +110,7 @@ def open_quorum(
     clock: Clock,
     wall_clock: Clock,
     rng: random.Random,
+    fs: FileSystem = OS,
 ) -> Opened:
     """The replica whose folder this is; call it inside a running event loop.
 
@@ -116,8 +118,8 @@ def open_quorum(
     before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
     not usable.
     """
-    meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng)
-    past = _remembered(config, meta.cluster_id, state_machine)
+    meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng, fs=fs)
+    past = _remembered(config, meta.cluster_id, state_machine, fs)
     key = ReplicaKey(config.node_id, meta.directory_id)
     node = QuorumNode(
         key,
@@ -183,26 +185,32 @@ class _Past:
     election: Election
 
 
-def _remembered(config: QuorumConfig, cluster_id: str | None, state_machine: StateMachine) -> _Past:
+def _remembered(
+    config: QuorumConfig, cluster_id: str | None, state_machine: StateMachine, fs: FileSystem
+) -> _Past:
     """The log and the election of the folder, which must belong to the same past."""
     folder = config.folder / LOG_FOLDER
     assigned = _Assigned()
     log = SegmentedLog(
-        folder, segment_bytes_max=config.segment_bytes, check_all=True, on_control=assigned.take
+        folder,
+        segment_bytes_max=config.segment_bytes,
+        check_all=True,
+        on_control=assigned.take,
+        fs=fs,
     )
     if log.recovery.cut is not None:
         logger.warning("%s", log.recovery)
-    elections = ElectionFile(folder, cluster_id=cluster_id)
+    elections = ElectionFile(folder, cluster_id=cluster_id, fs=fs)
     try:
         election = elections.read()
-        checkpoint, passed_over = foundation(folder, start=log.start, end=log.end.offset)
+        checkpoint, passed_over = foundation(folder, start=log.start, end=log.end.offset, fs=fs)
         for problem in passed_over:
             logger.warning("an older checkpoint is used: %s", problem)
         view = LogView(
             log.start,
             log.end.offset,
             log.epochs,
-            epoch_before=epoch_before(folder, log.start),
+            epoch_before=epoch_before(folder, log.start, fs),
             assignments=assigned.since(checkpoint),
         )
         if election.epoch < view.end.epoch:

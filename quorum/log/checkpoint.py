@@ -6,10 +6,9 @@ offsets of its own, from 0, which are unrelated to those of the log. A file with
 never finished, and is never used. Nothing here writes one.
 """
 
-import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from quorum.core.voters import VoterAssignment
 from quorum.log.errors import FileDamaged
 from quorum.log.file_reader import StoredBatch, batches_of
 from quorum.log.files import usable
+from quorum.log.filesystem import OS, FileSystem
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord, ControlType, control_name, control_type
 from quorum.records.decode import Record, UnsupportedCodec, decode
@@ -42,11 +42,12 @@ class Checkpoint:
     """Who votes at `id`; None where the log does not say."""
     record_count: int
     """Data records; the control records are not counted."""
+    fs: FileSystem = field(default=OS, repr=False, compare=False)
 
     def records(self) -> Iterator[bytes]:
         """The values of the data records, in order, read from the file anew."""
         with usable(self.path):
-            for batch in batches_of(self.path, base=0):
+            for batch in batches_of(self.path, base=0, fs=self.fs):
                 if not batch.header.is_control:
                     for record in decode(batch.data):
                         assert record.value is not None, "it was checked when it was opened"
@@ -59,30 +60,30 @@ def checkpoint_id(name: str) -> LogEnd | None:
     return None if match is None else LogEnd(Epoch(int(match[2])), Offset(int(match[1])))
 
 
-def checkpoints(folder: Path) -> list[tuple[LogEnd, Path]]:
+def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[LogEnd, Path]]:
     """The checkpoint files in `folder`, the newest first; the files themselves are not read.
 
     The one at offset 0, with which Kafka formats a folder, precedes every record, and is left out.
     """
     with usable(folder):
-        names = [entry.name for entry in os.scandir(folder)]
+        names = fs.names(folder)
     found = [(id_, folder / name) for name in names if (id_ := checkpoint_id(name)) is not None]
     return sorted((each for each in found if each[0].offset > 0), reverse=True)
 
 
-def epoch_before(folder: Path, start: Offset) -> Epoch | None:
+def epoch_before(folder: Path, start: Offset, fs: FileSystem = OS) -> Epoch | None:
     """The epoch of the last record before a log that begins at `start`; None if nobody knows."""
-    return next((id_.epoch for id_, _ in checkpoints(folder) if id_.offset == start), None)
+    return next((id_.epoch for id_, _ in checkpoints(folder, fs) if id_.offset == start), None)
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
+def read_checkpoint(path: Path, fs: FileSystem = OS) -> Checkpoint:
     """The checkpoint in this file. Raises `FileDamaged` unless it is whole, `FolderUnusable`."""
     id_ = checkpoint_id(path.name)
     assert id_ is not None, f"{path} does not have the name of a checkpoint"
-    reading = _Reading(path, id_)
+    reading = _Reading(path, id_, fs)
     try:
         with usable(path):
-            for batch in batches_of(path, base=0):
+            for batch in batches_of(path, base=0, fs=fs):
                 reading.take(batch)
     except CorruptBatch as error:
         raise FileDamaged(
@@ -93,13 +94,15 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return reading.end()
 
 
-def foundation(folder: Path, *, start: Offset, end: Offset) -> tuple[Checkpoint | None, list[str]]:
+def foundation(
+    folder: Path, *, start: Offset, end: Offset, fs: FileSystem = OS
+) -> tuple[Checkpoint | None, list[str]]:
     """The checkpoint that the log [`start`, `end`) in `folder` goes on from, None if from 0.
 
     The newest that is sound; beside it, what is wrong with newer ones that had to be passed over.
     Raises `FileDamaged` where there is none, or where a checkpoint reaches beyond the log.
     """
-    found = checkpoints(folder)
+    found = checkpoints(folder, fs)
     if found and found[0][0].offset > end:
         id_, path = found[0]
         reason = f"it ends at offset {id_.offset}, but the log beside it ends at {end} already"
@@ -111,7 +114,7 @@ def foundation(folder: Path, *, start: Offset, end: Offset) -> tuple[Checkpoint 
         if id_.offset < start:
             break
         try:
-            return read_checkpoint(path), problems
+            return read_checkpoint(path, fs), problems
         except FileDamaged as error:
             problems.append(str(error))
     reason = f"the log begins at offset {start}, and no checkpoint says what came before"
@@ -121,7 +124,8 @@ def foundation(folder: Path, *, start: Offset, end: Offset) -> tuple[Checkpoint 
 class _Reading:
     """One pass over a checkpoint: what it must begin with, may hold, and must end with."""
 
-    def __init__(self, path: Path, id_: LogEnd) -> None:
+    def __init__(self, path: Path, id_: LogEnd, fs: FileSystem) -> None:
+        self._fs = fs
         self._path = path
         self._id = id_
         self._last_timestamp_ms: int | None = None
@@ -180,4 +184,5 @@ class _Reading:
             kraft_version=self._kraft_version,
             voters=self._voters,
             record_count=self._record_count,
+            fs=self._fs,
         )

@@ -13,7 +13,8 @@ import msgspec
 
 from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Election, Epoch, ReplicaId, ReplicaKey
 from quorum.log.errors import FileDamaged, FolderForeign
-from quorum.log.files import replace_file, sync_folder, usable
+from quorum.log.files import read_file, replace_file, sync_folder, usable
+from quorum.log.filesystem import OS, FileSystem
 from quorum.log.uuids import uuid_from_text, uuid_to_text
 from quorum.ports import LogFailure
 
@@ -46,7 +47,8 @@ class ElectionFile:
     `cluster_id` is None until it is known, and set as soon as it is.
     """
 
-    def __init__(self, folder: Path, *, cluster_id: str | None = None) -> None:
+    def __init__(self, folder: Path, *, cluster_id: str | None = None, fs: FileSystem = OS) -> None:
+        self._fs = fs
         self.path = folder / FILE_NAME
         self.cluster_id = cluster_id
 
@@ -56,11 +58,11 @@ class ElectionFile:
         Raises `FileDamaged`, `FolderForeign` or `FolderUnusable`.
         """
         with usable(self.path):
-            if not self.path.exists():
+            content = read_file(self.path, self._fs)
+            if content is None:
                 return Election()
-            content = self.path.read_bytes()
             # A process that died between renaming and syncing left a name that power loss undoes.
-            sync_folder(self.path.parent)
+            sync_folder(self.path.parent, self._fs)
         try:
             state = msgspec.json.decode(content, type=_State)
             voted_for = _voted_for(state)
@@ -86,7 +88,7 @@ class ElectionFile:
             data_version=1,
         )
         try:
-            replace_file(self.path, msgspec.json.encode(state))
+            replace_file(self.path, msgspec.json.encode(state), self._fs)
         except OSError as error:
             why = error.strerror or str(error)
             raise LogFailure(f"{self.path} cannot be written: {why}") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quorum.log.files import opened
+from quorum.log.filesystem import OS, FileSystem
 from quorum.log.scan import ScannedFile, scan
 from quorum.records.batch import HEADER_BYTES, CorruptBatch, Header, header_at
 
@@ -22,14 +23,16 @@ class StoredBatch(NamedTuple):
     data: bytes
 
 
-def batches_of(path: Path, *, base: int | None = None) -> Iterator[StoredBatch]:
+def batches_of(
+    path: Path, *, base: int | None = None, fs: FileSystem = OS
+) -> Iterator[StoredBatch]:
     """The batches of the file, in order; the first begins at offset `base` where that is given.
 
     Raises `CorruptBatch` at the first that is not whole, sound and in its place, `OSError` where
     the file cannot be read.
     """
-    with opened(path, os.O_RDONLY) as fd:
-        file = ScannedFile(fd, os.fstat(fd).st_size)
+    with opened(path, os.O_RDONLY, fs) as fd:
+        file = ScannedFile(fd, fs)
         if file.size_bytes == 0:
             return
         first = _first_offset(file) if base is None else base

@@ -4,27 +4,27 @@ No format is known here. Errors of the operating system pass through as they are
 lock; whoever calls knows whether a node is starting or running, and says it in its own error.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from quorum.log.errors import FolderInUse, FolderUnusable
+from quorum.log.filesystem import OS, FileSystem
 
 LOCK_NAME: Final = ".lock"
 TEMPORARY_SUFFIX: Final = ".tmp"
 
 
 @contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
+def opened(path: Path, flags: int, fs: FileSystem = OS) -> Iterator[int]:
     """A file descriptor for as long as the block lasts."""
-    fd = os.open(path, flags | os.O_CLOEXEC)
+    fd = fs.open(path, flags)
     try:
         yield fd
     finally:
-        os.close(fd)
+        fs.close(fd)
 
 
 @contextmanager
@@ -37,71 +37,73 @@ def usable(path: Path) -> Iterator[None]:
         raise FolderUnusable(where, error.strerror or str(error)) from error
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path, fs: FileSystem = OS) -> None:
     """Make the names in `folder` durable: a new file is lost with its name."""
-    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as fd:
-        os.fsync(fd)
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY, fs) as fd:
+        fs.fsync(fd)
 
 
-def read_up_to(fd: int, size: int, position: int) -> bytes:
+def read_up_to(fd: int, size: int, position: int, fs: FileSystem = OS) -> bytes:
     """`size` bytes at `position`, or fewer where the file ends first."""
-    data = os.pread(fd, size, position)
+    data = fs.pread(fd, size, position)
     while len(data) < size:
-        more = os.pread(fd, size - len(data), position + len(data))
+        more = fs.pread(fd, size - len(data), position + len(data))
         if not more:
             break
         data += more
     return data
 
 
-def write_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
+def read_file(path: Path, fs: FileSystem = OS) -> bytes | None:
+    """All that is in a small file; None if there is no such file."""
+    try:
+        with opened(path, os.O_RDONLY, fs) as fd:
+            return read_up_to(fd, fs.size(fd), 0, fs)
+    except FileNotFoundError:
+        return None
+
+
+def write_all(
+    fd: int, data: bytes | bytearray | memoryview, position: int, fs: FileSystem = OS
+) -> None:
     """All of `data` at `position`; the operating system may take it in several parts."""
-    written = os.pwrite(fd, data, position)
+    written = fs.pwrite(fd, data, position)
     while written < len(data):
         with memoryview(data) as view:
-            written += os.pwrite(fd, view[written:], position + written)
+            written += fs.pwrite(fd, view[written:], position + written)
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, fs: FileSystem = OS) -> None:
     """Let `path` hold `data`, whole or not at all, and survive a loss of power from here on."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    with opened_new(temporary) as fd:
-        write_all(fd, data, 0)
-        os.fsync(fd)
-    temporary.rename(path)
-    sync_folder(path.parent)
+    with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, fs) as fd:
+        write_all(fd, data, 0, fs)
+        fs.fsync(fd)
+    fs.rename(temporary, path)
+    sync_folder(path.parent, fs)
 
 
-@contextmanager
-def opened_new(path: Path) -> Iterator[int]:
-    """A descriptor of an empty file; what was there is gone."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def cut_files(path: Path, size_bytes: int, later: Sequence[Path]) -> None:
+def cut_files(path: Path, size_bytes: int, later: Sequence[Path], fs: FileSystem = OS) -> None:
     """Shorten `path` and remove the files `later` that follow it, the last one first, durably.
 
     Whenever this is interrupted, what is left is the front of what there was: each name is
     durably gone before the next file is touched.
     """
     for each in reversed(later):
-        each.unlink(missing_ok=True)
-        sync_folder(each.parent)
-    with opened(path, os.O_WRONLY) as fd:
-        os.ftruncate(fd, size_bytes)
-        os.fsync(fd)
+        with suppress(FileNotFoundError):
+            fs.remove(each)
+        sync_folder(each.parent, fs)
+    with opened(path, os.O_WRONLY, fs) as fd:
+        fs.ftruncate(fd, size_bytes)
+        fs.fsync(fd)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, fs: FileSystem = OS) -> None:
     """Create `folder` if it is not there, durably. Its parent must exist."""
-    if folder.is_dir():
+    if fs.is_folder(folder):
         return
-    folder.mkdir()
-    sync_folder(folder.parent)
+    fs.make_folder(folder)
+    sync_folder(folder.parent, fs)
 
 
 class FolderLock:
@@ -110,23 +112,24 @@ class FolderLock:
     The lock ends with the process, however that ends; the file stays and means nothing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fs: FileSystem = OS) -> None:
         """Take the lock, or raise `FolderInUse`; `FolderUnusable` if there can be no such file."""
         path = folder / LOCK_NAME
         with usable(path):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = fs.open(path, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fs.lock(fd)
         except BlockingIOError as error:
-            os.close(fd)
+            fs.close(fd)
             raise FolderInUse(path) from error
         except OSError as error:
-            os.close(fd)
+            fs.close(fd)
             raise FolderUnusable(path, error.strerror or str(error)) from error
+        self._fs = fs
         self._fd: int | None = fd
 
     def release(self) -> None:
         """Let others have the folder; a second call changes nothing."""
         if self._fd is not None:
-            os.close(self._fd)
+            self._fs.close(self._fd)
             self._fd = None

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.errors import FileDamaged, FolderForeign
-from quorum.log.files import make_folder, replace_file, sync_folder, usable
+from quorum.log.files import make_folder, read_file, replace_file, sync_folder, usable
+from quorum.log.filesystem import OS, FileSystem
 from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
 
 FILE_NAME: Final = "meta.properties"
@@ -46,7 +47,12 @@ class MetaProperties:
 
 
 def load_or_create(
-    folder: Path, cluster_id: str | None, node_id: ReplicaId, *, rng: random.Random
+    folder: Path,
+    cluster_id: str | None,
+    node_id: ReplicaId,
+    *,
+    rng: random.Random,
+    fs: FileSystem = OS,
 ) -> MetaProperties:
     """Who the node is that uses `folder`: as the file says, or as it says from now on.
 
@@ -56,33 +62,33 @@ def load_or_create(
     """
     path = folder / FILE_NAME
     with usable(folder):
-        make_folder(folder)
-        found = _read(path)
+        make_folder(folder, fs)
+        found = _read(path, fs)
         # A process that died between renaming and syncing left a name that power loss undoes.
-        sync_folder(folder)
+        sync_folder(folder, fs)
     if found is None:
         meta = MetaProperties(
             node_id=node_id, directory_id=new_directory_id(rng), cluster_id=cluster_id
         )
-        return _written(path, meta)
+        return _written(path, meta, fs)
     meta, is_complete = _parsed(path, found, rng)
     if meta.node_id != node_id:
         raise FolderForeign(path, what="node", found=str(meta.node_id), expected=str(node_id))
     if cluster_id is not None and meta.cluster_id is None:
-        return _written(path, replace(meta, cluster_id=cluster_id))
+        return _written(path, replace(meta, cluster_id=cluster_id), fs)
     if cluster_id is not None and meta.cluster_id != cluster_id:
         raise FolderForeign(path, what="cluster", found=str(meta.cluster_id), expected=cluster_id)
-    return meta if is_complete else _written(path, meta)
+    return meta if is_complete else _written(path, meta, fs)
 
 
-def look(folder: Path) -> MetaProperties | None:
+def look(folder: Path, *, fs: FileSystem = OS) -> MetaProperties | None:
     """Who uses `folder`, as its file says; None if there is no such file. Nothing is written.
 
     Raises `FileDamaged`, also where the file names no directory, and `FolderUnusable`.
     """
     path = folder / FILE_NAME
     with usable(path):
-        found = _read(path)
+        found = _read(path, fs)
     if found is None:
         return None
     if not found.get("directory.id"):
@@ -124,12 +130,13 @@ def _directory_id(path: Path, text: str) -> UUID:
     return directory_id
 
 
-def _read(path: Path) -> Mapping[str, str] | None:
+def _read(path: Path, fs: FileSystem) -> Mapping[str, str] | None:
     """The properties in the file, or None if there is no file. Raises `OSError`, `FileDamaged`."""
-    if not path.exists():
+    content = read_file(path, fs)
+    if content is None:
         return None
     found: dict[str, str] = {}
-    lines = path.read_bytes().decode("latin-1").splitlines()  # As Java's Properties has it.
+    lines = content.decode("latin-1").splitlines()  # As Java's Properties has it.
     for number, line in enumerate(lines, start=1):
         line = line.strip()
         if not line or line[0] in "#!":
@@ -141,7 +148,7 @@ def _read(path: Path) -> Mapping[str, str] | None:
     return found
 
 
-def _written(path: Path, meta: MetaProperties) -> MetaProperties:
+def _written(path: Path, meta: MetaProperties, fs: FileSystem) -> MetaProperties:
     properties = {
         "version": _VERSION,
         **({} if meta.cluster_id is None else {"cluster.id": meta.cluster_id}),
@@ -151,7 +158,7 @@ def _written(path: Path, meta: MetaProperties) -> MetaProperties:
     }
     lines = (f"{_escaped(key)}={_escaped(value)}\n" for key, value in properties.items())
     with usable(path):
-        replace_file(path, "".join(lines).encode("ascii"))
+        replace_file(path, "".join(lines).encode("ascii"), fs)
     return meta
 
 

@@ -40,6 +40,7 @@ from quorum.log.errors import FolderUnusable, LogDamaged
 from quorum.log.extent import Extent
 from quorum.log.file_reader import StoredBatch
 from quorum.log.files import cut_files, opened, sync_folder, usable
+from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
 from quorum.log.scan import ScannedFile, next_sound_batch, scan
 from quorum.log.segment import Segment, segment_base
@@ -99,7 +100,12 @@ class Recovered:
 
 
 def recover(
-    folder: Path, *, synced: bool, check_all: bool, on_control: OnControl | None = None
+    fs: FileSystem,
+    folder: Path,
+    *,
+    synced: bool,
+    check_all: bool,
+    on_control: OnControl | None = None,
 ) -> Recovered:
     """Bring the log in `folder` into a state that can be gone on from.
 
@@ -108,29 +114,31 @@ def recover(
     Raises `LogDamaged`, having changed nothing, where records that were promised are broken or
     missing, and `FolderUnusable` where the operating system stands in the way.
     """
-    segments = _find_segments(folder)
+    segments = _find_segments(fs, folder)
     if not segments:
         return Recovered([], Extent(Offset(0)), None)
     with usable(folder):
-        recovery = _Recovery(segments, synced=synced, check_all=check_all, on_control=on_control)
+        recovery = _Recovery(
+            fs, segments, synced=synced, check_all=check_all, on_control=on_control
+        )
         recovered = recovery.run()
         if synced:
-            with opened(recovered.segments[-1].path, os.O_RDWR) as fd:
-                os.fsync(fd)
-            sync_folder(folder)
+            with opened(recovered.segments[-1].path, os.O_RDWR, fs) as fd:
+                fs.fsync(fd)
+            sync_folder(folder, fs)
     return recovered
 
 
-def _find_segments(folder: Path) -> list[Segment]:
+def _find_segments(fs: FileSystem, folder: Path) -> list[Segment]:
     with usable(folder):
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        names = sorted(fs.names(folder))
     segments: list[Segment] = []
-    for entry in entries:
-        base = segment_base(entry.name)
+    for name in names:
+        base = segment_base(name)
         if base is None:
             continue
-        if not entry.is_file():
-            raise FolderUnusable(Path(entry.path), "has the name of a segment, but is no file")
+        if fs.is_folder(folder / name):
+            raise FolderUnusable(folder / name, "has the name of a segment, but is no file")
         segments.append(Segment(folder, base))
     return segments
 
@@ -140,18 +148,20 @@ class _Recovery:
 
     def __init__(
         self,
+        fs: FileSystem,
         segments: list[Segment],
         *,
         synced: bool,
         check_all: bool,
         on_control: OnControl | None,
     ) -> None:
+        self._fs = fs
         self._segments = segments
         self._on_control = on_control
         self._synced = synced
         self._extent = Extent(segments[0].base)
         # A crash may have left the newest segment empty: then the one before counts.
-        sizes = [segment.path.stat().st_size for segment in segments]
+        sizes = [fs.size(segment.path) for segment in segments]
         last_filled = max((at for at, size in enumerate(sizes) if size), default=0)
         self._crc_from = 0 if check_all else last_filled
 
@@ -162,8 +172,8 @@ class _Recovery:
                 if self._synced:
                     raise self._damaged(segment, 0, gap)
                 return self._cut(index - 1, self._segments[index - 1].size_bytes, gap)
-            with opened(segment.path, os.O_RDONLY) as fd:
-                file = ScannedFile(fd, os.fstat(fd).st_size)
+            with opened(segment.path, os.O_RDONLY, self._fs) as fd:
+                file = ScannedFile(fd, self._fs)
                 try:
                     self._take(segment, file, crc=index >= self._crc_from)
                 except CorruptBatch as bad:
@@ -220,8 +230,8 @@ class _Recovery:
         """Let the log end at `position` of this segment, on disk as well."""
         segment, later = self._segments[index], self._segments[index + 1 :]
         paths = [segment.path, *(each.path for each in later)]
-        gone = sum(path.stat().st_size for path in paths) - position
-        cut_files(segment.path, position, [each.path for each in later])
+        gone = sum(self._fs.size(path) for path in paths) - position
+        cut_files(segment.path, position, [each.path for each in later], self._fs)
         cut = Cut(
             file=segment.path,
             position=position,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from quorum.log.files import read_up_to
+from quorum.log.filesystem import OS, FileSystem
 from quorum.log.limits import SCAN_BYTES
 from quorum.records.batch import (
     HEADER_BYTES,
@@ -28,9 +29,10 @@ _OFFSETS_AHEAD_MAX: Final = 1 << 40
 class ScannedFile:
     """An open file and the window of it that is in memory."""
 
-    def __init__(self, fd: int, size_bytes: int) -> None:
+    def __init__(self, fd: int, fs: FileSystem = OS) -> None:
         self._fd = fd
-        self.size_bytes = size_bytes
+        self._fs = fs
+        self.size_bytes = fs.size(fd)
         self._window = memoryview(b"")
         self._origin = 0
 
@@ -39,7 +41,7 @@ class ScannedFile:
         start = position - self._origin
         if start < 0 or start + length > len(self._window):
             size = max(length, min(SCAN_BYTES, self.size_bytes - position))
-            self._window = memoryview(read_up_to(self._fd, size, position))
+            self._window = memoryview(read_up_to(self._fd, size, position, self._fs))
             self._origin, start = position, 0
         return self._window[start : start + length]
 

@@ -24,6 +24,7 @@ from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.extent import Extent
 from quorum.log.files import FolderLock, make_folder, usable
+from quorum.log.filesystem import OS, FileSystem
 from quorum.log.limits import TAIL_BYTES_MAX
 from quorum.log.recovery import OnControl, Recovery, recover
 from quorum.log.segment import Mark, Segment
@@ -58,6 +59,7 @@ class SegmentedLog:
         check_all: bool = False,
         lock: bool = True,
         on_control: OnControl | None = None,
+        fs: FileSystem = OS,
     ) -> None:
         """Open the log in `folder`, which is created if its parent exists, and recover it.
 
@@ -70,12 +72,13 @@ class SegmentedLog:
         assert segment_bytes_max > 0
         assert tail_bytes_max >= 0
         with usable(folder):
-            make_folder(folder)
+            make_folder(folder, fs)
         self.folder = folder
+        self._fs = fs
         self._segment_bytes_max = segment_bytes_max
         self._tail_bytes_max = tail_bytes_max
-        self._writer = SegmentWriter()
-        self._folder_lock = FolderLock(folder) if lock else None
+        self._writer = SegmentWriter(fs)
+        self._folder_lock = FolderLock(folder, fs) if lock else None
         try:
             self.recovery = self._recover(
                 start, synced=synced, check_all=check_all, on_control=on_control
@@ -94,7 +97,9 @@ class SegmentedLog:
     def _recover(
         self, start: Offset, *, synced: bool, check_all: bool, on_control: OnControl | None
     ) -> Recovery:
-        recovered = recover(self.folder, synced=synced, check_all=check_all, on_control=on_control)
+        recovered = recover(
+            self._fs, self.folder, synced=synced, check_all=check_all, on_control=on_control
+        )
         self._segments, self._extent = recovered.segments, recovered.extent
         if not self._segments:
             self._segments, self._extent = [Segment(self.folder, start)], Extent(start)
@@ -178,6 +183,7 @@ class SegmentedLog:
             if plan is None:
                 break
             data, start = read_batches(
+                self._fs,
                 plan.path,
                 start,
                 plan.end,
@@ -264,7 +270,8 @@ class SegmentedLog:
                 return write.segment, write.position
         assert end < self._written, f"{end} is not the boundary of a batch"
         segment = self._segments[self._segment_of(end)]
-        return segment, position_of(segment.path, end, segment.mark_at_or_before(end))
+        mark = segment.mark_at_or_before(end)
+        return segment, position_of(self._fs, segment.path, end, mark)
 
     @contextmanager
     def _failing_for_good(self, what: str) -> Iterator[None]:

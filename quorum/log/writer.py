@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from quorum.core.vocabulary import Offset
 from quorum.log.files import cut_files, sync_folder, write_all
+from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX
 from quorum.log.segment import Segment
 from quorum.log.tail import Bytes
@@ -29,7 +30,8 @@ class Write(NamedTuple):
 class SegmentWriter:
     """Holds one descriptor, that of the newest segment, from the first write on."""
 
-    def __init__(self) -> None:
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
         self._path: Path | None = None
         self._fd = -1
         self._unsynced = False
@@ -43,7 +45,7 @@ class SegmentWriter:
             batches = [write.batch for write in group]
             data = batches[0] if len(batches) == 1 else b"".join(batches)
             self._unsynced = True
-            write_all(self._fd, data, group[0].position)
+            write_all(self._fd, data, group[0].position, self._fs)
             if sync:
                 self._sync()
         if sync:
@@ -58,12 +60,12 @@ class SegmentWriter:
         """Shorten one file and remove those that follow it, durably."""
         self._sync()
         self.close()
-        cut_files(path, size_bytes, later)
+        cut_files(path, size_bytes, later, self._fs)
 
     def close(self) -> None:
         """Let go of the file; what is not synced stays with the operating system."""
         if self._path is not None:
-            os.close(self._fd)
+            self._fs.close(self._fd)
             self._path, self._fd = None, -1
 
     def _go_to(self, path: Path) -> None:
@@ -71,8 +73,8 @@ class SegmentWriter:
             return
         self._sync()
         self.close()
-        is_new = not path.exists()
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        is_new = not self._fs.exists(path)
+        self._fd = self._fs.open(path, os.O_WRONLY | os.O_CREAT)
         self._path = path
         self._name_unsynced = is_new
 
@@ -80,10 +82,11 @@ class SegmentWriter:
         if self._path is None:
             return
         if self._unsynced:
-            os.fdatasync(self._fd)  # Also the length of the file, without which it is not read.
+            # Also the length of the file, without which it is not read.
+            self._fs.fdatasync(self._fd)
             self._unsynced = False
         if self._name_unsynced:
-            sync_folder(self._path.parent)
+            sync_folder(self._path.parent, self._fs)
             self._name_unsynced = False
 
 

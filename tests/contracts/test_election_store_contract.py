@@ -1,11 +1,13 @@
 """What `quorum.ports.ElectionStore` promises, asked of every implementation."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from chaos.disk import VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, ReplicaId, ReplicaKey
 from quorum.log.election_file import ElectionFile
 from quorum.log.memory import MemoryElectionStore
@@ -26,13 +28,21 @@ ELECTIONS = [
 Reopen = Callable[[], ElectionStore]
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "disk without power"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Reopen:
     """Gives the store as a process that has just started finds it."""
     kept = MemoryElectionStore()
+    disk = VirtualDisk()
+    chance = random.Random(1)
+
+    def without_power() -> ElectionStore:
+        disk.lose_power(chance)
+        return ElectionFile(Path("/"), fs=disk)
+
     stores: dict[str, Reopen] = {
         "file": lambda: ElectionFile(tmp_path),
         "memory": lambda: kept,
+        "disk without power": without_power,
     }
     return stores[request.param]
 

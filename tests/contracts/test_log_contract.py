@@ -1,5 +1,6 @@
 """What `quorum.ports.Log` promises, asked of every implementation."""
 
+import random
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Protocol
 
 import pytest
 
+from chaos.disk import VirtualDisk
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.memory import MemoryLog
 from quorum.log.segments import SegmentedLog
@@ -67,6 +69,27 @@ def segmented_world(segment_bytes_max: int, tail_bytes_max: int) -> Callable[[Pa
     return world
 
 
+def virtual_world(segment_bytes_max: int) -> Callable[[Path], World]:
+    """On a disk that loses, with its power, what it was not asked to keep."""
+
+    def world(_: Path) -> World:
+        disk = VirtualDisk()
+        chance = random.Random(1)
+
+        def reopened(start: Offset = Offset(0)) -> AnyLog:
+            return SegmentedLog(
+                Path(f"/log-{start}"), start=start, segment_bytes_max=segment_bytes_max, fs=disk
+            )
+
+        def crash(log: AnyLog) -> AnyLog:
+            disk.lose_power(chance)
+            return reopened(log.start)
+
+        return World(reopened, crash)
+
+    return world
+
+
 WORLDS = {
     "memory": memory_world,
     "one segment, all in memory": segmented_world(NO_LIMIT, NO_LIMIT),
@@ -74,6 +97,8 @@ WORLDS = {
     "many segments, all in memory": segmented_world(300, NO_LIMIT),
     "many segments, little in memory": segmented_world(300, 200),
     "a segment for every batch, nothing in memory": segmented_world(1, 0),
+    "one segment, no power": virtual_world(NO_LIMIT),
+    "many segments, no power": virtual_world(300),
 }
 
 

@@ -1,0 +1,201 @@
+"""What is on a disk: files and folders, as they show and as a loss of power would leave them.
+
+Two truths are kept side by side. `shown` is what every read returns; `durable` is what has been
+synced; between the two lie the changes that were not, in order. A loss of power takes any part of
+those: sectors of a write arrive one by one and in any order, or not at all, and then read as
+zeros; a file may be shorter than what was written to it; a truncation, a new name, a removal, a
+renaming happened or did not, each on its own. No call of an operating system is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
+
+SECTOR_BYTES: Final = 512
+"""The least that a disk writes whole, or not at all."""
+
+
+class Chance(Protocol):
+    """Who decides what happens where several things may: a seed, or someone who tries them all."""
+
+    def randrange(self, stop: int, /) -> int:
+        """One of 0 to `stop` - 1; `random.Random` is one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Bytes put somewhere."""
+
+    position: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A length given to a file."""
+
+    size_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class File:
+    """The bytes of a file, whatever it is called."""
+
+    shown: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    unsynced: list[Written | Cut] = field(default_factory=list)
+
+    def write(self, written: Written, *, landing: Written | None = None) -> None:
+        """Show what is written; the disk gets `landing`, where that is something else."""
+        _write(self.shown, written)
+        self.unsynced.append(landing or written)
+
+    def cut(self, size_bytes: int) -> None:
+        """Give it this length."""
+        _cut(self.shown, size_bytes)
+        self.unsynced.append(Cut(size_bytes))
+
+    def sync(self) -> None:
+        """Let all of it be durable."""
+        for change in self.unsynced:
+            match change:
+                case Written():
+                    _write(self.durable, change)
+                case Cut(size_bytes):
+                    _cut(self.durable, size_bytes)
+        self.unsynced.clear()
+
+    def fail_to_sync(self) -> None:
+        """Lose what is not durable, and go on showing it: it counts as clean from now on."""
+        self.unsynced.clear()
+
+    def rot(self, position: int, bits: int) -> None:
+        """Let these bits of one byte turn over by themselves."""
+        for each in (self.shown, self.durable):
+            if position < len(each):
+                each[position] ^= bits
+
+    def copy(self) -> File:
+        """Another of the same kind."""
+        return File(self.shown[:], self.durable[:], self.unsynced[:])
+
+    def after_power_loss(self, chance: Chance) -> File:
+        """What is left of it: all that is durable, and any part of the rest."""
+        data = self.durable[:]
+        if self.unsynced:
+            # Often all or nothing of it is left: those are the ends of what may be.
+            manner = chance.randrange(4)
+            for change in self.unsynced if manner else ():
+                match change:
+                    case Written():
+                        _write_in_part(data, change, chance if manner > 1 else None)
+                    case Cut(size_bytes) if manner == 1 or chance.randrange(2):
+                        _cut(data, size_bytes)
+                    case _:
+                        continue  # This truncation is lost.
+            low = min(len(data), self._length_for_certain())
+            if manner > 1 and chance.randrange(2):
+                _cut(data, low + chance.randrange(len(data) - low + 1))
+        return File(data, data[:])
+
+    def _length_for_certain(self) -> int:
+        cuts = [change.size_bytes for change in self.unsynced if isinstance(change, Cut)]
+        return min([len(self.durable), *cuts])
+
+
+@dataclass(slots=True, eq=False)
+class Folder:
+    """Names, and what they stand for."""
+
+    shown: dict[str, Node] = field(default_factory=dict)
+    durable: dict[str, Node] = field(default_factory=dict)
+    unsynced: list[Naming] = field(default_factory=list)
+
+    def name(self, *names: tuple[str, Node | None]) -> None:
+        """Let these names change, all at once."""
+        _name(self.shown, names)
+        self.unsynced.append(names)
+
+    def sync(self) -> None:
+        """Let all the names be durable."""
+        self.durable = dict(self.shown)
+        self.unsynced.clear()
+
+    def fail_to_sync(self) -> None:
+        """Lose what is not durable, and go on showing it."""
+        self.unsynced.clear()
+
+    def copy(self, known: dict[int, Node] | None = None) -> Folder:
+        """All of it once more, and what is below: a file of two names stays one file."""
+        known = {} if known is None else known
+
+        def twin(node: Node) -> Node:
+            if id(node) not in known:
+                known[id(node)] = node.copy(known) if isinstance(node, Folder) else node.copy()
+            return known[id(node)]
+
+        return Folder(
+            {name: twin(node) for name, node in self.shown.items()},
+            {name: twin(node) for name, node in self.durable.items()},
+            [
+                tuple((name, None if node is None else twin(node)) for name, node in naming)
+                for naming in self.unsynced
+            ],
+        )
+
+    def after_power_loss(self, chance: Chance) -> Folder:
+        """What is left of it, and of what is below."""
+        names = dict(self.durable)
+        for naming in self.unsynced:
+            if chance.randrange(2):
+                _name(names, naming)
+        left = {name: names[name].after_power_loss(chance) for name in sorted(names)}
+        return Folder(left, dict(left))
+
+    def files(self) -> Iterator[File]:
+        """Every file in it and below, as it shows."""
+        for node in self.shown.values():
+            if isinstance(node, Folder):
+                yield from node.files()
+            else:
+                yield node
+
+
+Node: TypeAlias = File | Folder
+Naming: TypeAlias = tuple[tuple[str, Node | None], ...]
+"""Names that change together: each now means this, or nothing any more."""
+
+
+def _write(data: bytearray, written: Written) -> None:
+    if written.position > len(data):
+        data.extend(bytes(written.position - len(data)))
+    data[written.position : written.position + len(written.data)] = written.data
+
+
+def _cut(data: bytearray, size_bytes: int) -> None:
+    if size_bytes < len(data):
+        del data[size_bytes:]
+    else:
+        data.extend(bytes(size_bytes - len(data)))
+
+
+def _write_in_part(data: bytearray, written: Written, chance: Chance | None) -> None:
+    """Let those sectors of it arrive that chance wants, or all."""
+    position, end = written.position, written.position + len(written.data)
+    if end > len(data):
+        data.extend(bytes(end - len(data)))
+    for start in range(position // SECTOR_BYTES * SECTOR_BYTES, end, SECTOR_BYTES):
+        low, high = max(start, position), min(start + SECTOR_BYTES, end)
+        if chance is None or chance.randrange(2):
+            data[low:high] = written.data[low - position : high - position]
+
+
+def _name(names: dict[str, Node], naming: Naming) -> None:
+    for name, node in naming:
+        if node is None:
+            names.pop(name, None)
+        else:
+            names[name] = node
