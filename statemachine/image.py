@@ -5,8 +5,8 @@ and the transaction); everyone else reads. It is changed in place, and not copie
 up to 2,000,000 partitions and a record changes one. The values in it are frozen.
 """
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
@@ -16,9 +16,8 @@ from statemachine.index import NO_KEY, PartitionIndex, Topic
 from statemachine.journal import Journal
 from statemachine.limits import INTERNED_TUPLES_MAX
 from statemachine.partition import Partition
+from statemachine.past import ABSENT, Past
 from statemachine.vocabulary import METADATA_VERSION, BrokerId, Directories
-
-_ABSENT: Final = object()
 
 Resource = tuple[int, str]
 QuotaHolder = tuple[records.QuotaEntity, ...]
@@ -81,6 +80,7 @@ class Image:
         "_interned",
         "_journal",
         "_keeps_undo",
+        "_past",
         "_touched",
         "brokers",
         "configs",
@@ -116,6 +116,7 @@ class Image:
         self._journal: Journal | None = None
         self._keeps_undo = False
         self._touched: Touched | None = None
+        self._past: Past | None = None
 
     @property
     def level(self) -> int:
@@ -173,6 +174,29 @@ class Image:
         assert end_offset >= self.end_offset, "a log is cut by rewind"
         self.end_offset = end_offset
 
+    def begin_past(self, end: int) -> Past:
+        """From here on keep what the image was when it ended at `end`; until `end_past`.
+
+        Nothing below `end` will be undone. What has been replayed since can be: it is left out.
+        """
+        assert self._past is None, "one past is kept at a time"
+        past = Past(self, end)
+        if self._journal is None:
+            assert end == self.end_offset, "what was replayed without a journal is committed"
+        else:
+            assert self._journal.start <= end <= self.end_offset
+            # The newest first, so that what was overwritten first has the last word.
+            for _, undo, arguments in self._journal.since(end):
+                self._restore(past, undo, arguments)
+            past.restored()
+        self._past = past
+        return past
+
+    def end_past(self, past: Past) -> None:
+        """Nobody reads it any more; a second call changes nothing."""
+        if self._past is past:
+            self._past = None
+
     def watch(self) -> None:
         """From here on remember what is touched, for `drain`."""
         self._touched = Touched()
@@ -215,6 +239,8 @@ class Image:
             self.index.take_key(key)
             topic.keys[number] = NO_KEY
             _trim(topic)
+        if self._past is not None:
+            self._past.partitions.keep(topic, number, before)
         if self._journal is not None:
             self._journal.note(self.set_partition, topic, number, before)
         if self._touched is not None:
@@ -231,15 +257,15 @@ class Image:
         last.partitions = list(topic.partitions)
         for number in range(len(topic.partitions) - 1, -1, -1):
             self.set_partition(topic, number, None)
-        self._set(self.topics, topic.topic_id, _ABSENT)
+        self._set(self.topics, topic.topic_id, ABSENT)
         if self.topic_ids.get(topic.name) == topic.topic_id:
-            self._set(self.topic_ids, topic.name, _ABSENT)
+            self._set(self.topic_ids, topic.name, ABSENT)
         if self._touched is not None:
             self._touched.deleted[topic.topic_id] = last
 
     def set_broker(self, broker_id: BrokerId, broker: Broker | None) -> None:
         """The registration of the broker is this; None is "not registered"."""
-        self._set(self.brokers, broker_id, _ABSENT if broker is None else broker)
+        self._set(self.brokers, broker_id, ABSENT if broker is None else broker)
         if self._touched is not None:
             self._touched.brokers[broker_id] = None
 
@@ -249,17 +275,17 @@ class Image:
 
     def set_configs(self, resource: Resource, configs: dict[str, str]) -> None:
         """The configurations of the resource are these."""
-        self._set(self.configs, resource, configs or _ABSENT)
+        self._set(self.configs, resource, configs or ABSENT)
         if self._touched is not None:
             self._touched.configs[resource] = None
 
     def set_quotas(self, holder: QuotaHolder, quotas: dict[str, float]) -> None:
         """The quotas of the holder are these."""
-        self._set(self.quotas, holder, quotas or _ABSENT)
+        self._set(self.quotas, holder, quotas or ABSENT)
 
     def set_feature(self, name: str, level: int) -> None:
         """The feature is in force at this level; 0 is "not at all"."""
-        self._set(self.features, name, level or _ABSENT)
+        self._set(self.features, name, level or ABSENT)
 
     def set_next_producer_id(self, producer_id: int) -> None:
         """The next block of producer ids begins here."""
@@ -269,7 +295,7 @@ class Image:
 
     def set_fact(self, key: tuple[Any, ...], record: records.Record | None) -> None:
         """Keep this record under this key; None is "it is gone"."""
-        self._set(self.facts, key, _ABSENT if record is None else record)
+        self._set(self.facts, key, ABSENT if record is None else record)
 
     def begin_transaction(self, offset: int) -> None:
         """What follows can be aborted."""
@@ -292,6 +318,21 @@ class Image:
             undo(*arguments)
         self._drop_journal_of_transaction()
 
+    def _restore(self, past: Past, undo: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        """Let the past be as it was before the change that this call undoes."""
+        if undo == self.set_partition:
+            past.partitions.restore(*arguments)
+        elif undo == self._set:
+            live, key, before = arguments
+            table = past.table(live)
+            if table is not None:
+                table.restore(key, before)
+        elif undo == self.set_next_producer_id:
+            (past.next_producer_id,) = arguments
+        else:
+            assert undo == self._set_transaction, undo
+            (past.transaction,) = arguments
+
     def _set_transaction(self, transaction: Transaction | None) -> None:
         if self._journal is not None:
             self._journal.note(self._set_transaction, self.transaction)
@@ -302,8 +343,12 @@ class Image:
             self._journal = None
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
-        before = table.get(key, _ABSENT)
-        if value is _ABSENT:
+        before = table.get(key, ABSENT)
+        if self._past is not None:
+            past = self._past.table(table)
+            if past is not None:
+                past.keep(key, before)
+        if value is ABSENT:
             table.pop(key, None)
         else:
             table[key] = value

@@ -2,8 +2,9 @@
 
 `serde` turns them into bytes and back, `replay` gives them their meaning; here they are only
 values. Each is named as Kafka names it without the trailing "Record", and is written
-`records.Topic` elsewhere, since the image has a `Topic` too. `target` and `original` are this
-project's own and travel in tagged fields, which Kafka skips.
+`records.Topic` elsewhere, since the image has a `Topic` too. `target` and `original`,
+`registered_at` and `stopping_at` are this project's own and travel in tagged fields, which Kafka
+skips.
 """
 
 from typing import TypeAlias
@@ -51,6 +52,10 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     fenced: bool = True
     in_controlled_shutdown: bool = False
     log_dirs: Directories = ()
+    registered_at: int | None = None
+    """In a snapshot: at which offset of the log it registered."""
+    stopping_at: int | None = None
+    """In a snapshot: at which offset of the log it began to stop, if it has."""
 
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):

@@ -89,6 +89,7 @@ def _clear_elr(image: Image, record: records.ClearElr, _offset: int) -> None:
 
 
 def _register_broker(image: Image, record: records.RegisterBroker, offset: int) -> None:
+    stopping_at = offset if record.stopping_at is None else record.stopping_at
     broker = Broker(
         broker_id=record.broker_id,
         epoch=record.broker_epoch,
@@ -98,8 +99,8 @@ def _register_broker(image: Image, record: records.RegisterBroker, offset: int) 
         rack=record.rack,
         log_dirs=record.log_dirs,
         fenced=record.fenced,
-        stopping_at=offset if record.in_controlled_shutdown else None,
-        registered_at=offset,
+        stopping_at=stopping_at if record.in_controlled_shutdown else None,
+        registered_at=offset if record.registered_at is None else record.registered_at,
     )
     image.set_broker(record.broker_id, broker)
 

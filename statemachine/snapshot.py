@@ -1,23 +1,102 @@
-"""Snapshots: an image from the records that it was written as. It reads no file.
+"""Snapshots: an image into the records that it can be read from, and back. It reads no file.
 
 A snapshot holds the records that lead to an image, not those that led to it: a deleted topic is in
-none of them, a change is part of what it changed. Beginning a transaction is never in it.
+none of them, a change is part of what it changed. Beginning a transaction is never in it. They
+come in the order in which Kafka writes them, the level of metadata.version first, because its
+readers need that to read on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+from uuid import UUID
 
-from statemachine.image import Image
+from statemachine import records
+from statemachine.features import LEVEL_ELR
+from statemachine.image import Broker, Image
+from statemachine.partition import Partition
+from statemachine.past import Past
 from statemachine.replay import replay
-from statemachine.serde import decode
+from statemachine.serde import decode, encode
+from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION
+
+GROUP_RECORDS_MAX: Final = 256
+"""Records that are written before anyone else gets a turn: about a millisecond."""
+
+GROUP_BYTES_MAX: Final = 256 * 1024
+"""A group that has reached this is closed, so that long values do not add up."""
+
+UNCOMMITTED_RECORDS_MAX: Final = 10_000
+"""What is not committed has to be looked through when a snapshot begins: a few milliseconds."""
+
+LEVEL_STOPPING_BROKERS: Final = 7
+"""From here on a registration can say that its broker is stopping; no level of ours is lower."""
+
+NOBODY: Final = -1
+"""Which broker a block of producer ids was for is forgotten, as in Kafka's snapshots."""
+
+
+class Snapshot:
+    """The records that give an image as it was at `end`, in groups; each is made when asked for.
+
+    The image may go on meanwhile. One snapshot of an image is under way at a time: it ends when
+    all groups have been taken, or with `close`.
+    """
+
+    def __init__(self, image: Image, past: Past) -> None:
+        self.end = past.end
+        """The offset after the last record that is contained."""
+        self._image = image
+        self._past = past
+        self._values = _values(past)
+
+    def __iter__(self) -> Iterator[Sequence[bytes]]:
+        return self
+
+    def __next__(self) -> Sequence[bytes]:
+        """At most `GROUP_RECORDS_MAX` records; sometimes none, which is only a pause."""
+        group: list[bytes] = []
+        size_bytes = 0
+        for value in self._values:
+            if value is None:
+                return group
+            group.append(value)
+            size_bytes += len(value)
+            if len(group) == GROUP_RECORDS_MAX or size_bytes >= GROUP_BYTES_MAX:
+                return group
+        self.close()
+        if not group:
+            raise StopIteration
+        return group
+
+    def close(self) -> None:
+        """Give it up; a second call changes nothing."""
+        self._image.end_past(self._past)
+        self._values = iter(())
+
+
+def begin(image: Image, end: int) -> Snapshot | None:
+    """A snapshot of what the image was when it ended at `end`, which is committed.
+
+    None while it cannot be taken: in the middle of a metadata transaction (KIP-868), whose records
+    may yet turn out never to have been, or with too much behind `end` that is not committed.
+    """
+    if image.end_offset - end > UNCOMMITTED_RECORDS_MAX:
+        return None
+    past = image.begin_past(end)
+    if past.transaction is not None:
+        image.end_past(past)
+        return None
+    return Snapshot(image, past)
 
 
 def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
     """Let an empty image be what the records of a snapshot that ends at `end_offset` say.
 
     The records have no offsets of their own, so each counts as the last that the snapshot
-    contains, as in Kafka. For the two things that an image takes from an offset this errs on the
-    safe side: a broker that registered or began to stop earlier is waited for until it has read
-    up to the snapshot's end, which is at or behind the record that it has to have read.
+    contains, as in Kafka. Two things an image takes from an offset: when a broker registered, and
+    when it began to stop. Our own snapshots say them; for Kafka's this errs on the safe side: a
+    broker is waited for until it has read up to the snapshot's end, which is at or behind the
+    record that it has to have read.
 
     Raises `MalformedRecord`.
     """
@@ -25,3 +104,125 @@ def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
     for value in values:
         replay(image, decode(value), end_offset - 1)
     image.advance(end_offset)
+
+
+def _values(past: Past) -> Iterator[bytes | None]:
+    level = past.features.get(METADATA_VERSION) or 0
+    for record in _records(past):
+        yield None if record is None else encode(record, _level_to_say(record, level))
+
+
+def _level_to_say(record: records.Record, level: int) -> int:
+    """The level in force, or where the log says more than it can, the lowest that can say it.
+
+    A committed record is never refused, so it must not be lost here either.
+    """
+    match record:
+        case records.Partition(elr=(), last_known_elr=(), directories=()):
+            return level
+        case records.Partition(elr=(), last_known_elr=()):
+            return max(level, LEVEL_DIRECTORIES)
+        case records.Partition():
+            return max(level, LEVEL_ELR)
+        case records.RegisterBroker():
+            return max(level, LEVEL_DIRECTORIES if record.log_dirs else LEVEL_STOPPING_BROKERS)
+        case _:
+            return level
+
+
+def _records(past: Past) -> Iterator[records.Record | None]:
+    """What the image was, as records; None is only a pause."""
+    yield from _features(past)
+    yield from _servers(past)
+    yield from _topics(past)
+    yield from _settings(past)
+    for entry in past.facts.items():
+        yield None if entry is None else entry[1]
+
+
+def _features(past: Past) -> Iterator[records.Record | None]:
+    level = past.features.get(METADATA_VERSION)
+    if level is not None:
+        yield records.FeatureLevel(name=METADATA_VERSION, level=level)
+    for entry in past.features.items():
+        if entry is None:
+            yield None
+        elif entry[0] != METADATA_VERSION:
+            yield records.FeatureLevel(name=entry[0], level=entry[1])
+
+
+def _servers(past: Past) -> Iterator[records.Record | None]:
+    for entry in past.brokers.items():
+        yield None if entry is None else _registration(entry[1])
+    for controller in past.controllers.items():
+        yield None if controller is None else controller[1]
+
+
+def _registration(broker: Broker) -> records.RegisterBroker:
+    return records.RegisterBroker(
+        broker_id=broker.broker_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        endpoints=broker.endpoints,
+        features=broker.features,
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.stopping_at is not None,
+        log_dirs=broker.log_dirs,
+        registered_at=broker.registered_at,
+        stopping_at=broker.stopping_at,
+    )
+
+
+def _topics(past: Past) -> Iterator[records.Record | None]:
+    for entry in past.topics.items():
+        if entry is None:
+            yield None
+            continue
+        topic = entry[1]
+        yield records.Topic(name=topic.name, topic_id=topic.topic_id)
+        for number, partition in past.partitions.of(topic):
+            yield _partition(topic.topic_id, number, partition)
+
+
+def _partition(topic_id: UUID, number: int, partition: Partition) -> records.Partition:
+    return records.Partition(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        removing=partition.removing,
+        adding=partition.adding,
+        leader=partition.leader,
+        recovery=partition.recovery,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=partition.directories,
+        elr=partition.elr,
+        last_known_elr=partition.last_known_elr,
+        target=partition.target,
+        original=partition.original,
+    )
+
+
+def _settings(past: Past) -> Iterator[records.Record | None]:
+    for configured in past.configs.items():
+        if configured is None:
+            yield None
+            continue
+        (resource_type, resource_name), configs = configured
+        for name, value in configs.items():
+            yield records.Config(
+                resource_type=resource_type, resource_name=resource_name, name=name, value=value
+            )
+    for limited in past.quotas.items():
+        if limited is None:
+            yield None
+            continue
+        entity, quotas = limited
+        for key, quota in quotas.items():
+            yield records.ClientQuota(entity=entity, key=key, value=quota, remove=False)
+    if past.next_producer_id:
+        yield records.ProducerIds(
+            broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=past.next_producer_id
+        )

@@ -21,7 +21,7 @@ from statemachine.serde.primitives import (
     Reader,
     array,
 )
-from statemachine.serde.schemas import BY_SHAPE
+from statemachine.serde.schemas import BY_SHAPE, OURS_FROM
 from statemachine.vocabulary import RECOVERED
 
 _IDS: Final = array(I32)
@@ -59,16 +59,29 @@ _OURS: Final = (
     Field("target", _IDS, tag=partitions.TARGET_TAG),
     Field("original", _IDS, tag=partitions.ORIGINAL_TAG),
 )
+
+
+def _is_ours(field: Field) -> bool:
+    return field.tag is not None and field.tag >= OURS_FROM
+
+
 _OURS_OF: Final[Mapping[type, tuple[Field, ...]]] = MappingProxyType(
     {
         records.Partition: tuple(field._replace(default=()) for field in _OURS),
         records.PartitionChange: _OURS,
+        **{
+            shape: tuple(field for field in schema.fields if _is_ours(field))
+            for shape, schema in BY_SHAPE.items()
+        },
     }
 )
 
 _FIELDS: Final[Mapping[type, tuple[Field, ...]]] = MappingProxyType(
     {
-        **{shape: schema.fields for shape, schema in BY_SHAPE.items()},
+        **{
+            shape: tuple(field for field in schema.fields if not _is_ours(field))
+            for shape, schema in BY_SHAPE.items()
+        },
         records.Partition: _PARTITION,
         records.PartitionChange: _PARTITION_CHANGE,
     }

@@ -29,6 +29,9 @@ from statemachine.serde.primitives import (
     structure,
 )
 
+OURS_FROM: Final = 10_000
+"""Tags from here on are this project's own."""
+
 _DIRECTORIES: Final = array(UUID_KIND)
 _ENDPOINTS: Final = array(
     structure(
@@ -85,6 +88,8 @@ _REGISTER_BROKER: Final = (
     Field("fenced", BOOL),
     Field("in_controlled_shutdown", BOOL, since=1, default=False),
     Field("log_dirs", _DIRECTORIES, since=3, tag=0, default=()),
+    Field("registered_at", I64, tag=OURS_FROM),
+    Field("stopping_at", I64, tag=OURS_FROM + 1),
 )
 _REGISTRATION_CHANGE: Final = (
     *_BROKER_ID_AND_EPOCH,

@@ -49,6 +49,8 @@ KAFKA: Final[dict[type, tuple[int, list[Row]]]] = {
             ("fenced", "bool"),
             ("in_controlled_shutdown", "bool", 1),
             ("log_dirs", "[]uuid", 3, 0, ()),
+            ("registered_at", "int64", 0, 10_000, None),
+            ("stopping_at", "int64", 0, 10_001, None),
         ],
     ),
     records.UnregisterBroker: (1, [("broker_id", "int32"), ("broker_epoch", "int64")]),

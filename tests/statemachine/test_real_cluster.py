@@ -66,6 +66,8 @@ def _left_out(record: Struct, name: str, content: Any) -> bool:
             return content is None
         case records.BrokerRegistrationChange():
             return not content
+        case records.RegisterBroker() if name in ("registered_at", "stopping_at"):
+            return content is None
         case records.Partition():
             return name in TAGGED and content == TAGGED[name]
         case _:
