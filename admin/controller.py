@@ -18,7 +18,7 @@ from admin.batching import batches_of
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.driver import Quorum
-from quorum.ports import Clock
+from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import decode as decode_records
 from quorum.records.voters import decode_kraft_version
@@ -29,7 +29,7 @@ from statemachine.records import NoOp, Record
 from statemachine.replay import replay
 from statemachine.serde import decode, encode
 from statemachine.sessions import Sessions
-from statemachine.snapshot import load
+from statemachine.snapshot import begin, load
 from statemachine.vocabulary import LEVEL_NO_OP
 
 logger = logging.getLogger("controller")
@@ -194,8 +194,17 @@ class Controller:
 
     # What the quorum says (ports.StateMachine).
 
+    def snapshot(self) -> StateSnapshot | None:
+        if not self._committed:
+            return None
+        found = begin(self.image, self._committed)
+        return None if found is None else StateSnapshot(Offset(found.end), found, found.close)
+
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
-        load(self.image, records, end)
+        assert not self.is_active, "who leads has the whole log"
+        image = Image()
+        load(image, records, end)
+        self.image.become(image)
         self._committed = end
         logger.info("the image begins with the checkpoint at offset %d of epoch %d", end, epoch)
 

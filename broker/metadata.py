@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from quorum.core.vocabulary import Epoch, Offset
+from quorum.ports import StateSnapshot
 from quorum.records.batch import headers
 from quorum.records.decode import decode
 from statemachine import serde
 from statemachine.image import Image, Touched
 from statemachine.replay import replay
-from statemachine.snapshot import load
+from statemachine.snapshot import begin, load
 
 logger = logging.getLogger("broker.metadata")
 
@@ -43,6 +44,7 @@ class MetadataFollower:
         self._log: CommittedLog | None = None
         self._high_watermark = Offset(0)
         self._risen = asyncio.Event()
+        self._loaded = False
 
     def read_from(self, log: CommittedLog) -> None:
         """Where committed records are read; once, before `run`."""
@@ -50,8 +52,20 @@ class MetadataFollower:
 
     # What the quorum tells.
 
+    def snapshot(self) -> StateSnapshot | None:
+        # What is replayed may lag behind what is committed, and always ends where a batch does.
+        if not self.image.end_offset:
+            return None
+        found = begin(self.image, self.image.end_offset)
+        return None if found is None else StateSnapshot(Offset(found.end), found, found.close)
+
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
-        load(self.image, records, end)
+        image = Image()
+        load(image, records, end)
+        self.image.become(image)
+        self._high_watermark = max(self._high_watermark, end)
+        self._loaded = True
+        self._risen.set()
 
     def on_commit(self, high_watermark: Offset) -> None:
         self._high_watermark = high_watermark
@@ -72,11 +86,12 @@ class MetadataFollower:
         """Replay what is committed until cancelled."""
         assert self._log is not None
         assert self.on_change is not None
-        if self.image.end_offset:
-            self.on_change(self.image.drain())  # What a snapshot said.
         while True:
             await self._risen.wait()
             self._risen.clear()
+            if self._loaded:  # What a snapshot said.
+                self._loaded = False
+                self.on_change(self.image.drain())
             while self.image.end_offset < self._high_watermark:
                 self._replay(self._log.read_committed(Offset(self.image.end_offset), STRIDE_BYTES))
                 self.on_change(self.image.drain())

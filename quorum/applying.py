@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.vocabulary import Epoch, Offset
+from quorum.ports import StateSnapshot
 from quorum.records.decode import decode
 
 START: Final = Offset(0)
@@ -101,8 +102,10 @@ class Applying:
 
     # What the quorum says (ports.StateMachine).
 
-    def snapshot(self) -> Iterator[Sequence[bytes]]:
-        return self._machine.snapshot()
+    def snapshot(self) -> StateSnapshot | None:
+        if self.applied == START:
+            return None
+        return StateSnapshot(self.applied, self._machine.snapshot(), _nothing)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         self._machine.load_snapshot(records)
@@ -143,3 +146,7 @@ class Applying:
 
 class LeadLost(Exception):
     """The lead was lost while a record waited for its commit."""
+
+
+def _nothing() -> None:
+    """What a state machine without a snapshot under way does about its end."""

@@ -4,7 +4,8 @@ Each port has a contract in its docstrings and tests in `tests/contracts` that e
 implementation passes: files in production, memory in tests and simulation.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from quorum.core.events import Asker
@@ -134,14 +135,37 @@ class Disk(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class StateSnapshot:
+    """The state that all records below `end` give, as records that give it too."""
+
+    end: Offset
+    """Where a batch of the log ends; everything below it is committed."""
+    groups: Iterator[Sequence[bytes]]
+    """Each is made when it is asked for, in a millisecond or two; an empty one is only a pause."""
+    close: Callable[[], None]
+    """Called once no more groups are wanted, whether or not all have been taken."""
+
+
 class StateMachine(Protocol):
     """What the quorum tells the owner of the records' meaning; called by the owner task only."""
 
-    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
-        """Begin with what these records say, instead of the log below `end`, which is committed.
+    def snapshot(self) -> StateSnapshot | None:
+        """The state as of the last `on_commit`, or a little earlier; None if it is not to be had.
 
-        Called before anything else, once, and only where the log does not begin at 0; `epoch` is
-        that of the last record before `end`. What is wrong with a record is raised as `ValueError`.
+        What is committed later, and what is not committed yet, must not show in it, although its
+        groups are taken between other calls. There is one at a time. It is not to be had where no
+        record has been taken in, or in the middle of a transaction (KIP-868).
+        """
+        ...
+
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        """Be what these records say, and nothing else: the state below `end`, which is committed.
+
+        Called before anything else where the log does not begin at 0, and again whenever the
+        leader no longer has the records that this node would need next; never with a lower `end`
+        than before. `epoch` is that of the last record before `end`. What is wrong with a record
+        is raised as `ValueError`.
         """
         ...
 

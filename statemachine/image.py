@@ -197,6 +197,18 @@ class Image:
         if self._past is past:
             self._past = None
 
+    def become(self, other: "Image") -> None:
+        """Be what `other` is, which has just been loaded and is nobody else's.
+
+        For whoever watches, all that was and all that is counts as touched. A past goes on being
+        read from what there was.
+        """
+        if self._touched is not None:
+            _touch_both(self._touched, self, other)
+        for name in Image.__slots__:
+            if name != "_touched":
+                setattr(self, name, getattr(other, name))
+
     def watch(self) -> None:
         """From here on remember what is touched, for `drain`."""
         self._touched = Touched()
@@ -366,3 +378,15 @@ def _trim(topic: Topic) -> None:
     while topic.partitions and topic.partitions[-1] is None:
         topic.partitions.pop()
         topic.keys.pop()
+
+
+def _touch_both(touched: Touched, before: Image, after: Image) -> None:
+    for image in (before, after):
+        for topic in image.topics.values():
+            for number, _ in topic.existing():
+                touched.partitions[(topic.topic_id, number)] = None
+        touched.brokers.update(dict.fromkeys(image.brokers))
+        touched.configs.update(dict.fromkeys(image.configs))
+    for topic_id, topic in before.topics.items():
+        if topic_id not in after.topics:
+            touched.deleted[topic_id] = topic

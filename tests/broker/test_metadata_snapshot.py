@@ -11,6 +11,22 @@ from tests.support.bell import PATIENCE_SECONDS
 
 TOPIC = records.Topic(name="orders", topic_id=UUID(int=7))
 
+PARTITIONS = [
+    serde.encode(
+        records.Partition(
+            partition_id=number,
+            topic_id=TOPIC.topic_id,
+            replicas=(1,),
+            isr=(1,),
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+        ),
+        29,
+    )
+    for number in (0, 1)
+]
+
 
 class Nothing:
     """A log of which nothing more is committed."""
@@ -33,3 +49,36 @@ async def test_what_a_snapshot_says_is_handed_on_before_anything_is_committed() 
     running.cancel()
     await asyncio.wait({running})
     assert isinstance(touched, Touched)
+
+
+async def test_a_later_snapshot_replaces_everything_and_tells_what_is_gone() -> None:
+    """A broker that was away for so long that the controllers no longer have what it missed."""
+    follower = MetadataFollower(Image())
+    follower.load_snapshot([serde.encode(TOPIC, 29), *PARTITIONS], Offset(40), Epoch(3))
+    follower.read_from(Nothing())
+    told: asyncio.Queue[Touched] = asyncio.Queue()
+    follower.on_change = told.put_nowait
+    running = asyncio.get_running_loop().create_task(follower.run())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        first = await told.get()
+        assert set(first.partitions) == {(TOPIC.topic_id, 0), (TOPIC.topic_id, 1)}
+        other = records.Topic(name="others", topic_id=UUID(int=8))
+        follower.load_snapshot([serde.encode(other, 29)], Offset(90), Epoch(5))
+        second = await told.get()
+    running.cancel()
+    await asyncio.wait({running})
+    assert list(second.deleted) == [TOPIC.topic_id]
+    assert set(second.partitions) == set(first.partitions)
+    assert follower.image.end_offset == 90
+    assert list(follower.image.topic_ids) == ["others"]
+
+
+def test_its_own_snapshot_ends_where_it_has_read_to() -> None:
+    follower = MetadataFollower(Image())
+    assert follower.snapshot() is None, "nothing has been read yet"
+    follower.load_snapshot([serde.encode(TOPIC, 29)], Offset(40), Epoch(3))
+    follower.on_commit(Offset(60))
+    taken = follower.snapshot()
+    assert taken is not None
+    assert taken.end == 40
+    assert [value for group in taken.groups for value in group] == [serde.encode(TOPIC, 29)]

@@ -24,7 +24,7 @@ from quorum.core.voters import VoterSet
 from quorum.driver import Quorum
 from quorum.log.disk_thread import DiskThread
 from quorum.log.memory import MemoryElectionStore, MemoryLog
-from quorum.ports import LogFailure
+from quorum.ports import LogFailure, StateSnapshot
 from quorum.records.decode import decode
 from tests.quorum.driver.wires import Wires
 from tests.support.bell import PATIENCE_SECONDS, Bell
@@ -148,6 +148,9 @@ class Diary:
         self.high_watermark = Offset(0)
         self.leads: Epoch | None = None
         self.when_committed: Callable[[], None] = lambda: None
+
+    def snapshot(self) -> StateSnapshot | None:
+        return None
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         raise AssertionError("these replicas begin with an empty log")

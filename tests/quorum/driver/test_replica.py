@@ -15,7 +15,7 @@ from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import VoterSet
 from quorum.log.memory import MemoryElectionStore, MemoryLog
-from quorum.ports import Done, Log, LogFailure
+from quorum.ports import Done, Log, LogFailure, StateSnapshot
 from quorum.replica import Replica
 
 ELECTION_MS = 1_000
@@ -95,6 +95,9 @@ class World:
 
     def close(self) -> None:
         raise AssertionError("who made the network closes it")
+
+    def snapshot(self) -> StateSnapshot | None:
+        return None
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         raise AssertionError("the log begins at 0")
