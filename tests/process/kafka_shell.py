@@ -28,7 +28,7 @@ from typing import Final, Protocol
 
 from tests.process.kafka_tools_room import ToolsRoom
 
-TRIES_MAX: Final = 200
+TRIES_MAX: Final = 3_000
 SHOWN_PORT: Final = 19_000
 
 _UUID: Final = re.compile(r'(TopicId: |ClusterId: +|Cluster ID: |"directoryId": ")[\w-]{22}')
