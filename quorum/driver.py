@@ -13,6 +13,7 @@ from typing import Final
 from quorum.core.events import Asker
 from quorum.core.messages import Request
 from quorum.core.node import QuorumNode
+from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, ElectionStore, Log, Rpc, StateMachine
@@ -113,6 +114,21 @@ class Quorum:
     def read_committed(self, start: Offset, max_bytes: int) -> bytes:
         """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
         return self.replica.read_committed(start, max_bytes)
+
+    async def read_index(self) -> Offset | ReadRefusal:
+        """The offset that a read of the state machine is now good for, or why it is not.
+
+        Linearizable: the state machine has applied everything that was answered before the call.
+        """
+        outcome: asyncio.Future[Offset | ReadRefusal] = asyncio.get_running_loop().create_future()
+
+        def done(found: Offset | ReadRefusal) -> None:
+            # The asker may have given up and cancelled it meanwhile.
+            if not outcome.done():
+                outcome.set_result(found)
+
+        self.replica.read_index(done)
+        return await outcome
 
     # What the network below hands in.
 

@@ -29,6 +29,8 @@ from quorum.core.effects import (
     Lead,
     PersistElection,
     Prompt,
+    ReadReady,
+    ReadRefused,
     Send,
     StopLeading,
     TruncateTo,
@@ -42,13 +44,16 @@ from quorum.core.events import (
     Event,
     Flushed,
     Proposed,
+    ReadIndex,
+    ReadToken,
     Stopping,
     Tick,
     Unanswered,
 )
-from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, READS_MAX
 from quorum.core.messages import EndQuorumEpochRequest, FetchResponse, Request, Response
 from quorum.core.node import QuorumNode
+from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, StateMachine
 from quorum.records.control import LeaderChange, encode_leader_change
@@ -56,6 +61,9 @@ from quorum.records.encode import encode, stamp
 from quorum.records.voters import encode_founding
 
 logger = logging.getLogger("quorum")
+
+ReadDone = Callable[[Offset | ReadRefusal], None]
+"""Called with the offset that a read is good for, or why it is not."""
 
 
 @dataclass(slots=True)
@@ -115,6 +123,8 @@ class Replica:
         self._proposals: deque[_Proposal] = deque()
         self._proposed = 0  # Records in `_proposals`.
         self._fetched: dict[Correlation, bytes] = {}
+        self._reads: dict[ReadToken, ReadDone] = {}
+        self._last_read = 0
         self._lead_pending: Epoch | None = None
         self._uncommitted_bytes = False
         self._held_up: _Step | None = None
@@ -159,6 +169,20 @@ class Replica:
     def read_committed(self, start: Offset, max_bytes: int) -> bytes:
         """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
         return self._log.read(start, self.node.high_watermark or Offset(0), max_bytes)
+
+    def read_index(self, done: ReadDone) -> None:
+        """Call `done`, later, when a read of the state machine cannot be stale (`core.reading`).
+
+        The state machine has then applied everything below the offset that `done` is called
+        with, and the offset is at least that of every answer given anywhere before this call.
+        """
+        if len(self._reads) >= READS_MAX:
+            done(ReadRefusal.TOO_MANY)
+            return
+        self._last_read += 1
+        token = ReadToken(self._last_read)
+        self._reads[token] = done
+        self._put(ReadIndex(token))
 
     # What the owner hands in.
 
@@ -284,10 +308,18 @@ class Replica:
                 self._lead_pending = epoch
             case StopLeading(epoch):
                 self._stop_leading(epoch)
+            case ReadReady(tokens, offset):
+                self._answer_reads(tokens, offset)
+            case ReadRefused(tokens, reason):
+                self._answer_reads(tokens, reason)
             case Warn(text):
                 logger.warning("%s", text)
             case _:
                 assert_never(effect)
+
+    def _answer_reads(self, tokens: Sequence[ReadToken], outcome: Offset | ReadRefusal) -> None:
+        for token in tokens:
+            self._reads.pop(token)(outcome)
 
     def _append(self, effect: AppendProposed | AppendLeaderChange | AppendFetched) -> None:
         """Hand the bytes to the log; one flush follows for all that this turn appends."""

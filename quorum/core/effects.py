@@ -10,8 +10,9 @@ soon as it is, and the core says nothing that rests on the records before that.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from quorum.core.events import Asker, Correlation
+from quorum.core.events import Asker, Correlation, ReadToken
 from quorum.core.messages import Batch, Request, Response
+from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId
 
 
@@ -125,6 +126,28 @@ class StopLeading:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadReady:
+    """These reads may be answered, from a state that has applied at least all below `offset`."""
+
+    tokens: tuple[ReadToken, ...]
+    offset: Offset
+
+    def __str__(self) -> str:
+        return f"reads {', '.join(map(str, self.tokens))} are ready at {self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRefused:
+    """These reads cannot be answered here."""
+
+    tokens: tuple[ReadToken, ...]
+    reason: ReadRefusal
+
+    def __str__(self) -> str:
+        return f"reads {', '.join(map(str, self.tokens))} are refused: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Warn:
     """Tell the operator of something that another node did wrong; nothing here depends on it."""
 
@@ -146,6 +169,8 @@ Prompt: TypeAlias = (
     | Commit
     | Lead
     | StopLeading
+    | ReadReady
+    | ReadRefused
     | Warn
 )
 """Done at once: the next effect waits for no disk."""

@@ -12,6 +12,9 @@ Asker = NewType("Asker", int)
 Correlation = NewType("Correlation", int)
 """Which of the node's own requests an answer belongs to."""
 
+ReadToken = NewType("ReadToken", int)
+"""Which read: a number the driver gives to each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tick:
@@ -66,6 +69,16 @@ class Proposed:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadIndex:
+    """Somebody wants to read what is committed, and nothing older (a linearizable read)."""
+
+    token: ReadToken
+
+    def __str__(self) -> str:
+        return f"read {self.token}"
+
+
+@dataclass(frozen=True, slots=True)
 class Flushed:
     """Everything below `durable` is on disk, and still part of this node's log."""
 
@@ -83,4 +96,4 @@ class Stopping:
         return "stopping"
 
 
-Event: TypeAlias = Tick | Asked | Answered | Unanswered | Proposed | Flushed | Stopping
+Event: TypeAlias = Tick | Asked | Answered | Unanswered | Proposed | ReadIndex | Flushed | Stopping

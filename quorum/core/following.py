@@ -29,6 +29,7 @@ def fetch_if_due(state: State, now_ms: int) -> None:
         log_end=state.log.end,
         max_wait_ms=state.timeouts.fetch_wait_ms if isinstance(state.role, Follower) else 0,
         max_bytes=FETCH_BYTES_MAX,
+        round=state.role.round if isinstance(state.role, Follower) else 0,
     )
     state.fetching.asked(state.send(source, request))
 
@@ -54,6 +55,7 @@ def on_fetch_response(
         state.fetching.failed(now_ms)
         return
     state.fetching.done()
+    follower.round = max(follower.round, response.round)
     follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
     if response.diverging is not None:
         _truncate(state, response.diverging)

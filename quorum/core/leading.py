@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from quorum.core import reading
 from quorum.core.effects import AppendLeaderChange, AppendProposed, Commit, Lead
-from quorum.core.events import Asker
+from quorum.core.events import Asker, ReadToken
 from quorum.core.high_watermark import high_watermark
 from quorum.core.messages import (
     Batch,
@@ -72,6 +73,7 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
             return
     if leader.announce_ms is not None and now_ms >= leader.announce_ms:
         _announce(state, leader, now_ms)
+    reading.give_up_due(state, leader, now_ms)
     _answer(state, leader.serving.wake_due(_view(state, leader), now_ms))
 
 
@@ -107,8 +109,16 @@ def on_proposed(state: State, count: int) -> None:
     _answer(state, leader.serving.wake_for_records(_view(state, leader)))
 
 
+def on_read(state: State, token: ReadToken, now_ms: int) -> None:
+    if reading.begin(state, token, now_ms):
+        leader = state.role
+        assert isinstance(leader, Leader)
+        _answer(state, leader.serving.wake_for_round(_view(state, leader)))
+
+
 def on_flushed(state: State, leader: Leader, now_ms: int) -> None:
     _advance_high_watermark(state, leader, now_ms)
+    reading.settle(state, leader)
 
 
 def resign(state: State, leader: Leader, cause: Cause, now_ms: int) -> None:
@@ -156,7 +166,9 @@ def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: in
     goal = _goal(state, leader, progress)
     progress.fetched(request.replica, request.log_end.offset, goal, now_ms)
     if progress.voter is not None:
+        reading.echoed(leader, progress, request)
         _advance_high_watermark(state, leader, now_ms)
+        reading.settle(state, leader)
 
 
 def _goal(state: State, leader: Leader, progress: ReplicaProgress) -> Offset:

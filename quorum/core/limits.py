@@ -26,6 +26,9 @@ OBSERVERS_MAX: Final = 4_096
 UNCOMMITTED_RECORDS_MAX: Final = 400_000
 """Records a leader appends beyond its high watermark before it refuses further proposals."""
 
+READS_MAX: Final = 100_000
+"""Linearizable reads that wait at one replica; a further one is refused."""
+
 SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 # A batch, and an answer full of records, must fit in a frame with room for their headers.

@@ -117,9 +117,12 @@ class FetchRequest:
     log_end: LogEnd
     max_wait_ms: int
     max_bytes: int
+    round: int = 0
+    """The last round of reads that an answer of this leader carried (`reading`); 0 for none."""
 
     def __str__(self) -> str:
-        return f"Fetch(epoch {self.epoch}, replica {self.replica}, from {self.log_end})"
+        echo = f", round {self.round}" if self.round else ""
+        return f"Fetch(epoch {self.epoch}, replica {self.replica}, from {self.log_end}{echo})"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -168,6 +171,8 @@ class FetchResponse:
     diverging: LogEnd | None = None
     span: Span | None = None
     batches: tuple[Batch, ...] = ()
+    round: int = 0
+    """The round of reads that the next fetch is to echo; 0 for none."""
 
     def __str__(self) -> str:
         if self.error:
@@ -175,7 +180,8 @@ class FetchResponse:
         if self.diverging is not None:
             return f"Fetch diverging at {self.diverging} (epoch {self.epoch})"
         what = self.span or " ".join(map(str, self.batches)) or "nothing"
-        return f"Fetch {what}, high watermark {self.high_watermark} (epoch {self.epoch})"
+        round_ = f", round {self.round}" if self.round else ""
+        return f"Fetch {what}, high watermark {self.high_watermark}{round_} (epoch {self.epoch})"
 
 
 def _refused(error: Error, epoch: Epoch, leader: ReplicaId | None) -> str:

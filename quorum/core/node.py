@@ -21,6 +21,7 @@ from quorum.core.events import (
     Event,
     Flushed,
     Proposed,
+    ReadIndex,
     Stopping,
     Tick,
     Unanswered,
@@ -134,7 +135,8 @@ class QuorumNode:
         match state.role:
             case Leader() as leader:
                 parked_ms = leader.serving.deadline_ms
-                moments = (leader.check_quorum_ms, leader.announce_ms, parked_ms)
+                reads_ms = leader.reads.deadline_ms
+                moments = (leader.check_quorum_ms, leader.announce_ms, parked_ms, reads_ms)
             case Candidate() as candidate:
                 moments = (candidate.election_deadline_ms, candidate.ask_again_ms)
             case Follower(fetch_deadline_ms=deadline_ms):
@@ -193,16 +195,22 @@ class QuorumNode:
                 self._on_unanswered(event, now_ms)
             case Proposed(count):
                 leading.on_proposed(state, count)
+            case ReadIndex(token):
+                leading.on_read(state, token, now_ms)
             case Flushed(durable):
                 state.log.flushed(durable)
                 if isinstance(state.role, Leader):
                     leading.on_flushed(state, state.role, now_ms)
             case Stopping():
-                state.stopping = True
-                if isinstance(state.role, Leader):
-                    leading.resign(state, state.role, Cause.STOPPING, now_ms)
+                self._on_stopping(now_ms)
             case _:
                 assert_never(event)
+
+    def _on_stopping(self, now_ms: int) -> None:
+        state = self._state
+        state.stopping = True
+        if isinstance(state.role, Leader):
+            leading.resign(state, state.role, Cause.STOPPING, now_ms)
 
     def _on_tick(self, now_ms: int) -> None:
         state = self._state

@@ -20,6 +20,10 @@ class ReplicaProgress:
     last_caught_up_ms: int | None = None
     known_high_watermark: Offset | None = None
     """The high watermark that the last answer to it carried."""
+    round: int = 0
+    """The last round of reads that it has echoed."""
+    round_told: int = 0
+    """The round that the last answer to it carried."""
     _goal_of_last_fetch: Offset = Offset(0)
 
     def fetched(self, replica: ReplicaKey, log_end: Offset, goal: Offset, now_ms: int) -> None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from quorum.core.events import Correlation
+from quorum.core.reads import Reads
 from quorum.core.serving import Serving
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 
@@ -50,6 +51,8 @@ class Follower:
     leader: ReplicaId
     fetch_deadline_ms: int
     """When to give the leader up unless it answers a fetch before."""
+    round: int = 0
+    """The last round of reads that an answer of the leader carried, to be echoed."""
 
     def __str__(self) -> str:
         return f"follower of {self.leader}"
@@ -67,6 +70,7 @@ class Leader:
     announce_ms: int | None
     """When to announce the epoch again to voters that do not fetch; None if there is no other."""
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads)
 
     def __str__(self) -> str:
         return "leader"

@@ -46,7 +46,16 @@ class View:
 class Serving:
     """One leadership's fetches. It starts empty: an old leader's knowledge proves nothing."""
 
-    __slots__ = ("_me", "_observers", "_parked", "_sweep_ms", "voters")
+    __slots__ = (
+        "_me",
+        "_observers",
+        "_parked",
+        "_sweep_ms",
+        "round",
+        "round_awaited",
+        "round_sent",
+        "voters",
+    )
 
     def __init__(self, voters: VoterSet, me: ReplicaId) -> None:
         self._me = me
@@ -55,6 +64,12 @@ class Serving:
         self._observers: dict[ReplicaKey, ReplicaProgress] = {}
         self._parked: dict[ReplicaKey, Parked] = {}
         self._sweep_ms: int | None = None
+        self.round = 0
+        """The round of reads (`reading`) that answers to voters carry; 0 is none yet."""
+        self.round_sent = 0
+        """The highest that has left."""
+        self.round_awaited = 0
+        """A voter that has not heard of this one is answered at once; 0 while no read waits."""
         self.take_voters(voters)
 
     def take_voters(self, voters: VoterSet) -> None:
@@ -115,6 +130,8 @@ class Serving:
             yield earlier.asker, self._respond(earlier, view, empty=True)
         progress = self.progress_of(request.replica)
         wait_ms = request.max_wait_ms
+        if request.round < self.round_awaited and self._is_to_echo(progress):
+            wait_ms = 0
         if view.high_watermark != progress.known_high_watermark:
             wait_ms = 0 if progress.voter is None else min(wait_ms, HIGH_WATERMARK_LINGER_MS)
         parked = Parked(asker, request, now_ms + wait_ms, progress)
@@ -132,6 +149,11 @@ class Serving:
             for parked in self._parked.values()
             if parked.progress.voter is not None and self._has_records(parked, view)
         ]
+        yield from self._release(waiting, view)
+
+    def wake_for_round(self, view: View) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Reads wait: answer the voters, so that their next fetches can be the proof."""
+        waiting = [each for each in self._parked.values() if each.progress.voter is not None]
         yield from self._release(waiting, view)
 
     def wake_for_commit(self, view: View, now_ms: int) -> Iterator[tuple[Asker, FetchResponse]]:
@@ -166,6 +188,12 @@ class Serving:
             del self._parked[each.request.replica]
             yield each.asker, self._respond(each, view)
 
+    def _is_to_echo(self, progress: ReplicaProgress) -> bool:
+        """Whether to expect an echo; one that never gave any is told of each round just once."""
+        if progress.voter is None:
+            return False
+        return progress.round > 0 or progress.round_told < self.round_awaited
+
     def _limit(self, parked: Parked, view: View) -> Offset:
         """Up to where this replica may read."""
         if parked.progress.voter is not None:
@@ -182,12 +210,16 @@ class Serving:
         span = None
         if end > start and not empty:
             span = Span(start, end, min(parked.request.max_bytes, FETCH_BYTES_MAX))
+        round_ = 0
+        if parked.progress.voter is not None:
+            round_ = self.round_sent = parked.progress.round_told = self.round
         return FetchResponse(
             epoch=view.epoch,
             leader=view.leader,
             high_watermark=view.high_watermark,
             log_start=view.log_start,
             span=span,
+            round=round_,
         )
 
     def _sweep_by(self, deadline_ms: int) -> None:

@@ -8,12 +8,13 @@ import random
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from quorum.core.effects import Answer, Effect, Send, StopLeading
+from quorum.core.effects import Answer, Effect, ReadRefused, Send, StopLeading
 from quorum.core.events import Asker, Correlation
 from quorum.core.fetching import Fetching
 from quorum.core.limits import Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.messages import Batch, Error, FetchResponse, Request, Response
+from quorum.core.reads import ReadRefusal
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -102,6 +103,9 @@ class State:
             self.effects.append(StopLeading(before.epoch))
             for asker in before.serving.dismiss():
                 self.answer(asker, self.not_leader())
+            if before.reads:
+                refused = ReadRefused(before.reads.take_all(), ReadRefusal.NOT_LEADER)
+                self.effects.append(refused)
 
     def not_leader(self) -> FetchResponse:
         return FetchResponse(

@@ -17,7 +17,17 @@ from quorum.core.effects import (
     Send,
     TruncateTo,
 )
-from quorum.core.events import Answered, Asked, Asker, Correlation, Event, Flushed, Proposed
+from quorum.core.events import (
+    Answered,
+    Asked,
+    Asker,
+    Correlation,
+    Event,
+    Flushed,
+    Proposed,
+    ReadIndex,
+    ReadToken,
+)
 from quorum.core.limits import Timeouts
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -69,11 +79,14 @@ class Host:
         timeouts: Timeouts,
         batches_max: int = 100,
         records_voters: bool = False,
+        echoes: bool = True,
     ) -> None:
+        """`echoes` is False for a replica that leaves the rounds of reads out, as Kafka's do."""
         self.me = me
         self.disk = disk
         self.boot = boot
         self.batches_max = batches_max
+        self.echoes = echoes
         self.node = QuorumNode(
             ReplicaKey(me),
             voters,
@@ -86,6 +99,7 @@ class Host:
         )
         self._askers: dict[Asker, Packet] = {}
         self._last_asker = 0
+        self._last_read = 0
         self._proposed: tuple[str, ...] = ()
         self._fetched: dict[Correlation, tuple[StoredBatch, ...]] = {}
 
@@ -108,6 +122,10 @@ class Host:
         assert self.node.accepts(len(words))
         self._proposed = words
         return Proposed(len(words))
+
+    def read(self) -> ReadIndex:
+        self._last_read += 1
+        return ReadIndex(ReadToken(self._last_read))
 
     def flushed(self) -> Event:
         return Flushed(self.disk.complete_flush())
@@ -139,13 +157,16 @@ class Host:
         return None
 
     def _request(self, send: Send) -> Packet:
+        request = send.request
+        if isinstance(request, FetchRequest) and not self.echoes:
+            request = replace(request, round=0)
         return Packet(
             sender=self.me,
             to=send.to,
             boot=self.boot,
             correlation=send.correlation,
-            message=send.request,
-            question=send.request,
+            message=request,
+            question=request,
         )
 
     def _answer(self, answer: Answer) -> Packet:

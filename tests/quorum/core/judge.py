@@ -14,8 +14,10 @@ from quorum.core.effects import (
     Commit,
     Effect,
     PersistElection,
+    ReadReady,
     TruncateTo,
 )
+from quorum.core.events import ReadToken
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -55,6 +57,8 @@ class Judge:
         self._compared: dict[Epoch, int] = {}
         self._known: dict[tuple[ReplicaId, int], int] = {}
         self._shown: tuple[Epoch, int] = (Epoch(0), 0)
+        self._told = 0
+        self._reads: dict[tuple[int, ReadToken], int] = {}
 
     # --- what happens ------------------------------------------------------------------------
 
@@ -74,6 +78,8 @@ class Judge:
                 self._appended(host.disk, end_before)
             case Commit(high_watermark):
                 self._commit_known(host, high_watermark)
+            case ReadReady(tokens, offset):
+                self._read(host, tokens, offset)
             case _:
                 pass
 
@@ -131,6 +137,10 @@ class Judge:
         ends[host.me] = max(disk.durable, ends.get(host.me, 0))
         counted = sorted((ends.get(voter, 0) for voter in self.voters), reverse=True)
         self._commit(disk, epoch, counted[len(self.voters) // 2])
+
+    def reading(self, host: Host, token: ReadToken) -> None:
+        """A read begins: it must see everything that anybody has been told is committed."""
+        self._reads[host.boot, token] = self._told
 
     def known(self, host: Host) -> int:
         """The high watermark that this process has been told of, 0 for none."""
@@ -230,12 +240,25 @@ class Judge:
         known = self.known(host)
         self._require(high_watermark > known, "R9", f"{me}: {known}, then {high_watermark}")
         self._known[me, host.boot] = high_watermark
+        self._told = max(self._told, high_watermark)
         for offset in range(known, high_watermark):
             self._require(
                 records[offset] == self.committed[offset].record,
                 "R6",
                 f"{me} has {records[offset]} at {offset}, not {self.committed[offset].record}",
             )
+
+    def _read(self, host: Host, tokens: tuple[ReadToken, ...], offset: int) -> None:
+        """L2: a read sees all that was known when it began, and its state machine has it."""
+        for token in tokens:
+            floor = self._reads.pop((host.boot, token))
+            self._require(
+                offset >= floor, "L2", f"{host.me} reads at {offset}, {floor} was known before"
+            )
+        applied = self.known(host)
+        self._require(
+            offset <= applied, "L2", f"{host.me} reads at {offset}, has applied {applied}"
+        )
 
     def _show(self, packet: Packet, answer: FetchResponse) -> None:
         """R9: a high watermark is shown after a commit in the leader's epoch, and never falls."""

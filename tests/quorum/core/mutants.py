@@ -10,13 +10,15 @@ from typing import Any, Final
 
 import pytest
 
-from quorum.core import elections, following, leading, node
-from quorum.core.effects import Commit, Effect, PersistElection
+from quorum.core import elections, following, leading, node, reading
+from quorum.core.effects import Commit, Effect, PersistElection, ReadReady
 from quorum.core.events import Correlation, Event
 from quorum.core.high_watermark import high_watermark
 from quorum.core.log_view import LogView
 from quorum.core.messages import VoteResponse
 from quorum.core.node import QuorumNode
+from quorum.core.progress import ReplicaProgress
+from quorum.core.reads import ReadGroup
 from quorum.core.roles import Candidate, Leader, Role, Unattached
 from quorum.core.serving import Serving
 from quorum.core.state import State
@@ -228,3 +230,49 @@ def commit_beyond_the_log(patch: pytest.MonkeyPatch) -> None:
             current.effects.append(Commit(high_watermark))
 
     patch.setattr(following, "_commit", beyond)
+
+
+@mutant("a fetch that was under way when the read came proves it", "L2")
+def count_fetch_under_way(patch: pytest.MonkeyPatch) -> None:
+    def shows(voter: ReplicaProgress, group: ReadGroup) -> bool:
+        return right(voter, replace(group, round=group.round - 1))
+
+    right = reading._shows
+    patch.setattr(reading, "_shows", shows)
+
+
+@mutant("what was appended before the read came proves it", "L2")
+def count_records_before(patch: pytest.MonkeyPatch) -> None:
+    def shows(voter: ReplicaProgress, group: ReadGroup) -> bool:
+        return right(voter, replace(group, log_end=Offset(group.log_end - 1)))
+
+    right = reading._shows
+    patch.setattr(reading, "_shows", shows)
+
+
+@mutant("a read is answered before a commit in the leader's own epoch", "L2")
+def read_before_own_commit(patch: pytest.MonkeyPatch) -> None:
+    right = reading.settle
+
+    def hasty(state: State, leader: Leader) -> None:
+        start, leader.epoch_start = leader.epoch_start, Offset(-1)
+        right(state, leader)
+        leader.epoch_start = start
+
+    patch.setattr(reading, "settle", hasty)
+
+
+@mutant("a leader answers reads without asking whether it leads", "L2")
+def skip_the_round(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reading, "_is_proved", lambda state, leader, group: True)
+
+
+@mutant("the read is answered before the state machine has applied what it must see", "L2")
+def read_before_applying(patch: pytest.MonkeyPatch) -> None:
+    step = QuorumNode.step
+
+    def hasty(self: QuorumNode, event: Event, *, now_ms: int) -> list[Effect]:
+        effects = step(self, event, now_ms=now_ms)
+        return sorted(effects, key=lambda each: not isinstance(each, ReadReady))
+
+    patch.setattr(QuorumNode, "step", hasty)

@@ -58,6 +58,12 @@ class Profile:
     """How often a process dies between two effects of a step."""
     flush_ms_max: int
     fault_ms_mean: int
+    propose_ms_max: int
+    """While there are faults, records are proposed at random intervals up to this."""
+    read_ms_max: int
+    """Clients read at random intervals up to this."""
+    mute: int
+    """Voters with ids up to this leave the rounds of reads out of their fetches."""
     faults: tuple[Fault, ...]
 
     @classmethod
@@ -74,6 +80,9 @@ class Profile:
             crashes_in_step=rng.choice((0.0, 0.0, 0.001, 0.01)),
             flush_ms_max=rng.choice((1, 5, 50, 400)),
             fault_ms_mean=rng.choice((300, 800, 2_000)),
+            propose_ms_max=rng.choice((150, 150, 3_000)),
+            read_ms_max=rng.choice((50, 300, 10_000)),
+            mute=rng.choice((0, 0, 1, 5)),
             faults=(*ALWAYS, *sorted(kinds)),
         )
 
@@ -83,5 +92,7 @@ class Profile:
             f"loss {self.loss}, duplicates {self.duplicates}, stragglers {self.stragglers}, "
             f"late timers {self.late_timers}, coarse draws {self.coarse_draws}, "
             f"crashes in a step {self.crashes_in_step}; flush up to {self.flush_ms_max} ms; "
+            f"reads every {self.read_ms_max} ms or sooner, "
+            f"voters up to {self.mute} do not echo; "
             f"every {self.fault_ms_mean} ms one of: {', '.join(self.faults)}"
         )

@@ -1,6 +1,6 @@
 """Requests as they are written in transcripts, for those that no node of the story would send.
 
-fetch as 2 epoch 3 from 5@2 [waiting 500]
+fetch as 2 epoch 3 from 5@2 [waiting 500] [round 3]
 vote for 2 epoch 3 log 5@2
 begin epoch 3 leader 2
 end epoch 3 leader 2 successors 1,3
@@ -20,13 +20,15 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 
 def parse_request(words: Sequence[str]) -> Request:
     match list(words):
-        case ["fetch", "as", replica, "epoch", epoch, "from", end, *waiting]:
+        case ["fetch", "as", replica, "epoch", epoch, "from", end, *options]:
+            said = dict(zip(options[::2], map(int, options[1::2]), strict=True))
             return FetchRequest(
                 replica=ReplicaKey(ReplicaId(int(replica))),
                 epoch=Epoch(int(epoch)),
                 log_end=_log_end(end),
-                max_wait_ms=int(waiting[1]) if waiting else 0,
+                max_wait_ms=said.get("waiting", 0),
                 max_bytes=1_000_000,
+                round=said.get("round", 0),
             )
         case ["vote", "for", candidate, "epoch", epoch, "log", end]:
             return VoteRequest(

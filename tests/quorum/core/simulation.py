@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import heappop, heappush
 
-from quorum.core.effects import AppendLeaderChange, Effect, Send, TruncateTo
+from quorum.core.effects import (
+    AppendLeaderChange,
+    Commit,
+    Effect,
+    ReadReady,
+    ReadRefused,
+    Send,
+    TruncateTo,
+)
 from quorum.core.events import Correlation, Event, Stopping, Tick, Unanswered
 from quorum.core.vocabulary import ReplicaId
 from quorum.core.voters import VoterSet
@@ -70,6 +78,7 @@ class Simulation:
         for replica in self.everyone:
             self.boot(replica)
         self._propose_again()
+        self._read_again()
         self._fail_again()
         self._run_until(lambda: self.now_ms >= FAULTS_MS)
         self.faulty = False
@@ -155,6 +164,7 @@ class Simulation:
             now_ms=self.now_ms + self._skews_ms[replica],
             batches_max=self.rng.choice((1, 2, 100)),
             records_voters=True,
+            echoes=replica > self.profile.mute,
         )
         self.hosts[replica] = host
         self._stopping.discard(replica)
@@ -205,8 +215,10 @@ class Simulation:
         end_before = len(host.disk.records)
         packet = host.perform(effect)
         self.judge.performed(host, effect, end_before)
-        if isinstance(effect, AppendLeaderChange | TruncateTo):
+        if isinstance(effect, AppendLeaderChange | TruncateTo | ReadReady | ReadRefused):
             self.counts[type(effect).__name__] += 1
+        if isinstance(effect, Commit) and host.node.epoch_start is not None:
+            self.after(0, lambda: self._read_of_the_others(host.me))
         if packet is None:
             return
         self.judge.leaving(host, packet)
@@ -291,7 +303,8 @@ class Simulation:
     # --- the workload and the faults ---------------------------------------------------------
 
     def _propose_again(self) -> None:
-        self.after(self.rng.randrange(20, 150), self._propose_again)
+        ms_max = self.profile.propose_ms_max if self.faulty else 150
+        self.after(self.rng.randrange(20, ms_max), self._propose_again)
         for replica in self.everyone if self.proposing else []:
             host = self.hosts.get(replica)
             count = self.rng.randrange(1, 4)
@@ -299,6 +312,25 @@ class Simulation:
                 words = tuple(f"w{self._words + each}" for each in range(count))
                 self._words += count
                 self.step(host, host.proposal(words))
+
+    def _read_again(self) -> None:
+        """Clients read, most often where they believe the leader to be, but anywhere else too."""
+        self.after(self.rng.randrange(1, self.profile.read_ms_max), self._read_again)
+        for replica in self.everyone:
+            host = self.hosts.get(replica)
+            if host is not None and (host.node.epoch_start is not None or self.rng.random() < 0.1):
+                self._read(host)
+
+    def _read_of_the_others(self, told: ReplicaId) -> None:
+        """Somebody was told of a commit: whoever else takes himself for the leader is asked."""
+        for host in list(self.hosts.values()):
+            if host.me != told and host.node.epoch_start is not None:
+                self._read(host)
+
+    def _read(self, host: Host) -> None:
+        event = host.read()
+        self.judge.reading(host, event.token)
+        self.step(host, event)
 
     def _fail_again(self) -> None:
         if not self.faulty:

@@ -23,6 +23,8 @@ memory until a disk is flushed, and time stands still until somebody waits or a 
     crash 1 [keeping 2]   node 1 dies; of what was not flushed, 2 batches survive
     restart 1             node 1 starts with what is on its disk
     slice 1               node 1 answers a fetch with one batch at most
+    read 1                somebody wants to read at node 1 what is committed, and nothing older
+    mute 2                node 2 leaves the rounds of reads out of its fetches, as Kafka's do
     propose 1 a b         the state machine of node 1 wants two records appended as one batch
     stop 1                node 1 is told that it will end soon
     ask 1 REQUEST         node 1 is asked by somebody from outside; see `requests`
@@ -83,6 +85,8 @@ class Stage:
             "flush": self._flush,
             "crash": self._crash,
             "restart": self._start,
+            "read": self._read,
+            "mute": self._mute,
             "propose": self._propose,
             "slice": self._slice,
             "stop": self._stop,
@@ -196,6 +200,16 @@ class Stage:
             yield f"{host.me} accepts no proposal"
             return
         yield from self._step(host, host.proposal(words))
+
+    def _read(self, number: str) -> Iterator[str]:
+        host = self._host(number)
+        event = host.read()
+        self._judge.reading(host, event.token)
+        yield from self._step(host, event)
+
+    def _mute(self, number: str) -> Iterator[str]:
+        self._host(number).echoes = False
+        yield from ()
 
     def _slice(self, number: str) -> Iterator[str]:
         self._host(number).batches_max = 1

@@ -60,6 +60,8 @@ def test_everything_that_can_go_wrong_does_go_wrong() -> None:
     wanted = dict.fromkeys(Fault, 50) | {
         "AppendLeaderChange": 200,
         "TruncateTo": 50,
+        "ReadReady": 1_000,
+        "ReadRefused": 500,
         "died between effects": 20,
     }
     assert {what for what, least in wanted.items() if happened[what] < least} == set()
