@@ -37,9 +37,10 @@ class OffsetOutOfRange(ValueError):
 class Log(Protocol):
     """One replica's copy of an append-only log of Kafka record batches (magic 2).
 
-    One owner appends and reads (the event loop). Only `commit` and `truncate_to` may be called
-    from another thread, one at a time: `commit` while the owner appends and reads, `truncate_to`
-    while it reads below the new end and appends nothing.
+    One owner appends and reads (the event loop). Only `commit`, `remove_obsolete`, `truncate_to`
+    and `begin_anew` may be called from another thread, one at a time: the first two while the owner
+    appends and reads, `truncate_to` while it reads below the new end and appends nothing,
+    `begin_anew` while it does neither.
     """
 
     @property
@@ -84,6 +85,31 @@ class Log(Protocol):
 
         Must not overlap a `commit` in another thread. `end` lies at a batch's boundary, in
         [log start, log end]. What lies below it and was not committed is still not.
+        """
+        ...
+
+    def advance_start(self, start: Offset) -> None:
+        """Hold nothing below `start` any more, which lies at a batch's boundary in the log.
+
+        Called by the owner, once a snapshot that ends there is durable. Nothing is waited for, and
+        nothing is written: a restarted process may find some of what was below.
+        """
+        ...
+
+    def remove_obsolete(self) -> bool:
+        """Remove one file that lies below the log start, durably; whether there are more.
+
+        A large file takes its time: to be called from the thread that commits, and again.
+        """
+        ...
+
+    def begin_anew(self, start: Offset) -> None:
+        """Forget every batch and begin at `start`; durable when it returns.
+
+        For a replica that was given a snapshot that ends there. Must not overlap a `commit`, and
+        the owner neither reads nor appends meanwhile. A process that dies within it leaves the
+        front of the old log, or an empty one: whoever opens a log that ends before the newest
+        snapshot asks for this again.
         """
         ...
 

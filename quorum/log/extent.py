@@ -9,13 +9,15 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset
 class Extent:
     """The outline of a log, kept in step with its batches by whoever keeps those.
 
-    Invariant: `end.epoch` is the last of `epochs`, 0 if there is none; epochs and offsets rise.
+    Invariant: `end.epoch` is the last of `epochs`, or if there is none that of the last batch
+    that was dropped at the start, 0 if there was none; epochs and offsets rise.
     """
 
-    __slots__ = ("end", "epochs", "start")
+    __slots__ = ("_epoch_before", "end", "epochs", "start")
 
     def __init__(self, start: Offset) -> None:
         self.start = start
+        self._epoch_before = Epoch(0)
         self.end = LogEnd(Epoch(0), start)
         self.epochs: list[tuple[Epoch, Offset]] = []
 
@@ -39,4 +41,15 @@ class Extent:
         assert self.start <= end <= self.end.offset
         while self.epochs and self.epochs[-1][1] >= end:
             self.epochs.pop()
-        self.end = LogEnd(self.epochs[-1][0] if self.epochs else Epoch(0), end)
+        self.end = LogEnd(self.epochs[-1][0] if self.epochs else self._epoch_before, end)
+
+    def advance(self, start: Offset) -> None:
+        """Let the log begin at `start`, which is the boundary of a batch."""
+        assert self.start <= start <= self.end.offset
+        while self.epochs and self.epochs[0][1] < start:
+            epoch, _ = self.epochs.pop(0)
+            self._epoch_before = epoch
+        following = self.epochs[0][1] if self.epochs else self.end.offset
+        if following > start:
+            self.epochs.insert(0, (self._epoch_before, start))
+        self.start = start

@@ -5,7 +5,7 @@ lock; whoever calls knows whether a node is starting or running, and says it in 
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -89,13 +89,18 @@ def cut_files(path: Path, size_bytes: int, later: Sequence[Path], fs: FileSystem
     Whenever this is interrupted, what is left is the front of what there was: each name is
     durably gone before the next file is touched.
     """
-    for each in reversed(later):
-        with suppress(FileNotFoundError):
-            fs.remove(each)
-        sync_folder(each.parent, fs)
+    remove_files(reversed(later), fs)
     with opened(path, os.O_WRONLY, fs) as fd:
         fs.ftruncate(fd, size_bytes)
         fs.fsync(fd)
+
+
+def remove_files(paths: Iterable[Path], fs: FileSystem = OS) -> None:
+    """Remove these files one after the other: each is durably gone before the next one goes."""
+    for each in paths:
+        with suppress(FileNotFoundError):
+            fs.remove(each)
+        sync_folder(each.parent, fs)
 
 
 def make_folder(folder: Path, fs: FileSystem = OS) -> None:

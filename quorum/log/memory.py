@@ -77,6 +77,21 @@ class MemoryLog:
         self._extent.truncate(end)
         self._durable = min(self._durable, end)
 
+    def advance_start(self, start: Offset) -> None:
+        """Hold nothing below `start` any more; see the port."""
+        assert self._tail.has_boundary(start), f"{start} is not the boundary of a batch"
+        self._extent.advance(start)
+        self._tail.shrink(0, below=start)
+        self._durable = max(self._durable, start)
+
+    def remove_obsolete(self) -> bool:
+        """There are no files to remove."""
+        return False
+
+    def begin_anew(self, start: Offset) -> None:
+        """Forget every batch and begin at `start`, durably; see the port."""
+        self._extent, self._tail, self._durable = Extent(start), Tail(start), start
+
     def commit(self, *, sync: bool = True) -> LogEnd:
         """Let everything appended so far survive a crash, if it is to be synced; see the port."""
         if sync:

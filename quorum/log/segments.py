@@ -23,7 +23,7 @@ from quorum.core.limits import SEGMENT_BYTES_MAX
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.extent import Extent
-from quorum.log.files import FolderLock, make_folder, usable
+from quorum.log.files import FolderLock, make_folder, remove_files, usable
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.limits import TAIL_BYTES_MAX
 from quorum.log.recovery import OnControl, Recovery, recover
@@ -87,6 +87,7 @@ class SegmentedLog:
             self._release()
             raise
         self._lock = Lock()
+        self._obsolete: list[Segment] = []
         self._pending: list[Write] = []
         self._pending_bytes = 0
         self._tail = Tail(self._extent.end.offset)
@@ -262,6 +263,37 @@ class SegmentedLog:
             with self._failing_for_good("truncated"):
                 self._writer.truncate(segment.path, position, later)
             self._written = end
+
+    def advance_start(self, start: Offset) -> None:
+        """Hold nothing below `start` any more; see the port. Only whole segments go."""
+        with self._lock:
+            self._extent.advance(start)
+            # What waits to be written is not on disk yet, whoever else has it.
+            gone = self._segment_of(min(start, self._written))
+            self._obsolete += self._segments[:gone]
+            del self._segments[:gone]
+
+    def remove_obsolete(self) -> bool:
+        """Remove one file that lies below the log start, durably; see the port."""
+        self._refuse_after_failure()
+        if self._obsolete:
+            # The oldest one first: what a crash leaves has no gap.
+            with self._failing_for_good("cut at its start"):
+                remove_files([self._obsolete[0].path], self._fs)
+            del self._obsolete[0]
+        return bool(self._obsolete)
+
+    def begin_anew(self, start: Offset) -> None:
+        """Forget every batch and begin at `start`, durably; see the port."""
+        self._refuse_after_failure()
+        with self._lock:
+            old = [segment.path for segment in [*self._obsolete, *self._segments]]
+            self._obsolete, self._segments = [], [Segment(self.folder, start)]
+            self._extent, self._tail = Extent(start), Tail(start)
+            self._pending, self._pending_bytes = [], 0
+        with self._failing_for_good("replaced"):
+            self._writer.begin_anew(self._segments[0].path, old)
+        self._written = start
 
     def _place_of(self, end: Offset) -> tuple[Segment, int]:
         """The segment and the position of the batch that begins at `end`."""

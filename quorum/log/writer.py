@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quorum.core.vocabulary import Offset
-from quorum.log.files import cut_files, sync_folder, write_all
+from quorum.log.files import cut_files, remove_files, sync_folder, write_all
 from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX
 from quorum.log.segment import Segment
@@ -55,6 +55,13 @@ class SegmentWriter:
         """Let there be an empty segment, durably."""
         self._go_to(path)
         self._sync()
+
+    def begin_anew(self, path: Path, old: Sequence[Path]) -> None:
+        """Remove all these files, the last one first, and let there be an empty one, durably."""
+        self.close()
+        self._unsynced = self._name_unsynced = False
+        remove_files(reversed(old), self._fs)
+        self.create(path)
 
     def truncate(self, path: Path, size_bytes: int, later: Sequence[Path]) -> None:
         """Shorten one file and remove those that follow it, durably."""

@@ -1,105 +1,16 @@
 """What `quorum.ports.Log` promises, asked of every implementation."""
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
-from chaos.disk import VirtualDisk
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
-from quorum.log.memory import MemoryLog
-from quorum.log.segments import SegmentedLog
-from quorum.ports import Log, OffsetOutOfRange
+from quorum.ports import OffsetOutOfRange
 from quorum.records.encode import ClientRecord, encode_client
 from tests.contracts.batches import FIRST_MS, batch, outline, run
-
-NO_LIMIT = 1 << 30
-
-
-class AnyLog(Log, Protocol):
-    """The port, and what a broker asks of a partition's log besides."""
-
-    @property
-    def size_bytes(self) -> int: ...
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[Offset, int] | None: ...
-
-
-class World:
-    """A place where a log lives: it can be opened, lose its power and be opened again."""
-
-    def __init__(self, open_at: Callable[[Offset], AnyLog], crash: Callable[[AnyLog], AnyLog]):
-        self.open_at = open_at
-        self._crash = crash
-        self.log = open_at(Offset(0))
-
-    def crash(self) -> AnyLog:
-        self.log = self._crash(self.log)
-        return self.log
-
-
-def memory_world(_: Path) -> World:
-    def crash(log: AnyLog) -> AnyLog:
-        assert isinstance(log, MemoryLog)
-        log.crash()
-        return log
-
-    return World(MemoryLog, crash)
-
-
-def segmented_world(segment_bytes_max: int, tail_bytes_max: int) -> Callable[[Path], World]:
-    """On disk, with segments and a memory of these sizes."""
-
-    def world(folder: Path) -> World:
-        def reopened(start: Offset = Offset(0)) -> AnyLog:
-            return SegmentedLog(
-                folder / f"log-{start}",
-                start=start,
-                segment_bytes_max=segment_bytes_max,
-                tail_bytes_max=tail_bytes_max,
-                lock=False,
-            )
-
-        # What was not committed is only in the object, and is lost with it.
-        return World(reopened, lambda log: reopened(log.start))
-
-    return world
-
-
-def virtual_world(segment_bytes_max: int) -> Callable[[Path], World]:
-    """On a disk that loses, with its power, what it was not asked to keep."""
-
-    def world(_: Path) -> World:
-        disk = VirtualDisk()
-        chance = random.Random(1)
-
-        def reopened(start: Offset = Offset(0)) -> AnyLog:
-            return SegmentedLog(
-                Path(f"/log-{start}"), start=start, segment_bytes_max=segment_bytes_max, fs=disk
-            )
-
-        def crash(log: AnyLog) -> AnyLog:
-            disk.lose_power(chance)
-            return reopened(log.start)
-
-        return World(reopened, crash)
-
-    return world
-
-
-WORLDS = {
-    "memory": memory_world,
-    "one segment, all in memory": segmented_world(NO_LIMIT, NO_LIMIT),
-    "one segment, nothing in memory": segmented_world(NO_LIMIT, 0),
-    "many segments, all in memory": segmented_world(300, NO_LIMIT),
-    "many segments, little in memory": segmented_world(300, 200),
-    "a segment for every batch, nothing in memory": segmented_world(1, 0),
-    "one segment, no power": virtual_world(NO_LIMIT),
-    "many segments, no power": virtual_world(300),
-}
+from tests.contracts.log_worlds import NO_LIMIT, WORLDS, AnyLog, World
 
 
 @pytest.fixture(params=WORLDS)
@@ -293,6 +204,71 @@ def test_a_log_may_start_elsewhere_than_at_0(world: World) -> None:
         log.read(Offset(399), Offset(402), NO_LIMIT)
     log.truncate_to(Offset(400))
     assert (world.crash().start, log.end.offset) == (400, 400)
+
+
+def cleaned(log: AnyLog, start: int) -> None:
+    """Cut the log at its start, and let go of what is below."""
+    log.advance_start(Offset(start))
+    while log.remove_obsolete():
+        pass
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("start", [0, 2, 4, 8, 10, 12, 20])
+def test_a_log_that_was_cut_at_its_start_holds_the_rest_and_goes_on(
+    world: World, start: int, committed: bool
+) -> None:
+    log = world.log
+    batches = filled(log)
+    if committed:
+        log.commit()
+    cleaned(log, start)
+    kept = b"".join(batches[start // 2 :])
+    assert (log.start, log.end) == (start, LogEnd(Epoch(3), Offset(20)))
+    epochs = {0: [(1, 0), (3, 4)], 2: [(1, 2), (3, 4)], 20: []}
+    assert list(log.epochs) == epochs.get(start, [(3, start)])
+    assert log.read(Offset(start), Offset(20), NO_LIMIT) == kept
+    for below in range(start):
+        with pytest.raises(OffsetOutOfRange):
+            log.read(Offset(below), Offset(20), NO_LIMIT)
+    log.append(batch(20, 3, epoch=3))
+    log.commit()
+    assert log.read(Offset(start), Offset(23), NO_LIMIT) == kept + batch(20, 3, epoch=3)
+    # What was below may be found again, but never less than what is above.
+    log = world.crash()
+    assert log.start <= start
+    log.advance_start(Offset(start))
+    assert log.end == LogEnd(Epoch(3), Offset(23))
+    assert log.read(Offset(start), Offset(23), NO_LIMIT) == kept + batch(20, 3, epoch=3)
+
+
+@pytest.mark.parametrize("end", [8, 10, 14])
+def test_a_log_that_was_cut_at_its_start_can_be_truncated_down_to_it(
+    world: World, end: int
+) -> None:
+    batches = filled(world.log)
+    world.log.commit()
+    cleaned(world.log, 8)
+    with pytest.raises(AssertionError):
+        world.log.truncate_to(Offset(6))
+    world.log.truncate_to(Offset(end))
+    assert (world.log.start, world.log.end) == (8, LogEnd(Epoch(3), Offset(end)))
+    assert world.log.read(Offset(8), Offset(20), NO_LIMIT) == b"".join(batches[4 : end // 2])
+
+
+@pytest.mark.parametrize("start", [0, 6, 20, 400])
+def test_a_log_that_begins_anew_holds_nothing_of_the_old_one(world: World, start: int) -> None:
+    log = world.log
+    filled(log)
+    log.begin_anew(Offset(start))
+    assert (log.start, log.end) == (start, LogEnd(Epoch(0), Offset(start)))
+    assert log.commit() == log.end
+    log = world.crash()
+    assert (log.start, log.end, log.epochs) == (start, LogEnd(Epoch(0), Offset(start)), ())
+    log.append(batch(start, 2, epoch=7))
+    log.commit()
+    log = world.crash()
+    assert log.read(Offset(start), Offset(start + 2), NO_LIMIT) == batch(start, 2, epoch=7)
 
 
 def test_an_offset_is_found_by_time(log: AnyLog) -> None:

@@ -222,3 +222,44 @@ def test_an_election_that_was_read_is_durable_from_then_on() -> None:
     for seed in range(IMAGES):
         left = dying.after_power_loss(random.Random(seed))
         assert ElectionFile(ROOT, fs=left).read() == voted
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_loss_of_power_while_a_log_is_cut_at_its_start_leaves_a_gap(seed: int) -> None:
+    rng = random.Random(seed)
+    recorder = Recorder()
+    log = SegmentedLog(LOG, segment_bytes_max=300, fs=recorder.disk)
+    for offset in range(20):
+        log.append(batch(offset))
+        log.commit()
+    whole, before = everything(log), recorder.count
+    log.advance_start(Offset(13))
+    while log.remove_obsolete():
+        pass
+    kept = everything(log)
+    for upto in range(before, recorder.count + 1):
+        found = SegmentedLog(LOG, fs=recorder.image(upto, rng))
+        assert whole.endswith(everything(found))
+        assert everything(found).endswith(kept)
+    assert found.start == 12
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_loss_of_power_while_a_log_begins_anew_mixes_the_old_with_the_new(seed: int) -> None:
+    rng = random.Random(seed)
+    recorder = Recorder()
+    log = SegmentedLog(LOG, segment_bytes_max=300, fs=recorder.disk)
+    for offset in range(20):
+        log.append(batch(offset))
+        log.commit()
+    whole, before = everything(log), recorder.count
+    log.begin_anew(Offset(17))
+    for upto in range(before, recorder.count + 1):
+        found = SegmentedLog(LOG, fs=recorder.image(upto, rng))
+        if found.start == 17:
+            assert everything(found) == b""
+        else:
+            assert whole.startswith(everything(found))
+            found.begin_anew(Offset(17))
+            assert (found.start, found.end.offset) == (17, 17)
+    assert found.start == 17
