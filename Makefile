@@ -66,6 +66,13 @@ test: $(VENV)/installed ## the whole suite, with real processes
 golden: $(VENV)/installed ## record transcripts anew; read the difference before you commit it
 	$(PYTEST) --rewrite -p no:randomly $(ARGS)
 
+ROUNDS ?= 50
+SEED ?=
+
+.PHONY: fire
+fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load, and judge what is left (ROUNDS=50 SEED=7)
+	$(BIN)/python -m chaos.processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/installed ## measure commits on this machine and write them into docs/performance.md
 	$(BIN)/python -m bench.commits --write docs/performance.md $(ARGS)

@@ -1,0 +1,97 @@
+"""What is done to the processes, round by round; one seed decides it all. Nothing here does it."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    """One way to hurt a cluster; the value is what people write and read."""
+
+    KILL_ONE = "kill-one"
+    KILL_LEADER = "kill-leader"
+    KILL_MAJORITY = "kill-majority"
+    KILL_ALL = "kill-all"
+    PAUSE_LEADER = "pause-leader"
+    CUT_LEADER = "cut-leader"
+    CUT_ONE = "cut-one"
+    CUT_ONE_WAY = "cut-one-way"
+    """What one node sends to another is lost, and nothing else."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it needs a network whose links can be cut."""
+        return self in (Kind.CUT_LEADER, Kind.CUT_ONE, Kind.CUT_ONE_WAY)
+
+    @property
+    def aims_at_the_leader(self) -> bool:
+        return self in (Kind.KILL_LEADER, Kind.PAUSE_LEADER, Kind.CUT_LEADER)
+
+
+Link = tuple[int, int]
+"""From whom to whom."""
+
+HOLD_MS: Final = (200, 1_500)
+"""How long a fault lasts at least, at random."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What happens in one round: who is killed or paused, which links are cut, and for how long.
+
+    It lasts `hold_ms` at least; if a majority is left that can go on, until it has gone on.
+    """
+
+    kind: Kind
+    nodes: tuple[int, ...] = ()
+    links: tuple[Link, ...] = ()
+    hold_ms: int
+    leaves_majority: bool
+
+    def __str__(self) -> str:
+        links = ", ".join(f"{a} to {b}" for a, b in self.links)
+        return f"{self.kind} {links or ', '.join(map(str, self.nodes))}"
+
+
+def schedule(kinds: Sequence[Kind], rng: random.Random) -> Iterator[Kind]:
+    """Kinds without end: each once before any comes again, in an order of the seed's."""
+    while True:
+        yield from rng.sample(sorted(kinds), len(kinds))
+
+
+def fault(kind: Kind, nodes: Sequence[int], leader: int, rng: random.Random) -> Fault:
+    """What this kind means for these nodes, one of which leads."""
+    chosen = _chosen(kind, sorted(nodes), leader, rng)
+    links = _links(kind, chosen, sorted(nodes), rng)
+    # With one link gone, three nodes still have a majority that hears each other.
+    hurt = 0 if kind is Kind.CUT_ONE_WAY and len(nodes) > 2 else len(chosen)
+    return Fault(
+        kind=kind,
+        nodes=chosen,
+        links=links,
+        hold_ms=rng.randrange(*HOLD_MS),
+        leaves_majority=2 * (len(nodes) - hurt) > len(nodes),
+    )
+
+
+def _chosen(kind: Kind, nodes: Sequence[int], leader: int, rng: random.Random) -> tuple[int, ...]:
+    if kind.aims_at_the_leader:
+        return (leader,)
+    if kind is Kind.KILL_ALL:
+        return tuple(nodes)
+    count = len(nodes) // 2 + 1 if kind is Kind.KILL_MAJORITY else 1
+    return tuple(sorted(rng.sample(nodes, count)))
+
+
+def _links(
+    kind: Kind, chosen: Sequence[int], nodes: Sequence[int], rng: random.Random
+) -> tuple[Link, ...]:
+    if not kind.cuts:
+        return ()
+    (one,) = chosen
+    others = [each for each in nodes if each != one]
+    if kind is Kind.CUT_ONE_WAY:
+        return ((one, rng.choice(others)),)
+    return tuple(link for other in others for link in ((one, other), (other, one)))

@@ -1,0 +1,83 @@
+"""The truth on the disks, after every process has ended: are the logs one, is all in them?
+
+It reads the nodes' folders as `quorum.log` finds them, and believes nothing that a node has said
+but the high watermark, up to which the logs must agree.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from chaos.processes.load import NAME, Register, number_of
+from quorum.core.vocabulary import Offset
+from quorum.log.segments import SegmentedLog
+from quorum.opening import LOG_FOLDER
+from quorum.records.batch import headers
+from quorum.records.decode import decode as decode_records
+from statemachine.records import Config
+from statemachine.serde import decode
+
+_ALL: Final = 1 << 40
+
+
+def committed_log(data: Path, end: int) -> tuple[int, bytes]:
+    """Where the log in this folder starts, and its bytes up to `end`; nobody may be using it."""
+    log = SegmentedLog(data / LOG_FOLDER)
+    try:
+        return log.start, log.read(log.start, Offset(end), _ALL)
+    finally:
+        log.close()
+
+
+def disagreements(logs: Mapping[int, tuple[int, bytes]], end: int) -> list[str]:
+    """Where the logs of the nodes, each with its start, are not the same bytes up to `end`."""
+    problems = []
+    latest = max(start for start, _ in logs.values())
+    tails = {node: _from(log, latest) for node, (_, log) in logs.items()}
+    for node, tail in tails.items():
+        reached = _end(tail, latest)
+        if reached != end:
+            problems.append(f"the log of node {node} has {reached} records, committed are {end}")
+    first, *others = sorted(tails)
+    for node in others:
+        if tails[node] != tails[first]:
+            differs = _first_difference(tails[first], tails[node])
+            problems.append(f"the logs of nodes {first} and {node} differ at byte {differs}")
+    return problems
+
+
+def missing(registers: Collection[Register], start: int, log: bytes) -> list[str]:
+    """What was acknowledged and is not in this log.
+
+    If snapshots have cut its start, a register is judged from the first number that is left.
+    """
+    written: dict[str, set[int]] = {each.name: set() for each in registers}
+    for record in decode_records(log):
+        found = None if record.control or record.value is None else decode(record.value)
+        if isinstance(found, Config) and found.resource_name in written and found.name == NAME:
+            written[found.resource_name].add(number_of(found.value))
+    return [
+        f"{register.name}={number} was acknowledged and is not in the log"
+        for register in registers
+        for number in register.acknowledged
+        if number not in written[register.name]
+        and (start == 0 or number > min(written[register.name], default=number))
+    ]
+
+
+def _from(log: bytes, start: int) -> bytes:
+    """The bytes of the batches that begin at or after `start`."""
+    position = next(
+        (position for position, header in headers(log) if header.base_offset >= start), len(log)
+    )
+    return log[position:]
+
+
+def _end(log: bytes, empty: int) -> int:
+    ends = [header.end_offset for _, header in headers(log)]
+    return ends[-1] if ends else empty
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

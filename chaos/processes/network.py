@@ -1,0 +1,194 @@
+"""Where the nodes of a run live: each in a network namespace of its own, or all on loopback.
+
+The namespaces hang at one bridge, in a namespace that is this program's own: nothing of the
+machine's network is seen or changed, and all of it is gone when the last process has ended. A link
+is cut for one direction by giving its sender a hardware address that nobody has: the frames are
+lost without a word, in connections that are open as in new ones.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from chaos.processes.faults import Link
+from quorum.transport.address import Address
+
+NODES_MAX: Final = 9
+TOOLS: Final = ("ip", "nsenter", "setpriv", "unshare")
+PORT: Final = 9_093
+_SUBNET: Final = "10.77.0"
+_NOBODY: Final = "02:00:00:00:00:ff"
+_PROBE: Final = ("unshare", "--net", "ip", "link", "add", "hub", "type", "bridge")
+_INSIDE: Final = "CHAOS_INSIDE"
+"""Set in the environment of a program that has a network namespace of its own."""
+
+
+class NetworkFault(Exception):
+    """The network cannot be set up or changed; the message has what the tool said."""
+
+
+class Network(Protocol):
+    """Where nodes live."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether links can be cut."""
+        ...
+
+    def address_of(self, node: int) -> Address:
+        """Where a node listens."""
+        ...
+
+    def command(self, node: int, command: Sequence[str]) -> list[str]:
+        """The command that runs this one in the place of the node, as one process."""
+        ...
+
+    async def cut(self, links: Iterable[Link]) -> None:
+        """Lose what is sent on these links, without a word."""
+        ...
+
+    async def heal(self) -> None:
+        """Let every link work."""
+        ...
+
+    async def close(self) -> None:
+        """End what the network is made of."""
+        ...
+
+
+class Loopback:
+    """All nodes at free ports of 127.0.0.1; no link can be cut."""
+
+    cuts = False
+
+    def __init__(self, nodes: Iterable[int]) -> None:
+        # Bound all at once, so that no two get the same.
+        probes = {node: socket.create_server(("127.0.0.1", 0)) for node in nodes}
+        self._addresses = {node: Address(*each.getsockname()) for node, each in probes.items()}
+        for probe in probes.values():
+            probe.close()
+
+    def address_of(self, node: int) -> Address:
+        return self._addresses[node]
+
+    def command(self, node: int, command: Sequence[str]) -> list[str]:
+        return list(command)
+
+    async def cut(self, links: Iterable[Link]) -> None:
+        raise NetworkFault(f"links on loopback cannot be cut: {list(links)}")
+
+    async def heal(self) -> None:
+        """Nothing was cut."""
+
+    async def close(self) -> None:
+        """Nothing was made."""
+
+
+class Namespaces:
+    """A namespace for each node, at one bridge; this program sits at the bridge itself."""
+
+    cuts = True
+
+    def __init__(self) -> None:
+        self._holders: dict[int, Process] = {}
+        self._cut: list[Link] = []
+
+    @classmethod
+    async def open(cls, nodes: Iterable[int]) -> "Namespaces":
+        """Set it up; raises `NetworkFault`. Only for a program that is `inside`."""
+        network = cls()
+        try:
+            await _ip("link set lo up")
+            await _ip("link add hub type bridge")
+            await _ip(f"addr add {_SUBNET}.254/24 dev hub")
+            await _ip("link set hub up")
+            for node in nodes:
+                await network._add(node)
+        except BaseException:
+            await network.close()
+            raise
+        return network
+
+    def address_of(self, node: int) -> Address:
+        return Address(f"{_SUBNET}.{node}", PORT)
+
+    def command(self, node: int, command: Sequence[str]) -> list[str]:
+        namespace = f"--net=/proc/{self._holders[node].pid}/ns/net"
+        # Each of them becomes the next: a signal to the process reaches the node itself.
+        return ["nsenter", namespace, "setpriv", "--pdeathsig", "KILL", *command]
+
+    async def cut(self, links: Iterable[Link]) -> None:
+        for source, target in links:
+            self._cut.append((source, target))
+            neighbour = f"{self.address_of(target).host} lladdr {_NOBODY} dev eth0 nud permanent"
+            await _ip(f"neigh replace {neighbour}", self._holders[source].pid)
+
+    async def heal(self) -> None:
+        cut, self._cut = self._cut, []
+        for source, target in cut:
+            neighbour = f"{self.address_of(target).host} dev eth0"
+            await _ip(f"neigh del {neighbour}", self._holders[source].pid)
+
+    async def close(self) -> None:
+        for holder in self._holders.values():
+            holder.kill()
+            await holder.wait()
+
+    async def _add(self, node: int) -> None:
+        # It holds the namespace, and ends with this program, whose end closes the pipe.
+        holder = await asyncio.create_subprocess_exec(
+            *("unshare", "--net", "cat"), stdin=PIPE, stdout=PIPE, start_new_session=True
+        )
+        self._holders[node] = holder
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        # An echo means that the namespace is there.
+        holder.stdin.write(b"\n")
+        if not await holder.stdout.readline():
+            raise NetworkFault(f"no network namespace can be made for node {node}")
+        await _ip(f"link add node{node} type veth peer name eth0 netns {holder.pid}")
+        await _ip(f"link set node{node} master hub up")
+        await _ip("link set lo up", holder.pid)
+        await _ip(f"addr add {self.address_of(node).host}/24 dev eth0", holder.pid)
+        await _ip("link set eth0 up", holder.pid)
+
+
+def is_inside() -> bool:
+    """Whether this program has a network namespace of its own."""
+    return _INSIDE in os.environ
+
+
+def go_inside() -> None:
+    """Begin this program anew in a network namespace; return if the machine does not allow it."""
+    if any(shutil.which(tool) is None for tool in TOOLS):
+        return
+    for unshare in (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]):
+        probe = [*unshare, *_PROBE]
+        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+            environment = {**os.environ, _INSIDE: "1", "PYTHONPATH": _import_path()}
+            command = [*unshare, sys.executable, "-m", "chaos.processes", *sys.argv[1:]]
+            os.execvpe(command[0], command, environment)
+
+
+def _import_path() -> str:
+    """Where this very code is found, installed or not."""
+    here = str(Path(__file__).parents[2])
+    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return os.pathsep.join(dict.fromkeys(paths))
+
+
+async def _ip(arguments: str, namespace_of: int | None = None) -> None:
+    where = [] if namespace_of is None else ["nsenter", f"--net=/proc/{namespace_of}/ns/net"]
+    process = await asyncio.create_subprocess_exec(
+        *where, "ip", *arguments.split(), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+    )
+    _, said = await process.communicate()
+    if process.returncode:
+        raise NetworkFault(f"ip {arguments}: {said.decode(errors='replace').strip()}")

@@ -1,0 +1,150 @@
+"""The controllers of a run as processes: started, killed, held up, stopped; by their ids alone."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from chaos.processes.network import Network
+from quorum.log.uuids import uuid_to_text
+
+STOP_SECONDS: Final = 10.0
+_TREE: Final = Path(__file__).parents[2]
+_SETTING: Final = "METAQUORUM_"
+"""How a variable of the environment begins that is a setting."""
+
+
+class NodeEnded(Exception):
+    """A node that nobody had hurt ended by itself, or would not end when asked."""
+
+
+class Nodes:
+    """The processes of one cluster and their folders."""
+
+    def __init__(
+        self,
+        folder: Path,
+        ids: Iterable[int],
+        network: Network,
+        settings: Mapping[str, str],
+        rng: random.Random,
+    ) -> None:
+        self.folder = folder
+        self.ids = tuple(ids)
+        self.network = network
+        self._processes: dict[int, Process] = {}
+        self.cluster_id = uuid_to_text(UUID(int=rng.getrandbits(128), version=4)).replace("-", "A")
+        voters = ",".join(f"{id}@{network.address_of(id)}" for id in self.ids)
+        for id in self.ids:
+            self.home(id).mkdir(parents=True)
+            own = {
+                "process.roles": "controller",
+                "node.id": str(id),
+                "cluster.id": self.cluster_id,
+                "listeners": str(network.address_of(id)),
+                "log.dir": str(self.data(id)),
+                "quorum.voters": voters,
+            }
+            lines = [f"{name}={value}\n" for name, value in {**settings, **own}.items()]
+            self._settings(id).write_text("".join(lines), encoding="utf-8")
+
+    def home(self, id: int) -> Path:
+        """The folder of the node, with its settings, its data and what it says."""
+        return self.folder / f"node-{id}"
+
+    def data(self, id: int) -> Path:
+        """Where the node keeps what it must not lose."""
+        return self.home(id) / "data"
+
+    def said(self, id: int) -> str:
+        """All that the node has written to its log."""
+        path = self.home(id) / "node.log"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def _settings(self, id: int) -> Path:
+        return self.home(id) / "node.properties"
+
+    def process_id(self, id: int) -> int:
+        """The id of the process that runs the node."""
+        return self._processes[id].pid
+
+    async def start(self, ids: Iterable[int]) -> None:
+        """Run these, which do not run; they are up a moment later."""
+        for id in ids:
+            assert id not in self._processes, f"node {id} runs"
+            command = [sys.executable, "-m", "admin.cli.main", "start", "--config"]
+            with (self.home(id) / "node.log").open("ab") as log:
+                self._processes[id] = await asyncio.create_subprocess_exec(
+                    *self.network.command(id, [*command, str(self._settings(id))]),
+                    stdin=DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self.home(id),
+                    env=_environment(),
+                    start_new_session=True,
+                )
+
+    async def kill(self, ids: Iterable[int]) -> None:
+        """End these at once, as a loss of power of the process would (SIGKILL)."""
+        ended = [self._processes.pop(id) for id in ids]
+        for process in ended:
+            with contextlib.suppress(ProcessLookupError):  # It has ended by itself.
+                process.kill()
+        for process in ended:
+            await process.wait()
+
+    def pause(self, ids: Iterable[int]) -> None:
+        """Hold these up (SIGSTOP): they keep their connections and say nothing."""
+        for id in ids:
+            self._processes[id].send_signal(signal.SIGSTOP)
+
+    def resume(self, ids: Iterable[int]) -> None:
+        """Let these go on (SIGCONT)."""
+        for id in ids:
+            self._processes[id].send_signal(signal.SIGCONT)
+
+    def check(self) -> None:
+        """Raise `NodeEnded` if one has ended by itself, or has said what no node may say."""
+        for id, process in self._processes.items():
+            if process.returncode is not None:
+                raise NodeEnded(f"node {id} ended with {process.returncode}: {self._last(id)}")
+        for id in self.ids:
+            if "Traceback" in self.said(id):
+                raise NodeEnded(f"node {id} met an error of its own; see {self.home(id)}/node.log")
+
+    async def stop(self) -> None:
+        """Ask all to end, and return when they have; raises `NodeEnded` for one that does not."""
+        processes, self._processes = self._processes, {}
+        for process in processes.values():
+            process.terminate()
+        for id, process in processes.items():
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    code = await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+                raise NodeEnded(f"node {id} did not end {STOP_SECONDS:g} s after SIGTERM") from None
+            if code:
+                raise NodeEnded(f"node {id} ended with {code} upon SIGTERM: {self._last(id)}")
+
+    async def close(self) -> None:
+        """Kill whatever still runs."""
+        await self.kill(tuple(self._processes))
+
+    def _last(self, id: int) -> str:
+        lines = self.said(id).splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def _environment() -> dict[str, str]:
+    """That of this program without settings: a run has those alone that it was given."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_SETTING)}
+    return {**kept, "PYTHONPATH": str(_TREE)}

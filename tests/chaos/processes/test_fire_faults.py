@@ -1,0 +1,56 @@
+"""Which faults a run has, and what they mean for a cluster."""
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.processes.faults import Fault, Kind, fault, schedule
+
+
+@given(st.sets(st.sampled_from(list(Kind)), min_size=1), st.integers(0, 1 << 32))
+def test_every_kind_comes_before_any_comes_again(kinds: set[Kind], seed: int) -> None:
+    drawn = list(itertools.islice(schedule(tuple(kinds), random.Random(seed)), 3 * len(kinds)))
+    for at in range(0, len(drawn), len(kinds)):
+        assert set(drawn[at : at + len(kinds)]) == kinds
+
+
+def test_a_seed_decides_the_faults() -> None:
+    def drawn() -> list[Fault]:
+        rng = random.Random(7)
+        kinds = itertools.islice(schedule(tuple(Kind), rng), 20)
+        return [fault(kind, range(1, 6), 3, rng) for kind in kinds]
+
+    assert drawn() == drawn()
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "can_go_on"),
+    [
+        (Kind.KILL_ONE, 1, True),
+        (Kind.KILL_LEADER, 1, True),
+        (Kind.KILL_MAJORITY, 3, False),
+        (Kind.KILL_ALL, 5, False),
+        (Kind.PAUSE_LEADER, 1, True),
+        (Kind.CUT_LEADER, 1, True),
+        (Kind.CUT_ONE, 1, True),
+        (Kind.CUT_ONE_WAY, 1, True),
+    ],
+)
+def test_what_a_kind_does_to_five_nodes(kind: Kind, count: int, can_go_on: bool) -> None:
+    chosen = fault(kind, range(1, 6), 4, random.Random(1))
+    assert (len(chosen.nodes), chosen.leaves_majority) == (count, can_go_on)
+    assert chosen.nodes == (4,) or not kind.aims_at_the_leader
+    assert bool(chosen.links) is kind.cuts
+
+
+def test_who_is_cut_off_neither_hears_nor_is_heard() -> None:
+    chosen = fault(Kind.CUT_LEADER, (1, 2, 3), 2, random.Random(1))
+    assert set(chosen.links) == {(2, 1), (1, 2), (2, 3), (3, 2)}
+
+
+def test_of_two_nodes_none_can_be_spared() -> None:
+    assert not fault(Kind.CUT_ONE_WAY, (1, 2), 1, random.Random(1)).leaves_majority
+    assert not fault(Kind.KILL_ONE, (1, 2), 1, random.Random(1)).leaves_majority
