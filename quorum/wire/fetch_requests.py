@@ -4,6 +4,8 @@ The fetches of one follower differ only in numbers that stand before everything 
 length. So this head is packed and unpacked here, and the tail behind it comes from kio once and
 is kept: a message costs a microsecond or two, and its bytes are kio's. A request of any other
 form takes the long way through kio. Nothing here knows who leads.
+
+From version 15 on a request can echo a round of reads (`quorum.wire.rounds`).
 """
 
 from datetime import timedelta
@@ -21,9 +23,10 @@ from quorum.core.vocabulary import (
     ReplicaId,
     ReplicaKey,
 )
-from quorum.wire import codec
+from quorum.wire import codec, rounds
 from quorum.wire.apis import ApiKey
 from quorum.wire.codec import make, make_known, nested
+from quorum.wire.faults import Malformed
 from quorum.wire.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
@@ -33,10 +36,12 @@ from quorum.wire.raft_types import (
     wrong_cluster,
 )
 from quorum.wire.shape import Data
+from quorum.wire.varints import read_uvarint
 
 _REPLICA_STATE_FROM: Final = 15
 
 _ONE: Final = 2  # A compact array of one item: counts are written plus one, so that 0 is null.
+_NO_ITEMS: Final = 1
 _TOPIC_ID: Final = METADATA_TOPIC_ID.bytes
 _NO_SESSION: Final = (0, -1)
 _NONE: Final = -1
@@ -64,6 +69,15 @@ class _Asked(NamedTuple):
     epoch: int
     offset: int
     last_epoch: int
+    round: int = 0
+
+
+class _Tail(NamedTuple):
+    """What stands behind the head: who asks, and the round of reads that it echoes."""
+
+    cluster_id: str | None
+    replica: ReplicaKey
+    round: int = 0
 
 
 def write_fetch_request(request: FetchRequest, version: int, *, cluster_id: str | None) -> bytes:
@@ -86,6 +100,9 @@ def write_fetch_request(request: FetchRequest, version: int, *, cluster_id: str 
         _NONE,
         request.max_bytes,
     )
+    if request.round:
+        tail = _tail_for_round(version, request.replica, cluster_id)
+        return b"".join((head, tail, rounds.pack(request.round)))
     return head + _tail(version, request.replica, cluster_id)
 
 
@@ -100,6 +117,7 @@ def read_fetch_request(version: int, body: Data, here: Here) -> FetchRequest | R
         log_end=LogEnd(Epoch(asked.last_epoch), Offset(asked.offset)),
         max_wait_ms=asked.max_wait_ms,
         max_bytes=_max_bytes(asked),
+        round=asked.round,
     )
 
 
@@ -109,13 +127,34 @@ def _read_usual(version: int, body: Data) -> _Asked | None:
     head = _HEAD.unpack_from(body)
     if head[6] != _ONE or head[8] != _ONE:
         return None
-    tail = bytes(body[_HEAD.size :])
-    read_tail = _read_tail if len(tail) <= _TAIL_BYTES_MAX else _read_tail.__wrapped__
-    cluster_id, replica = read_tail(version, tail)
+    tail = _tail_of(version, bytes(body[_HEAD.size :]))
     wait, _, max_bytes, _, _, _, _, topic_id, _, partition, epoch, offset, last_epoch, _, of = head
     return _Asked(
-        cluster_id, replica, wait, max_bytes, of, topic_id, partition, epoch, offset, last_epoch
+        tail.cluster_id,
+        tail.replica,
+        wait,
+        max_bytes,
+        of,
+        topic_id,
+        partition,
+        epoch,
+        offset,
+        last_epoch,
+        tail.round,
     )
+
+
+def _tail_of(version: int, data: bytes) -> _Tail:
+    is_usual = len(data) <= _TAIL_BYTES_MAX
+    halves = rounds.split(data)
+    if halves is not None:
+        before, round_ = halves
+        read_before = _read_before if is_usual else _read_before.__wrapped__
+        tail = read_before(version, before)
+        if tail is not None:
+            return tail._replace(round=round_)
+    read_tail = _read_tail if is_usual else _read_tail.__wrapped__
+    return read_tail(version, data)
 
 
 def _read_any(version: int, body: Data) -> _Asked | Refusal:
@@ -139,11 +178,34 @@ def _read_any(version: int, body: Data) -> _Asked | Refusal:
 
 
 @lru_cache(_TAILS_MAX)
-def _read_tail(version: int, tail: bytes) -> tuple[str | None, ReplicaKey]:
+def _read_before(version: int, before: bytes) -> _Tail | None:
+    """What stands before a round; None if what looked like one is something else."""
+    try:
+        tail = _read_tail.__wrapped__(version, before + rounds.NO_ROUND)
+    except Malformed:
+        return None
+    tags_at = _tags_at(before)
+    return tail if tags_at is not None and rounds.ends_with_round(before, tags_at) else None
+
+
+@lru_cache(_TAILS_MAX)
+def _read_tail(version: int, tail: bytes) -> _Tail:
     # Where all numbers of the head are zero the tail means the same; kio reads it once.
     head = _HEAD.pack(0, 0, 0, 0, 0, 0, _ONE, _TOPIC_ID, _ONE, 0, 0, 0, 0, 0, 0)
     request = codec.decode_request(ApiKey.FETCH, version, head + tail)
-    return request.cluster_id, _replica_of(request, request.topics[0].partitions[0])
+    return _Tail(request.cluster_id, _replica_of(request, request.topics[0].partitions[0]))
+
+
+def _tags_at(tail: bytes) -> int | None:
+    """Where the tagged fields of the whole request begin; the tail is well-formed.
+
+    None where it forgets topics: no replica does, and nobody looks behind them for a round.
+    """
+    forgotten_at = rounds.after_tags(tail, rounds.after_tags(tail, 0))
+    if tail[forgotten_at] != _NO_ITEMS:
+        return None
+    rack_size, rack_at = read_uvarint(tail, forgotten_at + 1)
+    return rack_at + max(0, rack_size - 1)
 
 
 def _replica_of(request: Any, partition: Any) -> ReplicaKey:
@@ -231,3 +293,11 @@ def _tail(version: int, replica: ReplicaKey, cluster_id: str | None) -> bytes:
         replica=replica, epoch=Epoch(0), log_end=log_end, max_wait_ms=0, max_bytes=0
     )
     return _encode(any_request, version, cluster_id)[_HEAD.size :]
+
+
+@lru_cache(_TAILS_MAX)
+def _tail_for_round(version: int, replica: ReplicaKey, cluster_id: str | None) -> bytes:
+    tail = _tail(version, replica, cluster_id)
+    tags_at = _tags_at(tail)
+    assert tags_at is not None
+    return rounds.prepared(tail, tags_at)

@@ -2,7 +2,8 @@
 
 As with the requests, the head of plain numbers is packed and unpacked here, and the tagged fields
 at the end come from kio once and are kept. The records stand between the two: their bytes are
-neither checked nor changed here, and leave as they are.
+neither checked nor changed here, and leave as they are. An answer can carry a round of reads
+(`quorum.wire.rounds`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from quorum.core.messages import Error, FetchResponse
 from quorum.core.vocabulary import NO_REPLICA, Epoch, LogEnd, Offset, ReplicaId
-from quorum.wire import codec
+from quorum.wire import codec, rounds
 from quorum.wire.apis import ApiKey
 from quorum.wire.codec import make, make_known, nested
 from quorum.wire.faults import Malformed
@@ -55,6 +56,7 @@ class _Tail(NamedTuple):
     leader_address: HostPort | None
     diverging: LogEnd | None
     snapshot: LogEnd | None
+    round: int = 0
 
 
 def write_fetch_response(
@@ -70,7 +72,11 @@ def write_fetch_response(
     high_watermark = _UNKNOWN if response.high_watermark is None else response.high_watermark
     standing = Standing(response.epoch, response.leader, leader_address)
     head = _pack_head(top_code, response.error, high_watermark, response.log_start)
-    tail = _tail(version, standing, response.diverging, snapshot)
+    if response.round:
+        before = _tail_for_round(version, standing, response.diverging, snapshot)
+        tail = before + rounds.pack(response.round)
+    else:
+        tail = _tail(version, standing, response.diverging, snapshot)
     if not records:
         return (b"".join((head, _NO_RECORDS, tail)),)
     return head + uvarint(len(records) + 1), records, tail
@@ -120,6 +126,7 @@ def _flat(
         high_watermark=None if high_watermark == _UNKNOWN else Offset(high_watermark),
         log_start=Offset(max(0, log_start)),
         diverging=tail.diverging,
+        round=tail.round,
     )
 
 
@@ -132,9 +139,43 @@ def _records_and_tail(version: int, body: Data) -> tuple[Data, _Tail]:
     if end > len(body):
         reason = f"{end - start} bytes of records, where {len(body) - start} bytes are left"
         raise Malformed(ApiKey.FETCH, version, reason)
-    tail = bytes(body[end:])
-    read_tail = _read_tail if len(tail) <= _TAIL_BYTES_MAX else _read_tail.__wrapped__
-    return body[start:end], read_tail(version, tail)
+    return body[start:end], _tail_of(version, bytes(body[end:]))
+
+
+def _tail_of(version: int, data: bytes) -> _Tail:
+    is_usual = len(data) <= _TAIL_BYTES_MAX
+    halves = rounds.split(data)
+    if halves is not None:
+        before, round_ = halves
+        read_before = _read_before if is_usual else _read_before.__wrapped__
+        tail = read_before(version, before)
+        if tail is not None:
+            return tail._replace(round=round_)
+    read_tail = _read_tail if is_usual else _read_tail.__wrapped__
+    return read_tail(version, data)
+
+
+@lru_cache(_TAILS_MAX)
+def _read_before(version: int, before: bytes) -> _Tail | None:
+    """What stands before a round; None if what looked like one is something else."""
+    try:
+        tail = _read_tail.__wrapped__(version, before + rounds.NO_ROUND)
+    except Malformed:
+        return None
+    return tail if rounds.ends_with_round(before, _tags_at(before)) else None
+
+
+def _tags_at(tail: bytes) -> int:
+    """Where the tagged fields of the whole answer begin; the tail is well-formed."""
+    return rounds.after_tags(tail, rounds.after_tags(tail, 0))
+
+
+@lru_cache(_TAILS_MAX)
+def _tail_for_round(
+    version: int, standing: Standing, diverging: LogEnd | None, snapshot: LogEnd | None
+) -> bytes:
+    tail = _tail(version, standing, diverging, snapshot)
+    return rounds.prepared(tail, _tags_at(tail))
 
 
 @lru_cache(_TAILS_MAX)
