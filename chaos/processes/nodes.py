@@ -40,6 +40,7 @@ class Nodes:
         self.ids = tuple(ids)
         self.network = network
         self._processes: dict[int, Process] = {}
+        self._killed: list[Process] = []
         self.cluster_id = uuid_to_text(UUID(int=rng.getrandbits(128), version=4)).replace("-", "A")
         voters = ",".join(f"{id}@{network.address_of(id)}" for id in self.ids)
         for id in self.ids:
@@ -91,13 +92,18 @@ class Nodes:
                     start_new_session=True,
                 )
 
-    async def kill(self, ids: Iterable[int]) -> None:
-        """End these at once, as a loss of power of the process would (SIGKILL)."""
-        ended = [self._processes.pop(id) for id in ids]
-        for process in ended:
+    def kill(self, ids: Iterable[int]) -> None:
+        """Let these do nothing more (SIGKILL); `reap` before they are started again."""
+        for id in ids:
+            process = self._processes.pop(id)
             with contextlib.suppress(ProcessLookupError):  # It has ended by itself.
                 process.kill()
-        for process in ended:
+            self._killed.append(process)
+
+    async def reap(self) -> None:
+        """Return when those that were killed have ended."""
+        killed, self._killed = self._killed, []
+        for process in killed:
             await process.wait()
 
     def pause(self, ids: Iterable[int]) -> None:
@@ -137,7 +143,8 @@ class Nodes:
 
     async def close(self) -> None:
         """Kill whatever still runs."""
-        await self.kill(tuple(self._processes))
+        self.kill(tuple(self._processes))
+        await self.reap()
 
     def _last(self, id: int) -> str:
         lines = self.said(id).splitlines()

@@ -92,8 +92,9 @@ class Run:
 
     async def _suffer(self, chosen: Fault) -> float:
         """Let it happen and pass; return after how many ms the cluster went on."""
-        begun = _now()
         await self._inflict(chosen)
+        # Whatever is acknowledged from here on was acknowledged in spite of it.
+        begun = _now()
         if chosen.leaves_majority:
             went_on = await self._goes_on(begun)
         left = chosen.hold_ms / 1_000 - (_now() - begun)
@@ -111,7 +112,7 @@ class Run:
         elif chosen.kind is Kind.PAUSE_LEADER:
             self._nodes.pause(chosen.nodes)
         else:
-            await self._nodes.kill(chosen.nodes)
+            self._nodes.kill(chosen.nodes)
 
     async def _relieve(self, chosen: Fault) -> None:
         if chosen.kind.cuts:
@@ -119,6 +120,7 @@ class Run:
         elif chosen.kind is Kind.PAUSE_LEADER:
             self._nodes.resume(chosen.nodes)
         else:
+            await self._nodes.reap()
             await self._nodes.start(chosen.nodes)
 
     async def _goes_on(self, moment: float) -> float:
