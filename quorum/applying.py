@@ -6,8 +6,9 @@ gave.
 """
 
 import asyncio
+import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -34,8 +35,8 @@ class Machine(Protocol):
     def snapshot(self) -> Iterator[Sequence[bytes]]:
         """Records from which `load_snapshot` makes the state as it is now, in small groups.
 
-        The groups are taken one by one between other work; what is applied meanwhile must not
-        show in them.
+        The first group is taken at once, the others one by one between other work; what is applied
+        meanwhile must not show in them.
         """
         ...
 
@@ -105,7 +106,11 @@ class Applying:
     def snapshot(self) -> StateSnapshot | None:
         if self.applied == START:
             return None
-        return StateSnapshot(self.applied, self._machine.snapshot(), _nothing)
+        groups = iter(self._machine.snapshot())
+        # At once: the body of a generator would not begin before it is asked, when more is applied.
+        first = next(groups, ())
+        close = groups.close if isinstance(groups, Generator) else _nothing
+        return StateSnapshot(self.applied, itertools.chain([first], groups), close)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         self._machine.load_snapshot(records)
@@ -149,4 +154,4 @@ class LeadLost(Exception):
 
 
 def _nothing() -> None:
-    """What a state machine without a snapshot under way does about its end."""
+    """What has to be done about the end of groups that are no generator's."""

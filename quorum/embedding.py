@@ -10,12 +10,14 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from quorum.applying import Applying, LeadLost, Machine
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.limits import BATCH_BYTES_MAX, Timeouts
+from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId
 from quorum.log.errors import StorageError
 from quorum.opening import Opened, QuorumConfig, open_quorum
@@ -90,6 +92,7 @@ class Replica:
         self._config = config
         self._opened = opened
         self._applying = applying
+        self._reading: set[asyncio.Future[Offset | ReadRefusal]] = set()
 
     @property
     def leader(self) -> Leader | None:
@@ -141,6 +144,37 @@ class Replica:
                 "the lead was lost before the record was committed; it may be committed yet"
             ) from lost
 
+    async def read_barrier(self) -> Offset:
+        """Return when the state machine here has applied all that was answered before the call.
+
+        What is then read of it is linearizable, as of the offset that this returns. Only the
+        leader can say so, after a majority has confirmed that it still leads: raises `NotLeader`,
+        `Overloaded`, or `Unavailable` when no majority confirmed it in time.
+        """
+        self._check_leads()
+        outcome: asyncio.Future[Offset | ReadRefusal] = asyncio.get_running_loop().create_future()
+        self._reading.add(outcome)
+        self._opened.quorum.replica.read_index(partial(_settle, outcome))
+        try:
+            found = await outcome
+        finally:
+            self._reading.discard(outcome)
+        match found:
+            case ReadRefusal.NOT_LEADER:
+                raise NotLeader(str(found))
+            case ReadRefusal.TOO_MANY:
+                raise Overloaded(str(found))
+            case ReadRefusal.NOT_PROVED:
+                raise Unavailable(str(found))
+            case _:
+                return found
+
+    def end(self) -> None:
+        """Tell whoever still waits that there is nothing to wait for; `open_replica` does it."""
+        self._applying.close()
+        for each in tuple(self._reading):
+            _settle(each, ReadRefusal.NOT_LEADER)
+
     def _check_leads(self) -> None:
         if self.is_leader:
             return
@@ -184,17 +218,24 @@ async def open_replica(
             await server.listen(host, port)
             tasks = await parts.enter_async_context(asyncio.TaskGroup())
             running = tasks.create_task(opened.quorum.run(), name="quorum")
+            replica = Replica(config, opened, applying)
             try:
-                yield Replica(config, opened, applying)
+                yield replica
             finally:
                 if not running.done():
                     await opened.quorum.stop()
-                applying.close()
+                replica.end()
     except BaseExceptionGroup as group:
         # The group is of the task beside the block; one error is raised as what it is.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
+
+
+def _settle(outcome: "asyncio.Future[Offset | ReadRefusal]", found: Offset | ReadRefusal) -> None:
+    # Whoever asked may have stopped waiting.
+    if not outcome.done():
+        outcome.set_result(found)
 
 
 class _Door:

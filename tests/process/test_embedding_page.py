@@ -40,5 +40,7 @@ async def test_it_counts_through_kill_9_of_its_leader(counters: Counters) -> Non
             # Asked again of another, who may have heard of it already: it counts once.
             leader, total = await counters.total(f"client {number} {number}")
             assert total == number * (number + 1) // 2, counters.said()
+            _, read = await counters.total("")
+            assert read == total
             await counters.start(next(each for each in (1, 2, 3) if each not in counters.processes))
     assert len(leaders) > 1

@@ -86,6 +86,7 @@ async def test_what_apply_returns_goes_to_the_proposer_and_the_log_outlives_the_
         assert replica.leader is not None
         assert (replica.leader.id, replica.leader.address) == (1, alone.voters[ReplicaId(1)])
         applied = replica.applied
+        assert await replica.read_barrier() == applied
     again = Words()
     async with open_replica(alone, again) as replica:
         await until_leader([replica])
@@ -98,6 +99,8 @@ async def test_a_replica_that_has_ended_takes_no_record(tmp_path: Path) -> None:
         await until_leader([replica])
     with pytest.raises(NotLeader):
         await replica.propose(b"late")
+    with pytest.raises(NotLeader):
+        await replica.read_barrier()
 
 
 async def test_a_follower_says_who_leads_and_applies_what_the_leader_commits(
@@ -139,6 +142,8 @@ async def test_without_a_majority_the_outcome_of_a_record_is_unknown(tmp_path: P
         with pytest.raises(OutcomeUnknown) as raised:
             await leader.propose(b"alone")
         assert raised.value.may_be_done
+        with pytest.raises(NotLeader):
+            await leader.read_barrier()
         with pytest.raises(NotLeader) as refused:
             await leader.propose(b"again")
         assert not refused.value.may_be_done
