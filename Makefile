@@ -81,6 +81,14 @@ bench: $(VENV)/installed ## measure commits on this machine and write them into 
 bench-kafka: $(VENV)/installed ## measure beside Kafka's own controllers and write docs/performance.md
 	$(BIN)/python -m bench.beside_kafka --write docs/performance.md $(ARGS)
 
+# All of these are found by their seeds: the same seed is the same run, event for event.
+SEEDS ?= 200
+BASE ?= 0
+
+.PHONY: sim
+sim: $(VENV)/installed ## a whole quorum under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one)
+	$(BIN)/python -m chaos run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
+
 .PHONY: format
 format: $(VENV)/installed ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix --exit-zero

@@ -147,6 +147,13 @@ class VirtualDisk:
         """What is in a file, asked from outside."""
         return bytes(self._file(path).shown)
 
+    def kept(self, path: Path) -> Node | None:
+        """What has this name whatever becomes of the power; what is `durable` in it stays."""
+        node: Node | None = self._root
+        for part in path.parts[1:]:
+            node = node.durable.get(part) if isinstance(node, Folder) else None
+        return node
+
     def put(self, path: Path, data: bytes) -> None:
         """Let a file hold this, durably, as an operator would; its folder exists."""
         file = File(bytearray(data), bytearray(data))

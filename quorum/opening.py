@@ -118,23 +118,13 @@ def open_quorum(
     before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
     not usable.
     """
-    meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng, fs=fs)
-    past = _remembered(config, meta.cluster_id, state_machine, fs)
-    key = ReplicaKey(config.node_id, meta.directory_id)
-    node = QuorumNode(
-        key,
-        configured_voters(config),
-        election=past.election,
-        log=past.view,
-        timeouts=config.timeouts,
-        rng=random.Random(rng.getrandbits(64)),
-        now_ms=clock(),
-        records_voters=config.kraft_version >= KRAFT_VERSION,
-    )
+    past = remember(config, rng=rng, fs=fs)
+    past.tell(state_machine)
+    node = make_node(config, past, rng=random.Random(rng.getrandbits(64)), now_ms=clock())
     sweeper = Sweeper(clock)
     peers = _peers(config, sweeper, rng)
     raft_calls = RaftCalls(
-        Here(cluster_id=meta.cluster_id, replica=key),
+        Here(cluster_id=past.cluster_id, replica=past.key),
         peers,
         addresses=config.voters,
         timeout_ms=config.timeouts.request_timeout_ms,
@@ -150,14 +140,14 @@ def open_quorum(
         state_machine=state_machine,
         clock=clock,
         wall_clock=wall_clock,
-        cluster_id=meta.cluster_id,
+        cluster_id=past.cluster_id,
     )
     raft_calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, config)))
     return Opened(
         quorum=quorum,
         raft_calls=raft_calls,
-        cluster_id=meta.cluster_id,
-        directory_id=meta.directory_id,
+        cluster_id=past.cluster_id,
+        directory_id=past.key.directory_id,
         disk=disk,
         log=past.log,
         peers=peers,
@@ -175,20 +165,36 @@ def configured_voters(config: QuorumConfig) -> VoterSet:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """What the folder of a replica remembers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What the folder of a replica remembers; whoever has it closes the log."""
 
+    key: ReplicaKey
+    cluster_id: str | None
     log: SegmentedLog
     view: LogView
     elections: ElectionFile
     election: Election
+    checkpoint: Checkpoint | None
+    """Where the state begins that the log goes on from; None where the log begins at 0."""
+
+    def tell(self, state_machine: StateMachine) -> None:
+        """Give the checkpoint, if there is one, to the state machine. Raises `StorageError`."""
+        if self.checkpoint is None:
+            return
+        try:
+            _load(self.checkpoint, state_machine)
+        except BaseException:
+            self.log.close()
+            raise
 
 
-def _remembered(
-    config: QuorumConfig, cluster_id: str | None, state_machine: StateMachine, fs: FileSystem
-) -> _Past:
-    """The log and the election of the folder, which must belong to the same past."""
+def remember(config: QuorumConfig, *, rng: random.Random, fs: FileSystem = OS) -> Past:
+    """Who this replica is, its log and its election, which must belong to the same past.
+
+    A new folder gets an identity from `rng`. Raises `StorageError`.
+    """
+    meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng, fs=fs)
     folder = config.folder / LOG_FOLDER
     assigned = _Assigned()
     log = SegmentedLog(
@@ -200,7 +206,7 @@ def _remembered(
     )
     if log.recovery.cut is not None:
         logger.warning("%s", log.recovery)
-    elections = ElectionFile(folder, cluster_id=cluster_id, fs=fs)
+    elections = ElectionFile(folder, cluster_id=meta.cluster_id, fs=fs)
     try:
         election = elections.read()
         checkpoint, passed_over = foundation(folder, start=log.start, end=log.end.offset, fs=fs)
@@ -215,12 +221,32 @@ def _remembered(
         )
         if election.epoch < view.end.epoch:
             raise FileDamaged(elections.path, _behind(election, view), _LOST_VOTE_REMEDY)
-        if checkpoint is not None:
-            _load(checkpoint, state_machine)
     except BaseException:
         log.close()
         raise
-    return _Past(log, view, elections, election)
+    return Past(
+        key=ReplicaKey(config.node_id, meta.directory_id),
+        cluster_id=meta.cluster_id,
+        log=log,
+        view=view,
+        elections=elections,
+        election=election,
+        checkpoint=checkpoint,
+    )
+
+
+def make_node(config: QuorumConfig, past: Past, *, rng: random.Random, now_ms: int) -> QuorumNode:
+    """The node that goes on from there."""
+    return QuorumNode(
+        past.key,
+        configured_voters(config),
+        election=past.election,
+        log=past.view,
+        timeouts=config.timeouts,
+        rng=rng,
+        now_ms=now_ms,
+        records_voters=config.kraft_version >= KRAFT_VERSION,
+    )
 
 
 class _Assigned:

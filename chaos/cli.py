@@ -1,0 +1,153 @@
+"""The commands of `python -m chaos`; `make sim` calls them."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from chaos.outcome import Failure, Outcome, run
+from chaos.profile import Profile
+from chaos.shrink import Kept, shrink
+
+SEEDS_MAX = 10_000_000
+SEEDS_AT_ONCE = 4
+"""What a worker process takes at a time."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What all runs together have come to."""
+
+    seeds: int = 0
+    virtual_ms: int = 0
+    committed: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one run."""
+        self.seeds += 1
+        if outcome.failure is not None:
+            self.failures.append(outcome.failure)
+        if outcome.report is not None:
+            self.virtual_ms += outcome.report.virtual_ms
+            self.committed += outcome.report.committed
+            self.counts += outcome.report.counts
+
+    def line(self, seconds: float, jobs: int) -> str:
+        """The one line at the end; `seconds` are what everybody's clock says."""
+        virtual = self.virtual_ms / 1_000
+        used = [getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN)]
+        busy = sum(each.ru_utime + each.ru_stime for each in used)
+        return (
+            f"{self.seeds} seeds in {seconds:,.0f} s on {jobs} cores: {virtual:,.0f} s of virtual "
+            f"time, {virtual / busy:,.0f} times that of a processor; {self.committed:,} records "
+            f"committed, {len(self.failures)} failed"
+        )
+
+
+@click.group()
+def main() -> None:
+    """Break the quorum on purpose, in virtual time; the same seed is always the same run."""
+    # What the product warns of is told by the run that fails, not by all of them.
+    logging.getLogger("quorum").addHandler(logging.NullHandler())
+    logging.getLogger("quorum").propagate = False
+
+
+@main.command("run")
+@click.option("--seed", type=click.IntRange(min=0), help="This one alone.")
+@click.option("--seeds", type=click.IntRange(1, SEEDS_MAX), default=200, help="How many.")
+@click.option("--base", type=click.IntRange(min=0), default=0, help="The first of them.")
+@click.option("--jobs", type=click.IntRange(1, 1_000), default=None, help="Processes at a time.")
+@click.option("--strikes", help="Of one seed: only the strikes at these places.")
+@click.option("--rates", help="Of one seed: only these of what is wrong all the time.")
+def run_seeds(
+    seed: int | None,
+    seeds: int,
+    base: int,
+    jobs: int | None,
+    strikes: str | None,
+    rates: str | None,
+) -> None:
+    """Run one seed, or many; exits with 1 if any of them fails."""
+    if seed is not None:
+        tell_one(profile_of(seed, strikes, rates), shrinks=strikes is None and rates is None)
+        return
+    if strikes is not None or rates is not None:
+        raise click.UsageError("--strikes and --rates are those of one --seed")
+    jobs = jobs or os.cpu_count() or 1
+    totals = Totals()
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("seeds", total=seeds)
+        for outcome in outcomes(range(base, base + seeds), jobs):
+            totals.add(outcome)
+            progress.advance(task)
+        seconds = progress.tasks[0].elapsed or 0.0
+    for failure in totals.failures[:1]:
+        click.echo(str(failure))
+    click.echo(totals.line(seconds, jobs))
+    if totals.failures:
+        failed = ", ".join(f"{each.profile.seed} ({each.rule})" for each in totals.failures[:50])
+        raise click.ClickException(f"these seeds failed: {failed}")
+
+
+def outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
+    """What comes of each seed, in their order."""
+    if jobs == 1:
+        yield from map(run_seed, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(run_seed, seeds, chunksize=SEEDS_AT_ONCE)
+
+
+def run_seed(seed: int) -> Outcome:
+    """Run what this seed draws."""
+    return run(Profile.drawn(seed))
+
+
+def profile_of(seed: int, strikes: str | None, rates: str | None) -> Profile:
+    """The profile of a seed, or what is to be left of it."""
+    profile = Profile.drawn(seed)
+    if strikes is None and rates is None:
+        return profile
+    kept = Kept.all_of(profile)
+    places = kept.strikes if strikes is None else tuple(map(int, _parts(strikes)))
+    names = kept.rates if rates is None else tuple(_parts(rates))
+    unknown = {*map(str, {*places} - {*kept.strikes}), *({*names} - {*kept.rates})}
+    if unknown:
+        raise click.UsageError(f"seed {seed} has no {', '.join(sorted(unknown))}")
+    return Kept(places, names).of(profile)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def tell_one(profile: Profile, *, shrinks: bool) -> None:
+    """Run one profile and say all that is to be said of it."""
+    outcome = run(profile)
+    if outcome.report is not None:
+        report = outcome.report
+        click.echo(f"{profile}\n{report.committed} records committed, hash {report.trace_hash}")
+        return
+    failure = outcome.failure
+    assert failure is not None
+    click.echo(str(failure))
+    if shrinks and failure.rule != "harness":
+        kept = shrink(profile, lambda less: _fails_with(less, failure.rule))
+        click.echo(f"smaller: {kept.command(profile.seed)}")
+        for place in kept.strikes:
+            click.echo(f"  {profile.strikes[place]}")
+    raise click.ClickException(failure.text)
+
+
+def _fails_with(profile: Profile, rule: str) -> bool:
+    failure = run(profile).failure
+    return failure is not None and failure.rule == rule

@@ -1,0 +1,296 @@
+"""The invariants of the quorum, judged from what is on the wire and on the disks.
+
+A judge never reads a variable of a node: it would believe what the node believes. It hears of
+every message just before it leaves, of every change of what is durable, and of what each replica
+tells the state machine above it; it raises `Violation` with the number of the invariant. All of it
+is incremental: a run costs what happens in it, not what has happened before.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from chaos.truth import Ballot, DiskTruth, Stored, batches
+from chaos.violation import Violation
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum.core.vocabulary import ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """A process, as the judge knows it: who it is, the how-manieth, and its disk."""
+
+    id: ReplicaId
+    boot: int
+    truth: DiskTruth
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+@dataclass(slots=True)
+class _Epoch:
+    """What is known of one leadership."""
+
+    leader: ReplicaId
+    boot: int
+    start: int | None = None
+    """Where its first batch lies; None until some disk holds it, or the wire."""
+    durable_ends: dict[ReplicaId, int] = field(default_factory=dict)
+    """How far each voter's disk has come in this epoch, while it was in no later one."""
+    compared: int = 0
+    """Up to here the log of this leadership was compared with what was committed before."""
+
+
+class Judge:
+    """Knows what was said and what is durable; one for each run."""
+
+    def __init__(self, voters: Sequence[ReplicaId]) -> None:
+        self.voters = tuple(voters)
+        self.committed: list[Stored] = []
+        self._committed_ends: list[int] = []
+        self._committed_by: list[int] = []
+        self._epochs: dict[int, _Epoch] = {}
+        self._ballots: dict[ReplicaId, Ballot] = {}
+        self._votes: dict[tuple[ReplicaId, int], ReplicaId] = {}
+        self._identity: dict[tuple[int, int], tuple[bytes, int]] = {}
+        self._told: dict[tuple[ReplicaId, int], int] = {}
+        self._shown: tuple[int, int] = (0, 0)
+
+    @property
+    def committed_end(self) -> int:
+        """Everything below is committed, as counted here."""
+        return self._committed_ends[-1] if self._committed_ends else 0
+
+    @property
+    def leader(self) -> ReplicaId | None:
+        """Who claimed the highest epoch of all."""
+        return self._epochs[max(self._epochs)].leader if self._epochs else None
+
+    def told(self, who: Speaker) -> int:
+        """Up to where this process takes the log for committed."""
+        return self._told.get((who.id, who.boot), 0)
+
+    # --- what is on the wire -----------------------------------------------------------------
+
+    def asks(self, who: Speaker, request: Request) -> None:
+        """A request is about to leave."""
+        self._speaks(who, request.epoch, request)
+        match request:
+            case VoteRequest(epoch=epoch):
+                self._vote(who, epoch, who.id)
+            case BeginQuorumEpochRequest(epoch=epoch):
+                self._leads(who, epoch)
+            case EndQuorumEpochRequest(epoch=epoch):
+                leadership = self._epochs.get(epoch)
+                if leadership is None or leadership.leader != who.id:
+                    raise Violation("R1", f"{who} ends epoch {epoch}, which it does not lead")
+            case FetchRequest(epoch=epoch, log_end=end):
+                truth = who.truth
+                if epoch != truth.ballot.epoch:
+                    raise Violation(
+                        "R4", f"{who} fetches in epoch {epoch}, its disk: {truth.ballot}"
+                    )
+                if end.offset > truth.end or truth.end_at(end.offset) != end:
+                    raise Violation("R12", f"{who} acknowledges {end}, durable is {truth.end}")
+
+    def answers(
+        self, who: Speaker, to: ReplicaId, request: Request, response: Response, records: bytes
+    ) -> None:
+        """An answer is about to leave."""
+        self._speaks(who, response.epoch, response)
+        named, leadership = response.leader, self._epochs.get(response.epoch)
+        if named is not None and leadership is not None and named != leadership.leader:
+            raise Violation("R1", f"{who} names {named} as leader of {response.epoch}")
+        match response:
+            case VoteResponse(granted=True, epoch=epoch):
+                assert isinstance(request, VoteRequest)
+                self._vote(who, epoch, request.candidate.id)
+            case FetchResponse() if named == who.id and not response.error:
+                self._leads(who, response.epoch)
+                self._shows(who, response)
+                sent = batches(records)
+                self._appear(sent, None)
+                if to not in self.voters and sent and sent[-1].end > self.committed_end:
+                    raise Violation("R8", f"{who} shows {sent[-1]} to observer {to}: not committed")
+            case _:
+                pass
+
+    def _speaks(self, who: Speaker, epoch: int, what: Request | Response) -> None:
+        if epoch > who.truth.ballot.epoch:
+            raise Violation("R3", f"{who}: {what}, but its disk is in {who.truth.ballot}")
+
+    def _vote(self, who: Speaker, epoch: int, candidate: ReplicaId) -> None:
+        ballot = who.truth.ballot
+        if (ballot.epoch, ballot.voted_for) != (epoch, candidate):
+            raise Violation("R3", f"{who} votes for {candidate} in {epoch}, its disk: {ballot}")
+        first = self._votes.setdefault((who.id, epoch), candidate)
+        if first != candidate:
+            raise Violation("R2", f"{who} voted for {first} and {candidate} in epoch {epoch}")
+
+    def _leads(self, who: Speaker, epoch: int) -> None:
+        """R1, by what is said and by the votes given; R11 by the process that says it."""
+        leadership = self._epochs.get(epoch)
+        if leadership is not None:
+            if leadership.leader != who.id:
+                raise Violation("R1", f"{leadership.leader} and {who} lead epoch {epoch}")
+            if leadership.boot != who.boot:
+                raise Violation("R11", f"{who} leads epoch {epoch} again after a restart")
+            return
+        given = [voter for voter in self.voters if self._votes.get((voter, epoch)) == who.id]
+        # Its own vote is on its disk and went to nobody where it is the only voter.
+        if who.truth.ballot[:2] == (epoch, who.id) and who.id in self.voters:
+            given = sorted({*given, who.id})
+        if 2 * len(given) <= len(self.voters):
+            raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {given}")
+        self._epochs[epoch] = _Epoch(who.id, who.boot)
+
+    def _shows(self, who: Speaker, answer: FetchResponse) -> None:
+        """R9: a high watermark is shown after a commit in the leader's epoch, and never falls."""
+        shown = answer.high_watermark
+        if shown is None:
+            return
+        start = self._epochs[answer.epoch].start
+        if start is None or shown <= start:
+            raise Violation("R9", f"{who} shows {shown} before a commit in epoch {answer.epoch}")
+        if shown > self.committed_end:
+            raise Violation("R8", f"{who} shows {shown}, committed is {self.committed_end}")
+        epoch, highest = self._shown
+        if answer.epoch >= epoch:
+            if shown < highest:
+                raise Violation("R9", f"{who} shows {shown} after {highest} was shown")
+            self._shown = (answer.epoch, shown)
+
+    # --- what is durable ---------------------------------------------------------------------
+
+    def ballot_kept(self, who: Speaker) -> None:
+        """The vote on its disk is another one than before."""
+        before, now = self._ballots.get(who.id, Ballot()), who.truth.ballot
+        if before == now:
+            return
+        if now.epoch < before.epoch:
+            raise Violation("R4", f"{who}: {before}, then {now}")
+        if now.epoch == before.epoch and (
+            before.voted_for not in (None, now.voted_for) or before.leader not in (None, now.leader)
+        ):
+            raise Violation("R2", f"{who} forgets: {before}, then {now}")
+        self._ballots[who.id] = now
+        if now.leader == who.id:
+            self._leads(who, now.epoch)
+
+    def log_kept(self, who: ReplicaId, truth: DiskTruth, new: Sequence[Stored]) -> None:
+        """More of a log is durable than before: `new`, at its end."""
+        at = bisect_left(truth.ends, new[0].end) if new else 0
+        self._appear(new, truth.batches[at - 1].epoch if at else 0)
+        for batch in new:
+            leadership = self._epochs.get(batch.epoch)
+            if leadership is not None and leadership.start == batch.base:
+                self._opened(truth, batch.epoch, batch.base)
+        self.count(who, truth)
+
+    def log_reread(self, who: ReplicaId, truth: DiskTruth, before: Sequence[Stored]) -> None:
+        """A log was `before`, and something has happened to all of it."""
+        common = min(len(before), len(truth.batches))
+        if truth.batches[:common] != before[:common]:
+            raise Violation("R10", f"{who} has other batches than before: {before[:common][-3:]}")
+        if common < len(before):
+            self._cut(who, truth, before[common:])
+        self.log_kept(who, truth, truth.batches[common:])
+
+    def _cut(self, who: ReplicaId, truth: DiskTruth, lost: Sequence[Stored]) -> None:
+        for batch in lost:
+            at = bisect_left(self._committed_ends, batch.end)
+            if at < len(self.committed) and self.committed[at] == batch:
+                raise Violation("R10", f"{who} cuts {batch}, which is committed")
+            if truth.ballot.leader == who and truth.ballot.epoch == batch.epoch:
+                raise Violation("R11", f"{who} leads {batch.epoch} and cuts {batch}")
+
+    def count(self, who: ReplicaId, truth: DiskTruth) -> None:
+        """Count anew what is committed (R8, Raft §5.4.2).
+
+        A record counts when it is durable while its disk is still in the record's epoch.
+        """
+        if who not in self.voters or not truth.batches:
+            return
+        epoch = truth.batches[-1].epoch
+        leadership = self._epochs.get(epoch)
+        if leadership is None or epoch != truth.ballot.epoch or leadership.start is None:
+            return
+        ends = leadership.durable_ends
+        ends[who] = max(truth.end, ends.get(who, 0))
+        if 2 * len(ends) <= len(self.voters):
+            return
+        counted = sorted(ends.values(), reverse=True)[len(self.voters) // 2]
+        if counted > leadership.start and counted > leadership.compared:
+            self._commit(truth, epoch, leadership, counted)
+
+    def _appear(self, new: Sequence[Stored], epoch_before: int | None) -> None:
+        """R5: the same epoch at the same offset is the same batch, and before it the same epoch.
+
+        By induction that is the same prefix. On the wire nobody says what lies before the first.
+        """
+        for batch in new:
+            key = (batch.base, batch.epoch)
+            first = self._identity.get(key)
+            if first is None:
+                if epoch_before is not None:
+                    self._identity[key] = (batch.data, epoch_before)
+                if batch.epoch in self._epochs and epoch_before not in (None, batch.epoch):
+                    leadership = self._epochs[batch.epoch]
+                    if leadership.start is not None:
+                        raise Violation("R11", f"epoch {batch.epoch} is opened twice: {batch}")
+                    leadership.start = batch.base
+            elif first[0] != batch.data or epoch_before not in (None, first[1]):
+                raise Violation(
+                    "R5", f"{batch} after epoch {epoch_before} is another one elsewhere"
+                )
+            epoch_before = batch.epoch
+
+    def _opened(self, truth: DiskTruth, epoch: int, start: int) -> None:
+        """R7: the log that a leader began its epoch with holds all that was committed before."""
+        by_lower = bisect_left(self._committed_by, epoch)
+        if by_lower == 0:
+            return
+        end = self._committed_ends[by_lower - 1]
+        if end > start or truth.between(0, end) != self.committed[:by_lower]:
+            raise Violation("R7", f"epoch {epoch} begins at {start}, without all below {end}")
+
+    def _commit(self, truth: DiskTruth, epoch: int, leadership: _Epoch, end: int) -> None:
+        """R6: what was committed stays; what is new comes after it."""
+        start, leadership.compared = leadership.compared, end
+        known = min(end, self.committed_end)
+        low, high = (bisect_right(self._committed_ends, each) for each in (start, known))
+        if truth.between(start, known) != self.committed[low:high]:
+            raise Violation("R6", f"epoch {epoch} commits something else below {known}")
+        for batch in truth.between(self.committed_end, end):
+            self.committed.append(batch)
+            self._committed_ends.append(batch.end)
+            self._committed_by.append(epoch)
+
+    # --- what the state machine is told ------------------------------------------------------
+
+    def tells(self, who: Speaker, high_watermark: int, records: bytes) -> None:
+        """R8 and R9: a replica takes only that for committed which is, and never less than before.
+
+        `records` are those between what it was told before and `high_watermark`, as it reads them.
+        """
+        before = self.told(who)
+        if high_watermark > self.committed_end:
+            raise Violation(
+                "R8", f"{who} commits {high_watermark}, on disks is {self.committed_end}"
+            )
+        if high_watermark <= before:
+            raise Violation("R9", f"{who}: {before} was committed, then {high_watermark}")
+        self._told[who.id, who.boot] = high_watermark
+        low, high = (bisect_right(self._committed_ends, each) for each in (before, high_watermark))
+        if records != b"".join(each.data for each in self.committed[low:high]):
+            raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")

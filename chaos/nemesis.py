@@ -1,0 +1,185 @@
+"""What strikes the cluster, carried out: one function for each kind of fault of the profile.
+
+It decides nothing: what strikes when and whom stands in the profile, so that a run with one strike
+less is the same run otherwise. That a fault has really come is counted where it takes effect, which
+may be later than the strike.
+"""
+
+from functools import partial
+from typing import Final, assert_never
+
+from chaos.process import Process
+from chaos.profile import Fault, Strike
+from chaos.world import World
+from quorum.core.vocabulary import ReplicaId
+
+CLOG_MS_MAX: Final = 5_000
+PAUSE_MS_MAX: Final = 8_000
+SLOW_MS_MAX: Final = 6_000
+ACTIONS_MAX: Final = 25
+OPERATIONS_MAX: Final = 12
+RECOVERY_OPERATIONS_MAX: Final = 3
+ROLL_EVERY_MS: Final = 700
+
+
+class Nemesis:
+    """Strikes one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def begin(self, strikes: tuple[Strike, ...]) -> None:
+        """Let all of them come in their time, from now on."""
+        for strike in strikes:
+            self._world.timeline.after(strike.at_ms, partial(self._strike, strike))
+
+    def _strike(self, strike: Strike) -> None:
+        world = self._world
+        if not world.disturbed:
+            return
+        victim = self._victim(strike)
+        world.tell("nemesis", f"{victim}: {strike.fault} ({strike.size})")
+        match strike.fault:
+            case Fault.HEAL:
+                world.network.heal()
+                world.note(Fault.HEAL)
+            case Fault.SPLIT | Fault.ISOLATE | Fault.DEAF | Fault.MUTE | Fault.RING:
+                self._cut(strike, victim)
+            case Fault.CLOG | Fault.RESET:
+                self._disturb_links(strike, victim)
+            case Fault.KILL | Fault.POWER | Fault.BLACKOUT | Fault.STOP | Fault.ROLL | Fault.PAUSE:
+                self._end(strike, victim)
+            case Fault.DIES_IN_TURN | Fault.DIES_IN_WRITING | Fault.DIES_IN_RECOVERY:
+                self._arm(strike, victim)
+            case Fault.SLOW_DISK | Fault.FSYNC_FAILS | Fault.CLOCK_JUMP:
+                self._spoil(strike, victim)
+            case _:
+                assert_never(strike.fault)
+
+    def _victim(self, strike: Strike) -> ReplicaId:
+        """Who is meant, or the next in the list that lives; the leader only while it is known."""
+        world = self._world
+        everyone, leader = world.everyone, world.judge.leader
+        if strike.victim is None and leader in world.processes:
+            assert leader is not None
+            return leader
+        place = strike.size if strike.victim is None else strike.victim
+        places = [(place + step) % len(everyone) for step in range(len(everyone))]
+        living = [everyone[each] for each in places if everyone[each] in world.processes]
+        return living[0] if living else everyone[places[0]]
+
+    # --- the network -------------------------------------------------------------------------
+
+    def _cut(self, strike: Strike, victim: ReplicaId) -> None:
+        everyone = self._world.everyone
+        match strike.fault:
+            case Fault.SPLIT:
+                here = {victim, *(r for at, r in enumerate(everyone) if strike.size >> at & 1)}
+                here = here if len(here) < len(everyone) else {victim}
+                links = _between(here, set(everyone) - here)
+            case Fault.RING:
+                links = self._ring()
+            case Fault.ISOLATE:
+                links = _between({victim}, set(everyone) - {victim})
+            case Fault.DEAF:
+                links = {(each, victim) for each in everyone if each != victim}
+            case _:
+                links = {(victim, each) for each in everyone if each != victim}
+        if links:
+            self._world.note(strike.fault)
+            self._world.network.cut(links)
+
+    def _ring(self) -> set[tuple[ReplicaId, ReplicaId]]:
+        """Everyone reaches the next one and the one before, and nobody else."""
+        voters = self._world.voters
+        count = len(voters)
+        return {
+            (a, b)
+            for at, a in enumerate(voters)
+            for to, b in enumerate(voters)
+            if (at - to) % count not in (0, 1, count - 1)
+        }
+
+    def _disturb_links(self, strike: Strike, victim: ReplicaId) -> None:
+        world = self._world
+        if strike.fault is Fault.RESET:
+            process = world.processes.get(victim)
+            if process is not None and process.break_connections():
+                world.note(Fault.RESET)
+            return
+        world.note(Fault.CLOG)
+        world.network.clog(victim)
+        held_ms = 1 + strike.size * CLOG_MS_MAX // 1_000
+        world.timeline.after(held_ms, partial(world.network.unclog, victim))
+
+    # --- processes ---------------------------------------------------------------------------
+
+    def _end(self, strike: Strike, victim: ReplicaId) -> None:
+        world = self._world
+        match strike.fault:
+            case Fault.BLACKOUT | Fault.ROLL:
+                world.note(strike.fault)
+                self._end_all(strike.fault)
+                return
+            case _ if victim not in world.processes:
+                return
+            case Fault.KILL:
+                world.kill(victim)
+                world.boot_soon(victim)
+            case Fault.POWER:
+                world.cut_power(victim)
+            case Fault.STOP:
+                world.stop(victim)
+            case _:
+                self._pause(strike, world.processes[victim])
+        world.note(strike.fault)
+
+    def _end_all(self, fault: Fault) -> None:
+        world = self._world
+        for at, replica in enumerate(world.everyone):
+            if fault is Fault.BLACKOUT:
+                world.cut_power(replica)
+            else:
+                world.timeline.after(at * ROLL_EVERY_MS, partial(self._roll, replica))
+
+    def _roll(self, replica: ReplicaId) -> None:
+        if self._world.disturbed:
+            self._world.stop(replica)
+
+    def _pause(self, strike: Strike, process: Process) -> None:
+        process.pause()
+        paused_ms = 1 + strike.size * PAUSE_MS_MAX // 1_000
+        self._world.timeline.after(paused_ms, process.wake_up)
+
+    def _arm(self, strike: Strike, victim: ReplicaId) -> None:
+        """It will end by itself, in a moment that is chosen here; the world then counts it."""
+        world = self._world
+        process, machine = world.processes.get(victim), world.machines[victim]
+        match strike.fault:
+            case Fault.DIES_IN_TURN:
+                if process is not None:
+                    process.dies_in = strike.size % ACTIONS_MAX
+            case Fault.DIES_IN_WRITING:
+                if process is not None:
+                    machine.loses_power_after = strike.size % OPERATIONS_MAX
+            case _:
+                world.cut_power(victim)
+                machine.loses_power_after = strike.size % RECOVERY_OPERATIONS_MAX
+
+    # --- disks and clocks --------------------------------------------------------------------
+
+    def _spoil(self, strike: Strike, victim: ReplicaId) -> None:
+        world = self._world
+        machine = world.machines[victim]
+        match strike.fault:
+            case Fault.SLOW_DISK:
+                machine.slow_until_ms = world.timeline.now_ms + strike.size * SLOW_MS_MAX // 1_000
+            case Fault.FSYNC_FAILS:
+                machine.sync_fails = True
+            case _:
+                world.note(Fault.CLOCK_JUMP)
+                machine.wall_offset_ms += (strike.size - 500) * 100_000
+
+
+def _between(here: set[ReplicaId], there: set[ReplicaId]) -> set[tuple[ReplicaId, ReplicaId]]:
+    return {link for a in here for b in there for link in ((a, b), (b, a))}

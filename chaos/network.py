@@ -1,0 +1,153 @@
+"""The network between the replicas: it loses, doubles, delays, holds back and cuts.
+
+A call is a request and its answer; who asked is told once what became of it, as `ports.Rpc`
+promises: an answer, or none, because time is up or the other end is gone. What travels are the
+messages themselves; the bytes of records travel beside them, and are checked on arrival.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Protocol
+
+from chaos.profile import CALM, Rates
+from chaos.timeline import Timeline
+from quorum.core.messages import FetchResponse, Request, Response
+from quorum.core.vocabulary import ReplicaId
+from quorum.records.batch import check
+from quorum.records.voters import assignment_in
+
+LATENCY_MS: Final = (1, 6)
+STRAGGLING_MS_MAX: Final = 4_000
+REFUSED_SHARE: Final = 0.8
+"""How often the asker hears that nobody listens; otherwise it must wait for its time-out."""
+
+Link = tuple[ReplicaId, ReplicaId]
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A message on its way. `boot` and `call` say of whom the answer is awaited."""
+
+    sender: ReplicaId
+    to: ReplicaId
+    boot: int
+    call: int
+    request: Request
+    response: Response | None = None
+    records: bytes = b""
+
+    def __str__(self) -> str:
+        return f"{self.sender} -> {self.to}"
+
+    @property
+    def message(self) -> Request | Response:
+        return self.request if self.response is None else self.response
+
+
+class End(Protocol):
+    """A process, as the network sees it."""
+
+    boot: int
+
+    def arrived(self, packet: Packet) -> None:
+        """A request, or an answer to a call of this very process."""
+        ...
+
+    def unanswered(self, call: int) -> None:
+        """There will be no answer; of no meaning for a call that is over."""
+        ...
+
+
+class Network:
+    """Carries packets between those who listen; `listeners` is kept by whoever starts them."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        rng: random.Random,
+        note: Callable[[str], None],
+    ) -> None:
+        self.listeners: dict[ReplicaId, End] = {}
+        self.rates: Rates = CALM
+        self._timeline = timeline
+        self._rng = rng
+        self._note = note
+        self._cuts: set[Link] = set()
+        self._clogged: dict[ReplicaId, list[Packet]] = {}
+
+    # --- what the nemesis does ---------------------------------------------------------------
+
+    def cut(self, links: set[Link]) -> None:
+        """Lose whatever goes these ways from now on."""
+        self._cuts |= links
+
+    def clog(self, replica: ReplicaId) -> None:
+        """Hold back whatever it sends and is sent, until `unclog`."""
+        self._clogged.setdefault(replica, [])
+
+    def unclog(self, replica: ReplicaId) -> None:
+        """Let go of all that was held back, at once and in its order."""
+        for packet in self._clogged.pop(replica, ()):
+            self._timeline.after(0, partial(self._deliver, packet))
+
+    def heal(self) -> None:
+        """Let everything pass again."""
+        self._cuts.clear()
+        for replica in sorted(self._clogged):
+            self.unclog(replica)
+
+    # --- what it carries ---------------------------------------------------------------------
+
+    def post(self, packet: Packet) -> None:
+        """Put a packet on its way."""
+        rates, rng = self.rates, self._rng
+        lost = rates.lost_requests if packet.response is None else rates.lost_answers
+        if lost and rng.random() < lost:
+            self._note("a message is lost")
+            return
+        deliver = partial(self._deliver, packet)
+        self._timeline.after(self._latency_ms(), deliver)
+        if rates.duplicates and rng.random() < rates.duplicates:
+            self._note("a message comes twice")
+            late_ms = rng.randrange(STRAGGLING_MS_MAX)
+            self._timeline.after(late_ms, deliver)
+
+    def _latency_ms(self) -> int:
+        rng = self._rng
+        if self.rates.stragglers and rng.random() < self.rates.stragglers:
+            self._note("a message straggles")
+            return rng.randrange(STRAGGLING_MS_MAX)
+        return rng.randrange(*LATENCY_MS)
+
+    def _deliver(self, packet: Packet) -> None:
+        if (packet.sender, packet.to) in self._cuts:
+            self._note("a message is cut off")
+            return
+        for end in (packet.sender, packet.to):
+            if end in self._clogged:
+                self._note("a message is held back")
+                self._clogged[end].append(packet)
+                return
+        listener = self.listeners.get(packet.to)
+        if listener is None:
+            self._refuse(packet)
+        elif packet.response is None or packet.boot == listener.boot:
+            listener.arrived(packet)
+
+    def _refuse(self, packet: Packet) -> None:
+        """Nobody listens there: the asker hears of it, most often."""
+        asker = self.listeners.get(packet.sender)
+        if packet.response is not None or asker is None or asker.boot != packet.boot:
+            return
+        if self._rng.random() < REFUSED_SHARE:
+            asker.unanswered(packet.call)
+
+
+def as_received(response: Response, records: bytes) -> Response:
+    """An answer as it is on arrival: the records that came with it are checked and outlined."""
+    if not isinstance(response, FetchResponse):
+        return response
+    found = check(records, assignment_in=assignment_in) if records else ()
+    return replace(response, span=None, batches=tuple(found))

@@ -1,0 +1,74 @@
+"""One seed, run: what came of it, in a form that can be sent from process to process and read."""
+
+import subprocess
+import traceback
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from chaos.profile import Profile
+from chaos.simulation import Report, Simulation
+from chaos.violation import HarnessError, Violation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a run failed, and what is needed to understand it."""
+
+    rule: str
+    """The invariant, "liveness", or "harness"."""
+    text: str
+    profile: Profile
+    last_events: str
+    nodes: str
+    trace: str
+
+    def __str__(self) -> str:
+        return (
+            f"seed {self.profile.seed} fails: {self.text}\n"
+            f"commit {commit()}\n"
+            f"profile: {self.profile}\n\n"
+            f"the last events:\n{self.last_events}\n\n{self.nodes}\n\n{self.trace}\n"
+            f"again: make sim SEED={self.profile.seed}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one profile: exactly one of the two."""
+
+    seed: int
+    report: Report | None = None
+    failure: Failure | None = None
+
+
+def run(profile: Profile) -> Outcome:
+    """Run it; an invariant that fails is an outcome, any other error of the harness is raised."""
+    simulation = Simulation(profile)
+    try:
+        return Outcome(seed=profile.seed, report=simulation.run())
+    except (Violation, HarnessError) as error:
+        world = simulation.world
+        nodes = [f"{process}" for process in world.processes.values()]
+        nodes += [f"disk of {m.config.node_id}: {m.truth}" for m in world.machines.values()]
+        failure = Failure(
+            rule=error.rule if isinstance(error, Violation) else "harness",
+            text=str(error),
+            profile=profile,
+            last_events=world.story.last_events(),
+            nodes="\n".join(nodes),
+            trace="".join(traceback.format_exception(error)),
+        )
+        return Outcome(seed=profile.seed, failure=failure)
+
+
+@cache
+def commit() -> str:
+    """The commit of the code that runs, or what is known of it."""
+    here = Path(__file__).parent
+    asked = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        told = subprocess.run(asked, cwd=here, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown: there is no git"
+    return told.stdout.strip() or f"unknown: {told.stderr.strip()}"

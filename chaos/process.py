@@ -1,0 +1,292 @@
+"""One process: a real replica with its real log and files, on a virtual disk, clock and network.
+
+It ends like a process does: at any moment, between any two effects, in the middle of a write.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from chaos.judge import Speaker
+from chaos.machine import EPOCH_WALL_MS, Machine
+from chaos.network import Packet, as_received
+from chaos.violation import Died, Violation
+from chaos.work import Work
+from quorum.core.events import Asker
+from quorum.core.messages import FetchRequest, Request, Response
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.opening import Past, make_node
+from quorum.ports import Done, LogFailure, StateSnapshot
+from quorum.replica import Replica
+
+if TYPE_CHECKING:
+    from chaos.world import CoarseRandom, World
+
+ALL_BYTES: Final = 1 << 40
+
+
+class Process:
+    """Lives from its creation to `is_dead`; what comes later, for it or from it, means nothing."""
+
+    def __init__(
+        self, world: "World", machine: Machine, speaker: Speaker, past: Past, rng: "CoarseRandom"
+    ) -> None:
+        self.world = world
+        self.machine = machine
+        self.speaker = speaker
+        self.boot = speaker.boot
+        self.is_dead = False
+        self.leads = False
+        """Whether the state machine above was told that it may propose."""
+        self.dies_in: int | None = None
+        """So many more things it does to the world, and it is gone."""
+        self.rng = rng
+        self.fetch_bytes_max = world.profile.fetch_bytes_max
+        self.log = past.log
+        self.work = Work(self)
+        self._calls: dict[int, Done] = {}
+        self._last_call = 0
+        self._askers: dict[Asker, Packet] = {}
+        self._last_asker = 0
+        self._asleep: list[Callable[[], None]] | None = None
+        self._woken = False
+        self._turn_is_due = False
+        self._timer_ms: int | None = None
+        self.replica = Replica(
+            make_node(machine.config, past, rng=rng, now_ms=self.now_ms()),
+            log=past.log,
+            elections=past.elections,
+            disk=self.work,
+            rpc=self,
+            state_machine=self,
+            clock=self.now_ms,
+            wall_clock=self.now_wall_ms,
+            wake=self._wake,
+            cluster_id=past.cluster_id,
+        )
+        self._arm()
+
+    @property
+    def id(self) -> ReplicaId:
+        return self.speaker.id
+
+    def __str__(self) -> str:
+        return str(self.replica.node)
+
+    def now_ms(self) -> int:
+        """What its monotonic clock shows."""
+        return self.machine.clock.at(self.world.timeline.now_ms)
+
+    def now_wall_ms(self) -> int:
+        """What it takes for the time of day."""
+        return EPOCH_WALL_MS + self.world.timeline.now_ms + self.machine.wall_offset_ms
+
+    # --- what the world does with it ---------------------------------------------------------
+
+    def enter(self, happen: Callable[[], None]) -> None:
+        """Let something happen inside, and then what follows from it at once."""
+        if self.is_dead:
+            return
+        if self._asleep is not None:
+            self._asleep.append(happen)
+            return
+        try:
+            happen()
+            if self._woken:
+                self._turn_soon()
+        except Died:
+            self.world.has_died(self, self.dies_in is not None and self.dies_in < 0)
+        except LogFailure as failure:
+            if not self.machine.sync_failed:
+                raise Violation("R23", f"{self.id} fails for no reason: {failure}") from failure
+            self.world.has_failed(self)
+        except Violation:
+            raise
+        except Exception as error:
+            raise Violation("R23", f"{self.id}: {type(error).__name__} {error}") from error
+
+    def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
+        """Let something happen inside, some time from now, if it still lives."""
+        self.world.timeline.after(delay_ms, partial(self.enter, happen))
+
+    def pause(self) -> None:
+        """Stand still; all that happens meanwhile happens when it wakes."""
+        if self._asleep is None:
+            self._asleep = []
+
+    def wake_up(self) -> None:
+        """Go on after a pause."""
+        missed, self._asleep = self._asleep or (), None
+        for happen in missed:
+            self.enter(happen)
+
+    def recover(self) -> None:
+        """Nothing is wrong with it from now on."""
+        self.dies_in, self.rng.coarse, self.fetch_bytes_max = None, False, ALL_BYTES
+        self.wake_up()
+        self._timer_ms = None  # One that is late comes in time now.
+        self.enter(self._turn)
+
+    def break_connections(self) -> bool:
+        """No call that is under way gets an answer; whether there was one."""
+        calls = list(self._calls)
+        for call in calls:
+            self.enter(partial(self._give_up, call))
+        return bool(calls)
+
+    def arrived(self, packet: Packet) -> None:
+        """See `chaos.network.End`."""
+        self.world.story.tell(
+            self.world.timeline.now_ms,
+            packet,
+            packet.message,
+            packet.sender,
+            packet.to,
+            packet.message.epoch,
+        )
+        if packet.response is None:
+            self.enter(partial(self._asked, packet))
+        else:
+            self.enter(partial(self._answered, packet))
+
+    def unanswered(self, call: int) -> None:
+        """See `chaos.network.End`."""
+        self.enter(partial(self._give_up, call))
+
+    def _asked(self, packet: Packet) -> None:
+        self._last_asker += 1
+        asker = Asker(self._last_asker)
+        self._askers[asker] = packet
+        self.replica.asked(asker, packet.request)
+
+    def _answered(self, packet: Packet) -> None:
+        done = self._calls.pop(packet.call, None)
+        if done is not None:
+            assert packet.response is not None
+            done(as_received(packet.response, packet.records), packet.records)
+
+    def _give_up(self, call: int) -> None:
+        done = self._calls.pop(call, None)
+        if done is not None:
+            done(None, b"")
+
+    # --- turns and timers --------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        self._woken = True
+
+    def _turn_soon(self) -> None:
+        self._woken = False
+        delay_ms = self.world.gathering_ms()
+        if delay_ms == 0:
+            self._turn()
+        elif not self._turn_is_due:
+            self._turn_is_due = True
+            self.later(delay_ms, self._turn)
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        self.replica.turn()
+        while self.replica.has_work:
+            self.replica.turn()
+        self._woken = False
+        self._arm()
+
+    def _arm(self) -> None:
+        """As the shell does: a timer that is early is cheap."""
+        deadline_ms = self.replica.deadline_ms
+        if deadline_ms is None:
+            return
+        now_ms = self.world.timeline.now_ms
+        at_ms = max(now_ms, self.machine.clock.when(deadline_ms))
+        if self._timer_ms is not None and self._timer_ms <= at_ms:
+            return
+        self._timer_ms = at_ms
+        self.later(at_ms - now_ms + self.world.lateness_ms(), partial(self._on_timer, at_ms))
+
+    def _on_timer(self, at_ms: int) -> None:
+        if self._timer_ms == at_ms:
+            self._timer_ms = None
+            self._turn()
+
+    def _act(self) -> None:
+        """It does something to the world: the last moment before that is one to die in."""
+        if self.dies_in is not None:
+            self.dies_in -= 1
+            if self.dies_in < 0:
+                raise Died
+
+    # --- `quorum.ports.Rpc` ------------------------------------------------------------------
+
+    def send(self, to: ReplicaId, request: Request, done: Done) -> None:
+        """See the port."""
+        self._act()
+        timeout_ms = self.machine.config.timeouts.request_timeout_ms
+        if isinstance(request, FetchRequest):
+            timeout_ms += request.max_wait_ms
+            request = replace(request, max_bytes=min(request.max_bytes, self.fetch_bytes_max))
+        self.world.judge.asks(self.speaker, request)
+        self._last_call += 1
+        call = self._last_call
+        self._calls[call] = done
+        self.later(timeout_ms, partial(self._give_up, call))
+        self.world.network.post(Packet(self.id, to, self.boot, call, request))
+
+    def answer(self, asker: Asker, response: Response, records: bytes) -> None:
+        """See the port."""
+        self._act()
+        packet = self._askers.pop(asker)
+        to = packet.sender
+        self.world.judge.answers(self.speaker, to, packet.request, response, records)
+        answer = replace(packet, sender=self.id, to=to, response=response, records=records)
+        self.world.network.post(answer)
+
+    def close(self) -> None:
+        """Never called: who ends a process lets go of it."""
+        raise AssertionError("the world closes the network")
+
+    # --- `quorum.ports.StateMachine` ---------------------------------------------------------
+
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        """See the port."""
+        raise AssertionError("the logs of this world begin at 0")
+
+    def snapshot(self) -> StateSnapshot | None:
+        """See the port."""
+        return None
+
+    def on_commit(self, high_watermark: Offset) -> None:
+        """See the port."""
+        self._act()
+        start = Offset(self.world.judge.told(self.speaker))
+        records = self.log.read(start, high_watermark, ALL_BYTES) if high_watermark > start else b""
+        self.world.judge.tells(self.speaker, high_watermark, records)
+        self.world.story.tell(
+            self.world.timeline.now_ms, self.id, f"commits {high_watermark}", high_watermark
+        )
+
+    def on_lead(self, epoch: Epoch, start: Offset) -> None:
+        """See the port."""
+        self.leads = True
+        self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        """See the port."""
+        self.leads = False
+        self.world.story.tell(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
+
+    def on_truncate(self, end: Offset) -> None:
+        """See the port."""
+        self.world.story.tell(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
+        self.world.story.counts["a log is truncated"] += 1
+
+    def propose(self, values: Sequence[bytes]) -> bool:
+        """Let the state machine append these, if it may; whether it has."""
+        if self._asleep is not None or not self.leads or not self.replica.accepts(len(values)):
+            return False
+        self.enter(partial(self._propose, values))
+        return True
+
+    def _propose(self, values: Sequence[bytes]) -> None:
+        self.replica.propose(values)

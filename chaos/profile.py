@@ -1,0 +1,208 @@
+"""What one run is made of, drawn from its seed: few kinds of faults at a time, but often."""
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from quorum.core.limits import Timeouts
+
+SLOW: Final = Timeouts()
+QUICK: Final = Timeouts(
+    election_timeout_ms=200, election_backoff_ms_max=200, fetch_timeout_ms=400, fetch_wait_ms=100
+)
+
+FAULTS_MS: Final = 20_000
+"""How long a run is disturbed."""
+QUIET_MS: Final = 3_000
+"""How long nothing strikes in a quiet window."""
+
+
+class Fault(StrEnum):
+    """What can strike, each at a moment and somebody; the value says it in the story of a run."""
+
+    SPLIT = "the network falls into two parts"
+    ISOLATE = "hears and reaches nobody"
+    DEAF = "hears nobody"
+    MUTE = "is heard by nobody"
+    RING = "each hears and reaches only its neighbours in a ring"
+    CLOG = "what it is sent and sends is held back, then comes in a burst"
+    RESET = "its connections break"
+    HEAL = "the network is whole again"
+    KILL = "its process dies"
+    POWER = "it loses power"
+    BLACKOUT = "power fails everywhere at once"
+    DIES_IN_TURN = "dies between two effects"
+    DIES_IN_WRITING = "loses power between two operations of its disk"
+    DIES_IN_RECOVERY = "loses power, and again while it starts"
+    PAUSE = "stands still and wakes"
+    STOP = "is stopped in good order"
+    ROLL = "all are stopped and started, one after the other"
+    SLOW_DISK = "its disk takes seconds"
+    FSYNC_FAILS = "its disk fails to keep what it was given"
+    CLOCK_JUMP = "its time of day jumps"
+
+
+ALWAYS: Final = (Fault.HEAL,)
+SOMETIMES: Final = tuple(each for each in Fault if each not in ALWAYS)
+EVERYWHERE: Final = frozenset({Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL})
+"""Those that have no victim."""
+
+NEEDS: Final = {
+    Fault.SPLIT: 2,
+    Fault.ISOLATE: 2,
+    Fault.DEAF: 2,
+    Fault.MUTE: 2,
+    Fault.CLOG: 2,
+    Fault.RESET: 2,
+    Fault.RING: 4,
+}
+"""How many voters it takes for a fault to mean anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One fault of one run."""
+
+    at_ms: int
+    """After the beginning of the disturbed part of the run."""
+    fault: Fault
+    victim: int | None
+    """The place of a replica in the list of all; None means whoever leads then."""
+    size: int
+    """Between 0 and 999: how long or how hard, as each fault understands it."""
+
+    def __str__(self) -> str:
+        who = "" if self.fault in EVERYWHERE else f"{_who(self.victim)} "
+        return f"{self.at_ms} ms: {who}{self.fault} ({self.size})"
+
+
+def _who(victim: int | None) -> str:
+    return "the leader" if victim is None else f"replica at place {victim}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What is wrong all the time while a run is disturbed: shares of messages, timers, draws."""
+
+    lost_requests: float = 0.0
+    lost_answers: float = 0.0
+    duplicates: float = 0.0
+    """Messages that come twice, the second time up to some seconds later."""
+    stragglers: float = 0.0
+    """Messages that take up to some seconds, past every time-out."""
+    late_timers: float = 0.0
+    """Timers that fire up to 30 s late."""
+    coarse_draws: bool = False
+    """Nodes draw one of a few times only: many stand at once, and split the vote."""
+    drift: float = 0.0
+    """How much the clocks of nodes run too fast or too slow, at most."""
+    flush_ms_max: int = 2
+    report_ms_max: int = 0
+    """How long the report of a disk takes to reach the replica, at most."""
+    turn_ms_max: int = 0
+    """How long a replica lets things gather before it takes a turn, at most."""
+
+    def __str__(self) -> str:
+        wrong = {name: getattr(self, name) for name in self.__slots__}
+        return ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in wrong.items() if value
+        )
+
+
+CALM: Final = Rates()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Everything about a run that is not drawn while it runs."""
+
+    seed: int
+    voters: int
+    observers: int
+    timeouts: Timeouts
+    rates: Rates
+    faults: tuple[Fault, ...]
+    strikes: tuple[Strike, ...]
+    segment_bytes: int
+    fetch_bytes_max: int
+    """A follower asks for no more at once: it gets a large log in slices."""
+    proposal_ms_max: int
+    value_bytes_max: int
+
+    @property
+    def replicas(self) -> int:
+        return self.voters + self.observers
+
+    @classmethod
+    def drawn(cls, seed: int) -> "Profile":
+        """The profile of this seed, always the same one."""
+        rng = random.Random(f"{seed}/profile")
+        voters = rng.choice((1, 2, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5))
+        observers = rng.choice((0, 1, 1, 2))
+        count = rng.choice((0, 1, 1, 2, 2, 3, 4, 6, 8, len(SOMETIMES)))
+        kinds = [each for each in rng.sample(SOMETIMES, count) if voters >= NEEDS.get(each, 1)]
+        faults = tuple(sorted(kinds, key=list(Fault).index))
+        return cls(
+            seed=seed,
+            voters=voters,
+            observers=observers,
+            timeouts=rng.choice((SLOW, QUICK)),
+            rates=_rates(rng),
+            faults=faults,
+            strikes=_strikes(rng, faults, voters + observers),
+            segment_bytes=rng.choice((400, 2_000, 1 << 20)),
+            fetch_bytes_max=rng.choice((1, 500, 1 << 20)),
+            proposal_ms_max=rng.choice((40, 150, 150, 400)),
+            value_bytes_max=rng.choice((10, 10, 700)),
+        )
+
+    def __str__(self) -> str:
+        kinds = "; ".join(self.faults) or "none"
+        return (
+            f"{self.voters} voters and {self.observers} observers, election time-out "
+            f"{self.timeouts.election_timeout_ms} ms; segments of {self.segment_bytes} bytes, "
+            f"fetches of {self.fetch_bytes_max}; always: {self.rates}; "
+            f"{len(self.strikes)} strikes of these kinds: {kinds}"
+        )
+
+
+def _rates(rng: random.Random) -> Rates:
+    return Rates(
+        lost_requests=rng.choice((0.0, 0.0, 0.02, 0.1, 0.3)),
+        lost_answers=rng.choice((0.0, 0.0, 0.02, 0.1, 0.3)),
+        duplicates=rng.choice((0.0, 0.0, 0.05, 0.2)),
+        stragglers=rng.choice((0.0, 0.0, 0.02, 0.1, 0.4)),
+        late_timers=rng.choice((0.0, 0.0, 0.0, 0.02)),
+        coarse_draws=rng.random() < 0.3,
+        drift=rng.choice((0.0, 0.0, 0.01, 0.2)),
+        flush_ms_max=rng.choice((1, 5, 50, 400)),
+        report_ms_max=rng.choice((0, 0, 3, 50)),
+        turn_ms_max=rng.choice((0, 0, 1, 10)),
+    )
+
+
+def _strikes(rng: random.Random, faults: tuple[Fault, ...], replicas: int) -> tuple[Strike, ...]:
+    """Strikes of these kinds, each kind thrice at least; none falls into a quiet window."""
+    if not faults:
+        return ()
+    mean_ms = rng.choice((300, 800, 2_000))
+    quiet = [rng.randrange(FAULTS_MS) for _ in range(rng.choice((0, 1, 2)))]
+    kinds = [*faults, *faults, *faults]
+    rng.shuffle(kinds)
+    strikes: list[Strike] = []
+    at_ms = 0
+    while kinds or at_ms < FAULTS_MS:
+        at_ms += rng.randrange(1, 2 * mean_ms)
+        if any(start <= at_ms < start + QUIET_MS for start in quiet):
+            continue
+        fault = kinds.pop() if kinds else rng.choice((*ALWAYS, *faults))
+        strikes.append(_strike(rng, at_ms, fault, replicas))
+        if rng.randrange(3) == 0:
+            strikes.append(_strike(rng, at_ms + rng.randrange(2_000), Fault.HEAL, replicas))
+    return tuple(sorted(strikes, key=lambda each: each.at_ms))
+
+
+def _strike(rng: random.Random, at_ms: int, fault: Fault, replicas: int) -> Strike:
+    victim = None if rng.randrange(3) == 0 else rng.randrange(replicas)
+    return Strike(at_ms, fault, victim, rng.randrange(1_000))

@@ -1,0 +1,90 @@
+"""From a run that fails to a small one that fails in the same way: less strikes, less is wrong.
+
+Each strike is named by its place in the profile of its seed, so that a small run can be told in one
+line and run again. Greedy and bounded: it finds something small, not the smallest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Final, TypeVar
+
+from chaos.profile import CALM, Profile, Rates
+
+RUNS_MAX: Final = 200
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What of a profile is left."""
+
+    strikes: tuple[int, ...]
+    """Places in the profile's list."""
+    rates: tuple[str, ...]
+    """Names of what is still wrong all the time."""
+
+    @classmethod
+    def all_of(cls, profile: Profile) -> "Kept":
+        """The profile as it was drawn."""
+        wrong = [each.name for each in fields(Rates) if _differs(profile.rates, each.name)]
+        return cls(tuple(range(len(profile.strikes))), tuple(wrong))
+
+    def of(self, profile: Profile) -> Profile:
+        """The profile with nothing but this."""
+        rates = replace(CALM, **{name: getattr(profile.rates, name) for name in self.rates})
+        strikes = tuple(profile.strikes[each] for each in self.strikes)
+        return replace(profile, strikes=strikes, rates=rates, faults=())
+
+    def command(self, seed: int) -> str:
+        """What runs it again."""
+        strikes, rates = ",".join(map(str, self.strikes)), ",".join(self.rates)
+        return f"python -m chaos run --seed {seed} --strikes '{strikes}' --rates '{rates}'"
+
+
+def _differs(rates: Rates, name: str) -> bool:
+    return bool(getattr(rates, name) != getattr(CALM, name))
+
+
+def shrink(profile: Profile, fails: Callable[[Profile], bool]) -> Kept:
+    """The least found for which `fails` still holds; it is asked at most `RUNS_MAX` times."""
+    runs = 0
+
+    def still(kept: Kept) -> bool:
+        nonlocal runs
+        runs += 1
+        return runs <= RUNS_MAX and fails(kept.of(profile))
+
+    kept = Kept.all_of(profile)
+    while runs < RUNS_MAX:
+        before = kept
+        kept = Kept(_fewer(kept.strikes, partial(_with_strikes, kept, still)), kept.rates)
+        kept = Kept(kept.strikes, _fewer(kept.rates, partial(_with_rates, kept, still)))
+        if kept == before:
+            break
+    return kept
+
+
+def _with_strikes(kept: Kept, still: Callable[[Kept], bool], strikes: tuple[int, ...]) -> bool:
+    return still(Kept(strikes, kept.rates))
+
+
+def _with_rates(kept: Kept, still: Callable[[Kept], bool], rates: tuple[str, ...]) -> bool:
+    return still(Kept(kept.strikes, rates))
+
+
+def _fewer(items: Sequence[T], still: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
+    """Leave out stretches, long ones first, as long as it still fails."""
+    left = tuple(items)
+    length = len(left)
+    while length >= 1:
+        at = 0
+        while at < len(left):
+            fewer = left[:at] + left[at + length :]
+            if still(fewer):
+                left = fewer
+            else:
+                at += length
+        length = length // 2
+    return left

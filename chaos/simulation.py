@@ -1,0 +1,167 @@
+"""One run: warm-up, faults, then only a majority healed, then everything; judged throughout.
+
+The same profile gives the same run, event for event. What a failing run tells, and what is left
+out to find the little that matters, is `chaos.report` and `chaos.shrink`.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from chaos.nemesis import Nemesis
+from chaos.profile import CALM, FAULTS_MS, Fault, Profile, Strike
+from chaos.violation import HarnessError, Violation
+from chaos.world import World
+
+HEALING_MS_MAX: Final = 20_000
+COMMITS_WARM: Final = 4
+COMMITS_HEALED: Final = 4
+TRIES_MAX: Final = 30
+TRY_MS: Final = 1_000
+COMMITTED_MIN: Final = 10
+"""Records; a run that commits fewer has shown nothing."""
+
+FIRED_AS: Final = {
+    Fault.DIES_IN_TURN: "dies in a turn",
+    Fault.DIES_IN_WRITING: "dies in writing",
+    Fault.DIES_IN_RECOVERY: "dies in recovery",
+    Fault.SLOW_DISK: "a disk is slow",
+    Fault.FSYNC_FAILS: "ends because of its disk",
+}
+"""What shows that a strike has had its effect, where that comes later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run has shown."""
+
+    trace_hash: str
+    committed: int
+    virtual_ms: int
+    counts: Counter[str]
+
+
+class Simulation:
+    """Runs one profile; a failure is raised, and `world` then tells what had happened."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.world = World(profile)
+        self._rng = random.Random(f"{profile.seed}/workload")
+        self._proposing = True
+        self._words = 0
+
+    def run(self) -> Report:
+        """All four parts; raises `Violation` or `HarnessError`."""
+        world = self.world
+        for replica in world.everyone:
+            world.boot(replica)
+        self._propose_again()
+        self._commit_more(COMMITS_WARM, "a new cluster commits nothing")
+        self._disturb()
+        self._heal_majority()
+        self._commit_more(COMMITS_HEALED, "a majority that is healed commits nothing")
+        world.tell("all", "are healed")
+        for replica in world.everyone:
+            world.boot(replica)
+        self._commit_more(COMMITS_HEALED, "a cluster that is healed commits nothing")
+        self._proposing = False
+        self._reach(self._has_converged, "the logs do not converge")
+        self._check_harness()
+        return Report(
+            trace_hash=world.story.trace_hash,
+            committed=world.judge.committed_end,
+            virtual_ms=world.timeline.now_ms,
+            counts=world.story.counts,
+        )
+
+    def _disturb(self) -> None:
+        world = self.world
+        world.disturb(self.profile.rates)
+        for process in world.processes.values():
+            process.rng.coarse = self.profile.rates.coarse_draws
+        nemesis = Nemesis(world)
+        nemesis.begin(self.profile.strikes)
+        last_ms = max((each.at_ms for each in self.profile.strikes), default=0)
+        self._pass(max(FAULTS_MS, last_ms + 1))
+        # One that was to strike may have found nobody to strike: let it try again.
+        for again in range(TRIES_MAX):
+            for fault in self._silent():
+                nemesis.begin((Strike(again, fault, again, again * 37 % 1_000),))
+            if not self._silent():
+                break
+            self._pass(TRY_MS)
+
+    def _pass(self, ms: int) -> None:
+        timeline = self.world.timeline
+        timeline.run_until(lambda: False, deadline_ms=timeline.now_ms + ms)
+
+    def _silent(self) -> list[Fault]:
+        """Kinds of faults that this run was to have, and that have not come."""
+        counts = self.world.story.counts
+        return [each for each in self.profile.faults if not counts[FIRED_AS.get(each, each)]]
+
+    def _heal_majority(self) -> None:
+        """Leave a majority, most often without the leader, alone and in good health."""
+        world = self.world
+        world.disturb(CALM)
+        world.network.heal()
+        alive = sorted(self._rng.sample(world.voters, len(world.voters) // 2 + 1))
+        for replica in world.everyone:
+            process = world.processes.get(replica)
+            if process is None:
+                continue
+            if process.machine.stopped or (replica in world.voters and replica not in alive):
+                world.cut_power(replica)
+            else:
+                process.recover()
+        world.tell(alive, "alone are healed")
+        for replica in world.everyone:
+            world.machines[replica].heal()
+            if replica in alive or replica not in world.voters:
+                world.boot(replica)
+
+    def _commit_more(self, count: int, failure: str) -> None:
+        goal = self.world.judge.committed_end + count
+        self._reach(lambda: self.world.judge.committed_end >= goal, failure)
+
+    def _reach(self, is_reached: Callable[[], bool], failure: str) -> None:
+        timeline = self.world.timeline
+        deadline_ms = timeline.now_ms + HEALING_MS_MAX
+        if not timeline.run_until(is_reached, deadline_ms=deadline_ms):
+            raise Violation("liveness", f"{failure} in {HEALING_MS_MAX} ms")
+
+    def _has_converged(self) -> bool:
+        judge = self.world.judge
+        end = judge.committed_end
+        processes = self.world.processes.values()
+        if any(judge.told(each.speaker) < end for each in processes):
+            return False
+        return all(each.machine.truth.batches == judge.committed for each in processes)
+
+    def _propose_again(self) -> None:
+        world, profile = self.world, self.profile
+        world.timeline.after(self._rng.randrange(1, profile.proposal_ms_max), self._propose_again)
+        if not self._proposing:
+            return
+        count = self._rng.randrange(1, 4)
+        size = self._rng.randrange(profile.value_bytes_max)
+        values = [f"{self._words + each} ".encode().ljust(size, b".") for each in range(count)]
+        for process in [*world.processes.values()]:
+            if process.propose(values):
+                self._words += count
+                return
+
+    def _check_harness(self) -> None:
+        committed = self.world.judge.committed_end
+        if committed < COMMITTED_MIN:
+            raise HarnessError(f"only {committed} records were committed")
+        if self._silent():
+            raise HarnessError(f"never came: {', '.join(self._silent())}")
+
+
+def simulate(seed: int) -> Report:
+    """Run the profile that this seed draws."""
+    return Simulation(Profile.drawn(seed)).run()

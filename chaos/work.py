@@ -1,0 +1,86 @@
+"""The disk as a replica asks it (`quorum.ports.Disk`): one piece after the other, and in its time.
+
+A piece is done in one moment, some milliseconds after it was begun, and reported some later still:
+a process may end before, between and after. Nothing of this waits.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from quorum.core.vocabulary import LogEnd
+from quorum.ports import Log, LogFailure
+
+if TYPE_CHECKING:
+    from chaos.process import Process
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some work; what it returns reports it. Of a commit, `log` is what is committed."""
+
+    run: Callable[[], Callable[[], None]]
+    log: Log | None = None
+
+
+class Work:
+    """What one process has asked of its disk; it is gone with the process."""
+
+    def __init__(self, process: "Process") -> None:
+        self._process = process
+        self._waiting: deque[_Piece] = deque()
+        self._busy = False
+        self._failed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way; reports may be."""
+        return not self._busy and not self._waiting
+
+    def request_commit(self, log: Log, done: Callable[[LogEnd], None]) -> None:
+        """See the port. A commit that has not begun takes along what was appended since."""
+        begun = int(self._busy)
+        if any(piece.log is log for piece in list(self._waiting)[begun:]):
+            return
+
+        def run() -> Callable[[], None]:
+            end = log.commit()
+            return lambda: done(end)
+
+        self._put(_Piece(run, log))
+
+    def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
+        """See the port."""
+
+        def run() -> Callable[[], None]:
+            result = work()
+            return lambda: done(result)
+
+        self._put(_Piece(run))
+
+    def _put(self, piece: _Piece) -> None:
+        self._waiting.append(piece)
+        if not self._busy:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._waiting and not self._failed:
+            self._busy = True
+            self._process.later(self._process.world.writing_ms(self._process), self._do)
+
+    def _do(self) -> None:
+        process = self._process
+        try:
+            report = self._waiting[0].run()
+        except LogFailure as failure:
+            self._failed = True
+            process.replica.fail(failure)
+            return
+        self._waiting.popleft()
+        self._busy = False
+        process.world.has_written(process)
+        process.later(process.world.reporting_ms(), report)
+        self._begin()

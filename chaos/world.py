@@ -1,0 +1,252 @@
+"""A whole cluster in virtual time: machines, processes, network, and the judge that watches them.
+
+It says what happens when something ends or begins; what goes wrong is the nemesis's to say, and
+what is wrong all the time stands in the profile. Everything random comes from streams of its own,
+so that one fault less does not change the draws of all the others.
+"""
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from chaos.judge import Judge, Speaker
+from chaos.machine import FOLDER, Machine, VirtualClock
+from chaos.network import Network
+from chaos.process import Process
+from chaos.profile import CALM, Profile, Rates
+from chaos.story import Story
+from chaos.timeline import Timeline
+from chaos.truth import Stored
+from chaos.violation import Died, Violation
+from quorum.core.vocabulary import ReplicaId
+from quorum.log.errors import StorageError
+from quorum.opening import QuorumConfig, remember
+
+CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
+KRAFT_VERSION: Final = 1
+FAREWELL_MS: Final = 300
+SLOW_WRITING_MS: Final = 1_500
+LATENESS_MS_MAX: Final = 30_000
+WAITING_MS_MAX: Final = 2_000
+"""How long a machine stays down that died by itself."""
+
+
+class CoarseRandom(random.Random):
+    """The randomness of one node; made coarse, nodes often draw the same time."""
+
+    coarse = False
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """Like that of any other, but of some wide ranges only the ends when coarse."""
+        drawn = super().randrange(start, stop, step)
+        if not self.coarse or stop is not None:
+            return drawn
+        return drawn - drawn % max(1, start // 2)
+
+
+class World:
+    """One run's cluster. `disturbed` is whether the profile's rates apply."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.timeline = Timeline()
+        self.story = Story()
+        voters = [ReplicaId(each) for each in range(1, profile.voters + 1)]
+        observers = [ReplicaId(100 + each) for each in range(profile.observers)]
+        self.voters, self.everyone = voters, [*voters, *observers]
+        self.judge = Judge(voters)
+        self.network = Network(self.timeline, self._stream("network"), self.note)
+        self.machines = {each: self._machine(each) for each in self.everyone}
+        self.processes: dict[ReplicaId, Process] = {}
+        self.rates: Rates = CALM
+        self._boots = 0
+        self._rng = self._stream("world")
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether things go wrong now."""
+        return self.rates is not CALM
+
+    def disturb(self, rates: Rates) -> None:
+        """Let this much be wrong from now on; `CALM` is nothing."""
+        self.rates = self.network.rates = rates
+
+    def note(self, what: str) -> None:
+        """Count that something has happened."""
+        self.story.counts[what] += 1
+
+    def tell(self, who: object, what: object) -> None:
+        """Add to the story."""
+        self.story.tell(self.timeline.now_ms, who, what)
+
+    # --- how long things take ----------------------------------------------------------------
+
+    def writing_ms(self, process: Process) -> int:
+        """How long the next piece of work of a disk takes."""
+        writing_ms = self._rng.randrange(self.rates.flush_ms_max + 1)
+        if self.timeline.now_ms < process.machine.slow_until_ms:
+            self.note("a disk is slow")
+            writing_ms += SLOW_WRITING_MS
+        return writing_ms
+
+    def reporting_ms(self) -> int:
+        """How long the disk's report takes."""
+        return self._drawn(self.rates.report_ms_max)
+
+    def gathering_ms(self) -> int:
+        """How long a replica that was woken waits for more."""
+        return self._drawn(self.rates.turn_ms_max)
+
+    def lateness_ms(self) -> int:
+        """How late the next timer is."""
+        if not self.rates.late_timers or self._rng.random() >= self.rates.late_timers:
+            return 0
+        self.note("a timer is late")
+        return self._rng.randrange(LATENESS_MS_MAX)
+
+    def _drawn(self, ms_max: int) -> int:
+        return self._rng.randrange(ms_max + 1) if ms_max else 0
+
+    # --- processes begin and end -------------------------------------------------------------
+
+    def boot(self, replica: ReplicaId) -> None:
+        """Start a process on a machine that has none."""
+        if replica in self.processes:
+            return
+        machine = self.machines[replica]
+        self._boots += 1
+        speaker = Speaker(replica, self._boots, machine.truth)
+        rng = CoarseRandom(machine.rng.getrandbits(64))
+        rng.coarse = self.rates.coarse_draws
+        drift = self.rates.drift
+        machine.clock = VirtualClock(
+            self._rng.randrange(100_000), 1 + self._rng.uniform(-drift, drift)
+        )
+        before = machine.truth.batches
+        try:
+            past = remember(machine.config, rng=machine.rng, fs=machine.disk)
+            process = Process(self, machine, speaker, past, rng)
+        except Died:
+            self.note("dies in recovery")
+            self._lose_power(speaker, machine)
+            return
+        except StorageError as error:
+            if machine.sync_failed:
+                self.note("ends because of its disk")
+                self._lose_power(speaker, machine)
+                return
+            raise Violation("R23", f"{replica} does not start: {error}") from error
+        self._look_again(speaker, machine, before)
+        machine.stopped, machine.loses_power_after = False, None
+        self.processes[replica] = process
+        self.network.listeners[replica] = process
+        self.tell(replica, f"starts: {process}")
+
+    def kill(self, replica: ReplicaId) -> Process | None:
+        """End a process; what it had written, the operating system still knows."""
+        process = self._forget(replica)
+        if process is not None:
+            process.machine.disk.kill()
+            process.machine.revive()
+            self.tell(replica, "is killed")
+            self._look_again(process.speaker, process.machine, process.machine.truth.batches)
+        return process
+
+    def cut_power(self, replica: ReplicaId) -> None:
+        """End a process, and lose any part of what was not synced."""
+        process = self._forget(replica)
+        if process is not None:
+            self._lose_power(process.speaker, process.machine)
+
+    def has_died(self, process: Process, in_turn: bool) -> None:
+        """It ended by itself, in a moment that was chosen for it."""
+        self.note("dies in a turn" if in_turn else "dies in writing")
+        self._forget(process.id)
+        self._lose_power(process.speaker, process.machine)
+
+    def has_failed(self, process: Process) -> None:
+        """It ended because its disk did not keep what it was given."""
+        self.note("ends because of its disk")
+        self.cut_power(process.id)
+
+    def boot_soon(self, replica: ReplicaId, within_ms: int = WAITING_MS_MAX) -> None:
+        """Start it anew before long, if things still go wrong then; else others see to it."""
+        self.timeline.after(self._rng.randrange(1, within_ms), partial(self._boot_again, replica))
+
+    def _boot_again(self, replica: ReplicaId) -> None:
+        if self.disturbed:
+            self.boot(replica)
+
+    def stop(self, replica: ReplicaId) -> None:
+        """End a process in good order: say farewell, write out, leave."""
+        process = self.processes.get(replica)
+        if process is None or process.machine.stopped:
+            return
+        process.machine.stopped = True
+        process.enter(process.replica.say_farewell)
+        self.timeline.after(FAREWELL_MS, partial(self._leave, process))
+
+    def _leave(self, process: Process) -> None:
+        if process.is_dead:
+            return
+        process.replica.stop()
+        process.work.perform(process.log.close, lambda _: self._gone(process))
+
+    def _gone(self, process: Process) -> None:
+        self.kill(process.id)
+        self.boot_soon(process.id)
+
+    def _forget(self, replica: ReplicaId) -> Process | None:
+        process = self.processes.pop(replica, None)
+        if process is not None:
+            process.is_dead = True
+            del self.network.listeners[replica]
+        return process
+
+    def _lose_power(self, speaker: Speaker, machine: Machine) -> None:
+        before = machine.truth.batches
+        machine.disk.lose_power(machine.rng)
+        machine.revive()
+        self._look_again(speaker, machine, before)
+        self.tell(speaker, f"loses power; on its disk: {machine.truth.ballot}, {machine.truth.end}")
+        self.boot_soon(speaker.id)
+
+    # --- what is on the disks ----------------------------------------------------------------
+
+    def has_written(self, process: Process) -> None:
+        """A piece of work of its disk is done: something may be durable that was not."""
+        truth, speaker = process.machine.truth, process.speaker
+        if truth.look_at_ballot(process.machine.disk):
+            self.judge.ballot_kept(speaker)
+            self.judge.count(speaker.id, truth)
+        if truth.is_shorter(process.machine.disk):
+            self._look_again(speaker, process.machine, truth.batches)
+            return
+        new = truth.read_on(process.machine.disk)
+        if new:
+            self.judge.log_kept(speaker.id, truth, new)
+
+    def _look_again(self, speaker: Speaker, machine: Machine, before: Sequence[Stored]) -> None:
+        """Read a disk from its beginning, and judge what has changed since `before`."""
+        truth = machine.truth
+        truth.reread(machine.disk)
+        self.judge.ballot_kept(speaker)
+        self.judge.log_reread(speaker.id, truth, before)
+
+    # --- how it is made ----------------------------------------------------------------------
+
+    def _stream(self, name: str) -> random.Random:
+        return random.Random(f"{self.profile.seed}/{name}")
+
+    def _machine(self, replica: ReplicaId) -> Machine:
+        config = QuorumConfig(
+            node_id=replica,
+            cluster_id=CLUSTER_ID,
+            folder=FOLDER,
+            voters={each: ("localhost", 9_000 + each) for each in self.voters},
+            timeouts=self.profile.timeouts,
+            segment_bytes=self.profile.segment_bytes,
+            kraft_version=KRAFT_VERSION,
+        )
+        return Machine(config, self._stream(f"machine {replica}"))

@@ -1,0 +1,74 @@
+"""Whole clusters in virtual time, every invariant judged after every event.
+
+`make sim` runs as many seeds as one likes; these few run with every check.
+"""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from chaos.outcome import Outcome, run
+from chaos.profile import Fault, Profile
+from chaos.simulation import FIRED_AS, Report, simulate
+from tests.support.tree import ROOT
+
+SEEDS = range(40)
+
+
+@cache
+def outcome(seed: int) -> Outcome:
+    return run(Profile.drawn(seed))
+
+
+def report(seed: int) -> Report:
+    found = outcome(seed)
+    assert found.report is not None, str(found.failure)
+    return found.report
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_quorum_stays_safe_under_faults_and_recovers_when_healed(seed: int) -> None:
+    assert report(seed).committed >= 10
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    assert [simulate(seed).trace_hash for seed in range(3)] == [
+        report(seed).trace_hash for seed in range(3)
+    ]
+    assert len({report(seed).trace_hash for seed in SEEDS}) == len(SEEDS)
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_a_trace_does_not_depend_on_the_order_of_sets(hash_seed: str) -> None:
+    seed = next(seed for seed in SEEDS if len(Profile.drawn(seed).faults) > 10)
+    code = f"from chaos.simulation import simulate; print(simulate({seed}).trace_hash)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert ran.stdout.strip() == report(seed).trace_hash
+
+
+def test_everything_that_can_go_wrong_does_go_wrong() -> None:
+    """A simulation in which nothing happens finds nothing, so what happens is counted."""
+    happened: Counter[str] = Counter()
+    for seed in SEEDS:
+        happened += report(seed).counts
+    wanted = {FIRED_AS.get(each, each): 15 for each in Fault} | {
+        "a log is truncated": 50,
+        "a message is lost": 1_000,
+        "a message comes twice": 1_000,
+        "a message straggles": 1_000,
+        "a message is held back": 100,
+        "a timer is late": 20,
+    }
+    assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}
+    assert sum(report(seed).committed for seed in SEEDS) > 4_000
