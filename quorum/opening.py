@@ -17,10 +17,11 @@ from quorum.core.assignments import Assignments
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Election, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Election, Offset, ReplicaId, ReplicaKey, Snapshot
 from quorum.core.voters import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.driver import Quorum
-from quorum.log.checkpoint import Checkpoint, epoch_before, foundation
+from quorum.log.basis import basis, contains
+from quorum.log.checkpoint import Checkpoint
 from quorum.log.disk_thread import DiskThread
 from quorum.log.election_file import ElectionFile
 from quorum.log.errors import FileDamaged
@@ -28,6 +29,7 @@ from quorum.log.file_reader import StoredBatch
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
+from quorum.log.snapshot_folder import SnapshotFolder
 from quorum.ports import Clock, StateMachine
 from quorum.raft_calls import Handed, RaftCalls
 from quorum.records.batch import CorruptBatch
@@ -209,15 +211,16 @@ def remember(config: QuorumConfig, *, rng: random.Random, fs: FileSystem = OS) -
     elections = ElectionFile(folder, cluster_id=meta.cluster_id, fs=fs)
     try:
         election = elections.read()
-        checkpoint, passed_over = foundation(folder, start=log.start, end=log.end.offset, fs=fs)
-        for problem in passed_over:
-            logger.warning("an older checkpoint is used: %s", problem)
+        store = SnapshotFolder(folder, fs)
+        checkpoint = _begin(log, store, folder, fs)
+        snapshots = tuple(Snapshot(id_, store.size_bytes(id_) or 0) for id_ in store.ids)
         view = LogView(
             log.start,
             log.end.offset,
             log.epochs,
-            epoch_before=epoch_before(folder, log.start, fs),
-            assignments=assigned.since(checkpoint),
+            epoch_before=snapshots[0].id.epoch if log.start > 0 else None,
+            assignments=assigned.since(checkpoint, log.end.offset),
+            snapshots=snapshots,
         )
         if election.epoch < view.end.epoch:
             raise FileDamaged(elections.path, _behind(election, view), _LOST_VOTE_REMEDY)
@@ -249,6 +252,30 @@ def make_node(config: QuorumConfig, past: Past, *, rng: random.Random, now_ms: i
     )
 
 
+def _begin(
+    log: SegmentedLog, store: SnapshotFolder, folder: Path, fs: FileSystem
+) -> Checkpoint | None:
+    """The checkpoint that the state begins with; the log then begins where the oldest one ends."""
+    found = basis(folder, log, fs)
+    for id_, problem in found.damaged:
+        logger.warning("an older checkpoint is used: %s", problem)
+        store.set_aside(id_)
+    checkpoint = found.checkpoint
+    if checkpoint is None:
+        return None
+    if found.is_apart:
+        # A crash came between the two steps of an installation.
+        logger.warning("the log goes on from %s, which had just been received", checkpoint.path)
+        log.begin_anew(checkpoint.id.offset)
+    for id_ in store.ids:
+        if id_.offset < log.start or not contains(log, id_):
+            store.forget(id_)
+            store.remove(id_)
+    if log.start > 0:
+        log.advance_start(store.ids[0].offset)
+    return checkpoint
+
+
 class _Assigned:
     """Collects what the log says of the voters, while it is recovered."""
 
@@ -265,11 +292,11 @@ class _Assigned:
         if assignment is not None:
             self._found.append((Offset(batch.header.end_offset), assignment))
 
-    def since(self, checkpoint: Checkpoint | None) -> Assignments:
-        """All of them, on top of what the checkpoint says that the log goes on from."""
+    def since(self, checkpoint: Checkpoint | None, log_end: Offset) -> Assignments:
+        """Those of a log that ends there, on top of what the checkpoint says before it."""
         if checkpoint is None:
             return Assignments(self._found)
-        later = ((end, each) for end, each in self._found if end > checkpoint.id.offset)
+        later = ((end, each) for end, each in self._found if checkpoint.id.offset < end <= log_end)
         return Assignments(later, base=checkpoint.voters)
 
 

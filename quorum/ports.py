@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from quorum.core.events import Asker
 from quorum.core.messages import Batch, Request, Response
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
+from quorum.core.voters import VoterAssignment
 
 T = TypeVar("T")
 
@@ -123,6 +124,78 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Write what is left and release the files."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedSnapshot:
+    """A snapshot that the leader has sent, whole and durable."""
+
+    id: LogEnd
+    size_bytes: int
+    voters: VoterAssignment | None
+    """Who votes at its end; None where the log does not say."""
+    records: Callable[[], Iterable[bytes]]
+    """What it says, for the state machine; `ValueError` where it cannot be read back."""
+
+
+class SnapshotStore(Protocol):
+    """Where the snapshots of one replica's log are, called after their id (KIP-630): the offset at
+    which they end, exclusive, and the epoch of the last record before that.
+
+    What is marked so waits for the disk and is called through `Disk`; the rest is its owner's.
+    """
+
+    partial: tuple[LogEnd, int] | None
+    """What an earlier process had received of a snapshot, and how many bytes of it."""
+
+    @property
+    def ids(self) -> tuple[LogEnd, ...]:
+        """Those that are whole and durable, the oldest first."""
+        ...
+
+    def size_bytes(self, id_: LogEnd) -> int | None:
+        """How large the snapshot is; None if it is not here."""
+        ...
+
+    def read(self, id_: LogEnd, position: int, max_bytes: int) -> bytes:
+        """At most this much of a snapshot that is here, from there on, as it is on disk."""
+        ...
+
+    def note(self, id_: LogEnd, size_bytes: int) -> None:
+        """`finish` or `install` has returned: it is one of `ids` from here on."""
+        ...
+
+    def forget(self, id_: LogEnd) -> None:
+        """It is none of `ids` any more; `remove` follows."""
+        ...
+
+    def write(self, id_: LogEnd, data: bytes | bytearray, position: int) -> None:
+        """Disk: the next bytes of one that is written here; `OSError` if they cannot be kept."""
+        ...
+
+    def finish(self, id_: LogEnd) -> None:
+        """Disk: all of it has been written. It is whole and durable on return, or `OSError`."""
+        ...
+
+    def abandon(self, id_: LogEnd) -> None:
+        """Disk: it will not be finished."""
+        ...
+
+    def receive(self, id_: LogEnd, data: bytes, position: int) -> None:
+        """Disk: the next bytes of one that the leader sends; position 0 begins it anew."""
+        ...
+
+    def install(self, id_: LogEnd, *, is_mixed: bool) -> ReceivedSnapshot | str:
+        """Disk: all of it has been received. It is whole and durable on return, or nothing of it
+        is left, and what is returned is what was wrong with it.
+
+        `is_mixed` says that its parts may come from more than one replica.
+        """
+        ...
+
+    def remove(self, id_: LogEnd) -> None:
+        """Disk: take it away for good."""
         ...
 
 

@@ -50,6 +50,20 @@ class EpochHistory:
             self._epochs.pop()
             self._starts.pop()
 
+    def forget_below(self, snapshot: LogEnd) -> None:
+        """What precedes the snapshot's end is gone; as if its last record were still here."""
+        while self._starts and self._starts[0] < snapshot.offset:
+            self._epochs.pop(0)
+            self._starts.pop(0)
+        self._epochs.insert(0, snapshot.epoch)
+        self._starts.insert(0, Offset(snapshot.offset - 1))
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        """The epoch of the record at `offset`, which is held."""
+        at = bisect_right(self._starts, offset)
+        assert at > 0, f"offset {offset} is before {self}"
+        return self._epochs[at - 1]
+
     def end_of(self, epoch: Epoch, log_end: Offset) -> LogEnd:
         """The largest epoch here that is not above `epoch`, and the offset at which it ends.
 

@@ -1,11 +1,12 @@
 """What the core knows of its own log: offsets and epochs, and how much of it is on disk."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from quorum.core.assignments import Assignments
 from quorum.core.epoch_history import EpochHistory, truncation_point
 from quorum.core.messages import Batch
-from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.core.vocabulary import Epoch, LogEnd, Offset, Snapshot
+from quorum.core.voters import VoterAssignment
 
 
 class LogView:
@@ -14,7 +15,7 @@ class LogView:
     Invariant: start <= durable <= end.offset, and end.epoch is the last epoch of the history.
     """
 
-    __slots__ = ("assignments", "durable", "end", "history", "start")
+    __slots__ = ("assignments", "durable", "end", "history", "snapshots", "start")
 
     def __init__(
         self,
@@ -24,9 +25,12 @@ class LogView:
         *,
         epoch_before: Epoch | None = None,
         assignments: Assignments | None = None,
+        snapshots: Sequence[Snapshot] = (),
     ) -> None:
         """`epoch_before` is that of the last record before `start`, where there is a snapshot."""
         self.start = start
+        self.snapshots = tuple(snapshots)
+        """Those that are durable, the oldest first; everything in them is committed."""
         self.assignments = Assignments() if assignments is None else assignments
         self.history = EpochHistory()
         if epoch_before is not None:
@@ -53,6 +57,35 @@ class LogView:
         self.assignments.truncate(end)
         self.end = LogEnd(self.history.last, end)
         self.durable = min(self.durable, end)
+
+    @property
+    def newest_snapshot(self) -> Snapshot | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+    def advance(self, snapshot: Snapshot) -> None:
+        """Begin where this snapshot ends, which is durable: what precedes is in it."""
+        assert snapshot in self.snapshots, f"a log from {snapshot.end} on, and nothing before it"
+        assert self.start <= snapshot.end <= self.end.offset
+        self.start = snapshot.end
+        self.history.forget_below(snapshot.id)
+        self.assignments.forget_below(snapshot.end)
+
+    def begin_anew(self, snapshot: Snapshot, voters: VoterAssignment | None) -> None:
+        """Hold nothing but this snapshot, which is durable; `voters` are those that it names."""
+        self.snapshots = (snapshot,)
+        self.start, self.end, self.durable = snapshot.end, snapshot.id, snapshot.end
+        self.history = EpochHistory([(snapshot.id.epoch, Offset(snapshot.end - 1))])
+        self.assignments = Assignments(base=voters)
+
+    def snapshot_instead_of(self, other_end: LogEnd) -> Snapshot | None:
+        """The snapshot to give to whose log ends there, where this one does not reach back so far.
+
+        What was before the start of this log is gone, and with it what its epochs were: the two
+        cannot be compared (KIP-630).
+        """
+        if self.start == 0 or self.reaches_back_to(other_end):
+            return None
+        return self.newest_snapshot
 
     def flushed(self, durable: LogEnd) -> None:
         assert durable.offset <= self.end.offset, f"{durable} is on disk, but the log ends before"

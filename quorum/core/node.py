@@ -74,6 +74,8 @@ class QuorumNode:
             log=log,
             fetching=Fetching(timeouts),
         )
+        if log.newest_snapshot is not None:
+            state.high_watermark = log.newest_snapshot.end
         # A restart is no move of the table: the role follows from what was remembered.
         state.role = _role_after_restart(state, now_ms)
 

@@ -52,6 +52,22 @@ class LogEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What replaces the log below its end: its id, and how large it is."""
+
+    id: LogEnd
+    """The offset at which it ends, exclusive, and the epoch of the last record before (KIP-630)."""
+    size_bytes: int
+
+    @property
+    def end(self) -> Offset:
+        return self.id.offset
+
+    def __str__(self) -> str:
+        return f"snapshot {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
 class Election:
     """What a replica must never forget (Raft, figure 2), and the leader it last followed.
 

@@ -3,7 +3,7 @@
 The file is called after the offset at which it ends, exclusive, and the epoch of the record before
 that. It opens with a SnapshotHeader and closes with a SnapshotFooter; the data between them has
 offsets of its own, from 0, which are unrelated to those of the log. A file without its footer was
-never finished, and is never used. Nothing here writes one.
+never finished, and is never used. Nothing here writes one: `snapshot_folder` does.
 """
 
 import re
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from crc32c import crc32c
 
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.core.voters import VoterAssignment
@@ -42,6 +44,8 @@ class Checkpoint:
     """Who votes at `id`; None where the log does not say."""
     record_count: int
     """Data records; the control records are not counted."""
+    has_checksum: bool
+    """Whether its footer vouches for all of it, as ours do and Kafka's do not."""
     fs: FileSystem = field(default=OS, repr=False, compare=False)
 
     def records(self) -> Iterator[bytes]:
@@ -71,14 +75,17 @@ def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[LogEnd, Path]]:
     return sorted((each for each in found if each[0].offset > 0), reverse=True)
 
 
-def epoch_before(folder: Path, start: Offset, fs: FileSystem = OS) -> Epoch | None:
-    """The epoch of the last record before a log that begins at `start`; None if nobody knows."""
-    return next((id_.epoch for id_, _ in checkpoints(folder, fs) if id_.offset == start), None)
+def checkpoint_name(id_: LogEnd) -> str:
+    """What the file of this checkpoint is called."""
+    return f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
 
 
-def read_checkpoint(path: Path, fs: FileSystem = OS) -> Checkpoint:
-    """The checkpoint in this file. Raises `FileDamaged` unless it is whole, `FolderUnusable`."""
-    id_ = checkpoint_id(path.name)
+def read_checkpoint(path: Path, fs: FileSystem = OS, *, id_: LogEnd | None = None) -> Checkpoint:
+    """The checkpoint in this file. Raises `FileDamaged` unless it is whole, `FolderUnusable`.
+
+    `id_` is given for a file that does not have its name yet.
+    """
+    id_ = id_ or checkpoint_id(path.name)
     assert id_ is not None, f"{path} does not have the name of a checkpoint"
     reading = _Reading(path, id_, fs)
     try:
@@ -132,6 +139,8 @@ class _Reading:
         self._kraft_version = 0
         self._voters: VoterAssignment | None = None
         self._record_count = 0
+        self._checksum = 0
+        self._has_checksum = False
         self._closed = False
 
     def take(self, batch: StoredBatch) -> None:
@@ -151,6 +160,7 @@ class _Reading:
                 raise CorruptBatch(batch.position, f"the record at offset {record.offset} {what}")
             else:
                 self._record_count += 1
+        self._checksum = crc32c(batch.data, self._checksum)
 
     def _control(self, record: Record, position: int) -> None:
         kind = control_type(record.key)
@@ -164,11 +174,19 @@ class _Reading:
             case ControlType.KRAFT_VOTERS:
                 self._voters = decode_voters(record.value)
             case ControlType.SNAPSHOT_FOOTER:
-                decode_snapshot_footer(record.value)
-                self._closed = True
+                self._close(decode_snapshot_footer(record.value), position)
             case _:
                 name = control_name(record.key)
                 raise CorruptBatch(position, f"a {name} record does not belong here")
+
+    def _close(self, checksum: int | None, position: int) -> None:
+        if checksum is not None and checksum != self._checksum:
+            raise CorruptBatch(
+                position,
+                f"what precedes it has the checksum {self._checksum:08x}, not {checksum:08x}",
+            )
+        self._has_checksum = checksum is not None
+        self._closed = True
 
     def end(self) -> Checkpoint:
         """What has been read, if that is all of it."""
@@ -184,5 +202,6 @@ class _Reading:
             kraft_version=self._kraft_version,
             voters=self._voters,
             record_count=self._record_count,
+            has_checksum=self._has_checksum,
             fs=self._fs,
         )

@@ -5,7 +5,7 @@ types, and the one that opens every epoch, LeaderChange (KIP-595), byte for byte
 Types that carry voters or snapshots belong to those who write them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -156,3 +156,13 @@ def skip_tags(value: bytes, at: int) -> int:
         if at > len(value):
             raise ValueError("it ends within a tagged field")
     return at
+
+
+def read_tags(value: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    """The tagged fields of the section at `at`, through which `skip_tags` has passed (KIP-482)."""
+    count, at = read_uvarint(value, at)
+    for _ in range(count):
+        tag, at = read_uvarint(value, at)
+        size, at = read_uvarint(value, at)
+        yield tag, value[at : at + size]
+        at += size

@@ -1,19 +1,24 @@
 """The control records that open and close a snapshot (KIP-630): SnapshotHeader, SnapshotFooter.
 
-Byte for byte they are Kafka's, version 0; tagged fields are skipped when read. A snapshot whose
-footer is missing was never finished.
+Byte for byte they are Kafka's, version 0. A footer of ours says in a tagged field what all bytes
+before its batch come to, so that a snapshot that was put together from what two leaders sent is not
+taken for one of theirs; other tagged fields are skipped. A snapshot whose footer is missing was
+never finished.
 """
 
 from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from quorum.records.control import BadControlRecord, skip_tags
+from quorum.records.control import BadControlRecord, read_tags, skip_tags
 from quorum.records.varint import uvarint
 
 _HEADER: Final = Struct(">hq")
 _FOOTER: Final = Struct(">h")
+_CHECKSUM: Final = Struct(">I")
 _VERSION: Final = 0
+
+CHECKSUM_TAG: Final = 10_000
 
 
 def encode_snapshot_header(last_timestamp_ms: int) -> bytes:
@@ -21,9 +26,11 @@ def encode_snapshot_header(last_timestamp_ms: int) -> bytes:
     return _HEADER.pack(_VERSION, last_timestamp_ms) + uvarint(0)
 
 
-def encode_snapshot_footer() -> bytes:
-    """The value of a SnapshotFooter."""
-    return _FOOTER.pack(_VERSION) + uvarint(0)
+def encode_snapshot_footer(checksum: int) -> bytes:
+    """The value of a SnapshotFooter; `checksum` is the CRC-32C of everything before its batch."""
+    content = _CHECKSUM.pack(checksum)
+    tagged = uvarint(1) + uvarint(CHECKSUM_TAG) + uvarint(len(content)) + content
+    return _FOOTER.pack(_VERSION) + tagged
 
 
 def decode_snapshot_header(value: bytes | None) -> int:
@@ -33,10 +40,15 @@ def decode_snapshot_header(value: bytes | None) -> int:
     return last_timestamp_ms
 
 
-def decode_snapshot_footer(value: bytes | None) -> None:
-    """Raise `BadControlRecord` unless this is a SnapshotFooter."""
+def decode_snapshot_footer(value: bytes | None) -> int | None:
+    """The checksum that a SnapshotFooter names, None for Kafka's; raises `BadControlRecord`."""
     (version,) = _unpacked(_FOOTER, value, "snapshot footer")
     _check_version(version, "snapshot footer")
+    for tag, content in read_tags(value or b"", _FOOTER.size):
+        if tag == CHECKSUM_TAG and len(content) == _CHECKSUM.size:
+            (checksum,) = _CHECKSUM.unpack(content)
+            return int(checksum)
+    return None
 
 
 def _unpacked(form: Struct, value: bytes | None, what: str) -> tuple[int, ...]:

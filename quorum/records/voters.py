@@ -6,7 +6,7 @@ travels in tagged fields, which Kafka's readers skip; tags that are not known ar
 What the voters mean is decided elsewhere.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Final
@@ -21,6 +21,7 @@ from quorum.records.control import (
     LeaderChange,
     control_key,
     control_type,
+    read_tags,
     skip_tags,
 )
 from quorum.records.decode import decode
@@ -222,16 +223,7 @@ def _no_two(ids: Iterable[ReplicaId]) -> None:
 def _read_tags(value: bytes, at: int) -> tuple[list[tuple[int, bytes]], int]:
     """The tagged fields of the section at `at`, and the position behind it (KIP-482)."""
     end = skip_tags(value, at)
-    return list(_tags(value, at)), end
-
-
-def _tags(value: bytes, at: int) -> Iterator[tuple[int, bytes]]:
-    count, at = read_uvarint(value, at)
-    for _ in range(count):
-        tag, at = read_uvarint(value, at)
-        size, at = read_uvarint(value, at)
-        yield tag, value[at : at + size]
-        at += size
+    return list(read_tags(value, at)), end
 
 
 def _count(value: bytes, at: int, most: int, what: str) -> tuple[int, int]:

@@ -1,0 +1,143 @@
+"""Snapshots as files: whole or not there, read back by our own reader, and put together soundly."""
+
+from pathlib import Path
+
+import pytest
+
+from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.log.checkpoint import checkpoint_name, read_checkpoint
+from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.ports import ReceivedSnapshot
+from quorum.records.control import ControlType, control_key
+from quorum.records.encode import encode, stamp
+from quorum.records.snapshots import encode_snapshot_header
+from tests.quorum.log.snapshots import VOTERS, id_, parts, written
+
+
+def test_what_is_written_is_read_back_with_its_voters(tmp_path: Path) -> None:
+    store = SnapshotFolder(tmp_path)
+    written(store, id_(40), *parts(b"a", b"b"))
+    checkpoint = read_checkpoint(tmp_path / checkpoint_name(id_(40)))
+    assert list(checkpoint.records()) == [b"a", b"a", b"b", b"b"]
+    assert (checkpoint.last_timestamp_ms, checkpoint.kraft_version) == (77, 1)
+    assert checkpoint.voters == VOTERS
+    assert checkpoint.has_checksum
+    again = SnapshotFolder(tmp_path)
+    assert again.ids == (id_(40),)
+    size_bytes = again.size_bytes(id_(40))
+    assert size_bytes == sum(map(len, parts(b"a", b"b")))
+    assert again.read(id_(40), 5, 10) == b"".join(parts(b"a", b"b"))[5:15]
+    assert again.read(id_(40), size_bytes, 10) == b""
+
+
+def test_a_log_that_does_not_say_who_votes_has_a_snapshot_that_does_not(tmp_path: Path) -> None:
+    store = SnapshotFolder(tmp_path)
+    written(store, id_(40), *parts(b"a", voters=None))
+    checkpoint = read_checkpoint(tmp_path / checkpoint_name(id_(40)))
+    assert (checkpoint.voters, checkpoint.kraft_version) == (None, 0)
+
+
+def test_before_it_is_finished_it_is_not_seen_and_a_restart_clears_it_away(tmp_path: Path) -> None:
+    store = SnapshotFolder(tmp_path)
+    store.write(id_(40), parts(b"a")[0], 0)
+    assert SnapshotFolder(tmp_path).ids == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+    store = SnapshotFolder(tmp_path)
+    store.write(id_(40), b"x", 0)
+    store.abandon(id_(40))
+    store.abandon(id_(40))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_is_removed_is_gone(tmp_path: Path) -> None:
+    store = SnapshotFolder(tmp_path)
+    for offset, epoch in ((40, 3), (100, 2), (70, 3)):
+        written(store, id_(offset, epoch), *parts(b"a", epoch=epoch))
+    store = SnapshotFolder(tmp_path)
+    assert [each.offset for each in sorted(store.ids, key=lambda each: each.offset)] == [
+        40,
+        70,
+        100,
+    ]
+    store.forget(id_(40))
+    store.remove(id_(40))
+    assert id_(40) not in store.ids
+    assert id_(40) not in SnapshotFolder(tmp_path).ids
+
+
+def received(store: SnapshotFolder, of: LogEnd, *data: bytes, at: int = 0) -> int:
+    """Receive these bytes; returns where they end."""
+    for each in data:
+        store.receive(of, each, at)
+        at += len(each)
+    return at
+
+
+def test_what_was_received_is_gone_on_with_after_a_restart(tmp_path: Path) -> None:
+    first, *rest = parts(b"a", b"b")
+    at = received(SnapshotFolder(tmp_path), id_(40), first)
+    store = SnapshotFolder(tmp_path)
+    assert store.partial == (id_(40), at)
+    received(store, id_(40), *rest, at=at)
+    assert store.ids == ()
+    installed = store.install(id_(40), is_mixed=True)
+    assert isinstance(installed, ReceivedSnapshot)
+    assert installed.voters == VOTERS
+    assert list(installed.records()) == [b"a", b"a", b"b", b"b"]
+    assert SnapshotFolder(tmp_path).ids == (id_(40),)
+    assert SnapshotFolder(tmp_path).partial is None
+
+
+def test_parts_of_two_snapshots_are_not_taken_for_one(tmp_path: Path) -> None:
+    """Every batch of it is sound, and they follow each other: only the whole is nobody's."""
+    store = SnapshotFolder(tmp_path)
+    one, other = parts(b"a", b"b"), parts(b"x", b"c")
+    received(store, id_(40), *one[:2], *other[2:])
+    problem = store.install(id_(40), is_mixed=True)
+    assert isinstance(problem, str)
+    assert "checksum" in problem
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [slice(20, 24), slice(70, 80), slice(-5, None)])
+def test_damage_and_what_is_missing_is_found(tmp_path: Path, damage: slice) -> None:
+    whole = bytearray(b"".join(parts(b"a", b"b")))
+    whole[damage] = bytes(len(whole[damage]))
+    store = SnapshotFolder(tmp_path)
+    received(store, id_(40), bytes(whole))
+    assert isinstance(store.install(id_(40), is_mixed=False), str)
+    received(store, id_(40), b"".join(parts(b"a"))[:-1])
+    assert isinstance(store.install(id_(40), is_mixed=False), str)
+    assert store.ids == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_kafkas_snapshots_have_no_checksum_and_must_come_from_one_leader(tmp_path: Path) -> None:
+    store = SnapshotFolder(tmp_path)
+    header = encode(
+        [encode_snapshot_header(77)],
+        timestamp_ms=1,
+        control=True,
+        keys=[control_key(ControlType.SNAPSHOT_HEADER)],
+    )
+    footer = encode(
+        [bytes(3)], timestamp_ms=1, control=True, keys=[control_key(ControlType.SNAPSHOT_FOOTER)]
+    )
+    stamp(header, Offset(0), Epoch(3))
+    stamp(footer, Offset(1), Epoch(3))
+    received(store, id_(40), bytes(header), bytes(footer))
+    problem = store.install(id_(40), is_mixed=True)
+    assert problem == "it came in parts, and nothing in it says that they belong together"
+    received(store, id_(40), bytes(header), bytes(footer))
+    assert isinstance(store.install(id_(40), is_mixed=False), ReceivedSnapshot)
+
+
+def test_another_snapshot_takes_the_place_of_one_that_was_not_whole(tmp_path: Path) -> None:
+    store = SnapshotFolder(tmp_path)
+    received(store, id_(40), b"half")
+    received(store, id_(70), *parts(b"a"))
+    assert isinstance(store.install(id_(70), is_mixed=False), ReceivedSnapshot)
+    assert [path.name for path in tmp_path.iterdir()] == [checkpoint_name(id_(70))]
