@@ -2,9 +2,10 @@
 
 Two truths are kept side by side. `shown` is what every read returns; `durable` is what has been
 synced; between the two lie the changes that were not, in order. A loss of power takes any part of
-those: sectors of a write arrive one by one and in any order, or not at all, and then read as
-zeros; a file may be shorter than what was written to it; a truncation, a new name, a removal, a
-renaming happened or did not, each on its own. No call of an operating system is known here.
+those: each sector of a file holds what was written to it up to some moment, and reads as zeros if
+that is nothing; a file may be shorter than what was written to it; a truncation, a new name, a
+removal, a renaming happened or did not, each on its own. No call of an operating system is known
+here.
 """
 
 from __future__ import annotations
@@ -88,10 +89,11 @@ class File:
         if self.unsynced:
             # Often all or nothing of it is left: those are the ends of what may be.
             manner = chance.randrange(4)
+            lost: set[int] = set()
             for change in self.unsynced if manner else ():
                 match change:
                     case Written():
-                        _write_in_part(data, change, chance if manner > 1 else None)
+                        _write_in_part(data, change, lost, chance if manner > 1 else None)
                     case Cut(size_bytes) if manner == 1 or chance.randrange(2):
                         _cut(data, size_bytes)
                     case _:
@@ -182,14 +184,23 @@ def _cut(data: bytearray, size_bytes: int) -> None:
         data.extend(bytes(size_bytes - len(data)))
 
 
-def _write_in_part(data: bytearray, written: Written, chance: Chance | None) -> None:
-    """Let those sectors of it arrive that chance wants, or all."""
+def _write_in_part(
+    data: bytearray, written: Written, lost: set[int], chance: Chance | None
+) -> None:
+    """Let those sectors of it arrive that chance wants, or all; none that was `lost` before.
+
+    A sector holds what the file showed at some moment: never a later write without an earlier one.
+    """
     position, end = written.position, written.position + len(written.data)
     if end > len(data):
         data.extend(bytes(end - len(data)))
     for start in range(position // SECTOR_BYTES * SECTOR_BYTES, end, SECTOR_BYTES):
         low, high = max(start, position), min(start + SECTOR_BYTES, end)
-        if chance is None or chance.randrange(2):
+        if start in lost:
+            continue
+        if chance is not None and not chance.randrange(2):
+            lost.add(start)
+        else:
             data[low:high] = written.data[low - position : high - position]
 
 

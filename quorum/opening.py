@@ -120,7 +120,7 @@ def open_quorum(
     before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
     not usable.
     """
-    past = remember(config, rng=rng, fs=fs)
+    past = remember(config, rng=rng, wall_clock=wall_clock, fs=fs)
     past.tell(state_machine)
     node = make_node(config, past, rng=random.Random(rng.getrandbits(64)), now_ms=clock())
     sweeper = Sweeper(clock)
@@ -191,10 +191,17 @@ class Past:
             raise
 
 
-def remember(config: QuorumConfig, *, rng: random.Random, fs: FileSystem = OS) -> Past:
+def remember(
+    config: QuorumConfig,
+    *,
+    rng: random.Random,
+    wall_clock: Clock | None = None,
+    fs: FileSystem = OS,
+) -> Past:
     """Who this replica is, its log and its election, which must belong to the same past.
 
-    A new folder gets an identity from `rng`. Raises `StorageError`.
+    A new folder gets an identity from `rng`. With `wall_clock` the log keeps the time of every
+    append. Raises `StorageError`.
     """
     meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng, fs=fs)
     folder = config.folder / LOG_FOLDER
@@ -204,6 +211,7 @@ def remember(config: QuorumConfig, *, rng: random.Random, fs: FileSystem = OS) -
         segment_bytes_max=config.segment_bytes,
         check_all=True,
         on_control=assigned.take,
+        wall_clock=wall_clock,
         fs=fs,
     )
     if log.recovery.cut is not None:

@@ -22,24 +22,46 @@ from admin.cli.common import Exit, say, write
 )
 @click.pass_context
 def command(ctx: click.Context, files: Sequence[Path], output: str) -> None:
-    """Print the records of metadata log segments (.log) and checkpoints (.checkpoint).
+    """Print the records of metadata log segments (.log) and checkpoints (.checkpoint), or when
+    they were appended on that node (.appendtime).
 
     Kafka's files and ours are alike. Names of types and fields are Kafka's, and a field that a
     record's version does not have is absent. A record that is not understood is printed as bytes;
     a damaged batch ends its file. Either makes the exit code 1.
     """
-    sound = [_dump(file, output, titled=len(files) > 1) for file in files]
+    sound = [_dump_file(file, output, titled=len(files) > 1) for file in files]
     ctx.exit(Exit.DONE if all(sound) else Exit.FAILED)
 
 
-def _dump(file: Path, output: str, *, titled: bool) -> bool:
+def _dump_file(file: Path, output: str, *, titled: bool) -> bool:
     """Print one file; whether all of it was understood."""
-    from admin.dump.entries import TITLES, Undumpable, entries
+    from admin.dump.append_times import is_index
 
     is_table = output == "table"
+    if is_table and titled:
+        write(f"{file}")
+    return _dump_times(file, is_table) if is_index(file) else _dump_records(file, is_table)
+
+
+def _dump_times(file: Path, is_table: bool) -> bool:
+    from admin.dump.append_times import TITLES, as_json, as_text, times
+    from admin.dump.entries import Undumpable
+
     if is_table:
-        if titled:
-            write(f"{file}")
+        write(TITLES)
+    try:
+        for entry in times(file):
+            write(as_text(entry) if is_table else as_json(entry, file))
+    except Undumpable as error:
+        say(f"Error: {error}")
+        return False
+    return True
+
+
+def _dump_records(file: Path, is_table: bool) -> bool:
+    from admin.dump.entries import TITLES, Undumpable, entries
+
+    if is_table:
         write(TITLES)
     is_sound = True
     try:

@@ -22,8 +22,9 @@ from typing import NamedTuple
 from quorum.core.limits import SEGMENT_BYTES_MAX
 from quorum.core.messages import Batch
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.log.append_time_writer import AppendTimeWriter
 from quorum.log.extent import Extent
-from quorum.log.files import FolderLock, make_folder, remove_files, usable
+from quorum.log.files import FolderLock, make_folder, usable
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.limits import TAIL_BYTES_MAX
 from quorum.log.recovery import OnControl, Recovery, recover
@@ -32,7 +33,7 @@ from quorum.log.segment_reader import position_of, read_batches
 from quorum.log.tail import Bytes, Tail
 from quorum.log.timestamps import first_record_from
 from quorum.log.writer import SegmentWriter, Write
-from quorum.ports import LogFailure, OffsetOutOfRange
+from quorum.ports import Clock, LogFailure, OffsetOutOfRange
 from quorum.records.batch import Buffer, Header, headers
 
 
@@ -59,6 +60,7 @@ class SegmentedLog:
         check_all: bool = False,
         lock: bool = True,
         on_control: OnControl | None = None,
+        wall_clock: Clock | None = None,
         fs: FileSystem = OS,
     ) -> None:
         """Open the log in `folder`, which is created if its parent exists, and recover it.
@@ -66,7 +68,8 @@ class SegmentedLog:
         `start` is where a log begins that has no file yet. `synced` says that records here are
         promised to survive a loss of power; what it and `check_all` mean for an opening stands in
         `quorum.log.recovery`. A broker that locks the folder above its many partitions opens each
-        without `lock`. `on_control` is given every control batch that is found. Raises
+        without `lock`. `on_control` is given every control batch that is found. With
+        `wall_clock` (ms) the time of every append is kept beside the segments. Raises
         `FolderInUse`, `FolderUnusable` or `LogDamaged`.
         """
         assert segment_bytes_max > 0
@@ -78,6 +81,8 @@ class SegmentedLog:
         self._segment_bytes_max = segment_bytes_max
         self._tail_bytes_max = tail_bytes_max
         self._writer = SegmentWriter(fs)
+        self._wall_clock = wall_clock
+        self._times = None if wall_clock is None else AppendTimeWriter(fs, folder)
         self._folder_lock = FolderLock(folder, fs) if lock else None
         try:
             self.recovery = self._recover(
@@ -107,6 +112,8 @@ class SegmentedLog:
             if start > 0:  # Only the name of the file remembers it.
                 with usable(self.folder):
                     self._writer.create(self._segments[0].path)
+        if self._times is not None:
+            self._times.begin(self._segments, self._extent.end.offset)
         return Recovery(
             folder=self.folder,
             segments=len(self._segments),
@@ -152,21 +159,24 @@ class SegmentedLog:
         else:
             view = memoryview(batches)
             parts = [bytes(view[at : at + header.size_bytes]) for at, header in found]
+        now_ms = 0 if self._wall_clock is None else self._wall_clock()
         with self._lock:
             for (_, header), outline, batch in zip(found, outlines, parts, strict=True):
-                self._append_one(header, outline, batch)
+                self._append_one(header, outline, batch, now_ms)
             if self._tail.size_bytes > self._tail_bytes_max:
                 # In strides, so that many appends share the cost of moving the rest up.
                 self._tail.shrink(self._tail_bytes_max * 3 // 4, below=self._written)
         return outlines
 
-    def _append_one(self, header: Header, outline: Batch, batch: Bytes) -> None:
+    def _append_one(self, header: Header, outline: Batch, batch: Bytes, now_ms: int) -> None:
         segment = self._segments[-1]
         full = segment.size_bytes + len(batch) > self._segment_bytes_max
         if full and segment.size_bytes > 0:
             segment = Segment(self.folder, self._extent.end.offset)
             self._segments.append(segment)
-        self._pending.append(Write(outline.base, segment, segment.append(header), batch))
+        base, end, epoch = outline.base, outline.end, outline.epoch
+        position = segment.append(header)
+        self._pending.append(Write(base, segment, position, batch, end, epoch, now_ms))
         self._pending_bytes += len(batch)
         self._tail.append(outline.end, batch)
         self._extent.append(outline)
@@ -241,6 +251,8 @@ class SegmentedLog:
         with self._failing_for_good("written"):
             self._writer.write(writes, sync=sync)
         self._written = end.offset
+        if self._times is not None:
+            self._times.write(writes)
         return end
 
     def truncate_to(self, end: Offset) -> None:
@@ -252,7 +264,7 @@ class SegmentedLog:
         segment, position = self._place_of(end)
         with self._lock:
             index = self._segments.index(segment)
-            later = [each.path for each in self._segments[index + 1 :]]
+            later = self._segments[index + 1 :]
             del self._segments[index + 1 :]
             segment.truncate(position)
             self._pending = [write for write in self._pending if write.base < end]
@@ -261,7 +273,9 @@ class SegmentedLog:
             self._extent.truncate(end)
         if end < self._written:
             with self._failing_for_good("truncated"):
-                self._writer.truncate(segment.path, position, later)
+                if self._times is not None:
+                    self._times.truncate(segment, end, later)
+                self._writer.truncate(segment.path, position, [each.path for each in later])
             self._written = end
 
     def advance_start(self, start: Offset) -> None:
@@ -279,7 +293,9 @@ class SegmentedLog:
         if self._obsolete:
             # The oldest one first: what a crash leaves has no gap.
             with self._failing_for_good("cut at its start"):
-                remove_files([self._obsolete[0].path], self._fs)
+                if self._times is not None:
+                    self._times.remove(self._obsolete[:1])
+                self._writer.remove(self._obsolete[0].path)
             del self._obsolete[0]
         return bool(self._obsolete)
 
@@ -287,12 +303,14 @@ class SegmentedLog:
         """Forget every batch and begin at `start`, durably; see the port."""
         self._refuse_after_failure()
         with self._lock:
-            old = [segment.path for segment in [*self._obsolete, *self._segments]]
+            old = [*self._obsolete, *self._segments]
             self._obsolete, self._segments = [], [Segment(self.folder, start)]
             self._extent, self._tail = Extent(start), Tail(start)
             self._pending, self._pending_bytes = [], 0
         with self._failing_for_good("replaced"):
-            self._writer.begin_anew(self._segments[0].path, old)
+            if self._times is not None:
+                self._times.remove(old)
+            self._writer.begin_anew(self._segments[0].path, [each.path for each in old])
         self._written = start
 
     def _place_of(self, end: Offset) -> tuple[Segment, int]:
@@ -330,6 +348,8 @@ class SegmentedLog:
                 self.commit()
         finally:
             self._writer.close()
+            if self._times is not None:
+                self._times.close()
             self._release()
 
     def _release(self) -> None:

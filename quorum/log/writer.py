@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from quorum.core.vocabulary import Offset
+from quorum.core.vocabulary import Epoch, Offset
 from quorum.log.files import cut_files, remove_files, sync_folder, write_all
 from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX
@@ -25,6 +25,10 @@ class Write(NamedTuple):
     segment: Segment
     position: int
     batch: Bytes
+    end: Offset
+    epoch: Epoch
+    time_ms: int
+    """When it was appended, by the wall clock; meaningless in a log that does not keep it."""
 
 
 class SegmentWriter:
@@ -50,6 +54,10 @@ class SegmentWriter:
                 self._sync()
         if sync:
             self._sync()
+
+    def remove(self, path: Path) -> None:
+        """Remove a segment that is not written to any more, durably."""
+        remove_files([path], self._fs)
 
     def create(self, path: Path) -> None:
         """Let there be an empty segment, durably."""
