@@ -116,6 +116,10 @@ class Nodes:
         for id in ids:
             self._processes[id].send_signal(signal.SIGCONT)
 
+    async def ended(self, id: int) -> int:
+        """The exit code of a node that ends by itself, once it has."""
+        return await self._processes.pop(id).wait()
+
     def check(self) -> None:
         """Raise `NodeEnded` if one has ended by itself, or has said what no node may say."""
         for id, process in self._processes.items():

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from quorum.core import reading
-from quorum.core.effects import AppendLeaderChange, AppendProposed, Commit, Lead
+from quorum.core.effects import AppendLeaderChange, AppendProposed, Commit, Lead, Warn
 from quorum.core.events import Asker, ReadToken
 from quorum.core.high_watermark import high_watermark
+from quorum.core.lapses import lapse
 from quorum.core.messages import (
     Batch,
     BeginQuorumEpochRequest,
@@ -163,6 +164,9 @@ def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
 
 def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: int) -> None:
     progress = leader.serving.progress_of(request.replica)
+    forgotten = lapse(progress, request)
+    if forgotten is not None:
+        state.effects.append(Warn(forgotten))
     goal = _goal(state, leader, progress)
     progress.fetched(request.replica, request.log_end.offset, goal, now_ms)
     if progress.voter is not None:

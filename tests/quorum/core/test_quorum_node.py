@@ -100,6 +100,19 @@ def test_batches_that_cannot_follow_the_log_are_reported_and_not_appended() -> N
     assert voter.deadline_ms == 10 + Timeouts().retry_backoff_ms
 
 
+def test_a_voter_that_has_forgotten_what_it_acknowledged_is_told_of_once() -> None:
+    leader = elected()
+    leader.step(Proposed(4), now_ms=2_000)
+    leader.step(Flushed(leader.log_end), now_ms=2_001)
+    told: list[str] = []
+    for offset, replica in ((5, 2), (5, 2), (2, 2), (3, 2), (2, 9), (1, 9)):
+        asked = Asked(Asker(1), fetch(offset, 1, last=1, replica=replica))
+        told += [each.text for each in leader.step(asked, now_ms=2_002) if isinstance(each, Warn)]
+    assert [text[:88] for text in told] == [
+        "voter 2 fetches from offset 2, but had acknowledged everything below 5: its disk has los"
+    ]
+
+
 def test_a_leader_that_would_undo_what_is_committed_stops_the_node() -> None:
     voter, asked = follower()
     voter.step(Answered(TWO, asked.correlation, served(2, batches=(batch(0, 2),))), now_ms=10)

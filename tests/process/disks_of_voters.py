@@ -1,0 +1,98 @@
+"""Three controllers as processes whose folders are exchanged, put back and wiped by a test."""
+
+import asyncio
+import random
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from admin.client import AdminClient, AdminError
+from admin.model import QuorumDescription
+from chaos.processes.load import CLIENT_METRICS, NAME
+from chaos.processes.network import Loopback
+from chaos.processes.nodes import Nodes
+
+IDS: Final = (1, 2, 3)
+WITHIN_SECONDS: Final = 60
+ASK_MS: Final = 2_000
+
+
+@dataclass(frozen=True)
+class Controllers:
+    """The processes, and a client of them."""
+
+    nodes: Nodes
+    client: AdminClient
+
+    async def write(self, *numbers: int) -> None:
+        """Change something as often as there are numbers; returns when all is acknowledged."""
+        for number in numbers:
+            await self.client.alter_configs(CLIENT_METRICS, f"disk-{number}", {NAME: f"n{number}"})
+
+    async def lost(self, *numbers: int) -> list[int]:
+        """Which of these cannot be read back."""
+        lost = []
+        for number in numbers:
+            found = await self.client.describe_configs(CLIENT_METRICS, f"disk-{number}")
+            if [each.value for each in found if each.name == NAME] != [f"n{number}"]:
+                lost.append(number)
+        return lost
+
+    async def led(self) -> QuorumDescription:
+        """The quorum, once it has a leader that answers."""
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while True:
+                try:
+                    return await self.client.describe_quorum()
+                except AdminError:
+                    self.nodes.check()
+
+    async def until_voters_have_caught_up(self) -> QuorumDescription:
+        """The quorum, once each voter has everything that is committed now."""
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while True:
+                quorum = await self.led()
+                ends = [each.log_end_offset for each in quorum.voters]
+                if 0 < quorum.high_watermark <= min(ends):
+                    return quorum
+
+    async def follower(self) -> int:
+        """A voter that does not lead."""
+        leader = (await self.led()).leader_id
+        return next(id for id in IDS if id != leader)
+
+    async def kill(self, id: int) -> None:
+        """End this one at once."""
+        self.nodes.kill([id])
+        await self.nodes.reap()
+
+    def keep_copy(self, id: int) -> Path:
+        """A copy of the folder of a node that does not run."""
+        copy = self.nodes.home(id) / "copy"
+        shutil.copytree(self.nodes.data(id), copy)
+        return copy
+
+    def put_back(self, id: int, copy: Path) -> None:
+        """Let this copy be the folder of a node that does not run."""
+        shutil.rmtree(self.nodes.data(id))
+        shutil.copytree(copy, self.nodes.data(id))
+
+
+@asynccontextmanager
+async def controllers(folder: Path, **settings: str) -> AsyncIterator[Controllers]:
+    """Three that are up; `settings` have dots where the names have underscores."""
+    network = Loopback(IDS)
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    nodes = Nodes(folder, IDS, network, named, random.Random(str(folder)))
+    addresses = [network.address_of(id) for id in IDS]
+    try:
+        async with AdminClient(addresses, is_controller=True, timeout_ms=ASK_MS) as client:
+            running = Controllers(nodes, client)
+            await nodes.start(IDS)
+            await running.until_voters_have_caught_up()
+            yield running
+    finally:
+        await nodes.close()

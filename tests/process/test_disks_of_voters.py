@@ -1,0 +1,67 @@
+"""What becomes of a voter whose folder is not the one that it left: as docs/quorum.md says."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.process.disks_of_voters import IDS, controllers
+
+pytestmark = pytest.mark.process
+
+EARLY: Final = range(1, 11)
+LATE: Final = range(11, 31)
+
+
+async def test_an_old_backup_that_is_put_back_is_noticed_by_the_leader_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path / "cluster") as cluster:
+        await cluster.write(*EARLY)
+        follower = await cluster.follower()
+        await cluster.kill(follower)
+        backup = cluster.keep_copy(follower)
+        await cluster.nodes.start([follower])
+        await cluster.write(*LATE)
+        before = await cluster.until_voters_have_caught_up()
+        await cluster.kill(follower)
+        cluster.put_back(follower, backup)
+        await cluster.nodes.start([follower])
+        async with asyncio.timeout(60):
+            while "older copy of its folder was put back" not in cluster.nodes.said(
+                before.leader_id
+            ):
+                await cluster.led()
+        after = await cluster.until_voters_have_caught_up()
+        assert after.leader_id == before.leader_id
+        assert await cluster.lost(*EARLY, *LATE) == []
+        said = cluster.nodes.said(after.leader_id)
+        assert f"voter {follower}" in said
+        assert "Stop none of the other voters before it has caught up" in said
+        cluster.nodes.check()
+
+
+async def test_voters_whose_folders_were_exchanged_refuse_to_start_and_change_nothing(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path / "cluster") as cluster:
+        await cluster.write(*EARLY)
+        nodes = cluster.nodes
+        leader = (await cluster.led()).leader_id
+        one, other = (id for id in IDS if id != leader)
+        for id in (one, other):
+            await cluster.kill(id)
+        copies = {id: cluster.keep_copy(id) for id in (one, other)}
+        cluster.put_back(one, copies[other])
+        cluster.put_back(other, copies[one])
+        for id, owner in ((one, other), (other, one)):
+            await nodes.start([id])
+            assert await nodes.ended(id) == 1
+            error = nodes.said(id).splitlines()[-1]
+            assert f"this folder belongs to node {owner}, but this node is of node {id}" in error
+        cluster.put_back(one, copies[one])
+        cluster.put_back(other, copies[other])
+        await nodes.start([one, other])
+        await cluster.until_voters_have_caught_up()
+        assert await cluster.lost(*EARLY) == []
