@@ -117,7 +117,9 @@ class Anywhere:
         self, leader: int, there: Callable[[AdminClient], Coroutine[Any, Any, T]], seconds: float
     ) -> T:
         """What the leader answers; raises `AdminError`, also as soon as it leads no more."""
-        address = self._service.addresses[leader]
+        address = self._service.address_of(leader)
+        if address is None:
+            raise AdminError(f"node {leader} leads, and where it listens is not known yet")
         timeout_ms = max(1, round(seconds * 1_000))
         async with AdminClient([address], is_controller=True, timeout_ms=timeout_ms) as client:
             asking = asyncio.get_running_loop().create_task(there(client))

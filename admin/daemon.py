@@ -110,25 +110,24 @@ async def _listen(
     config: Config, controller: Controller, opened: Opened, parts: AsyncExitStack
 ) -> None:
     """Open the doors; both lead to one service."""
-    cluster_id = _cluster_id(config)
-    addresses = {int(each): address for each, address in config.voters.items()}
     service = Service(
         controller,
         opened.quorum,
-        cluster_id=cluster_id,
-        addresses=addresses,
+        cluster=opened.cluster,
+        addresses=opened.addresses,
         defaults=TopicDefaults(
             num_partitions=config.num_partitions,
             replication_factor=config.default_replication_factor,
         ),
     )
-    forwarder = Forwarder(opened.quorum, config.voters, clock=monotonic_ms)
+    forwarder = Forwarder(opened.quorum, opened.addresses, clock=monotonic_ms)
     parts.push_async_callback(forwarder.close)
     door = KafkaDoor(
         service=service,
         raft_calls=opened.raft_calls,
+        gossiper=opened.gossiper,
         forwarder=forwarder,
-        desk=Desk(controller=controller, clock=monotonic_ms, cluster_id=cluster_id),
+        desk=Desk(controller=controller, clock=monotonic_ms, cluster=opened.cluster),
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)
@@ -229,8 +228,9 @@ def _background(
     """What goes on beside the quorum for as long as it runs."""
     yield _sweep(controller)
     yield Registrar(
-        controller, opened.quorum, controller.registration, config.voters, clock=monotonic_ms
+        controller, opened.quorum, controller.registration, opened.addresses, clock=monotonic_ms
     ).run()
+    yield opened.gossiper.run()
     if config.no_op_interval_ms:
         yield _keep_moving(controller)
 

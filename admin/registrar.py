@@ -7,14 +7,11 @@ to lead; this is for the others. Nothing is decided here.
 
 import logging
 import random
-from collections.abc import Mapping
 from typing import Any, Final
 
-from admin.addresses import Address
 from admin.controller import Controller
-from quorum.core.vocabulary import ReplicaId
 from quorum.driver import Quorum
-from quorum.ports import Clock
+from quorum.ports import Clock, PeerAddresses
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper
@@ -42,7 +39,7 @@ class Registrar:
         controller: Controller,
         quorum: Quorum,
         registration: RegisterController,
-        addresses: Mapping[ReplicaId, Address],
+        addresses: PeerAddresses,
         *,
         clock: Clock,
     ) -> None:
@@ -77,7 +74,7 @@ class Registrar:
 
     async def _ask(self) -> None:
         leader = self._quorum.leader
-        address = None if leader is None else self._addresses.get(ReplicaId(leader))
+        address = None if leader is None else self._addresses.address_of(leader)
         if address is None:
             return
         sweeper = Sweeper(self._clock)

@@ -16,8 +16,11 @@ from admin.addresses import Address
 from admin.controller import Controller, Unavailable
 from admin.faults import Refused
 from admin.model import QuorumDescription, Reassignment, ReplicaInfo
+from quorum.cluster import Cluster
 from quorum.core.progress import ReplicaStatus
+from quorum.core.vocabulary import ReplicaId
 from quorum.driver import Quorum
+from quorum.ports import PeerAddresses
 from statemachine.commands import (
     AlterClientQuotas,
     AlterConfigs,
@@ -81,16 +84,32 @@ class Service:
         controller: Controller,
         quorum: Quorum,
         *,
-        cluster_id: str,
-        addresses: Mapping[int, Address],
+        cluster: Cluster,
+        addresses: PeerAddresses,
         defaults: TopicDefaults,
     ) -> None:
         self.controller = controller
         self.quorum = quorum
-        self.cluster_id = cluster_id
+        self._cluster = cluster
         self.addresses = addresses
-        """Where the controllers listen for the Kafka protocol, by id."""
+        """Where the controllers listen for the Kafka protocol."""
         self.defaults = defaults
+
+    @property
+    def cluster_id(self) -> str | None:
+        """None until this node has learned of it."""
+        return self._cluster.id
+
+    def address_of(self, replica: int) -> Address | None:
+        """Where a controller listens for the Kafka protocol, if that is known."""
+        found = self.addresses.address_of(ReplicaId(replica))
+        return None if found is None else Address(*found)
+
+    @property
+    def voter_addresses(self) -> dict[int, Address]:
+        """Where the voters listen, those of whom that is known."""
+        found = {int(each): self.address_of(each) for each in self.quorum.node.voters.sorted()}
+        return {each: address for each, address in found.items() if address is not None}
 
     async def alter_reassignments(
         self, who: str, command: AlterReassignments
@@ -126,7 +145,7 @@ class Service:
             updates=updates,
             validate_only=validate_only,
             controller_id=self.quorum.node.me.id,
-            voters=tuple(self.addresses),
+            voters=tuple(map(int, self.quorum.node.voters.sorted())),
             kraft_version=self.controller.kraft_version,
             default_min_isr=self.controller.default_min_isr,
         )
@@ -172,14 +191,14 @@ class Service:
         node = self.quorum.node
         replicas = node.replicas()
         return QuorumDescription(
-            cluster_id=self.cluster_id,
+            cluster_id=self.cluster_id or "",
             leader_id=node.me.id,
             leader_epoch=node.epoch,
             high_watermark=node.high_watermark or 0,
             voters=[self._replica(each) for each in replicas if each.is_voter],
             observers=[self._replica(each) for each in replicas if not each.is_voter],
             addresses={
-                each: (("CONTROLLER", address),) for each, address in self.addresses.items()
+                each: (("CONTROLLER", address),) for each, address in self.voter_addresses.items()
             },
         )
 

@@ -83,7 +83,7 @@ class Broker:
         self._sweeper = parts.opened.sweeper
         self.manager = parts.manager
         self.image = parts.metadata.image
-        self.identity = Identity(parts.opened.cluster_id, parts.opened.directory_id)
+        self.identity = Identity(parts.opened.cluster.id, parts.opened.directory_id)
         self.cluster = ClusterApi(config.node_id, self.image)
         self.directories = DirectoryReporter(
             parts.manager, parts.controllers, self.identity.directory_id
@@ -170,6 +170,7 @@ class Broker:
             group.create_task(producer_ids.run(), name="producer ids"),
             group.create_task(self._open_gate(door), name="gate"),
             group.create_task(_failure_of(parts.disk), name="disk"),
+            group.create_task(parts.opened.gossiper.run(), name="gossip"),
         ]
         logger.info("broker %d listens at %s:%d", self.config.node_id, self.config.host, self.port)
         return _Running(living, work, parking, fetchers, forwarder)
@@ -327,11 +328,9 @@ async def _listen(config: BrokerConfig, server: Server) -> int:
 
 
 def _controllers(config: BrokerConfig, opened: Opened, rng: random.Random) -> Controllers:
-    voters = {ReplicaId(each): address for each, address in config.voters.items()}
-
     def leader_address() -> tuple[str, int] | None:
         leader = opened.quorum.leader
-        return None if leader is None else voters.get(leader)
+        return None if leader is None else opened.addresses.address_of(leader)
 
     return Controllers(
         leader_address,

@@ -16,6 +16,7 @@ from chaos.work import Work
 from quorum.core.events import Asker
 from quorum.core.messages import FetchRequest, Request, Response
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.finding import cluster_of
 from quorum.opening import Past, make_node
 from quorum.ports import Done, LogFailure, StateSnapshot
 from quorum.replica import Replica
@@ -63,7 +64,15 @@ class Process:
             clock=self.now_ms,
             wall_clock=self.now_wall_ms,
             wake=self._wake,
-            cluster_id=past.cluster_id,
+            cluster=cluster_of(
+                past.cluster_id,
+                me=past.key,
+                folder=machine.config.folder,
+                elections=past.elections,
+                disk=self.work,
+                rng=rng,
+                fs=machine.disk,
+            ),
         )
         self._arm()
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from quorum.cluster import Cluster
 from quorum.core.events import Asker
 from quorum.core.messages import Request
 from quorum.core.node import QuorumNode
@@ -39,7 +40,7 @@ class Quorum:
         state_machine: StateMachine,
         clock: Clock,
         wall_clock: Clock,
-        cluster_id: str | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         """`cluster_id` is written down beside the voters."""
         self.node = node
@@ -53,7 +54,7 @@ class Quorum:
             clock=clock,
             wall_clock=wall_clock,
             wake=self._wake,
-            cluster_id=cluster_id,
+            cluster=cluster,
         )
         self._disk = disk
         self._rpc = rpc

@@ -51,7 +51,13 @@ WAITING_MAX: Final = 100_000
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 """The same in bytes; a further record is refused."""
 
-OFFERED: Final = MappingProxyType({ApiKey.API_VERSIONS: VersionRange(0, 4), **VERSIONS})
+OFFERED: Final = MappingProxyType(
+    {
+        ApiKey.API_VERSIONS: VersionRange(0, 4),
+        ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
+        **VERSIONS,
+    }
+)
 CLOSE_MS: Final = 500
 """How long the listener lets answers under way leave when the replica stops."""
 
@@ -100,7 +106,7 @@ class Replica:
         leader = self._opened.quorum.leader
         if leader is None:
             return None
-        address = self._config.voters.get(leader)
+        address = self._opened.addresses.address_of(leader)
         return Leader(leader, None if address is None else Address(*address))
 
     @property
@@ -201,11 +207,12 @@ async def open_replica(
     """
     if not __debug__:
         raise RuntimeError("quorum does not run under python -O: its assertions must hold")
-    if listener is None and config.node_id not in config.voters:
+    place = listener or config.advertised or config.voters.get(config.node_id)
+    if place is None:
         raise ValueError(
             f"replica {config.node_id} is not among the voters: name the `listener` of it"
         )
-    host, port = listener or config.voters[config.node_id]
+    host, port = place
     applying = Applying(machine)
     rng = random.SystemRandom()
     try:
@@ -219,9 +226,11 @@ async def open_replica(
             tasks = await parts.enter_async_context(asyncio.TaskGroup())
             running = tasks.create_task(opened.quorum.run(), name="quorum")
             replica = Replica(config, opened, applying)
+            gossiping = tasks.create_task(opened.gossiper.run(), name="gossip")
             try:
                 yield replica
             finally:
+                gossiping.cancel()
                 if not running.done():
                     await opened.quorum.stop()
                 replica.end()
@@ -248,5 +257,7 @@ class _Door:
         if request.api_key == ApiKey.API_VERSIONS:
             decode_request(request.api_key, request.api_version, request.body)
             request.respond(write_offer(request.api_version, OFFERED))
+        elif request.api_key == ApiKey.DISCOVER_BROKERS:
+            self._opened.gossiper.asked(request)
         else:
             self._opened.raft_calls.asked(request)

@@ -7,12 +7,14 @@ another node's. Errors are `StorageError`s that say what to do.
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from quorum.addresses import AddressBook
+from quorum.cluster import Cluster
 from quorum.core.assignments import Assignments
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.log_view import LogView
@@ -20,6 +22,8 @@ from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Election, Offset, ReplicaId, ReplicaKey, Snapshot
 from quorum.core.voters import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.driver import Quorum
+from quorum.finding import Whereabouts, address_book, cluster_of, gossiper, standing_of
+from quorum.gossiper import Gossiper
 from quorum.log.basis import basis, contains
 from quorum.log.checkpoint import Checkpoint
 from quorum.log.disk_thread import DiskThread
@@ -40,7 +44,13 @@ from quorum.transport.complaints import Complaints
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC, Here, HostPort, Standing
+from quorum.wire.raft_messages import (
+    METADATA_PARTITION,
+    METADATA_TOPIC,
+    Here,
+    HostPort,
+    Standing,
+)
 
 logger = logging.getLogger("quorum")
 
@@ -64,8 +74,13 @@ class QuorumConfig:
     cluster_id: str | None
     """None takes the one that the folder names."""
     folder: Path
-    voters: Mapping[ReplicaId, HostPort]
-    """Who votes, and where each listens. A node that is not among them observes."""
+    voters: Mapping[ReplicaId, HostPort | None]
+    """Who votes in a log that does not say so, and where each listens, where that is known before.
+    A node that is not among them observes."""
+    advertised: HostPort | None = None
+    """Where this node is to be found; None is where `voters` says, or nowhere."""
+    bootstrap: Sequence[HostPort] = ()
+    """Servers to ask first who is where (`bootstrap.servers`); they need not be voters."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     segment_bytes: int = SEGMENT_BYTES_MAX
     listener_name: str = LISTENER_NAME
@@ -80,7 +95,9 @@ class Opened:
 
     quorum: Quorum
     raft_calls: RaftCalls
-    cluster_id: str | None
+    gossiper: Gossiper
+    addresses: AddressBook
+    cluster: Cluster
     directory_id: UUID
     disk: DiskThread
     log: SegmentedLog
@@ -93,16 +110,6 @@ class Opened:
         self.sweeper.close()
         self.disk.close()
         self.log.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Fixed:
-    """Addresses as they were configured (`ports.PeerAddresses`)."""
-
-    voters: Mapping[ReplicaId, HostPort]
-
-    def address_of(self, replica: ReplicaId) -> HostPort | None:
-        return self.voters.get(replica)
 
 
 def open_quorum(
@@ -124,15 +131,28 @@ def open_quorum(
     past.tell(state_machine)
     node = make_node(config, past, rng=random.Random(rng.getrandbits(64)), now_ms=clock())
     sweeper = Sweeper(clock)
-    peers = _peers(config, sweeper, rng)
+    where = _whereabouts(config)
+    addresses = address_book(past.key, where, wall_ms=wall_clock(), fs=fs)
+    peers = _peers(config, addresses, sweeper, rng)
     raft_calls = RaftCalls(
         Here(cluster_id=past.cluster_id, replica=past.key),
         peers,
-        addresses=config.voters,
+        addresses=addresses,
         timeout_ms=config.timeouts.request_timeout_ms,
         complaints=Complaints("quorum", clock),
+        endpoints=() if where.place is None else (Endpoint(config.listener_name, *where.place),),
     )
     disk = DiskThread(asyncio.get_running_loop(), on_failure=lambda failure: quorum.fail(failure))
+    cluster = cluster_of(
+        past.cluster_id,
+        me=past.key,
+        folder=config.folder,
+        elections=past.elections,
+        disk=disk,
+        rng=rng,
+        fs=fs,
+    )
+    cluster.on_known.append(raft_calls.know_cluster)
     quorum = Quorum(
         node,
         log=past.log,
@@ -142,13 +162,28 @@ def open_quorum(
         state_machine=state_machine,
         clock=clock,
         wall_clock=wall_clock,
-        cluster_id=past.cluster_id,
+        cluster=cluster,
     )
-    raft_calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, config)))
+    raft_calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, addresses)))
     return Opened(
         quorum=quorum,
         raft_calls=raft_calls,
-        cluster_id=past.cluster_id,
+        gossiper=gossiper(
+            addresses,
+            cluster,
+            standing=standing_of(node, has_log=past.view.end.offset > 0),
+            surveyed=lambda _: None,
+            folder=config.folder,
+            disk=disk,
+            fs=fs,
+            client_id=f"replica-{config.node_id}",
+            sweeper=sweeper,
+            clock=clock,
+            rng=rng,
+            timeout_ms=config.timeouts.request_timeout_ms,
+        ),
+        addresses=addresses,
+        cluster=cluster,
         directory_id=past.key.directory_id,
         disk=disk,
         log=past.log,
@@ -161,8 +196,11 @@ def configured_voters(config: QuorumConfig) -> VoterSet:
     """Who votes as long as the log does not say so; their directories are not known."""
     return VoterSet(
         tuple(
-            Voter(ReplicaKey(each), (Endpoint(config.listener_name, host, port),))
-            for each, (host, port) in config.voters.items()
+            Voter(
+                ReplicaKey(each),
+                () if address is None else (Endpoint(config.listener_name, *address),),
+            )
+            for each, address in config.voters.items()
         )
     )
 
@@ -237,7 +275,7 @@ def remember(
         raise
     return Past(
         key=ReplicaKey(config.node_id, meta.directory_id),
-        cluster_id=meta.cluster_id,
+        cluster_id=elections.cluster_id,
         log=log,
         view=view,
         elections=elections,
@@ -317,9 +355,20 @@ def _load(checkpoint: Checkpoint, state_machine: StateMachine) -> None:
         raise FileDamaged(checkpoint.path, reason, _STRANGE_RECORD_REMEDY) from error
 
 
-def _peers(config: QuorumConfig, sweeper: Sweeper, rng: random.Random) -> Peers:
+def _whereabouts(config: QuorumConfig) -> Whereabouts:
+    return Whereabouts(
+        folder=config.folder,
+        place=config.advertised or config.voters.get(config.node_id),
+        configured=config.voters,
+        bootstrap=config.bootstrap,
+    )
+
+
+def _peers(
+    config: QuorumConfig, addresses: AddressBook, sweeper: Sweeper, rng: random.Random
+) -> Peers:
     return Peers(
-        _Fixed(config.voters),
+        addresses,
         client_id=f"replica-{config.node_id}",
         sweeper=sweeper,
         rng=random.Random(rng.getrandbits(64)),
@@ -337,7 +386,7 @@ def _behind(election: Election, log: LogView) -> str:
     )
 
 
-def _standing(quorum: Quorum, config: QuorumConfig) -> Standing:
+def _standing(quorum: Quorum, addresses: AddressBook) -> Standing:
     leader = quorum.leader
-    address = None if leader is None else config.voters.get(leader)
+    address = None if leader is None else addresses.address_of(leader)
     return Standing(quorum.node.epoch, leader, address)

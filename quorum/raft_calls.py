@@ -6,15 +6,17 @@ Incoming, the same the other way round. Nothing is decided, and nothing is kept 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from quorum.addresses import AddressBook
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_WAIT_MS_MAX
 from quorum.core.messages import Error, FetchRequest, FetchResponse, Request, Response
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
 from quorum.ports import Done
 from quorum.records.batch import CorruptBatch, check
 from quorum.records.control import BadControlRecord
@@ -27,9 +29,9 @@ from quorum.transport.peers import Peers
 from quorum.wire.faults import Malformed
 from quorum.wire.raft_messages import (
     API_KEYS,
+    Answer,
     Code,
     Here,
-    HostPort,
     Refusal,
     Standing,
     read_request,
@@ -67,11 +69,14 @@ class RaftCalls:
         here: Here,
         peers: Peers,
         *,
-        addresses: Mapping[ReplicaId, HostPort],
+        addresses: AddressBook,
         timeout_ms: int,
         complaints: Complaints,
+        endpoints: Sequence[Endpoint] = (),
     ) -> None:
+        """`endpoints` are where this replica listens, for those who are told that it leads."""
         self._here = here
+        self._endpoints = tuple(endpoints)
         self._peers = peers
         self._addresses = addresses
         self._timeout_ms = timeout_ms
@@ -84,6 +89,10 @@ class RaftCalls:
     def hand_to(self, handed: Handed) -> None:
         """Name the node that the requests of others are for."""
         self._handed = handed
+
+    def know_cluster(self, cluster_id: str) -> None:
+        """The cluster, which was not known, is this one: from here on others are refused."""
+        self._here = replace(self._here, cluster_id=cluster_id)
 
     def asked(self, request: InboundRequest) -> None:
         """Take a request of another replica; raises `Malformed` for one that cannot be read."""
@@ -115,13 +124,19 @@ class RaftCalls:
         if request.is_gone:
             return
         leader = response.leader
-        address = None if leader is None else self._addresses.get(leader)
+        address = None if leader is None else self._addresses.address_of(leader)
         request.respond(
             write_response(response, request.api_version, records=records, leader_address=address)
         )
 
     def send(self, to: ReplicaId, request: Request, done: Done) -> None:
-        body = partial(write_request, request, to=ReplicaKey(to), cluster_id=self._here.cluster_id)
+        body = partial(
+            write_request,
+            request,
+            to=ReplicaKey(to),
+            cluster_id=self._here.cluster_id,
+            endpoints=self._endpoints,
+        )
         timeout_ms = self._timeout_ms
         if isinstance(request, FetchRequest):
             # The leader may keep it that long by right.
@@ -145,14 +160,18 @@ class RaftCalls:
             done(None, b"")
             return
         try:
-            response, records = _read(outcome)
+            answer, records = _read(outcome)
+            response = answer.response
             unbelievable = self._unbelievable(response.epoch)
             if unbelievable is not None:
                 raise _Refused(unbelievable.reason)
         except (Malformed, CorruptBatch, BadControlRecord, UnsupportedCodec, _Refused) as error:
-            logger.warning("replica %d answered what cannot be used: %s", to, error)
+            self._complaints.useless(f"replica {to}", str(error))
             done(None, b"")
             return
+        if response.leader is not None and answer.leader_address is not None:
+            # Whoever asks it from now on has to find it.
+            self._addresses.hint(response.leader, answer.leader_address)
         done(response, records)
 
     def _unbelievable(self, epoch: Epoch) -> Refusal | None:
@@ -169,7 +188,7 @@ class _Refused(Exception):
     """The other replica refused the call as such: another cluster, another topic, ..."""
 
 
-def _read(reply: Reply) -> tuple[Response, bytes]:
+def _read(reply: Reply) -> tuple[Answer, bytes]:
     """The flat answer and the records beside it, checked; raises what `_ended` catches."""
     answer = read_response(reply.api_key, reply.version, reply.body)
     if isinstance(answer, Refusal):
@@ -179,7 +198,7 @@ def _read(reply: Reply) -> tuple[Response, bytes]:
         # Its epoch and its leader are another cluster's: the core must not learn of them.
         raise _Refused(f"refused: {response.error}")
     if not isinstance(response, FetchResponse) or not answer.records:
-        return response, b""
+        return answer, b""
     records = bytes(answer.records)
-    batches = check(records, assignment_in=assignment_in)
-    return replace(response, batches=tuple(batches)), records
+    batches = tuple(check(records, assignment_in=assignment_in))
+    return replace(answer, response=replace(response, batches=batches)), records

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
+from quorum.cluster import Cluster
 from quorum.core.effects import (
     Answer,
     AppendFetched,
@@ -101,16 +102,16 @@ class Replica:
         clock: Clock,
         wall_clock: Clock,
         wake: Callable[[], None],
-        cluster_id: str | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         """`wake` is called when there is something for `turn` to do; it must not call it itself.
 
-        `cluster_id` is written down beside the voters.
+        `cluster` is written down beside the voters, and read where it was not known.
         """
         self.node = node
         self.deadline_ms = node.deadline_ms
         """When `turn` is to be called, whatever happens; None while only others can wake it."""
-        self._cluster_id = cluster_id
+        self._cluster = cluster
         self._log = log
         self._elections = elections
         self._disk = disk
@@ -346,7 +347,8 @@ class Replica:
         )
         voters = opening.batch.assignment
         if voters is not None:
-            return encode_founding(change, voters, self._cluster_id, timestamp_ms=now_ms)
+            cluster_id = None if self._cluster is None else self._cluster.id_to_found_with()
+            return encode_founding(change, voters, cluster_id, timestamp_ms=now_ms)
         return encode_leader_change(change, timestamp_ms=now_ms)
 
     def _records_for(self, response: Response) -> bytes:
@@ -373,6 +375,8 @@ class Replica:
         return done
 
     def _commit(self, high_watermark: Offset) -> None:
+        if self._cluster is not None:
+            self._cluster.on_commit(self._log, high_watermark)
         self._state_machine.on_commit(high_watermark)
         start = self.node.epoch_start
         if self._lead_pending is not None and start is not None and high_watermark > start:

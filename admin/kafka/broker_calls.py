@@ -21,6 +21,7 @@ from admin.kafka.alter_partition import (
 )
 from admin.kafka.call import ANONYMOUS, Call, code, read_call, respond_to
 from admin.kafka.refusals import Refusals
+from quorum.cluster import Cluster
 from quorum.ports import Clock
 from quorum.transport.inbound import InboundRequest
 from quorum.wire.apis import ApiKey, VersionRange
@@ -51,7 +52,7 @@ class Desk:
 
     controller: Controller
     clock: Clock
-    cluster_id: str
+    cluster: Cluster
     refusals: Refusals = field(default_factory=Refusals)
 
 
@@ -81,7 +82,7 @@ def register(call: Call, desk: Desk, respond: Respond) -> None:
     command = RegisterBroker(
         broker_id=message.broker_id,
         cluster_id=message.cluster_id,
-        our_cluster_id=desk.cluster_id,
+        our_cluster_id=desk.cluster.id or "",
         incarnation_id=message.incarnation_id or UUID(int=0),
         endpoints=_endpoints(message),
         features=_features(message),

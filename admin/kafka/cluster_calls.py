@@ -73,13 +73,13 @@ async def describe_cluster(call: Call, service: Service) -> Any:
         return refuse_cluster(call, MISMATCHED_ENDPOINT_TYPE, message)
 
     def read(image: Image | None) -> Any:
-        addresses = controller_addresses(image or Image(), service.addresses)
+        addresses = controller_addresses(image or Image(), service.voter_addresses)
         leader = _leader(service)
         return call.respond(
             error_code=code(0),
             error_message=None,
             endpoint_type=endpoint_type,
-            cluster_id=service.cluster_id,
+            cluster_id=service.cluster_id or "",
             controller_id=leader if leader in addresses else -1,
             brokers=tuple(
                 call.part(
@@ -121,7 +121,7 @@ def _leader(service: Service) -> int:
 
 
 def _controllers(call: Call, image: Image, service: Service) -> Iterable[Any]:
-    for each, address in sorted(controller_addresses(image, service.addresses).items()):
+    for each, address in sorted(controller_addresses(image, service.voter_addresses).items()):
         yield call.part(
             "MetadataResponseBroker", node_id=each, host=address.host, port=address.port, rack=None
         )

@@ -18,6 +18,7 @@ from admin.kafka.broker_calls import Desk
 from admin.kafka.call import ANONYMOUS, AdminApi, Call, read_call, respond_to
 from admin.kafka.forwarding import Forwarder, NotForwarded
 from admin.service import NotActive, Service
+from quorum.gossiper import Gossiper
 from quorum.raft_calls import RaftCalls
 from quorum.transport.server import InboundRequest
 from quorum.wire.api_versions import Features, write_offer
@@ -49,6 +50,7 @@ OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
         **RAFT,
         ApiKey.API_VERSIONS: VersionRange(0, 4),
         ApiKey.ENVELOPE: VersionRange(0, 0),
+        ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
         **{key: api.versions for key, api in broker_calls.APIS.items()},
         **{key: api.versions for key, api in admin_apis.APIS.items()},
     }
@@ -63,12 +65,14 @@ class KafkaDoor:
         *,
         service: Service,
         raft_calls: RaftCalls,
+        gossiper: Gossiper,
         forwarder: Forwarder,
         desk: Desk,
         supported_features: Mapping[str, VersionRange],
     ) -> None:
         self._service = service
         self._raft_calls = raft_calls
+        self._gossiper = gossiper
         self._forwarder = forwarder
         self._desk = desk
         self._supported_features = supported_features
@@ -83,6 +87,8 @@ class KafkaDoor:
             self._raft_calls.asked(request)
         elif api_key == ApiKey.API_VERSIONS:
             self._offer(request)
+        elif api_key == ApiKey.DISCOVER_BROKERS:
+            self._gossiper.asked(request)
         elif api_key == ApiKey.ENVELOPE:
             self._unwrap(request)
         else:

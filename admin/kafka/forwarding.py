@@ -4,15 +4,13 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import Mapping
 from typing import Any, Final
 
-from admin.addresses import Address
 from admin.kafka import envelopes
 from admin.kafka.call import TIMEOUT_MS_MAX, Call
 from quorum.core.vocabulary import ReplicaId
 from quorum.driver import Quorum
-from quorum.ports import Clock
+from quorum.ports import Clock, PeerAddresses
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import (
     ConnectionLost,
@@ -44,23 +42,13 @@ class NotForwarded(Exception):
 class Forwarder:
     """Channels to the other controllers, for requests that only the active one can answer."""
 
-    def __init__(
-        self, quorum: Quorum, addresses: Mapping[ReplicaId, Address], *, clock: Clock
-    ) -> None:
+    def __init__(self, quorum: Quorum, addresses: PeerAddresses, *, clock: Clock) -> None:
         self._quorum = quorum
+        self._addresses = addresses
         self._sweeper = Sweeper(clock)
         self._correlations = itertools.count(1)
-        rng = random.SystemRandom()
-        self._channels = {
-            replica: Channel(
-                lambda address=address: address,  # type: ignore[misc]
-                client_id=f"forwarder-{quorum.node.me.id}",
-                sweeper=self._sweeper,
-                rng=rng,
-            )
-            for replica, address in addresses.items()
-            if replica != quorum.node.me.id
-        }
+        self._rng = random.SystemRandom()
+        self._channels: dict[ReplicaId, Channel] = {}
 
     async def forward(self, call: Call, body: bytes, deadline: float) -> Any:
         """The active controller's response; raises `NotForwarded`.
@@ -68,9 +56,9 @@ class Forwarder:
         `deadline` is in seconds of the running loop's clock.
         """
         leader = self._quorum.leader
-        channel = None if leader is None else self._channels.get(leader)
-        if channel is None:
+        if leader is None or leader == self._quorum.node.me.id:
             raise NotForwarded("no controller is active", may_be_done=False)
+        channel = self._channel_to(leader)
         correlation_id = next(self._correlations) & 0x7FFF_FFFF
         envelope = envelopes.wrap(call, body, correlation_id)
         try:
@@ -90,6 +78,18 @@ class Forwarder:
             raise NotForwarded(f"node {leader}: {error}", may_be_done=may_be_done) from error
         except Malformed as error:
             raise NotForwarded(f"node {leader}: {error}", may_be_done=True) from error
+
+    def _channel_to(self, leader: ReplicaId) -> Channel:
+        """Made when first needed: there are no more than have ever led."""
+        channel = self._channels.get(leader)
+        if channel is None:
+            channel = self._channels[leader] = Channel(
+                lambda: self._addresses.address_of(leader),
+                client_id=f"forwarder-{self._quorum.node.me.id}",
+                sweeper=self._sweeper,
+                rng=self._rng,
+            )
+        return channel
 
     async def close(self) -> None:
         """Fail what is under way and close every channel."""

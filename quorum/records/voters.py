@@ -107,6 +107,17 @@ def assignment_in(batch: Buffer) -> VoterAssignment | None:
     return found
 
 
+def cluster_id_in(batch: Buffer) -> str | None:
+    """The cluster id that one batch names beside the voters; None if it names none.
+
+    Raises `BadControlRecord`, `CorruptBatch`, `UnsupportedCodec`.
+    """
+    for record in decode(batch):
+        if record.control and control_type(record.key) == ControlType.KRAFT_VOTERS:
+            return decode_cluster_id(record.value)
+    return None
+
+
 def encode_founding(
     change: LeaderChange, voters: VoterAssignment, cluster_id: str | None, *, timestamp_ms: int
 ) -> bytearray:

@@ -35,9 +35,13 @@ class Complaints:
         """A request of `peer`, written host:port, is answered with a refusal for `reason`."""
         self._say(peer, reason, f"{request} {reason}")
 
+    def useless(self, peer: str, reason: str) -> None:
+        """What `peer` answered cannot be used."""
+        self._say(peer, reason, f"{peer} answered what cannot be used: {reason}")
+
     def _say(self, peer: str, reason: str, text: str) -> None:
         now_ms = self._clock_ms()
-        key = (peer.rpartition(":")[0], reason)
+        key = (peer.rpartition(":")[0] or peer, reason)
         if key not in self._said and not self._has_room(now_ms):
             key = _OTHERS
         said_ms, held_back = self._said.get(key, (now_ms - QUIET_MS, 0))

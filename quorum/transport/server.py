@@ -17,6 +17,8 @@ _BACKLOG: Final = 512
 """Connections the kernel keeps for us while we do something else."""
 
 _SWEEP_MS_MAX: Final = 5_000
+_TURNS_OF_AN_ACCEPTED: Final = 3
+"""Turns of the loop until a connection that it has just accepted has come here, to be closed."""
 CLOSE_MS: Final = 1_000
 """How long `close` lets answers that are under way leave, unless told otherwise."""
 
@@ -84,6 +86,8 @@ class Server:
         self._is_closing = True
         for listener in self._listeners:
             listener.close()
+        for _ in range(_TURNS_OF_AN_ACCEPTED):
+            await asyncio.sleep(0)
         for connection in tuple(self._connections):
             connection.drain()
         if not await self._all_gone(within_ms):

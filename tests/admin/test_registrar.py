@@ -12,7 +12,9 @@ import pytest
 
 from admin.clocks import monotonic_ms
 from admin.registrar import Registrar, registration_body
+from quorum.addresses import AddressBook
 from quorum.core.vocabulary import ReplicaId
+from quorum.gossip import Gossip
 from quorum.wire.apis import ApiKey
 from quorum.wire.codec import decode_request
 from tests.support.bell import PATIENCE_SECONDS
@@ -21,17 +23,18 @@ from tests.support.controllers import NOBODY, Node, active, controllers, registr
 
 @asynccontextmanager
 async def registering(
-    nodes: Collection[Node], places: Mapping[ReplicaId, object] | None = None
+    nodes: Collection[Node], book: AddressBook | None = None
 ) -> AsyncIterator[None]:
     """The registrars of these nodes run meanwhile."""
     addresses = {ReplicaId(each.node_id): each.address for each in nodes}
+    known = book or AddressBook(Gossip(None), configured=addresses)
     tasks = [
         asyncio.get_running_loop().create_task(
             Registrar(
                 each.controller,
                 each.opened.quorum,
                 each.controller.registration,
-                addresses if places is None else places,  # type: ignore[arg-type]
+                known,
                 clock=monotonic_ms,
             ).run()
         )
@@ -83,7 +86,8 @@ async def test_a_new_incarnation_registers_once_more(tmp_path: Path) -> None:
             await until_known(nodes.values(), incarnations(nodes.values()))
         again = msgspec.structs.replace(other.controller.registration, incarnation_id=UUID(int=7))
         other.controller.registration = again
-        async with registering([other], {ReplicaId(leader.node_id): leader.address}):
+        book = AddressBook(Gossip(None), configured={ReplicaId(leader.node_id): leader.address})
+        async with registering([other], book):
             await until_known(nodes.values(), incarnations(nodes.values()))
 
 
@@ -105,11 +109,11 @@ async def test_while_nobody_answers_it_is_said_once_and_tried_again(
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await active(nodes.values())
         other = next(each for each in nodes.values() if each is not leader)
-        places = {ReplicaId(leader.node_id): NOBODY}
-        async with registering([other], places):
+        book = AddressBook(Gossip(None), configured={ReplicaId(leader.node_id): NOBODY})
+        async with registering([other], book):
             while not told(caplog):
                 await other.opened.quorum.leader_changed(within_seconds=0.01)
-            places[ReplicaId(leader.node_id)] = leader.address
+            book.record({ReplicaId(leader.node_id): leader.address})
             await until_known([leader], incarnations([leader, other]))
     (line,) = told(caplog)
     assert line.startswith(f"node {leader.node_id} did not register this controller: ")

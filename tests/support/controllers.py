@@ -139,21 +139,23 @@ async def start(
     controller.attach(opened.quorum)
     running = asyncio.get_running_loop().create_task(opened.quorum.run())
     parts.push_async_callback(_end, running)
+    gossiping = asyncio.get_running_loop().create_task(opened.gossiper.run())
+    parts.push_async_callback(_end, gossiping)
     service = Service(
         controller,
         opened.quorum,
-        cluster_id=CLUSTER_ID,
-        addresses=voters,
+        cluster=opened.cluster,
+        addresses=opened.addresses,
         defaults=TopicDefaults(num_partitions=1, replication_factor=1),
     )
-    addresses = {ReplicaId(each): address for each, address in voters.items()}
-    forwarder = Forwarder(opened.quorum, addresses, clock=monotonic_ms)
+    forwarder = Forwarder(opened.quorum, opened.addresses, clock=monotonic_ms)
     parts.push_async_callback(forwarder.close)
     door = KafkaDoor(
         service=service,
         raft_calls=opened.raft_calls,
+        gossiper=opened.gossiper,
         forwarder=forwarder,
-        desk=Desk(controller=controller, clock=session_clock, cluster_id=CLUSTER_ID),
+        desk=Desk(controller=controller, clock=session_clock, cluster=opened.cluster),
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)
@@ -162,7 +164,7 @@ async def start(
 
 
 async def _end(running: "asyncio.Task[None]") -> None:
-    """End a quorum as if the process had been killed; raises what it had failed with."""
+    """End a task as if the process had been killed; raises what it had failed with."""
     running.cancel()
     await asyncio.wait({running})
     if not running.cancelled():

@@ -263,6 +263,9 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
             client_software_name="test", client_software_version="1"
         ),
         ApiKey.ENVELOPE: envelope,
+        ApiKey.DISCOVER_BROKERS: lambda form: form.request(
+            replica_id=-1, boot_timestamp=-1, host="", port=-1
+        ),
         ApiKey.ALTER_PARTITION: alter_partition,
         ApiKey.BROKER_REGISTRATION: lambda form: registration(form, 101, CLUSTER_ID),
         ApiKey.BROKER_HEARTBEAT: lambda form: form.request(

@@ -10,6 +10,8 @@ import pytest
 from admin.addresses import Address
 from admin.client import AdminClient
 from admin.faults import Refused
+from quorum.addresses import AddressBook
+from quorum.gossip import Gossip
 from quorum.wire.apis import ApiKey
 from statemachine.features import FEATURES
 from tests.admin.kafka_door.samples import controller_registration, update_features, wrapped
@@ -256,5 +258,5 @@ async def test_an_active_controller_that_is_not_listed_is_not_named(tmp_path: Pa
 
 def unlisted(node: Node) -> None:
     """As if it had neither registered nor stood in the settings."""
-    node.service.addresses = {}
+    node.service.addresses = AddressBook(Gossip(None))
     node.controller.image.controllers.clear()

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admin.kafka.door import OFFERED
-from quorum.transport.address import Address
+from quorum.addresses import AddressBook
+from quorum.core.vocabulary import ReplicaId
+from quorum.gossip import Gossip
 from quorum.wire import headers
 from quorum.wire.apis import ApiKey
 from quorum.wire.codec import decode_response
@@ -141,7 +143,10 @@ async def test_an_answer_that_cannot_be_given_closes_the_connection_and_is_expla
         form = Form(ApiKey.DESCRIBE_CLUSTER, 1)
         header = headers.write_request_header(form.api_key, form.version, 7, None)
         # An address that no answer has room for.
-        node.service.addresses = {9: Address(HOST, 1 << 40)}
+        node.controller.image.controllers.clear()
+        node.service.addresses = AddressBook(
+            Gossip(None), configured={ReplicaId(1): (HOST, 1 << 40)}
+        )
         peer.write(framed(header + body_of(form)))
         await asyncio.wait({peer.lost}, timeout=PATIENCE_SECONDS)
         assert peer.received == b""

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from quorum import raft_calls
+from quorum.addresses import AddressBook
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_WAIT_MS_MAX
 from quorum.core.messages import (
@@ -27,6 +28,7 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.gossip import Gossip
 from quorum.raft_calls import EPOCH_LEAP_MAX, Handed, RaftCalls
 from quorum.records.batch import outlines
 from quorum.transport.channel import Channel
@@ -109,7 +111,7 @@ class Pair:
         calls = RaftCalls(
             Here(cluster_id=cluster_id, replica=ReplicaKey(me)),
             self.peers,
-            addresses={ReplicaId(3): LEADER_AT},
+            addresses=AddressBook(Gossip(None), configured={ReplicaId(3): LEADER_AT}),
             timeout_ms=300,
             complaints=Complaints("quorum", lambda: 0),
         )

@@ -1,0 +1,184 @@
+"""When a node asks whom where everyone is, and what it makes of the answers (KIP-595).
+
+At its start a node asks its bootstrap servers and everyone it knows of, and again, after growing
+waits, until it knows of a leader and where every voter is; from then on it asks somebody now and
+then. It needs no leader for that, nor a majority. Nothing here sends or waits: `round` says whom
+to ask, and whoever asks reports back.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quorum.addresses import AddressBook, HostPort
+from quorum.cluster import Cluster
+from quorum.core.vocabulary import Epoch, ReplicaId
+from quorum.gossip import DiscoverBrokersRequest, DiscoverBrokersResponse, Sighting
+
+ASKED_AT_ONCE_MAX: Final = 16
+"""Places asked in one round; where there are more, chance decides."""
+
+SEARCH_MS: Final = 100
+SEARCH_MS_MAX: Final = 2_000
+"""The wait between two rounds of a node that searches; it doubles."""
+
+ROUTINE_MS: Final = 10_000
+ROUTINE_MS_PER_NODE: Final = 20
+"""The wait between two rounds of a node that misses nothing, and what every node it knows of adds
+to it: an answer names them all."""
+
+SAY_AGAIN_MS: Final = 10_000
+"""How often a node raises its boot timestamp at most: two nodes of one id would never end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a node stands in its quorum, as it tells those who ask."""
+
+    leader: ReplicaId | None
+    epoch: Epoch
+    voters: tuple[ReplicaId, ...]
+    """Who votes, or is expected to."""
+    is_founded: bool
+    """Whether its log was begun by a leader that had a majority."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell:
+    """Where news goes."""
+
+    surveyed: Callable[[bool], None]
+    """Once when every bootstrap server has been asked, and once if a quorum was found: whether."""
+    say_again: Callable[[Sighting], None]
+    """Somebody else is taken for this node: it must raise its boot timestamp above that one's."""
+
+
+class Discovery:
+    """One node's part in the gossip; times are monotonic milliseconds."""
+
+    def __init__(
+        self,
+        book: AddressBook,
+        cluster: Cluster,
+        *,
+        standing: Callable[[], Standing],
+        tell: Tell,
+        rng: random.Random,
+        now_ms: int,
+    ) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._standing = standing
+        self._tell = tell
+        self._rng = rng
+        self.deadline_ms = now_ms
+        """When to ask for the next `round`, unless `is_due` says so before."""
+        self._wait_ms = SEARCH_MS
+        self._searched = True
+        self._asking: set[HostPort] = set()
+        self._unsurveyed = {*book.places()} & {*map(book.address_of, book.pseudo_ids)}
+        self._has_surveyed = False
+        self._has_found = False
+        self._said_again_ms: int | None = None
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether this node misses something that others may know."""
+        standing, book = self._standing(), self._book
+        return standing.leader is None or any(
+            book.address_of(each) is None for each in standing.voters
+        )
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether to ask now: it is time, or something is missing that was not before."""
+        return now_ms >= self.deadline_ms or (self.is_searching and not self._searched)
+
+    def round(self, now_ms: int) -> tuple[HostPort, ...]:
+        """Whom to ask now; each of them is reported back, as `heard` or as `failed`."""
+        searching = self._searched = self.is_searching or bool(self._unsurveyed)
+        if searching:
+            wait_ms = self._wait_ms
+            self._wait_ms = min(2 * wait_ms, SEARCH_MS_MAX)
+        else:
+            wait_ms = ROUTINE_MS + ROUTINE_MS_PER_NODE * len(self._book.gossip.sightings)
+            self._wait_ms = SEARCH_MS
+        # Up to a fifth more or less, so that nodes that were started together do not ask together.
+        self.deadline_ms = now_ms + max(1, round(wait_ms * self._rng.uniform(0.8, 1.2)))
+        free = [each for each in self._book.places() if each not in self._asking]
+        chosen = self._chosen(free, ASKED_AT_ONCE_MAX if searching else 1)
+        self._asking.update(chosen)
+        self._survey_if_done()
+        return chosen
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self._cluster.id
+
+    def request(self) -> DiscoverBrokersRequest:
+        """What to ask with."""
+        return DiscoverBrokersRequest(cluster_id=self._cluster.id, sighting=self._book.gossip.me)
+
+    def asked(self, request: DiscoverBrokersRequest, now_ms: int) -> DiscoverBrokersResponse | str:
+        """The answer to somebody who asks, or why it is refused; what it says is learned first."""
+        foreign = self._cluster.refusal(request.cluster_id)
+        if foreign is not None:
+            return foreign
+        if request.sighting is not None:
+            self._learn((request.sighting,), now_ms)
+        standing = self._standing()
+        return DiscoverBrokersResponse(
+            cluster_id=self._cluster.id,
+            brokers=self._book.gossip.sightings,
+            leader=standing.leader,
+            epoch=standing.epoch,
+            is_founded=standing.is_founded,
+        )
+
+    def heard(self, place: HostPort, response: DiscoverBrokersResponse, now_ms: int) -> str | None:
+        """Take in an answer; return why nothing is learned from it, if so."""
+        self._ended(place)
+        foreign = self._cluster.refusal(response.cluster_id)
+        if foreign is not None:
+            self._survey_if_done()
+            return foreign
+        if response.cluster_id is not None:
+            self._cluster.learn(response.cluster_id)
+        self._learn(response.brokers, now_ms)
+        if response.is_founded and not self._has_found:
+            self._has_found = True
+            self._tell.surveyed(True)
+        self._survey_if_done()
+        return None
+
+    def failed(self, place: HostPort) -> None:
+        """It gave no answer that could be used."""
+        self._ended(place)
+        self._survey_if_done()
+
+    def _ended(self, place: HostPort) -> None:
+        self._asking.discard(place)
+        self._unsurveyed.discard(place)
+
+    def _survey_if_done(self) -> None:
+        if not self._unsurveyed and not self._has_surveyed:
+            self._has_surveyed = True
+            if not self._has_found:
+                self._tell.surveyed(False)
+
+    def _learn(self, heard: Sequence[Sighting], now_ms: int) -> None:
+        rival = self._book.gossip.contradiction(heard)
+        if rival is not None and self._may_say_again(now_ms):
+            self._said_again_ms = now_ms
+            self._tell.say_again(rival)
+        self._book.learn(heard)
+
+    def _may_say_again(self, now_ms: int) -> bool:
+        return self._said_again_ms is None or now_ms >= self._said_again_ms + SAY_AGAIN_MS
+
+    def _chosen(self, free: list[HostPort], most: int) -> tuple[HostPort, ...]:
+        if len(free) <= most:
+            return tuple(free)
+        first = [each for each in free if each in self._unsurveyed][:most]
+        others = [each for each in free if each not in first]
+        return (*first, *self._rng.sample(others, most - len(first)))

@@ -1,0 +1,157 @@
+"""How a replica finds the others and is found: the parts for it, put together.
+
+The address book, the cluster's id and the gossip, with the files of the folder behind them. Called
+by `quorum.opening`; nothing is decided here.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+from quorum.addresses import AddressBook, HostPort
+from quorum.cluster import Cluster
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.discovery import Discovery, Standing, Tell
+from quorum.gossip import Gossip, Sighting
+from quorum.gossiper import Gossiper
+from quorum.log.boot_timestamp import next_boot, raise_boot
+from quorum.log.election_file import ElectionFile
+from quorum.log.filesystem import OS, FileSystem
+from quorum.log.meta_properties import load_or_create
+from quorum.log.uuids import uuid_to_text
+from quorum.ports import Clock, Disk
+from quorum.transport.complaints import Complaints
+from quorum.transport.sweeper import Sweeper
+
+logger = logging.getLogger("quorum")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """Where one replica is, and whom it may ask where the others are."""
+
+    folder: Path
+    place: HostPort | None
+    """Where this node is to be found; None is nowhere: it only asks."""
+    configured: Mapping[ReplicaId, HostPort | None]
+    bootstrap: Sequence[HostPort] = field(default=())
+
+
+def address_book(
+    me: ReplicaKey, where: Whereabouts, *, wall_ms: int, fs: FileSystem = OS
+) -> AddressBook:
+    """What this node knows of the others' whereabouts as it boots, by a boot timestamp of its own.
+
+    Raises `StorageError`.
+    """
+    sighting = None
+    if where.place is not None:
+        host, port = where.place
+        sighting = Sighting(
+            id=me.id,
+            boot_timestamp=next_boot(where.folder, wall_ms, fs=fs),
+            host=host,
+            port=port,
+            directory_id=me.directory_id,
+        )
+    return AddressBook(
+        Gossip(sighting),
+        configured={
+            each: address for each, address in where.configured.items() if address is not None
+        },
+        bootstrap=where.bootstrap,
+    )
+
+
+def cluster_of(
+    cluster_id: str | None,
+    *,
+    me: ReplicaKey,
+    folder: Path,
+    elections: ElectionFile,
+    disk: Disk,
+    rng: random.Random,
+    fs: FileSystem = OS,
+) -> Cluster:
+    """The cluster's id, kept in `meta.properties` before it is told; `rng` may make one."""
+
+    def write(learned: str) -> None:
+        load_or_create(folder, learned, me.id, rng=rng, fs=fs)
+        elections.cluster_id = learned
+
+    def keep(learned: str, done: Callable[[], None]) -> None:
+        logger.info("this node is of cluster %s", learned)
+        disk.perform(partial(write, learned), lambda _: done())
+
+    return Cluster(
+        cluster_id,
+        keep=keep,
+        make=lambda: uuid_to_text(UUID(int=rng.getrandbits(128), version=4)),
+    )
+
+
+def standing_of(node: QuorumNode, *, has_log: bool) -> Callable[[], Standing]:
+    """How the node stands as it says in the gossip; `has_log` if it began with a log."""
+
+    def standing() -> Standing:
+        return Standing(
+            leader=node.leader,
+            epoch=node.epoch,
+            voters=node.voters.sorted(),
+            is_founded=has_log or node.high_watermark is not None,
+        )
+
+    return standing
+
+
+def gossiper(
+    book: AddressBook,
+    cluster: Cluster,
+    *,
+    standing: Callable[[], Standing],
+    surveyed: Callable[[bool], None],
+    folder: Path,
+    disk: Disk,
+    fs: FileSystem = OS,
+    client_id: str,
+    sweeper: Sweeper,
+    clock: Clock,
+    rng: random.Random,
+    timeout_ms: int,
+) -> Gossiper:
+    """The part that asks and answers where everyone is."""
+
+    def say_again(rival: Sighting) -> None:
+        boot = rival.boot_timestamp + 1
+        logger.warning(
+            "another node is taken for this one, by an earlier boot or because it has the same "
+            "id: %s; from now on this node says where it is with boot timestamp %d",
+            rival,
+            boot,
+        )
+        disk.perform(
+            partial(raise_boot, folder, boot, fs=fs), lambda _: book.gossip.say_again(boot)
+        )
+
+    discovery = Discovery(
+        book,
+        cluster,
+        standing=standing,
+        tell=Tell(surveyed=surveyed, say_again=say_again),
+        rng=random.Random(rng.getrandbits(64)),
+        now_ms=clock(),
+    )
+    return Gossiper(
+        discovery,
+        client_id=client_id,
+        sweeper=sweeper,
+        clock=clock,
+        rng=random.Random(rng.getrandbits(64)),
+        timeout_ms=timeout_ms,
+        complaints=Complaints("gossip", clock),
+    )

@@ -1,0 +1,203 @@
+"""Who is asked when, and what is made of the answers; times are given, and nothing is sent."""
+
+import random
+from dataclasses import dataclass, field, replace
+
+from quorum.addresses import AddressBook, HostPort
+from quorum.cluster import Cluster
+from quorum.core.vocabulary import Epoch, ReplicaId
+from quorum.discovery import (
+    ASKED_AT_ONCE_MAX,
+    ROUTINE_MS,
+    SAY_AGAIN_MS,
+    SEARCH_MS,
+    SEARCH_MS_MAX,
+    Discovery,
+    Standing,
+    Tell,
+)
+from quorum.gossip import DiscoverBrokersRequest, DiscoverBrokersResponse, Gossip, Sighting
+
+LOST = Standing(leader=None, epoch=Epoch(0), voters=(ReplicaId(1),), is_founded=False)
+HAPPY = replace(LOST, leader=ReplicaId(1), epoch=Epoch(3), is_founded=True)
+
+
+def at(replica: int, port: int, boot: int = 1) -> Sighting:
+    return Sighting(id=ReplicaId(replica), boot_timestamp=boot, host="h", port=port)
+
+
+@dataclass
+class Node:
+    """Node 1, which listens at port 1, and what it has told its owner."""
+
+    bootstrap: tuple[HostPort, ...] = ()
+    cluster_id: str | None = None
+    standing: Standing = LOST
+    surveys: list[bool] = field(default_factory=list)
+    rivals: list[Sighting] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.book = AddressBook(Gossip(at(1, 1)), bootstrap=self.bootstrap)
+        self.cluster = Cluster(
+            self.cluster_id,
+            keep=lambda id_, done: (self.kept.append(id_), done())[1],  # type: ignore[func-returns-value]
+            make=lambda: "made",
+        )
+        self.discovery = Discovery(
+            self.book,
+            self.cluster,
+            standing=lambda: self.standing,
+            tell=Tell(surveyed=self.surveys.append, say_again=self.rivals.append),
+            rng=random.Random(1),
+            now_ms=0,
+        )
+
+    def hears(
+        self, place: HostPort, *brokers: Sighting, cluster_id: str | None = None
+    ) -> str | None:
+        answer = DiscoverBrokersResponse(cluster_id=cluster_id, brokers=brokers)
+        return self.discovery.heard(place, answer, 0)
+
+
+def test_bootstrap_servers_are_asked_at_once_and_then_whoever_they_name() -> None:
+    node = Node(bootstrap=(("vip", 9),))
+    assert node.discovery.is_due(0)
+    assert node.discovery.round(0) == (("vip", 9),)
+    node.hears(("vip", 9), at(2, 2), at(3, 3))
+    assert set(node.discovery.round(100)) == {("vip", 9), ("h", 2), ("h", 3)}
+
+
+def test_nobody_is_asked_twice_at_a_time() -> None:
+    node = Node(bootstrap=(("vip", 9),))
+    assert node.discovery.round(0) == (("vip", 9),)
+    assert node.discovery.round(100) == ()
+    node.discovery.failed(("vip", 9))
+    assert node.discovery.round(200) == (("vip", 9),)
+
+
+def test_who_searches_waits_longer_each_time_up_to_a_bound() -> None:
+    node, now_ms, waits = Node(bootstrap=(("vip", 9),)), 0, list[int]()
+    for _ in range(8):
+        node.discovery.round(now_ms)
+        waits.append(node.discovery.deadline_ms - now_ms)
+        now_ms = node.discovery.deadline_ms
+    assert waits[0] <= SEARCH_MS * 1.2
+    assert waits[1] > waits[0]
+    assert SEARCH_MS_MAX * 0.8 <= waits[-1] <= SEARCH_MS_MAX * 1.2
+
+
+def test_who_misses_nothing_asks_one_now_and_then() -> None:
+    node = Node(standing=HAPPY)
+    node.book.learn([at(each, each) for each in range(2, 40)])
+    assert len(node.discovery.round(0)) == 1
+    assert node.discovery.deadline_ms >= ROUTINE_MS * 0.8
+    assert not node.discovery.is_due(1_000)
+
+
+def test_who_loses_its_leader_searches_at_once() -> None:
+    node = Node(standing=HAPPY)
+    node.discovery.round(0)
+    node.standing = LOST
+    assert node.discovery.is_due(1_000)
+    node.discovery.round(1_000)
+    assert not node.discovery.is_due(1_001)
+    assert node.discovery.deadline_ms < 1_200
+
+
+def test_a_voter_that_is_nowhere_is_searched_for() -> None:
+    node = Node(standing=replace(HAPPY, voters=(ReplicaId(1), ReplicaId(2))))
+    assert node.discovery.is_searching
+    node.book.learn([at(2, 2)])
+    assert not node.discovery.is_searching
+
+
+def test_a_round_is_bounded_and_bootstrap_servers_come_first() -> None:
+    node = Node(bootstrap=(("vip", 9),))
+    node.book.learn([at(each, each) for each in range(2, 100)])
+    chosen = node.discovery.round(0)
+    assert len(chosen) == len(set(chosen)) == ASKED_AT_ONCE_MAX
+    assert ("vip", 9) in chosen
+
+
+def test_both_sides_of_an_exchange_learn() -> None:
+    node = Node(cluster_id="A")
+    node.book.learn([at(3, 3)])
+    answer = node.discovery.asked(DiscoverBrokersRequest(cluster_id="A", sighting=at(2, 2)), 0)
+    assert isinstance(answer, DiscoverBrokersResponse)
+    assert answer.brokers == (at(1, 1), at(2, 2), at(3, 3))
+    assert node.book.address_of(ReplicaId(2)) == ("h", 2)
+
+
+def test_a_client_learns_and_teaches_nothing() -> None:
+    node = Node(standing=HAPPY)
+    answer = node.discovery.asked(DiscoverBrokersRequest(cluster_id=None, sighting=None), 0)
+    assert isinstance(answer, DiscoverBrokersResponse)
+    assert (answer.leader, answer.epoch, answer.is_founded) == (1, 3, True)
+    assert node.book.replicas == (1,)
+
+
+def test_nothing_is_learned_from_another_cluster() -> None:
+    """R13: neither from who asks, nor from who is asked."""
+    node = Node(cluster_id="A", bootstrap=(("vip", 9),))
+    refusal = node.discovery.asked(DiscoverBrokersRequest(cluster_id="B", sighting=at(2, 2)), 0)
+    assert refusal == "the sender is of cluster B, this node of A"
+    node.discovery.round(0)
+    assert node.hears(("vip", 9), at(3, 3), cluster_id="B") is not None
+    assert node.book.replicas == (1,)
+
+
+def test_a_cluster_that_is_unknown_is_learned() -> None:
+    node = Node(bootstrap=(("vip", 9),))
+    node.discovery.round(0)
+    assert node.hears(("vip", 9), cluster_id="A") is None
+    assert (node.cluster.id, node.kept) == ("A", ["A"])
+    assert node.discovery.request().cluster_id == "A"
+
+
+def test_the_survey_ends_when_every_bootstrap_server_was_asked() -> None:
+    node = Node(bootstrap=(("vip", 8), ("vip", 9)))
+    node.discovery.round(0)
+    node.discovery.failed(("vip", 8))
+    assert node.surveys == []
+    node.hears(("vip", 9))
+    assert node.surveys == [False]
+
+
+def test_without_bootstrap_servers_there_is_no_survey_to_wait_for() -> None:
+    node = Node()
+    node.discovery.round(0)
+    assert node.surveys == [False]
+    own = Node(bootstrap=(("h", 1),))
+    own.discovery.round(0)
+    assert own.surveys == [False], "its own address among them does not count"
+
+
+def test_a_quorum_that_is_found_is_told_once_whenever_it_is_found() -> None:
+    node = Node(bootstrap=(("vip", 8), ("vip", 9)))
+    founded = DiscoverBrokersResponse(cluster_id=None, brokers=(), is_founded=True)
+    node.discovery.round(0)
+    node.discovery.heard(("vip", 8), founded, 0)
+    assert node.surveys == [True]
+    node.discovery.heard(("vip", 9), founded, 0)
+    assert node.surveys == [True]
+
+
+def test_a_foreign_quorum_is_not_one_that_was_found() -> None:
+    node = Node(cluster_id="A", bootstrap=(("vip", 9),))
+    node.discovery.round(0)
+    founded = DiscoverBrokersResponse(cluster_id="B", brokers=(), is_founded=True)
+    assert node.discovery.heard(("vip", 9), founded, 0) is not None
+    assert node.surveys == [False]
+
+
+def test_who_is_taken_for_another_says_again_where_it_is_now_and_then() -> None:
+    node = Node()
+    rival = at(1, 666, boot=7)
+    request = DiscoverBrokersRequest(cluster_id=None, sighting=rival)
+    node.discovery.asked(request, 0)
+    node.discovery.asked(request, 1)
+    assert node.rivals == [rival]
+    node.discovery.asked(request, SAY_AGAIN_MS)
+    assert node.rivals == [rival, rival]
+    assert node.book.gossip.me == at(1, 1)
