@@ -137,7 +137,7 @@ BAD_STREAMS = [
     (framed(b"\x00\x34\x00\x01" + bytes(4)), "Vote v1: the header ends before the client id"),
     (framed(b"\x00\x34\x00\x09" + bytes(6)), "Vote v9, served are versions 0 to 1"),
     (framed(b"\x00\x03\x00\x09" + bytes(6)), "Metadata v9, which is not served here"),
-    (framed(b"\x4e\x20\x00\x00" + bytes(6)), "api 20000 v0, which is not served here"),
+    (framed(b"\x75\x2f\x00\x00" + bytes(6)), "api 29999 v0, which is not served here"),
 ]
 
 
