@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from admin.client import AdminClient, AdminError
 from admin.faults import Refused
-from admin.model import Assignment, PartitionResult, QuorumDescription, Reassignment
+from admin.model import Assignment, PartitionResult, QuorumDescription, Reassignments
 from admin.service import NotActive, Service
 from statemachine import commands
 
@@ -45,19 +45,29 @@ class Anywhere:
         self._service = service
         self._wait_seconds = wait_seconds
 
-    async def describe_quorum(self) -> QuorumDescription:
+    async def describe_quorum(self, *, stale: bool = False) -> QuorumDescription:
+        """The quorum as its leader sees it, or, if it may be `stale`, as this node does."""
+        if stale:
+            return await self._service.describe_quorum(stale=True)
         return await self._ask(
             lambda: self._service.describe_quorum(), lambda client: client.describe_quorum()
         )
 
     async def list_reassignments(
-        self, wanted: Mapping[str, Sequence[int]] | None
-    ) -> Sequence[Reassignment]:
-        async def here() -> Sequence[Reassignment]:
-            _, found = await self._service.list_reassignments(wanted)
-            return found
+        self, wanted: Mapping[str, Sequence[int]] | None, *, stale: bool = False
+    ) -> Reassignments:
+        """The partitions under way; as this node has heard of them, if it may be `stale`."""
 
-        return await self._ask(here, lambda client: client.list_reassignments(wanted))
+        async def here() -> Reassignments:
+            found = await self._service.list_reassignments(wanted, stale=stale)
+            return Reassignments(moves=found.value, as_of=found.offset)
+
+        if not stale:
+            return await self._ask(here, lambda client: client.reassignments(wanted))
+        try:
+            return await here()
+        except NotActive as error:
+            raise NoActiveController(str(error), error.leader_id) from error
 
     async def alter_reassignments(
         self, who: str, assignments: Sequence[Assignment]

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from admin.addresses import Address
 from admin.channels import Channels, Fill, Unanswered
+from admin.consistency import Consistency
 from admin.faults import Refused, Unreachable, explained
 from quorum.wire.apis import ApiKey
 
@@ -55,6 +56,8 @@ class Question:
     done_before: int | None = None
     """The error that means that what we ask for is done already. It is success when an earlier
     attempt, whose answer was lost, may have done it."""
+    wanted: Consistency | None = None
+    """What the answer must be; None is what is usual for the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class Answer:
 
     response: Any
     repeated: bool
+    as_of: int | None = None
+    """The offset of the metadata log that it is as of, if the node says it."""
 
 
 class Asker:
@@ -90,8 +95,12 @@ class Asker:
             address = self.bootstrap[self._turn % len(self.bootstrap)]
             attempt_ms = min(left_ms, self._attempt_ms(attempt))
             try:
-                response = await self._channels.ask(
-                    address, question.api_key, question.fill, timeout_ms=attempt_ms
+                response, as_of = await self._channels.read(
+                    address,
+                    question.api_key,
+                    question.fill,
+                    question.wanted,
+                    timeout_ms=attempt_ms,
                 )
             except Unanswered as error:
                 repeated = repeated or error.may_be_done
@@ -99,7 +108,7 @@ class Asker:
             else:
                 verdict = question.judge(response)
                 if not verdict.code or (repeated and verdict.code == question.done_before):
-                    return Answer(response, repeated)
+                    return Answer(response, repeated, as_of)
                 if verdict.code not in TRANSIENT:
                     raise Refused(question.failing, verdict.code, verdict.message)
                 repeated = repeated or verdict.code == REQUEST_TIMED_OUT

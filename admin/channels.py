@@ -9,10 +9,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from admin.addresses import Address
 from admin.clocks import monotonic_ms
+from admin.consistency import Consistency, offset_of, with_consistency
 from admin.faults import Incompatible
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import ConnectionLost, Loss, RequestFailed, Unsendable
@@ -28,6 +29,13 @@ class Unanswered(Exception):
     def __init__(self, reason: str, *, may_be_done: bool) -> None:
         super().__init__(reason)
         self.may_be_done = may_be_done
+
+
+class Told(NamedTuple):
+    """An answer as kio's value, and the offset that it is as of, if it says one."""
+
+    value: Any
+    as_of: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +73,28 @@ class Channels:
 
         Raises `Unanswered`, or `Incompatible` when no version is common or the answer is garbled.
         """
+        return (await self.read(address, api_key, fill, None, timeout_ms=timeout_ms)).value
+
+    async def read(
+        self,
+        address: Address,
+        api_key: ApiKey,
+        fill: Fill,
+        wanted: Consistency | None,
+        *,
+        timeout_ms: int,
+    ) -> Told:
+        """As `ask`, of the consistency that is `wanted`, and with what the answer is as of."""
 
         def write(version: int) -> bytes:
             payload = fill(Form(api_key, version, timedelta(milliseconds=timeout_ms)))
-            return encode_request_body(api_key, version, payload)
+            body = encode_request_body(api_key, version, payload)
+            return body if wanted is None else with_consistency(api_key, version, body, wanted)
 
         channel = self._channels.get(address) or self._open(address)
         try:
             reply = await channel.call(api_key, write, timeout_ms=timeout_ms)
-            return reply.decode()
+            return Told(reply.decode(), offset_of(api_key, reply.version, reply.body))
         except RequestFailed as error:
             match error.failure:
                 case Unsendable(reason):

@@ -5,12 +5,14 @@ the patience.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from admin import config_questions, feature_questions, questions
 from admin.addresses import Address
 from admin.asking import Answer, Asker, Question
 from admin.config_questions import ConfigInfo
+from admin.consistency import Consistency
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
 from admin.model import (
     Assignment,
@@ -20,6 +22,7 @@ from admin.model import (
     PartitionResult,
     QuorumDescription,
     Reassignment,
+    Reassignments,
     TopicDescription,
 )
 
@@ -61,9 +64,12 @@ class AdminClient:
         """Close the connections."""
         await self._asker.close()
 
-    async def describe_quorum(self) -> QuorumDescription:
-        """Who leads and votes, and how far every replica has come, as the leader sees it."""
-        answer = await self._ask(questions.describe_quorum())
+    async def describe_quorum(self, *, stale: bool = False) -> QuorumDescription:
+        """Who leads and votes, and how far every replica has come, as the leader sees it.
+
+        Any node answers where it may be `stale`.
+        """
+        answer = await self._ask(_fit(questions.describe_quorum(), stale=stale))
         cluster = await self.describe_cluster()
         return questions.read_quorum(answer.response, cluster.cluster_id)
 
@@ -84,10 +90,13 @@ class AdminClient:
         return tuple(node for node in nodes if node.id not in controllers)
 
     async def describe_topics(
-        self, names: Sequence[str] | None = None
+        self, names: Sequence[str] | None = None, *, stale: bool = False
     ) -> Mapping[str, TopicDescription]:
-        """The topics of these names, or all; one that does not exist is left out."""
-        answer = await self._ask(questions.metadata(names))
+        """The topics of these names, or all; one that does not exist is left out.
+
+        A broker's answer may always be stale, that of a controller where it may be `stale`.
+        """
+        answer = await self._ask(_fit(questions.metadata(names), stale=stale))
         return questions.read_topics(answer.response)
 
     async def create_topic(
@@ -153,8 +162,20 @@ class AdminClient:
         self, wanted: Mapping[str, Sequence[int]] | None = None
     ) -> Sequence[Reassignment]:
         """The partitions under way: all of them, or those of `wanted`, partitions by topic."""
-        answer = await self._ask(questions.list_reassignments(wanted))
-        return questions.read_reassignments(answer.response)
+        return (await self.reassignments(wanted)).moves
+
+    async def reassignments(
+        self, wanted: Mapping[str, Sequence[int]] | None = None, *, stale: bool = False
+    ) -> Reassignments:
+        """As `list_reassignments`, with what it is as of; any node answers a `stale` one."""
+        answer = await self._ask(_fit(questions.list_reassignments(wanted), stale=stale))
+        return Reassignments(
+            moves=questions.read_reassignments(answer.response), as_of=answer.as_of
+        )
 
     async def _ask(self, question: Question) -> Answer:
         return await self._asker.ask(question, within_ms=self._timeout_ms)
+
+
+def _fit(question: Question, *, stale: bool) -> Question:
+    return replace(question, wanted=Consistency.STALE if stale else Consistency.LINEARIZABLE)

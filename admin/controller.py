@@ -6,16 +6,23 @@ once, so that one decision can follow another without waiting for commits. What 
 is kept until the commit and restored when the lead is lost. An answer leaves when everything it
 rests on is committed: its own records, and for an answer without records all that the image held
 when it was given. It never leaves before.
+
+What is read must not be stale: another controller may be the active one, and this one not know it.
+So a query waits, unless a stale answer will do, until the quorum has proved that this node still
+leads (`quorum.core.reading`); a command that changes nothing tells what it read, and waits as well
+where the asker needs that to be true now. What brokers ask all the time does not: they ask again.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from admin.batching import batches_of
 from quorum.core.limits import FETCH_BYTES_MAX
+from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.driver import Quorum
 from quorum.ports import Clock, StateSnapshot
@@ -49,6 +56,9 @@ class Unavailable(StrEnum):
     NOT_READY = "this node has just started and does not know yet what is committed"
     LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
     OVERLOADED = "the controller has too much uncommitted work; ask again later"
+    NOT_PROVED = (
+        "no majority of the controllers confirmed in time that this node is still the active one"
+    )
     TOO_LARGE = "it takes more, or larger, records than one request may; ask for less at once"
 
     @property
@@ -56,6 +66,15 @@ class Unavailable(StrEnum):
         """Whether the command may take effect all the same, so that it must not be repeated."""
         return self is Unavailable.LEAD_LOST
 
+
+UNPROVED: Final = MappingProxyType(
+    {
+        ReadRefusal.NOT_LEADER: Unavailable.NOT_ACTIVE,
+        ReadRefusal.TOO_MANY: Unavailable.OVERLOADED,
+        ReadRefusal.NOT_PROVED: Unavailable.NOT_PROVED,
+    }
+)
+"""What it means for a query that the quorum refuses a read."""
 
 T = TypeVar("T")
 Done = Callable[[Answer | Unavailable], None]
@@ -112,8 +131,12 @@ class Controller:
         """Everything below is in the image and will stay."""
         return self._committed
 
-    def submit(self, command: Command, done: Done) -> None:
-        """Decide `command` and call `done` with the answer, once all it rests on is committed."""
+    def submit(self, command: Command, done: Done, *, proved: bool = False) -> None:
+        """Decide `command` and call `done` with the answer, once all it rests on is committed.
+
+        An answer that changes nothing also waits, if it is to be `proved`, until it is certain
+        that this node was the active controller when the command came.
+        """
         quorum = self._the_quorum
         if not self.is_active:
             done(Unavailable.NOT_ACTIVE)
@@ -133,7 +156,11 @@ class Controller:
                 return
             for batch in batches:
                 self._append(*batch)
-        self._settle(decision.answer if decision.is_complete else Unavailable.OVERLOADED, done)
+        answer = decision.answer if decision.is_complete else Unavailable.OVERLOADED
+        if proved and not decision.records:
+            self._prove(answer, done)
+        else:
+            self._settle(answer, done)
 
     def _append(self, appended: Sequence[Record], values: list[bytes]) -> None:
         base = self._the_quorum.propose(values)
@@ -142,14 +169,25 @@ class Controller:
             replay(self.image, record, base + place)
         self._appended_ms = self._clock()
 
-    def query(self, read: Callable[[Image], T], done: Callable[[T | Unavailable], None]) -> None:
-        """Read the image now, and call `done` with it once all that was read is committed.
+    def query(
+        self,
+        read: Callable[[Image], T],
+        done: Callable[[T | Unavailable], None],
+        *,
+        stale: bool = False,
+    ) -> None:
+        """Read the image, and call `done` with that once all that was read is committed.
 
-        If the lead is lost before, `done` is told NOT_ACTIVE: a query may always be asked again.
-        A node that has just started has an empty image, which is no answer: NOT_READY.
+        The active controller alone answers, and once it is proved that it is; a `stale` read is
+        answered by any node, from what it has. A query may always be asked again: if the lead is
+        lost before, `done` is told NOT_ACTIVE, and by a node that has just started, whose image is
+        empty, NOT_READY.
         """
         if not self._committed:
             done(Unavailable.NOT_READY)
+            return
+        if not (stale or self.is_active):
+            done(Unavailable.NOT_ACTIVE)
             return
         if self.is_active and len(self._waiting) >= WAITING_ANSWERS_MAX:
             done(Unavailable.OVERLOADED)
@@ -158,7 +196,10 @@ class Controller:
         def found(outcome: T | Unavailable) -> None:
             done(Unavailable.NOT_ACTIVE if outcome is Unavailable.LEAD_LOST else outcome)
 
-        self._settle(read(self.image), found)
+        if stale:
+            self._settle(read(self.image), found)
+        else:
+            self._prove(read(self.image), found)
 
     def sweep(self) -> int:
         """Fence the brokers whose sessions have run out; returns when to look again, in ms."""
@@ -255,6 +296,20 @@ class Controller:
             done(answer)
         else:
             self._waiting.append((Offset(self.image.end_offset), answer, done))
+
+    def _prove(self, answer: Any, done: Callable[[Any], None]) -> None:
+        """As `_settle`, but first let the quorum prove that this node leads."""
+        read_end = self.image.end_offset
+
+        def proved(outcome: Offset | ReadRefusal) -> None:
+            if isinstance(outcome, ReadRefusal):
+                done(UNPROVED[outcome])
+            elif read_end <= self._committed:
+                done(answer)
+            else:
+                self._settle(answer, done)
+
+        self._the_quorum.replica.read_index(proved)
 
     @property
     def _the_quorum(self) -> Quorum:

@@ -119,6 +119,14 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignments:
+    """The partitions under way, and the offset that this is as of, where the node said it."""
+
+    moves: Sequence[Reassignment]
+    as_of: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """Where a partition's replicas shall be, the preferred leader first; None cancels the move."""
 

@@ -4,21 +4,25 @@ The doors (Kafka protocol, HTTP) translate; here is what they translate to. A me
 active controller and raises `NotActive` on any other node: to whom a request is passed on then, and
 for how long one waits for an election, is decided by the doors, which know how. What is too large
 to be carried out in one piece raises `Refused` (Kafka has POLICY_VIOLATION for it).
+
+What is read is never stale, unless the asker says that it may be: then any node answers, from what
+it has. Every answer about state says the offset that it is as of.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from admin.addresses import Address
-from admin.controller import Controller, Unavailable
+from admin.controller import UNPROVED, Controller, Unavailable
 from admin.faults import Refused
-from admin.model import QuorumDescription, Reassignment, ReplicaInfo
+from admin.model import NO_LEADER, UNKNOWN, QuorumDescription, Reassignment, ReplicaInfo
 from quorum.cluster import Cluster
 from quorum.core.progress import ReplicaStatus
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.reads import ReadRefusal
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.driver import Quorum
 from quorum.ports import PeerAddresses
 from statemachine.commands import (
@@ -64,6 +68,14 @@ class TopicDefaults:
 
     num_partitions: int
     replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf(Generic[T]):
+    """What was read of a state, and which: all records below `offset` are in it, and no others."""
+
+    value: T
+    offset: int
 
 
 class NotActive(Exception):
@@ -164,13 +176,12 @@ class Service:
         return await self._carry_out(who, command, ClientQuotasAltered)
 
     async def list_reassignments(
-        self, wanted: Mapping[str, Sequence[int]] | None
-    ) -> tuple[int, tuple[Reassignment, ...]]:
-        """The partitions under way, all or those wanted, and the offset this is as of."""
-        self._need_lead()
+        self, wanted: Mapping[str, Sequence[int]] | None, *, stale: bool = False
+    ) -> AsOf[tuple[Reassignment, ...]]:
+        """The partitions under way, all or those wanted."""
 
-        def read(image: Image) -> tuple[int, tuple[Reassignment, ...]]:
-            found = (
+        def read(image: Image) -> tuple[Reassignment, ...]:
+            return tuple(
                 Reassignment(
                     topic=each.topic,
                     partition=each.partition,
@@ -181,51 +192,56 @@ class Service:
                 for each in reassignments(image)
                 if wanted is None or each.partition in wanted.get(each.topic, ())
             )
-            return image.end_offset, tuple(found)
 
-        return await self.read(read)
+        return await self.read(read, stale=stale)
 
-    async def describe_quorum(self) -> QuorumDescription:
-        """Leader, epoch, high watermark, and how far every replica has come."""
-        self._need_lead()
+    async def describe_quorum(self, *, stale: bool = False) -> QuorumDescription:
+        """Leader, epoch, high watermark, and how far every replica has come.
+
+        A node that does not lead knows, for a `stale` answer, who votes and how far it is itself.
+        """
+        if not stale:
+            await self._prove_lead()
         node = self.quorum.node
         replicas = node.replicas()
+        voters = [self._replica(each) for each in replicas if each.is_voter]
         return QuorumDescription(
             cluster_id=self.cluster_id or "",
-            leader_id=node.me.id,
+            leader_id=NO_LEADER if node.leader is None else node.leader,
             leader_epoch=node.epoch,
             high_watermark=node.high_watermark or 0,
-            voters=[self._replica(each) for each in replicas if each.is_voter],
+            voters=voters or [self._unheard(each) for each in node.voters.sorted()],
             observers=[self._replica(each) for each in replicas if not each.is_voter],
             addresses={
                 each: (("CONTROLLER", address),) for each, address in self.voter_addresses.items()
             },
         )
 
-    async def read_latest(self, read: Callable[[Image], T]) -> T:
-        """As `read`, of the active controller: it has everything that was ever answered."""
-        self._need_lead()
-        return await self.read(read)
-
-    async def read(self, read: Callable[[Image], T]) -> T:
-        """What `read` finds in this node's image, once everything it saw is committed."""
-        future: asyncio.Future[T | Unavailable] = asyncio.get_running_loop().create_future()
-        self.controller.query(read, lambda found: _resolve(future, found))
+    async def read(self, read: Callable[[Image], T], *, stale: bool = False) -> AsOf[T]:
+        """What `read` finds: in the active controller's image, or, if `stale`, in this node's."""
+        future: asyncio.Future[AsOf[T] | Unavailable] = asyncio.get_running_loop().create_future()
+        self.controller.query(
+            lambda image: AsOf(read(image), image.end_offset),
+            lambda found: _resolve(future, found),
+            stale=stale,
+        )
         found = await future
         if isinstance(found, Unavailable):
             raise NotActive(found, self.quorum.leader)
         return found
 
-    async def read_if_ready(self, read: Callable[[Image | None], T]) -> T:
-        """As `read`; of a node that has heard of no commit yet, what it makes of no image."""
-        return await self.read(read) if self.controller.committed else read(None)
+    async def read_if_ready(self, read: Callable[[Image | None], T]) -> AsOf[T]:
+        """As a stale `read`; of a node that has heard of no commit, what it makes of no image."""
+        if not self.controller.committed:
+            return AsOf(read(None), 0)
+        return await self.read(read, stale=True)
 
     async def _carry_out(
         self, who: str, command: Command, kind: type[T], *, shown: Command | None = None
     ) -> T:
         """The answer to a command; `shown` is what is said of it if it must not all be said."""
         future: asyncio.Future[Answer | Unavailable] = asyncio.get_running_loop().create_future()
-        self.controller.submit(command, lambda answer: _resolve(future, answer))
+        self.controller.submit(command, lambda answer: _resolve(future, answer), proved=True)
         answer = await future
         audit.info("%s asked for %s: %s", who, _shown(shown or command), _shown(answer))
         if answer is Unavailable.TOO_LARGE:
@@ -235,9 +251,21 @@ class Service:
         assert isinstance(answer, kind), f"{answer} answers {command}"
         return answer
 
-    def _need_lead(self) -> None:
+    async def _prove_lead(self) -> None:
         if not self.controller.is_active:
             raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader)
+        outcome = await self.quorum.read_index()
+        if isinstance(outcome, ReadRefusal):
+            raise NotActive(UNPROVED[outcome], self.quorum.leader)
+
+    def _unheard(self, voter: ReplicaId) -> ReplicaInfo:
+        """A voter as a node sees it that does not lead."""
+        me = self.quorum.node
+        if voter != me.me.id:
+            return ReplicaInfo(id=voter, directory_id=NO_DIRECTORY, log_end_offset=UNKNOWN)
+        return ReplicaInfo(
+            id=voter, directory_id=me.me.directory_id, log_end_offset=me.log_end.offset
+        )
 
     def _replica(self, status: ReplicaStatus) -> ReplicaInfo:
         to_wall_ms = self.quorum.to_wall_ms

@@ -73,6 +73,11 @@ class Duration(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+stale_option = click.option(
+    "--stale", is_flag=True, help="What the asked node has heard of will do; needs no leader."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Whom to ask, and for how long."""

@@ -8,6 +8,7 @@ from admin.cli.common import (
     Target,
     output_option,
     run,
+    stale_option,
     target,
     target_options,
     write,
@@ -29,6 +30,7 @@ _TARGET: Final = ("bootstrap_server", "bootstrap_controller")
 def shape_options(command: Decorated) -> Decorated:
     """Add the options that say how to print."""
     options = (
+        stale_option,
         click.option("--human-readable", is_flag=True, help="Times for people (--replication)."),
         click.option(
             "--format",
@@ -105,14 +107,16 @@ def _merged(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _describe(what: What, *, human_readable: bool, form: Form, output: str, **whom: Any) -> None:
+def _describe(
+    what: What, *, stale: bool, human_readable: bool, form: Form, output: str, **whom: Any
+) -> None:
     if human_readable and what != "replication":
         raise click.UsageError(
             "The option --human-readable is only supported along with --replication"
         )
     if form == "kafka" and output != "table":
         raise click.UsageError("--format kafka is a table; leave --output out")
-    quorum = run(_ask(target(**whom)))
+    quorum = run(_ask(target(**whom), stale=stale))
     if output == "table":
         write(_table(quorum, what, form, human_readable=human_readable))
         return
@@ -122,9 +126,9 @@ def _describe(what: What, *, human_readable: bool, form: Form, output: str, **wh
     write_data(data(quorum), output)
 
 
-async def _ask(whom: Target) -> "QuorumDescription":
+async def _ask(whom: Target, *, stale: bool) -> "QuorumDescription":
     async with whom.client() as client:
-        return await client.describe_quorum()
+        return await client.describe_quorum(stale=stale)
 
 
 def _table(quorum: "QuorumDescription", what: What, form: Form, *, human_readable: bool) -> str:

@@ -113,6 +113,7 @@ def status_data(quorum: QuorumDescription) -> dict[str, Any]:
         "leader_id": quorum.leader_id,
         "leader_epoch": quorum.leader_epoch,
         "high_watermark": quorum.high_watermark,
+        "as_of_offset": quorum.high_watermark,
         "max_follower_lag": max_follower_lag(quorum),
         "max_follower_lag_time_ms": max_follower_lag_time_ms(quorum),
         "current_voters": [_node_data(quorum, voter) for voter in quorum.voters],
@@ -126,6 +127,7 @@ def replication_data(quorum: QuorumDescription) -> dict[str, Any]:
     return {
         "leader_id": quorum.leader_id,
         "leader_epoch": quorum.leader_epoch,
+        "as_of_offset": quorum.high_watermark,
         "replicas": [
             {
                 "replica_id": replica.id,

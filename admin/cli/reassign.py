@@ -18,6 +18,7 @@ from admin.cli.common import (
     read_text,
     run,
     say,
+    stale_option,
     target,
     target_options,
     write,
@@ -45,6 +46,7 @@ VERIFY_PAUSE_SECONDS: Final = 0.25
     help="The plan: {version: 1, partitions: [{topic, partition, replicas}]}.",
 )
 @click.option("--additional", is_flag=True, help="Execute although other moves are under way.")
+@stale_option
 @output_option
 @click.pass_context
 def command(
@@ -52,6 +54,7 @@ def command(
     /,
     file: Path | None,
     additional: bool,
+    stale: bool,
     output: str,
     **options: Any,
 ) -> None:
@@ -63,9 +66,11 @@ def command(
         )
     action = chosen[0]
     _check_options(action, file, additional=additional, output=output)
+    if stale and action != "list":
+        raise click.UsageError(f"--{action} needs what is so now; leave --stale out")
     whom = target(**options)
     if file is None:
-        ctx.exit(run(_list(whom, output)))
+        ctx.exit(run(_list(whom, output, stale=stale)))
     from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_plan
 
     try:
@@ -164,13 +169,13 @@ async def _cancel(whom: Target, plan: "Sequence[Assignment]") -> Exit:
     return Exit.FAILED if refused else Exit.DONE
 
 
-async def _list(whom: Target, output: str) -> Exit:
+async def _list(whom: Target, output: str, *, stale: bool) -> Exit:
     from admin.cli import reassign_text as text
 
     async with whom.client() as client:
-        active = await client.list_reassignments()
+        active = await client.reassignments(stale=stale)
     if output == "table":
-        write(text.listed(active))
+        write(text.listed(active.moves))
     else:
         write_data(text.listed_data(active), output)
     return Exit.DONE

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from admin.model import Assignment, PartitionId, PartitionResult, Reassignment
+from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, Reassignments
 from admin.plan_file import VERSION, render_plan
 
 EXISTING_REASSIGNMENT = (
@@ -132,10 +132,11 @@ def listed(active: Iterable[Reassignment]) -> str:
     return "\n".join(["Current partition reassignments:", *lines]) if lines else NOTHING_FOUND
 
 
-def listed_data(active: Iterable[Reassignment]) -> dict[str, Any]:
+def listed_data(active: Reassignments) -> dict[str, Any]:
     """What `--list` says, as plain values: the shape of a plan, and what comes and goes."""
     return {
         "version": VERSION,
+        "as_of_offset": active.as_of,
         "partitions": [
             {
                 "topic": one.topic,
@@ -144,7 +145,7 @@ def listed_data(active: Iterable[Reassignment]) -> dict[str, Any]:
                 "adding_replicas": list(one.adding),
                 "removing_replicas": list(one.removing),
             }
-            for one in sorted(active, key=lambda one: one.id)
+            for one in sorted(active.moves, key=lambda one: one.id)
         ],
     }
 

@@ -10,6 +10,7 @@ from admin.cli.common import (
     output_option,
     run,
     say,
+    stale_option,
     target,
     target_options,
     write,
@@ -48,11 +49,12 @@ def create(
 
 
 @command.command("list")
+@stale_option
 @output_option
 @target_options
-def list_(output: str, **whom: Any) -> None:
+def list_(output: str, *, stale: bool, **whom: Any) -> None:
     """List the names of all topics."""
-    names = [topic.name for topic in run(_describe(target(**whom), None))]
+    names = [topic.name for topic in run(_describe(target(**whom), None, stale=stale))]
     if output != "table":
         write_data(names, output)
     elif names:
@@ -62,14 +64,17 @@ def list_(output: str, **whom: Any) -> None:
 @command.command("describe")
 @click.argument("topics", nargs=-1)
 @click.option("--topic", "named", multiple=True, metavar="TOPIC", help="As one of TOPICS.")
+@stale_option
 @output_option
 @target_options
-def describe(topics: Sequence[str], named: Sequence[str], output: str, **whom: Any) -> None:
+def describe(
+    topics: Sequence[str], named: Sequence[str], output: str, *, stale: bool, **whom: Any
+) -> None:
     """Describe TOPICS, or all of them: leader, replicas and in-sync replicas."""
     from admin.cli.topics_text import described, topic_data
 
     topics = (*topics, *named)
-    found = run(_describe(target(**whom), topics or None))
+    found = run(_describe(target(**whom), topics or None, stale=stale))
     if output == "table":
         write(described(found))
     else:
@@ -124,9 +129,11 @@ async def _create(
         )
 
 
-async def _describe(whom: Target, names: Sequence[str] | None) -> "Sequence[TopicDescription]":
+async def _describe(
+    whom: Target, names: Sequence[str] | None, *, stale: bool
+) -> "Sequence[TopicDescription]":
     async with whom.client() as client:
-        found = await client.describe_topics(names)
+        found = await client.describe_topics(names, stale=stale)
     return [found[name] for name in sorted(found)]
 
 

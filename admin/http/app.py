@@ -25,17 +25,18 @@ def make_app(capabilities: Anywhere) -> web.Application:
 
 async def get_quorum(request: web.Request) -> web.Response:
     """Leader, epoch, high watermark, and how far every replica has come."""
-    _check_parameters(request)
-    return _json(quorum_body(await request.app[CAPABILITIES].describe_quorum()))
+    _check_parameters(request, "stale")
+    found = await request.app[CAPABILITIES].describe_quorum(stale=_is_stale(request))
+    return _json(quorum_body(found))
 
 
 async def get_reassignments(request: web.Request) -> web.Response:
     """The partitions under way; `?topic=NAME` asks for one topic."""
-    _check_parameters(request, "topic")
-    found = await request.app[CAPABILITIES].list_reassignments(None)
+    _check_parameters(request, "topic", "stale")
+    found = await request.app[CAPABILITIES].list_reassignments(None, stale=_is_stale(request))
     topic = request.query.get("topic")
-    shown = [reassignment_body(each) for each in found if topic in (None, each.topic)]
-    return _json({"reassignments": shown, "total": len(shown)})
+    shown = [reassignment_body(each) for each in found.moves if topic in (None, each.topic)]
+    return _json({"reassignments": shown, "total": len(shown), "as_of_offset": found.as_of})
 
 
 async def post_reassignments(request: web.Request) -> web.Response:
@@ -70,6 +71,17 @@ def _check_parameters(request: web.Request, *known: str) -> None:
         if name not in known:
             right = f"there is {', '.join(known)}" if known else "there is none"
             raise Problem(400, "Unknown parameter", f"{name!r} is not known; {right}")
+
+
+def _is_stale(request: web.Request) -> bool:
+    """Whether what this node knows will do: `?stale=true`."""
+    match request.query.get("stale", "false"):
+        case "true":
+            return True
+        case "false":
+            return False
+        case other:
+            raise Problem(400, "Invalid parameter", f"stale is {other!r}; it is true or false")
 
 
 def _json(body: Any) -> web.Response:

@@ -23,6 +23,7 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             handle=cluster_calls.metadata,
             refuse=cluster_calls.refuse_metadata,
             anywhere=True,
+            reads=True,
         ),
         ApiKey.CREATE_TOPICS: AdminApi(
             versions=VersionRange(2, 7),
@@ -53,11 +54,13 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             versions=VersionRange(0, 0),
             handle=reassignment_calls.list_reassignments,
             refuse=reassignment_calls.refuse_list,
+            reads=True,
         ),
         ApiKey.DESCRIBE_CONFIGS: AdminApi(
             versions=VersionRange(1, 4),
             handle=config_calls.describe_configs,
             refuse=config_calls.refuse_describe,
+            reads=True,
         ),
         ApiKey.ALTER_CONFIGS: AdminApi(
             versions=VersionRange(0, 2),
@@ -73,6 +76,7 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             versions=VersionRange(0, 1),
             handle=quota_calls.describe_quotas,
             refuse=quota_calls.refuse_describe,
+            reads=True,
         ),
         ApiKey.ALTER_CLIENT_QUOTAS: AdminApi(
             versions=VersionRange(0, 1),
@@ -83,6 +87,7 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             versions=VersionRange(0, 2),
             handle=quorum_calls.describe_quorum,
             refuse=quorum_calls.refuse_describe,
+            reads=True,
         ),
         ApiKey.UPDATE_FEATURES: AdminApi(
             versions=VersionRange(0, 2),
@@ -94,6 +99,7 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             handle=cluster_calls.describe_cluster,
             refuse=cluster_calls.refuse_cluster,
             anywhere=True,
+            reads=True,
         ),
         ApiKey.UNREGISTER_BROKER: AdminApi(
             versions=VersionRange(0, 0),

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from admin.service import Service
+from admin.consistency import Consistency, consistency_of, with_offset
+from admin.service import AsOf, Service
 from quorum.transport.inbound import InboundRequest
 from quorum.wire.apis import ApiKey, VersionRange
 from quorum.wire.codec import (
@@ -33,6 +34,13 @@ class Call:
     client_id: str | None
     principal: str
     message: Any
+    consistency: Consistency | None = None
+    """What the asker says that the answer must be; None is what is usual for the request."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether what any node knows will do."""
+        return self.consistency is Consistency.STALE
 
     def respond(self, **values: Any) -> Any:
         """kio's response for this request; fields that the version lacks are left out."""
@@ -57,7 +65,15 @@ class AdminApi:
     handle: Callable[[Call, Service], Awaitable[Any]]
     refuse: Refuse
     anywhere: bool = False
-    """Whether every node answers by itself, the active one or not."""
+    """Whether every node answers by itself, the active one or not, unless asked otherwise."""
+    reads: bool = False
+    """Whether it only reads, so that a stale answer may be asked for, of any node."""
+
+    def answers_here(self, call: Call) -> bool:
+        """Whether a node that is not the active controller answers by itself."""
+        if call.consistency is None:
+            return self.anywhere
+        return self.reads and call.stale
 
     def timeout_ms(self, call: Call) -> int:
         asked = getattr(call.message, "timeout", None)
@@ -89,9 +105,18 @@ def read_call(request: InboundRequest, principal: str) -> Call:
         client_id=request.client_id,
         principal=principal,
         message=decode_request(request.api_key, request.api_version, request.body),
+        consistency=consistency_of(request.api_key, request.api_version, request.body),
     )
 
 
 def respond_to(request: InboundRequest, call: Call, payload: Any) -> None:
-    """Answer the request that `call` was read from with kio's response."""
-    request.respond(encode_response_body(call.api_key, call.version, payload))
+    """Answer the request that `call` was read from."""
+    request.respond(encode_answer(call, payload))
+
+
+def encode_answer(call: Call, payload: Any) -> bytes:
+    """The body of kio's response; one that is as of an offset says so."""
+    if not isinstance(payload, AsOf):
+        return encode_response_body(call.api_key, call.version, payload)
+    body = encode_response_body(call.api_key, call.version, payload.value)
+    return with_offset(call.api_key, call.version, body, payload.offset)

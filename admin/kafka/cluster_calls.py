@@ -1,7 +1,9 @@
 """Metadata (3), DescribeCluster (60) and UnregisterBroker (64): who is there, and with what.
 
 A controller lists itself and its fellows beside the brokers, so that an ordinary admin client can
-point at it, and always names the true active controller. It answers from the committed image.
+point at it, and always names the true active controller. It answers from its committed image,
+as brokers do in Kafka; the active controller answers instead where an asker says that the answer
+must not be stale.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from admin.addresses import Address
+from admin.consistency import Consistency
 from admin.kafka.call import Call, code
 from admin.service import Service
 from statemachine.commands import UnregisterBroker
@@ -53,7 +56,9 @@ async def metadata(call: Call, service: Service) -> Any:
             error_code=code(0),
         )
 
-    return await (service.read(read) if everything else service.read_if_ready(read))
+    if call.consistency is Consistency.LINEARIZABLE:
+        return await service.read(read)
+    return await (service.read(read, stale=True) if everything else service.read_if_ready(read))
 
 
 def refuse_metadata(call: Call, error: int, _message: str) -> Any:
@@ -89,6 +94,8 @@ async def describe_cluster(call: Call, service: Service) -> Any:
             ),
         )
 
+    if call.consistency is Consistency.LINEARIZABLE:
+        return await service.read(read)
     return await service.read_if_ready(read)
 
 

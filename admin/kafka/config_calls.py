@@ -93,7 +93,7 @@ async def describe_configs(call: Call, service: Service) -> Any:
             schema, call.message, lambda resource: describe(image, resource)
         )
 
-    return await service.read_latest(read)
+    return await service.read(read, stale=call.stale)
 
 
 def refuse_describe(call: Call, error: int, message: str) -> Any:

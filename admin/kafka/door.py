@@ -200,7 +200,7 @@ class KafkaDoor:
         error = NOT_CONTROLLER
         while True:
             try:
-                if api.anywhere or self._service.controller.is_active:
+                if api.answers_here(call) or self._service.controller.is_active:
                     payload = await self._answer_here(call, api)
                 else:
                     payload = await self._forwarder.forward(call, body, deadline)

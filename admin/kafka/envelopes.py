@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
-from admin.kafka.call import Call
+from admin.consistency import consistency_of
+from admin.kafka.call import Call, encode_answer
 from quorum.wire.apis import ApiKey, UnsupportedVersion, header_flexibility
 from quorum.wire.codec import (
     decode_part,
@@ -69,6 +70,7 @@ def open_envelope(envelope: Any) -> Inner:
         client_id=client_id,
         principal=principal,
         message=message,
+        consistency=consistency_of(api_key, version, data[start:]),
     )
     return Inner(call, correlation_id)
 
@@ -76,7 +78,7 @@ def open_envelope(envelope: Any) -> Inner:
 def answer(inner: Inner, payload: Any) -> bytes:
     """The EnvelopeResponse body around the answer to the request inside."""
     call = inner.call
-    body = encode_response_body(call.api_key, call.version, payload)
+    body = encode_answer(call, payload)
     flexible = header_flexibility(call.api_key, call.version).response
     framed = write_framed_response_header(inner.correlation_id, len(body), flexible=flexible)
     return _response(framed[_LENGTH_BYTES:] + body, 0)

@@ -6,8 +6,10 @@ import logging
 import random
 from typing import Any, Final
 
+from admin.consistency import offset_of
 from admin.kafka import envelopes
 from admin.kafka.call import TIMEOUT_MS_MAX, Call
+from admin.service import AsOf
 from quorum.core.vocabulary import ReplicaId
 from quorum.driver import Quorum
 from quorum.ports import Clock, PeerAddresses
@@ -102,7 +104,9 @@ def _opened(call: Call, reply: Reply) -> Any:
     if response.error_code.value != 0 or response.response_data is None:
         raise NotForwarded(f"refused: {response.error_code.name}", may_be_done=False)
     body = envelopes.inner_body(call, response.response_data)
-    return decode_response(call.api_key, call.version, body)
+    payload = decode_response(call.api_key, call.version, body)
+    offset = offset_of(call.api_key, call.version, body)
+    return payload if offset is None else AsOf(payload, offset)
 
 
 def _may_have_arrived(failure: Failure) -> bool:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from admin.kafka.call import Call, code
 from admin.model import ReplicaInfo
-from admin.service import Service
+from admin.service import AsOf, Service
 from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -20,7 +20,7 @@ async def describe_quorum(call: Call, service: Service) -> Any:
     if asked != [(METADATA_TOPIC, METADATA_PARTITION)]:
         message = f"the quorum has one log, {METADATA_TOPIC}-{METADATA_PARTITION}, not {asked}"
         return refuse_describe(call, UNKNOWN_TOPIC_OR_PARTITION, message)
-    found = await service.describe_quorum()
+    found = await service.describe_quorum(stale=call.stale)
     partition = call.part(
         "PartitionData",
         partition_index=METADATA_PARTITION,
@@ -46,7 +46,8 @@ async def describe_quorum(call: Call, service: Service) -> Any:
             for each, listeners in sorted(found.addresses.items())
         )
     topic = call.part("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,))
-    return call.respond(error_code=code(0), error_message=None, topics=(topic,), nodes=nodes)
+    payload = call.respond(error_code=code(0), error_message=None, topics=(topic,), nodes=nodes)
+    return AsOf(payload, found.high_watermark)
 
 
 def refuse_describe(call: Call, error: int, message: str) -> Any:

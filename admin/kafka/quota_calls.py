@@ -58,8 +58,8 @@ def _entry(call: Call, entity: tuple[QuotaEntity, ...], error: int, message: str
 
 async def describe_quotas(call: Call, service: Service) -> Any:
     schema = response_schema(call.api_key, call.version)
-    return await service.read_latest(
-        lambda image: describe_quotas_answer(schema, call.message, image)
+    return await service.read(
+        lambda image: describe_quotas_answer(schema, call.message, image), stale=call.stale
     )
 
 

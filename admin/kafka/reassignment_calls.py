@@ -4,7 +4,7 @@ from itertools import groupby
 from typing import Any
 
 from admin.kafka.call import Call, code
-from admin.service import Service
+from admin.service import AsOf, Service
 from statemachine.commands import AlterReassignments, ElectionType, ElectLeaders, Reassignment
 
 
@@ -52,7 +52,7 @@ async def list_reassignments(call: Call, service: Service) -> Any:
     wanted = None
     if call.message.topics is not None:
         wanted = {topic.name: topic.partition_indexes for topic in call.message.topics}
-    _, found = await service.list_reassignments(wanted)
+    found = await service.list_reassignments(wanted, stale=call.stale)
     topics = tuple(
         call.part(
             "OngoingTopicReassignment",
@@ -68,9 +68,10 @@ async def list_reassignments(call: Call, service: Service) -> Any:
                 for each in partitions
             ),
         )
-        for name, partitions in groupby(found, key=lambda each: each.topic)
+        for name, partitions in groupby(found.value, key=lambda each: each.topic)
     )
-    return call.respond(error_code=code(0), error_message=None, topics=topics)
+    payload = call.respond(error_code=code(0), error_message=None, topics=topics)
+    return AsOf(payload, found.offset)
 
 
 def refuse_list(call: Call, error: int, message: str) -> Any:

@@ -14,7 +14,7 @@ from admin.cli.reassign_text import (
     verified,
     verified_data,
 )
-from admin.model import Assignment, PartitionId, PartitionResult, Reassignment
+from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, Reassignments
 
 ORDERS = [PartitionId("orders", number) for number in range(3)]
 
@@ -95,8 +95,10 @@ def test_active_moves_are_listed_with_what_comes_and_goes() -> None:
         "orders-1: replicas: 101,102,103. adding: 103."
     )
     assert listed([]) == NOTHING_FOUND == "No partition reassignments found."
-    assert listed_data([]) == {"version": 1, "partitions": []}
-    assert listed_data([moving(0, (103,), ())])["partitions"][0]["adding_replicas"] == [103]
+    nothing = Reassignments(moves=(), as_of=7)
+    assert listed_data(nothing) == {"version": 1, "as_of_offset": 7, "partitions": []}
+    one = Reassignments(moves=[moving(0, (103,), ())], as_of=None)
+    assert listed_data(one)["partitions"][0]["adding_replicas"] == [103]
 
 
 def test_what_was_cancelled_is_listed() -> None:

@@ -28,10 +28,12 @@ def asked(controller: Controller, command: Command) -> "asyncio.Future[Outcome]"
     return outcome
 
 
-def looked(controller: Controller, read: Callable[[Image], Any]) -> "asyncio.Future[Any]":
+def looked(
+    controller: Controller, read: Callable[[Image], Any], *, stale: bool = False
+) -> "asyncio.Future[Any]":
     """What a query finds, as soon as the controller tells it."""
     found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    controller.query(read, found.set_result)
+    controller.query(read, found.set_result, stale=stale)
     return found
 
 

@@ -88,7 +88,8 @@ async def test_a_query_that_is_lost_with_the_lead_may_be_asked_again(tmp_path: P
             found = looked(controller, lambda image: sorted(image.topic_ids))
             stopping = asyncio.get_running_loop().create_task(node.stop())
             assert await found is Unavailable.NOT_ACTIVE
-            assert await looked(controller, lambda image: sorted(image.topic_ids)) == []
+            stale = looked(controller, lambda image: sorted(image.topic_ids), stale=True)
+            assert await stale == []
         await stopping
 
 

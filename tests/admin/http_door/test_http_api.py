@@ -109,7 +109,8 @@ async def test_a_plan_begins_moves_which_then_are_listed(tmp_path: Path) -> None
         await join(node.controller, 101, 102, 103)
         for name in ("a", "b"):
             await asked(node.controller, topic(name, 101, 102, partitions=2))
-        assert (await http.get("/v1/reassignments")).body == {"reassignments": [], "total": 0}
+        nothing = {"reassignments": [], "total": 0, "as_of_offset": node.controller.committed}
+        assert (await http.get("/v1/reassignments")).body == nothing
         answer = await http.post(
             "/v1/reassignments", plan(("a", 1, [103, 102]), ("b", 0, [101, 103]))
         )
@@ -213,7 +214,8 @@ async def test_a_parameter_that_is_not_understood_is_never_ignored(tmp_path: Pat
         dry = await http.post("/v1/reassignments?dry_run=true", plan(("a", 0, [102])))
         check_problem(dry, 400, "dry_run")
         check_problem(await http.get("/v1/reassignments?topics=a"), 400, "topics", "there is topic")
-        check_problem(await http.get("/v1/quorum?stale=1"), 400, "stale", "there is none")
+        check_problem(await http.get("/v1/quorum?stale=1"), 400, "stale", "true or false")
+        check_problem(await http.get("/v1/quorum?topic=a"), 400, "topic", "there is stale")
         assert (await http.get("/v1/reassignments")).body["total"] == 0
 
 

@@ -1,0 +1,196 @@
+"""What is read of three controllers is never stale, but where the asker says that it may be."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from admin.anywhere import Anywhere
+from admin.client import AdminClient, Unreachable
+from admin.consistency import Consistency, consistency_of, offset_of, with_consistency, with_offset
+from admin.controller import Unavailable
+from admin.service import NotActive
+from quorum.wire import codec
+from quorum.wire.apis import ApiKey
+from tests.admin.controller.asking import asked, heartbeat, join, looked, move, topic
+from tests.admin.http_door.test_http_api import http_door
+from tests.admin.kafka_door.samples import describe_quorum, metadata
+from tests.support.controllers import Node, active, controllers
+from tests.support.kafka_client import Form
+
+
+@dataclass(frozen=True)
+class Scene:
+    leader: Node
+    followers: tuple[Node, Node]
+
+
+@asynccontextmanager
+async def a_scene(folder: Path) -> AsyncIterator[Scene]:
+    """Three controllers, and a topic that is being moved."""
+    async with controllers(folder, 1, 2, 3) as nodes:
+        leader = await active(nodes.values())
+        first, second = (node for node in nodes.values() if node is not leader)
+        await join(leader.controller, 101, 102)
+        await asked(leader.controller, topic("a", 101))
+        await asked(leader.controller, move("a", 102))
+        for node in (first, second):
+            while node.controller.committed < leader.controller.committed:
+                await node.opened.quorum.leader_changed(within_seconds=0.01)
+        yield Scene(leader, (first, second))
+
+
+async def test_a_leader_that_nobody_confirms_answers_no_query(tmp_path: Path) -> None:
+    async with a_scene(tmp_path) as scene:
+        controller = scene.leader.controller
+        for follower in scene.followers:
+            await follower.stop()
+        found = looked(controller, lambda image: len(image.topic_ids))
+        stale = looked(controller, lambda image: len(image.topic_ids), stale=True)
+        assert await stale == 1
+        assert not found.done()
+        await scene.leader.stop()
+        assert await found is Unavailable.NOT_ACTIVE
+
+
+async def test_nor_does_it_say_that_a_command_changes_nothing(tmp_path: Path) -> None:
+    """An error is told of what it read: the topic may have been deleted by another controller."""
+    async with a_scene(tmp_path) as scene:
+        controller = scene.leader.controller
+        for follower in scene.followers:
+            await follower.stop()
+        told: list[object] = []
+        controller.submit(topic("a", 101), told.append, proved=True)
+        # A broker asks again by itself; its heartbeats do not wait for a round each.
+        alive = asked(controller, heartbeat(controller, 101))
+        assert alive.done()
+        assert told == []
+        await scene.leader.stop()
+        assert told == [Unavailable.NOT_ACTIVE]
+
+
+async def test_a_follower_answers_what_may_be_stale_and_says_as_of_when(tmp_path: Path) -> None:
+    async with a_scene(tmp_path) as scene:
+        follower = scene.followers[0]
+        with pytest.raises(NotActive):
+            await follower.service.list_reassignments(None)
+        found = await follower.service.list_reassignments(None, stale=True)
+        assert [each.topic for each in found.value] == ["a"]
+        assert found.offset == follower.controller.committed
+        quorum = await follower.service.describe_quorum(stale=True)
+        assert (quorum.leader_id, [each.id for each in quorum.voters]) == (
+            scene.leader.node_id,
+            [1, 2, 3],
+        )
+        known = {each.id: each.log_end_offset for each in quorum.voters}
+        assert known.pop(follower.node_id) == follower.opened.log.end.offset
+        assert set(known.values()) == {-1}
+
+
+async def test_a_client_asks_any_controller_and_learns_what_the_answer_is_as_of(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path) as scene:
+        follower = scene.followers[0]
+        async with AdminClient([follower.address], is_controller=True) as client:
+            found = await client.reassignments()
+            assert [each.topic for each in found.moves] == ["a"]
+            assert found.as_of is not None
+            assert found.as_of >= scene.leader.controller.committed
+            assert list(await client.describe_topics()) == ["a"]
+        for gone in (scene.leader, scene.followers[1]):
+            await gone.stop()
+        async with AdminClient([follower.address], is_controller=True, timeout_ms=100) as client:
+            with pytest.raises(Unreachable):
+                await client.reassignments()
+            with pytest.raises(Unreachable):
+                await client.describe_topics()
+            stale = await client.reassignments(stale=True)
+            assert (stale.moves, stale.as_of) == (found.moves, follower.controller.committed)
+            assert list(await client.describe_topics(stale=True)) == ["a"]
+            assert (await client.describe_quorum(stale=True)).voters
+
+
+async def test_http_answers_stale_where_asked_for(tmp_path: Path) -> None:
+    async with a_scene(tmp_path) as scene:
+        follower = scene.followers[0]
+        async with http_door(follower, wait_seconds=0.1) as http:
+            found = (await http.get("/v1/reassignments")).body
+            assert (found["total"], found["as_of_offset"]) == (
+                1,
+                scene.leader.controller.committed,
+            )
+            for gone in (scene.leader, scene.followers[1]):
+                await gone.stop()
+            assert (await http.get("/v1/reassignments")).status == 503
+            stale = (await http.get("/v1/reassignments?stale=true")).body
+            assert stale == {**found, "as_of_offset": follower.controller.committed}
+            quorum = (await http.get("/v1/quorum?stale=true")).body
+            assert quorum["as_of_offset"] == follower.opened.quorum.high_watermark
+            assert [each["replica_id"] for each in quorum["current_voters"]] == [1, 2, 3]
+
+
+async def test_a_node_that_has_heard_of_nothing_says_so(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes:
+        async with http_door(nodes[1], wait_seconds=0.1) as http:
+            answer = await http.get("/v1/reassignments?stale=true")
+            assert answer.status == 503
+            assert "does not know yet what is committed" in answer.body["detail"]
+        anywhere = Anywhere(nodes[1].service, wait_seconds=0.1)
+        assert (await anywhere.describe_quorum(stale=True)).leader_id == -1
+
+
+ZERO = timedelta(0)
+QUORUM, METADATA, OLD = (
+    Form(ApiKey.DESCRIBE_QUORUM, 2),
+    Form(ApiKey.METADATA, 12),
+    Form(ApiKey.METADATA, 8),
+)
+
+
+@pytest.mark.parametrize("wanted", Consistency)
+def test_a_request_says_what_its_answer_must_be(wanted: Consistency) -> None:
+    for form, message in ((QUORUM, describe_quorum(QUORUM)), (METADATA, metadata(METADATA))):
+        plain = codec.encode_request_body(form.api_key, form.version, message)
+        body = with_consistency(form.api_key, form.version, plain, wanted)
+        assert consistency_of(form.api_key, form.version, body) is wanted
+        assert consistency_of(form.api_key, form.version, plain) is None
+        # Kafka's nodes, and our own where they do not ask, take it for the plain one.
+        assert codec.decode_request(form.api_key, form.version, body) == message
+
+
+def test_versions_without_tagged_fields_cannot_say_it() -> None:
+    plain = codec.encode_request_body(OLD.api_key, OLD.version, metadata(OLD))
+    assert with_consistency(OLD.api_key, OLD.version, plain, Consistency.STALE) == plain
+    response = codec.make_known(
+        codec.response_schema(ApiKey.METADATA, 8),
+        brokers=(),
+        controller_id=1,
+        topics=(),
+        throttle_time=ZERO,
+    )
+    answer = codec.encode_response_body(ApiKey.METADATA, 8, response)
+    assert with_offset(ApiKey.METADATA, 8, answer, 5) == answer
+
+
+@pytest.mark.parametrize("end", [b"\x01\x91\x4e\x01\x00", b"\x01\x91\x4e\x01\x07"])
+def test_another_field_that_ends_with_the_same_bytes_says_nothing(end: bytes) -> None:
+    plain = codec.encode_request_body(QUORUM.api_key, 2, describe_quorum(QUORUM))
+    other = plain[:-1] + b"\x01\xa0\x9c\x01" + bytes((len(end),)) + end
+    assert codec.decode_request(QUORUM.api_key, 2, other) == describe_quorum(QUORUM)
+    assert consistency_of(QUORUM.api_key, 2, other) is None
+
+
+def test_an_answer_says_what_it_is_as_of() -> None:
+    schema = codec.response_schema(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
+    response = codec.make(
+        schema, error_code=codec.error_code(0), error_message=None, topics=(), throttle_time=ZERO
+    )
+    plain = codec.encode_response_body(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, response)
+    body = with_offset(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, plain, 1 << 40)
+    assert offset_of(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, body) == 1 << 40
+    assert offset_of(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, plain) is None
+    assert codec.decode_response(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, body) == response
