@@ -213,7 +213,7 @@ class KafkaDoor:
                     return
             except NotForwarded as not_forwarded:
                 reason = str(not_forwarded)
-                logger.info("%s was not passed on: %s", call.api_key, reason)
+                logger.debug("%s was not passed on: %s", call.api_key, reason)
                 if not_forwarded.may_be_done:
                     # It may be done by now, so nobody may be told for certain that it is not.
                     error = REQUEST_TIMED_OUT
