@@ -25,6 +25,11 @@ class LogFailure(Exception):
     """
 
 
+class DiskFull(LogFailure):
+    """There is no room for what was to be written. Nothing that was kept is lost, and the same may
+    be asked again: once there is room it succeeds."""
+
+
 class OffsetOutOfRange(ValueError):
     """Someone asked for an offset outside [log start, log end]."""
 
@@ -118,7 +123,8 @@ class Log(Protocol):
         """Write everything appended so far, and return the end offset that has been written.
 
         With `sync` it has survived any loss of power when this returns. An error of the disk is
-        raised as `LogFailure`; the log is then unusable, and the process must end.
+        raised as `LogFailure`; the log is then unusable, and the process must end. After `DiskFull`
+        alone it is as usable as before, and what could not be written waits for the next commit.
         """
         ...
 
@@ -209,7 +215,7 @@ class ElectionStore(Protocol):
     def write(self, election: Election) -> None:
         """Replace what is stored, whole or not at all; survives power loss on return.
 
-        An error of the disk is raised as `LogFailure`.
+        An error of the disk is raised as `LogFailure`; `DiskFull` leaves what was stored.
         """
         ...
 

@@ -13,10 +13,10 @@ import msgspec
 
 from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Election, Epoch, ReplicaId, ReplicaKey
 from quorum.log.errors import FileDamaged, FolderForeign
-from quorum.log.files import read_file, replace_file, sync_folder, usable
+from quorum.log.files import is_full, read_file, replace_file, sync_folder, usable
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.uuids import uuid_from_text, uuid_to_text
-from quorum.ports import LogFailure
+from quorum.ports import DiskFull, LogFailure
 
 FILE_NAME: Final = "quorum-state"
 
@@ -77,7 +77,7 @@ class ElectionFile:
         )
 
     def write(self, election: Election) -> None:
-        """Replace what is stored, durably. Raises `LogFailure`."""
+        """Replace what is stored, durably. Raises `LogFailure`, `DiskFull` for want of room."""
         voted_for = election.voted_for or ReplicaKey(NO_REPLICA, NO_DIRECTORY)
         state = _State(
             cluster_id=self.cluster_id or "",
@@ -91,7 +91,8 @@ class ElectionFile:
             replace_file(self.path, msgspec.json.encode(state), self._fs)
         except OSError as error:
             why = error.strerror or str(error)
-            raise LogFailure(f"{self.path} cannot be written: {why}") from error
+            kind = DiskFull if is_full(error) else LogFailure
+            raise kind(f"{self.path} cannot be written: {why}") from error
 
     def _check_cluster(self, found: str) -> None:
         if not found:

@@ -4,6 +4,7 @@ No format is known here. Errors of the operating system pass through as they are
 lock; whoever calls knows whether a node is starting or running, and says it in its own error.
 """
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,7 +41,26 @@ def usable(path: Path) -> Iterator[None]:
 def sync_folder(folder: Path, fs: FileSystem = OS) -> None:
     """Make the names in `folder` durable: a new file is lost with its name."""
     with opened(folder, os.O_RDONLY | os.O_DIRECTORY, fs) as fd:
+        sync_file(fd, fs)
+
+
+def sync_file(fd: int, fs: FileSystem = OS) -> None:
+    """Make a file or the names of a folder durable. No error of this means "no room": what could
+    not be written when it was synced is lost, and trying again would not bring it back."""
+    try:
         fs.fsync(fd)
+    except OSError as error:
+        raise failed_sync(error) from error
+
+
+def failed_sync(error: OSError) -> OSError:
+    """The error of a sync, as one that nobody takes for a full disk."""
+    return OSError(errno.EIO, f"it could not be synced: {error.strerror or error}")
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a write, a new name or the like failed for lack of room alone."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def read_up_to(fd: int, size: int, position: int, fs: FileSystem = OS) -> bytes:
@@ -78,7 +98,7 @@ def replace_file(path: Path, data: bytes, fs: FileSystem = OS) -> None:
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, fs) as fd:
         write_all(fd, data, 0, fs)
-        fs.fsync(fd)
+        sync_file(fd, fs)
     fs.rename(temporary, path)
     sync_folder(path.parent, fs)
 
@@ -92,7 +112,7 @@ def cut_files(path: Path, size_bytes: int, later: Sequence[Path], fs: FileSystem
     remove_files(reversed(later), fs)
     with opened(path, os.O_WRONLY, fs) as fd:
         fs.ftruncate(fd, size_bytes)
-        fs.fsync(fd)
+        sync_file(fd, fs)
 
 
 def remove_files(paths: Iterable[Path], fs: FileSystem = OS) -> None:

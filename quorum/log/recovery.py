@@ -39,7 +39,7 @@ from quorum.core.vocabulary import LogEnd, Offset
 from quorum.log.errors import FolderUnusable, LogDamaged
 from quorum.log.extent import Extent
 from quorum.log.file_reader import StoredBatch
-from quorum.log.files import cut_files, opened, sync_folder, usable
+from quorum.log.files import cut_files, opened, sync_file, sync_folder, usable
 from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
 from quorum.log.scan import ScannedFile, next_sound_batch, scan
@@ -124,7 +124,7 @@ def recover(
         recovered = recovery.run()
         if synced:
             with opened(recovered.segments[-1].path, os.O_RDWR, fs) as fd:
-                fs.fsync(fd)
+                sync_file(fd, fs)
             sync_folder(folder, fs)
     return recovered
 

@@ -14,10 +14,10 @@ only grows between truncations, so that an old value of it merely keeps a batch 
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from quorum.core.limits import SEGMENT_BYTES_MAX
 from quorum.core.messages import Batch
@@ -33,7 +33,7 @@ from quorum.log.segment_reader import position_of, read_batches
 from quorum.log.tail import Bytes, Tail
 from quorum.log.timestamps import first_record_from
 from quorum.log.writer import SegmentWriter, Write
-from quorum.ports import Clock, LogFailure, OffsetOutOfRange
+from quorum.ports import Clock, DiskFull, LogFailure, OffsetOutOfRange
 from quorum.records.batch import Buffer, Header, headers
 
 
@@ -249,11 +249,23 @@ class SegmentedLog:
             writes, self._pending, self._pending_bytes = self._pending, [], 0
             end = self._extent.end
         with self._failing_for_good("written"):
-            self._writer.write(writes, sync=sync)
+            done = self._writer.write(writes, sync=sync)
+        if done < len(writes):
+            self._wait_for_room(writes, done)
         self._written = end.offset
         if self._times is not None:
             self._times.write(writes)
         return end
+
+    def _wait_for_room(self, writes: list[Write], done: int) -> NoReturn:
+        """There was room for so many; the others wait for the next commit."""
+        with self._lock:
+            self._pending[:0] = writes[done:]
+            self._pending_bytes = sum(len(write.batch) for write in self._pending)
+        self._written = writes[done].base
+        if self._times is not None:
+            self._times.write(writes[:done])
+        raise DiskFull(f"the log in {self.folder} cannot be written: no room is left on its disk")
 
     def truncate_to(self, end: Offset) -> None:
         """Forget every batch that reaches beyond `end`, durably; see the port."""
@@ -339,13 +351,17 @@ class SegmentedLog:
             raise LogFailure(str(self._failure)) from self._failure
 
     def close(self) -> None:
-        """Write what is left, durably, and release the files; a second call changes nothing."""
+        """Write what is left, durably, and release the files; a second call changes nothing.
+
+        What there is no room for was promised to nobody, and is dropped.
+        """
         if self._closed:
             return
         self._closed = True
         try:
             if self._failure is None:
-                self.commit()
+                with suppress(DiskFull):
+                    self.commit()
         finally:
             self._writer.close()
             if self._times is not None:

@@ -15,7 +15,15 @@ from typing import Final
 from quorum.core.vocabulary import LogEnd
 from quorum.log.checkpoint import checkpoint_id, checkpoint_name, checkpoints, read_checkpoint
 from quorum.log.errors import FileDamaged
-from quorum.log.files import opened, read_up_to, remove_files, sync_folder, usable, write_all
+from quorum.log.files import (
+    opened,
+    read_up_to,
+    remove_files,
+    sync_file,
+    sync_folder,
+    usable,
+    write_all,
+)
 from quorum.log.filesystem import OS, FileSystem
 from quorum.ports import LogFailure, ReceivedSnapshot
 
@@ -103,7 +111,7 @@ class SnapshotFolder:
             self._remove_received()
             return "it came in parts, and nothing in it says that they belong together"
         with opened(path, os.O_RDONLY, self._fs) as fd:
-            self._fs.fsync(fd)
+            sync_file(fd, self._fs)
             size_bytes = self._fs.size(fd)
         self._fs.rename(path, self._path(id_))
         sync_folder(self._folder, self._fs)
@@ -125,7 +133,7 @@ class SnapshotFolder:
         with opened(path, flags, self._fs) as fd:
             write_all(fd, data, position, self._fs)
             if sync:
-                self._fs.fdatasync(fd)
+                sync_file(fd, self._fs)
 
     def _remove_received(self) -> None:
         for name in self._fs.names(self._folder):

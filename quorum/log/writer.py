@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.log.files import cut_files, remove_files, sync_folder, write_all
+from quorum.log.files import cut_files, failed_sync, is_full, remove_files, sync_folder, write_all
 from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX
 from quorum.log.segment import Segment
@@ -41,19 +41,53 @@ class SegmentWriter:
         self._unsynced = False
         self._name_unsynced = False
 
-    def write(self, writes: Sequence[Write], *, sync: bool) -> None:
-        """Write these batches, which follow each other; with `sync`, all that was ever written is
-        then on disk. Raises `OSError`; the files are then in an unknown state."""
+    def write(self, writes: Sequence[Write], *, sync: bool) -> int:
+        """Write these batches, which follow each other, and return for how many there was room;
+        with `sync`, all that was ever written is then on disk.
+
+        Of those for which there was none, nothing is left behind. Raises `OSError`; the files are
+        then in an unknown state.
+        """
+        done = 0
         for group in _groups(writes):
-            self._go_to(group[0].segment.path)
-            batches = [write.batch for write in group]
-            data = batches[0] if len(batches) == 1 else b"".join(batches)
-            self._unsynced = True
-            write_all(self._fd, data, group[0].position, self._fs)
+            if not self._write_group(group):
+                break
+            done += len(group)
             if sync:
                 self._sync()
         if sync:
             self._sync()
+        return done
+
+    def _write_group(self, group: Sequence[Write]) -> bool:
+        """Write a group of batches to one segment; whether there was room for it."""
+        path, position = group[0].segment.path, group[0].position
+        if path != self._path:
+            self._sync()
+            self.close()
+        batches = [write.batch for write in group]
+        data = batches[0] if len(batches) == 1 else b"".join(batches)
+        try:
+            self._go_to(path)
+            self._unsynced = True
+            write_all(self._fd, data, position, self._fs)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._take_back(path, position)
+            return False
+        return True
+
+    def _take_back(self, path: Path, position: int) -> None:
+        """Leave nothing of a group that did not fit: the log may go on with other batches."""
+        if self._path is None:
+            return  # There is not even a file.
+        if position == 0 and self._name_unsynced:
+            self.close()
+            self._unsynced = self._name_unsynced = False
+            remove_files([path], self._fs)
+        else:
+            self._fs.ftruncate(self._fd, position)
 
     def remove(self, path: Path) -> None:
         """Remove a segment that is not written to any more, durably."""
@@ -61,6 +95,7 @@ class SegmentWriter:
 
     def create(self, path: Path) -> None:
         """Let there be an empty segment, durably."""
+        assert self._path is None
         self._go_to(path)
         self._sync()
 
@@ -86,8 +121,7 @@ class SegmentWriter:
     def _go_to(self, path: Path) -> None:
         if path == self._path:
             return
-        self._sync()
-        self.close()
+        assert self._path is None
         is_new = not self._fs.exists(path)
         self._fd = self._fs.open(path, os.O_WRONLY | os.O_CREAT)
         self._path = path
@@ -98,7 +132,10 @@ class SegmentWriter:
             return
         if self._unsynced:
             # Also the length of the file, without which it is not read.
-            self._fs.fdatasync(self._fd)
+            try:
+                self._fs.fdatasync(self._fd)
+            except OSError as error:
+                raise failed_sync(error) from error
             self._unsynced = False
         if self._name_unsynced:
             sync_folder(self._path.parent, self._fs)

@@ -1,0 +1,155 @@
+"""A full disk: nothing that was kept is lost; what had no room is written once there is some."""
+
+import errno
+import itertools
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from chaos.disk import Fail, Kind, Operation, VirtualDisk
+from quorum.core.vocabulary import Election, Epoch, Offset
+from quorum.log import writer
+from quorum.log.election_file import ElectionFile
+from quorum.log.segments import SegmentedLog
+from quorum.ports import DiskFull, LogFailure
+from tests.contracts.batches import batch
+from tests.quorum.log.folders import everything
+
+LOG = Path("/log")
+ROOT = Path("/")
+
+
+def opened(disk: VirtualDisk, segment_bytes_max: int = 1 << 30) -> SegmentedLog:
+    return SegmentedLog(LOG, segment_bytes_max=segment_bytes_max, fs=disk)
+
+
+def filled(disk: VirtualDisk, log: SegmentedLog, room_bytes: int) -> bytes:
+    """Two batches on disk, and five more for which there is only so much room."""
+    for offset in range(2):
+        log.append(batch(offset, size=700))
+    log.commit()
+    disk.capacity_bytes = disk.used_bytes + room_bytes
+    for offset in range(2, 7):
+        log.append(batch(offset, size=700))
+    return b"".join(batch(offset, size=700) for offset in range(7))
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1, 100, 800, 2_000, 3_000])
+@pytest.mark.parametrize("segment_bytes_max", [800, 1_700, 1 << 30])
+def test_a_commit_that_finds_no_room_can_be_asked_again(
+    segment_bytes_max: int, room_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GROUP_BYTES_MAX", 1_600)
+    disk = VirtualDisk()
+    log = opened(disk, segment_bytes_max)
+    whole = filled(disk, log, room_bytes)
+    for _ in range(3):
+        with pytest.raises(DiskFull, match="the log in /log cannot be written: no room is left"):
+            log.commit()
+    assert everything(log) == whole
+    # Whatever happens now, the log opens, and has all that was committed.
+    for seed in range(10):
+        image = disk.after_power_loss(random.Random(seed))
+        image.capacity_bytes = None
+        found = everything(opened(image))
+        assert whole.startswith(found)
+        assert len(found) >= 2 * len(batch(0, size=700))
+    disk.capacity_bytes = None
+    assert log.commit() == log.end
+    assert log.pending_bytes == 0
+    log.close()
+    assert everything(opened(disk)) == whole
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1, 800, 2_000, 3_000])
+@pytest.mark.parametrize("segment_bytes_max", [800, 1_700, 1 << 30])
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 5, 6, 7])
+def test_a_log_that_had_no_room_may_be_truncated_and_go_on_with_other_batches(
+    kept: int, segment_bytes_max: int, room_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written of the old ones must not be found behind the new ones."""
+    monkeypatch.setattr(writer, "GROUP_BYTES_MAX", 1_600)
+    disk = VirtualDisk()
+    log = opened(disk, segment_bytes_max)
+    filled(disk, log, room_bytes)
+    with pytest.raises(DiskFull):
+        log.commit()
+    log.truncate_to(Offset(kept))
+    disk.capacity_bytes = None
+    log.append(batch(kept, size=30, epoch=2))
+    log.commit()
+    whole = everything(log)
+    for seed in range(10):
+        image = disk.after_power_loss(random.Random(seed))
+        assert everything(opened(image, segment_bytes_max)) == whole
+
+
+def test_a_log_that_is_closed_without_room_keeps_what_it_had() -> None:
+    disk = VirtualDisk()
+    log = opened(disk)
+    whole = filled(disk, log, 900)
+    log.close()
+    assert whole.startswith(everything(opened(disk)))
+
+
+def test_a_vote_that_finds_no_room_leaves_the_one_before() -> None:
+    disk = VirtualDisk()
+    elections = ElectionFile(ROOT, fs=disk)
+    elections.write(Election(Epoch(1)))
+    for room in itertools.count():
+        disk.capacity_bytes = disk.used_bytes + room
+        with suppress(DiskFull):
+            elections.write(Election(Epoch(2)))
+            break
+        assert ElectionFile(ROOT, fs=disk).read() == Election(Epoch(1))
+    assert room > 10
+    assert ElectionFile(ROOT, fs=disk).read() == Election(Epoch(2))
+
+
+def failing(number: int, kind: Kind) -> VirtualDisk:
+    disk = VirtualDisk()
+    opened(disk).close()
+
+    def watch(operation: Operation) -> Fail | None:
+        return Fail(number) if operation.kind is kind else None
+
+    disk.watch = watch
+    return disk
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_failed_sync_is_final_even_if_it_says_that_there_is_no_room(number: int) -> None:
+    """What it was to keep is lost, and may look clean to the next one."""
+    disk = VirtualDisk()
+    log = opened(disk)
+    log.append(batch(0))
+    disk.watch = lambda operation: Fail(number) if operation.kind is Kind.SYNC else None
+    for _ in range(2):
+        with pytest.raises(LogFailure, match="it could not be synced: ") as caught:
+            log.commit()
+        assert not isinstance(caught.value, DiskFull)
+        disk.watch = None
+
+
+@pytest.mark.parametrize(
+    ("number", "is_full"),
+    [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False), (errno.EROFS, False)],
+)
+@pytest.mark.parametrize("kind", [Kind.OPEN, Kind.WRITE])
+def test_only_want_of_room_is_waited_for(kind: Kind, number: int, is_full: bool) -> None:
+    disk = failing(number, kind)
+    disk.watch, watch = None, disk.watch
+    log = opened(disk)
+    log.append(batch(0))
+    disk.watch = watch
+    with pytest.raises(LogFailure) as caught:
+        log.commit()
+    assert isinstance(caught.value, DiskFull) == is_full
+    disk.watch = None
+    if is_full:
+        assert log.commit() == log.end
+    else:
+        with pytest.raises(LogFailure, match="the log in /log cannot be written: "):
+            log.commit()
