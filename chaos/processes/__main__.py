@@ -13,7 +13,6 @@ import orjson
 from chaos.processes.faults import Kind
 from chaos.processes.network import (
     NODES_MAX,
-    Loopback,
     Namespaces,
     Network,
     NetworkFault,
@@ -21,6 +20,7 @@ from chaos.processes.network import (
     is_inside,
 )
 from chaos.processes.nodes import NodeEnded
+from chaos.processes.proxies import Proxies
 from chaos.processes.report import Report
 from chaos.processes.run import Run, RunFailed, Wish
 
@@ -30,7 +30,7 @@ ROUNDS_MAX: Final = 10_000
 async def carry_out(wish: Wish, folder: Path) -> Report:
     """The run, in the network that this program has; raises what `main` reports."""
     nodes = range(1, wish.nodes + 1)
-    network: Network = await Namespaces.open(nodes) if is_inside() else Loopback(nodes)
+    network: Network = await Namespaces.open(nodes) if is_inside() else Proxies(nodes)
     try:
         return await Run(wish, folder, network, lambda line: click.echo(line, err=True)).carry_out()
     finally:
@@ -72,7 +72,7 @@ def settings_of(file: Path | None, given: tuple[str, ...]) -> dict[str, str]:
     help="Where the folder of the run is made, that is, on which disk.",
 )
 @click.option("--keep", is_flag=True, help="Keep that folder, and say where it is.")
-@click.option("--loopback", is_flag=True, help="No network namespaces: no link is cut.")
+@click.option("--loopback", is_flag=True, help="All nodes on loopback, behind proxies.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 def main(
     rounds: int,
@@ -90,17 +90,13 @@ def main(
     settings = settings_of(config, given)
     if not loopback and not is_inside():
         go_inside()
-    wanted = tuple(map(Kind, kinds)) or tuple(Kind)
-    possible = tuple(each for each in wanted if is_inside() or not each.cuts)
-    if possible != wanted:
-        if not possible:
-            raise click.ClickException("links cannot be cut here: it takes network namespaces")
-        click.echo("no network namespaces: no link will be cut", err=True)
+    if not loopback and not is_inside():
+        click.echo("no network namespaces here: all nodes on loopback, behind proxies", err=True)
     wish = Wish(
         seed=random.SystemRandom().randrange(1 << 32) if seed is None else seed,
         rounds=rounds,
         nodes=nodes,
-        kinds=possible,
+        kinds=tuple(map(Kind, kinds)) or tuple(Kind),
         settings=settings,
     )
     report = _run(wish, Path(tempfile.mkdtemp(prefix="fire-", dir=folder)), keep)

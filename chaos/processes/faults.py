@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
     @property
     def cuts(self) -> bool:
-        """Whether it needs a network whose links can be cut."""
+        """Whether links are cut, not processes hurt."""
         return self in (Kind.CUT_LEADER, Kind.CUT_ONE, Kind.CUT_ONE_WAY)
 
     @property

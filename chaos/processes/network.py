@@ -1,4 +1,4 @@
-"""Where the nodes of a run live: each in a network namespace of its own, or all on loopback.
+"""Where the nodes of a run live, and the best such place: a network namespace for each of them.
 
 The namespaces hang at one bridge, in a namespace that is this program's own: nothing of the
 machine's network is seen or changed, and all of it is gone when the last process has ended. A link
@@ -9,7 +9,6 @@ lost without a word, in connections that are open as in new ones.
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -37,21 +36,28 @@ class NetworkFault(Exception):
 class Network(Protocol):
     """Where nodes live."""
 
-    @property
-    def cuts(self) -> bool:
-        """Whether links can be cut."""
+    def address_of(self, node: int) -> Address:
+        """Where the others find a node."""
         ...
 
-    def address_of(self, node: int) -> Address:
-        """Where a node listens."""
+    def listener_of(self, node: int) -> Address:
+        """Where a node listens, and clients find it."""
         ...
 
     def command(self, node: int, command: Sequence[str]) -> list[str]:
         """The command that runs this one in the place of the node, as one process."""
         ...
 
+    async def up(self, node: int) -> None:
+        """The process of the node is being started."""
+        ...
+
+    def down(self, node: int) -> None:
+        """The process of the node has been ended."""
+        ...
+
     async def cut(self, links: Iterable[Link]) -> None:
-        """Lose what is sent on these links, without a word."""
+        """Let nothing pass on these links, without a word."""
         ...
 
     async def heal(self) -> None:
@@ -63,38 +69,8 @@ class Network(Protocol):
         ...
 
 
-class Loopback:
-    """All nodes at free ports of 127.0.0.1; no link can be cut."""
-
-    cuts = False
-
-    def __init__(self, nodes: Iterable[int]) -> None:
-        # Bound all at once, so that no two get the same.
-        probes = {node: socket.create_server(("127.0.0.1", 0)) for node in nodes}
-        self._addresses = {node: Address(*each.getsockname()) for node, each in probes.items()}
-        for probe in probes.values():
-            probe.close()
-
-    def address_of(self, node: int) -> Address:
-        return self._addresses[node]
-
-    def command(self, node: int, command: Sequence[str]) -> list[str]:
-        return list(command)
-
-    async def cut(self, links: Iterable[Link]) -> None:
-        raise NetworkFault(f"links on loopback cannot be cut: {list(links)}")
-
-    async def heal(self) -> None:
-        """Nothing was cut."""
-
-    async def close(self) -> None:
-        """Nothing was made."""
-
-
 class Namespaces:
-    """A namespace for each node, at one bridge; this program sits at the bridge itself."""
-
-    cuts = True
+    """A namespace for each node, all at one bridge, where this program sits itself."""
 
     def __init__(self) -> None:
         self._holders: dict[int, Process] = {}
@@ -118,6 +94,15 @@ class Namespaces:
 
     def address_of(self, node: int) -> Address:
         return Address(f"{_SUBNET}.{node}", PORT)
+
+    def listener_of(self, node: int) -> Address:
+        return self.address_of(node)
+
+    async def up(self, node: int) -> None:
+        """Its namespace is there whether or not it runs."""
+
+    def down(self, node: int) -> None:
+        """The kernel closes what it had open."""
 
     def command(self, node: int, command: Sequence[str]) -> list[str]:
         namespace = f"--net=/proc/{self._holders[node].pid}/ns/net"

@@ -49,7 +49,7 @@ class Nodes:
                 "process.roles": "controller",
                 "node.id": str(id),
                 "cluster.id": self.cluster_id,
-                "listeners": str(network.address_of(id)),
+                "listeners": str(network.listener_of(id)),
                 "log.dir": str(self.data(id)),
                 "quorum.voters": voters,
             }
@@ -80,6 +80,7 @@ class Nodes:
         """Run these, which do not run; they are up a moment later."""
         for id in ids:
             assert id not in self._processes, f"node {id} runs"
+            await self.network.up(id)
             command = [sys.executable, "-m", "admin.cli.main", "start", "--config"]
             with (self.home(id) / "node.log").open("ab") as log:
                 self._processes[id] = await asyncio.create_subprocess_exec(
@@ -98,6 +99,7 @@ class Nodes:
             process = self._processes.pop(id)
             with contextlib.suppress(ProcessLookupError):  # It has ended by itself.
                 process.kill()
+            self.network.down(id)
             self._killed.append(process)
 
     async def reap(self) -> None:
@@ -118,7 +120,9 @@ class Nodes:
 
     async def ended(self, id: int) -> int:
         """The exit code of a node that ends by itself, once it has."""
-        return await self._processes.pop(id).wait()
+        code = await self._processes.pop(id).wait()
+        self.network.down(id)
+        return code
 
     def check(self) -> None:
         """Raise `NodeEnded` if one has ended by itself, or has said what no node may say."""

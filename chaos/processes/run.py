@@ -47,7 +47,7 @@ class Run:
         self._ids = range(1, wish.nodes + 1)
         self._network = network
         self._nodes = Nodes(folder, self._ids, network, wish.settings, self._rng)
-        self._addresses = {id: network.address_of(id) for id in self._ids}
+        self._addresses = {id: network.listener_of(id) for id in self._ids}
         self._load = Load(self._addresses)
         self._say = say
         self._down: set[int] = set()

@@ -12,8 +12,8 @@ from typing import Final
 from admin.client import AdminClient, AdminError
 from admin.model import QuorumDescription
 from chaos.processes.load import CLIENT_METRICS, NAME
-from chaos.processes.network import Loopback
 from chaos.processes.nodes import Nodes
+from chaos.processes.proxies import Proxies
 
 IDS: Final = (1, 2, 3)
 WITHIN_SECONDS: Final = 60
@@ -84,10 +84,10 @@ class Controllers:
 @asynccontextmanager
 async def controllers(folder: Path, **settings: str) -> AsyncIterator[Controllers]:
     """Three that are up; `settings` have dots where the names have underscores."""
-    network = Loopback(IDS)
+    network = Proxies(IDS)
     named = {name.replace("_", "."): value for name, value in settings.items()}
     nodes = Nodes(folder, IDS, network, named, random.Random(str(folder)))
-    addresses = [network.address_of(id) for id in IDS]
+    addresses = [network.listener_of(id) for id in IDS]
     try:
         async with AdminClient(addresses, is_controller=True, timeout_ms=ASK_MS) as client:
             running = Controllers(nodes, client)
@@ -96,3 +96,4 @@ async def controllers(folder: Path, **settings: str) -> AsyncIterator[Controller
             yield running
     finally:
         await nodes.close()
+        await network.close()

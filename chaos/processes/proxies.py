@@ -1,0 +1,144 @@
+"""Nodes on loopback, each behind a proxy that the others reach it by: for any machine.
+
+Who is at the other end of a connection is read from its first request, whose client id names a
+node. What a link carries is held back while it is cut, in connections that are open as in new
+ones, and comes in a burst when it is healed. Requests and answers pass unread.
+"""
+
+import asyncio
+import contextlib
+import re
+import socket
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Final
+
+from chaos.processes.faults import Link
+from quorum.transport.address import Address
+
+HOST: Final = "127.0.0.1"
+CHUNK_BYTES: Final = 64 * 1024
+_PREFIX: Final = Struct(">ihhih")
+"""Length, api key, version, correlation id, and the length of the client id."""
+_NODE: Final = re.compile(rb"(?:replica|forwarder|registrar)-(\d+)")
+_STRANGER: Final = 0
+
+
+class Proxies:
+    """The network of a run whose nodes share this machine's loopback."""
+
+    def __init__(self, nodes: Iterable[int]) -> None:
+        nodes = tuple(nodes)
+        # Bound all at once, so that no two get the same.
+        probes = [socket.create_server((HOST, 0)) for _ in nodes for _ in range(2)]
+        places = [Address(*probe.getsockname()) for probe in probes]
+        for probe in probes:
+            probe.close()
+        self._public = dict(zip(nodes, places[::2], strict=True))
+        self._private = dict(zip(nodes, places[1::2], strict=True))
+        self._servers: dict[int, asyncio.Server] = {}
+        self._connections: dict[asyncio.Task[None], int] = {}
+        self._cut: set[Link] = set()
+        self._healed = asyncio.Event()
+
+    def address_of(self, node: int) -> Address:
+        return self._public[node]
+
+    def listener_of(self, node: int) -> Address:
+        return self._private[node]
+
+    def command(self, node: int, command: Sequence[str]) -> list[str]:
+        return list(command)
+
+    async def up(self, node: int) -> None:
+        host, port = self._public[node]
+
+        async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+            await self._serve(node, reader, writer)
+
+        self._servers[node] = await asyncio.start_server(serve, host, port)
+
+    def down(self, node: int) -> None:
+        # As the kernel does it for a process that has ended: nobody listens, connections end.
+        self._servers.pop(node).close()
+        for connection, target in self._connections.items():
+            if target == node:
+                connection.cancel()
+
+    async def cut(self, links: Iterable[Link]) -> None:
+        self._cut |= set(links)
+
+    async def heal(self) -> None:
+        self._cut.clear()
+        healed, self._healed = self._healed, asyncio.Event()
+        healed.set()
+
+    async def close(self) -> None:
+        for node in tuple(self._servers):
+            self.down(node)
+        if self._connections:
+            await asyncio.wait(tuple(self._connections))
+
+    async def _serve(self, node: int, reader: StreamReader, writer: StreamWriter) -> None:
+        """Carry one connection to the node until either side ends it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = node
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                source, first = await _opening(reader)
+                await self._open((source, node))
+                inner_reader, inner_writer = await asyncio.open_connection(*self._private[node])
+                try:
+                    inner_writer.write(first)
+                    await self._carry(
+                        (source, node), (reader, inner_writer), (inner_reader, writer)
+                    )
+                finally:
+                    inner_writer.transport.abort()
+        except asyncio.CancelledError:
+            # The node is down: there is nobody left to be told.
+            return
+        finally:
+            writer.transport.abort()
+            del self._connections[task]
+
+    async def _carry(
+        self,
+        link: Link,
+        there: tuple[StreamReader, StreamWriter],
+        back: tuple[StreamReader, StreamWriter],
+    ) -> None:
+        source, node = link
+        loop = asyncio.get_running_loop()
+        ways = {
+            loop.create_task(self._pump(link, *there)),
+            loop.create_task(self._pump((node, source), *back)),
+        }
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _pump(self, link: Link, reader: StreamReader, writer: StreamWriter) -> None:
+        while data := await reader.read(CHUNK_BYTES):
+            await self._open(link)
+            writer.write(data)
+            await writer.drain()
+
+    async def _open(self, link: Link) -> None:
+        """Return when the link is whole."""
+        while link in self._cut:
+            await self._healed.wait()
+
+
+async def _opening(reader: StreamReader) -> tuple[int, bytes]:
+    """Which node has opened the connection, 0 for none, and what has been read to find out."""
+    prefix = await reader.readexactly(_PREFIX.size)
+    length = max(0, _PREFIX.unpack(prefix)[-1])
+    client = await reader.readexactly(length)
+    found = _NODE.fullmatch(client)
+    return int(found[1]) if found else _STRANGER, prefix + client
