@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from admin.addresses import Address
-from admin.clocks import monotonic_ms
 from admin.consistency import Consistency, offset_of, with_consistency
 from admin.faults import Incompatible
+from quorum.clocks import monotonic_ms
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import ConnectionLost, Loss, RequestFailed, Unsendable
 from quorum.transport.sweeper import Sweeper

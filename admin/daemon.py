@@ -17,7 +17,6 @@ from uuid import UUID
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.clocks import monotonic_ms, wall_ms
 from admin.config import Config
 from admin.controller import Controller
 from admin.http.app import make_app
@@ -26,6 +25,7 @@ from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
 from admin.registrar import Registrar
 from admin.service import Service, TopicDefaults
+from quorum.clocks import monotonic_ms, wall_ms
 from quorum.log.errors import StorageError
 from quorum.opening import LISTENER_NAME, Opened, QuorumConfig, open_quorum
 from quorum.ports import LogFailure

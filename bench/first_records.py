@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from admin.addresses import Address
 from admin.channels import Channels, Form
-from admin.clocks import wall_ms
 from admin.data.routes import RETRIABLE
 from admin.model import TopicDescription
 from bench.faults import RunFailed
+from quorum.clocks import wall_ms
 from quorum.records.encode import ClientRecord, encode_client
 from quorum.wire.apis import ApiKey
 

@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import Final
 
 from admin.client import AdminError
-from admin.clocks import wall_ms
 from admin.data.producer import Producer, Sent
+from quorum.clocks import wall_ms
 from quorum.records.encode import ClientRecord
 
 INTERVAL_MS: Final = 20

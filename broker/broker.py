@@ -29,7 +29,6 @@ from broker.api.produce import ProduceApi
 from broker.api.producer_ids import ProducerIds
 from broker.api.served import OFFERED
 from broker.api.versions import VersionsApi
-from broker.clocks import monotonic_ms, wall_ms
 from broker.config import BrokerConfig
 from broker.controller import Controllers
 from broker.directories import DirectoryReporter
@@ -39,6 +38,7 @@ from broker.lifecycle import Identity, Lifecycle
 from broker.limits import LISTENER_CLOSE_MS, REQUEST_BYTES_MAX
 from broker.manager import Manager
 from broker.metadata import MetadataFollower
+from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.meta_properties import load_or_create
 from quorum.opening import Opened, QuorumConfig, open_quorum

@@ -1,4 +1,4 @@
-"""The two clocks of the machine, for processes; everything else is given its time."""
+"""The two clocks of the machine, for the programs that people start; the rest is given its time."""
 
 import time
 

@@ -63,7 +63,7 @@ def command(
     from admin.adopt.source import take
     from admin.adopt.writing import settings_file, work_folder
     from admin.adopt.writing import write as write_folders
-    from admin.clocks import wall_ms
+    from quorum.clocks import wall_ms
 
     try:
         with work_folder(folder, tuple(sources)) as work:

@@ -98,7 +98,7 @@ async def _send_all(
     groups: AsyncIterator[Sequence[KeyValue]],
     partition: int | None,
 ) -> "Counter[int]":
-    from admin.clocks import wall_ms
+    from quorum.clocks import wall_ms
     from quorum.records.encode import ClientRecord
 
     partitions = await producer.partitions(topic)

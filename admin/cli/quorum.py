@@ -133,7 +133,7 @@ async def _ask(whom: Target, *, stale: bool) -> "QuorumDescription":
 
 def _table(quorum: "QuorumDescription", what: What, form: Form, *, human_readable: bool) -> str:
     from admin.cli import quorum_text
-    from admin.clocks import wall_ms
+    from quorum.clocks import wall_ms
 
     match what, form:
         case "status", "kafka":

@@ -14,12 +14,12 @@ from admin.apache.java import Unavailable
 from admin.apache.runtime import find
 from admin.cli.common import Exit, command_line, say
 from admin.client import AdminError
-from admin.clocks import monotonic_ms
 from admin.demo.screen import Screen
 from admin.demo.story import SETTINGS, Outcome, Story, StoryFailed
 from admin.local import LocalCluster
 from admin.local_plan import LocalError, Wanted, settle
 from admin.units import show_duration, show_size
+from quorum.clocks import monotonic_ms
 
 CONTROLLERS: Final = 3
 BROKERS: Final = 4

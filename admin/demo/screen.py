@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from admin.clocks import monotonic_ms
 from admin.demo.watching import Copy
 from admin.model import PartitionId
 from admin.units import show_size
+from quorum.clocks import monotonic_ms
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -9,7 +9,6 @@ from typing import Final
 
 from admin.cli import quorum_text, reassign_text
 from admin.client import AdminClient
-from admin.clocks import monotonic_ms
 from admin.data.producer import Producer
 from admin.demo.accounts import Balance, balance
 from admin.demo.screen import Moving, Screen
@@ -19,6 +18,7 @@ from admin.local import LocalCluster
 from admin.local_plan import NodePlan
 from admin.model import Assignment, PartitionId, QuorumDescription, TopicDescription
 from admin.units import show_duration, show_size
+from quorum.clocks import monotonic_ms
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 6

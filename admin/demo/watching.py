@@ -9,9 +9,9 @@ from typing import Any, Final
 from admin import questions
 from admin.addresses import Address
 from admin.channels import Channels, Unanswered
-from admin.clocks import monotonic_ms
 from admin.local_plan import ClusterPlan, log_dir
 from admin.model import Assignment, PartitionId
+from quorum.clocks import monotonic_ms
 from quorum.wire.apis import ApiKey
 
 PROBE_MS: Final = 150

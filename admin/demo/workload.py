@@ -7,10 +7,10 @@ from functools import partial
 from typing import Final
 
 from admin.addresses import Address
-from admin.clocks import monotonic_ms, wall_ms
 from admin.data.producer import Producer, Sent
 from admin.data.reader import Position, Reader
 from admin.demo.accounts import Read, Written, content, number_of
+from quorum.clocks import monotonic_ms, wall_ms
 from quorum.records.encode import ClientRecord
 
 LOADED_RECORD_BYTES: Final = 4 * 1024

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.clocks import monotonic_ms
+from quorum.clocks import monotonic_ms
 from quorum.transport.server import InboundRequest, Server
 from quorum.wire.api_versions import write_offer
 from quorum.wire.apis import SPOKEN, ApiKey, VersionRange

@@ -10,9 +10,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from admin.clocks import monotonic_ms
 from admin.registrar import Registrar, registration_body
 from quorum.addresses import AddressBook
+from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import ReplicaId
 from quorum.gossip import Gossip
 from quorum.wire.apis import ApiKey

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from uuid import UUID
 
-from admin.clocks import monotonic_ms
 from admin.kafka import alter_partition
 from bench.asker import VERSION, Asker, Claim, check_patching
+from quorum.clocks import monotonic_ms
 from quorum.transport.server import InboundRequest, Server
 from quorum.wire.apis import ApiKey, VersionRange
 from statemachine.commands import AlterPartition, PartitionAltered, PartitionsAltered

@@ -25,7 +25,6 @@ from broker.api.produce import ProduceApi
 from broker.api.producer_ids import ProducerIds
 from broker.api.served import OFFERED
 from broker.api.versions import VersionsApi
-from broker.clocks import monotonic_ms, wall_ms
 from broker.config import BrokerConfig
 from broker.controller import Controllers
 from broker.directories import DirectoryReporter
@@ -34,6 +33,7 @@ from broker.fetchers import Fetchers
 from broker.hosting import PartitionKey
 from broker.manager import Manager
 from broker.partition import Partition as HeldPartition
+from quorum.clocks import monotonic_ms, wall_ms
 from quorum.log.uuids import new_directory_id
 from quorum.transport.channel import Channel
 from quorum.transport.server import Server

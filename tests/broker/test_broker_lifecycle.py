@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from broker.clocks import monotonic_ms
 from broker.config import BrokerConfig
 from broker.controller import Controllers
 from broker.lifecycle import Identity, Lifecycle, Rejected
+from quorum.clocks import monotonic_ms
 from quorum.transport.server import InboundRequest, Server
 from quorum.transport.sweeper import Sweeper
 from quorum.wire import codec

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin.clocks import monotonic_ms, wall_ms
 from admin.controller import Controller
 from admin.daemon import SUPPORTED_FEATURES
 from admin.kafka.broker_calls import Desk
 from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
 from admin.service import Service, TopicDefaults
+from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.limits import Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.opening import Opened, QuorumConfig, open_quorum

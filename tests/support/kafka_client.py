@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admin.clocks import monotonic_ms
+from quorum.clocks import monotonic_ms
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.sweeper import Sweeper

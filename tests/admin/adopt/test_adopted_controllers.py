@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from admin.cli.adopt import command
-from admin.clocks import monotonic_ms
+from quorum.clocks import monotonic_ms
 from quorum.log.errors import FileDamaged
 from quorum.opening import LOG_FOLDER
 from quorum.transport.address import Address

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.clocks import monotonic_ms
+from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import ReplicaId
 from quorum.gossip import DiscoverBrokersRequest, DiscoverBrokersResponse, Sighting
 from quorum.log.boot_timestamp import FILE_NAME
