@@ -273,6 +273,10 @@ class Controller:
             self.submit(founding, self._expect_done)
         self.submit(self.registration, self._expect_done)
 
+    def on_control(self, end: Offset) -> None:
+        assert self.is_active, "the quorum appends records of its own once it leads"
+        self.image.advance(end)
+
     def on_stop_leading(self, epoch: Epoch) -> None:
         if not self.is_active:
             return

@@ -74,6 +74,9 @@ class MetadataFollower:
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         raise AssertionError(f"an observer leads epoch {epoch}")
 
+    def on_control(self, end: Offset) -> None:
+        raise AssertionError(f"an observer appends a record that ends at {end}")
+
     def on_stop_leading(self, epoch: Epoch) -> None:
         raise AssertionError(f"an observer led epoch {epoch}")
 

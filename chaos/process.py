@@ -280,6 +280,9 @@ class Process:
         self.leads = True
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
 
+    def on_control(self, end: Offset) -> None:
+        pass  # What the quorum writes for itself is none of its words.
+
     def on_stop_leading(self, epoch: Epoch) -> None:
         """See the port."""
         self.leads = False

@@ -133,6 +133,9 @@ class Applying:
         assert start == self.applied
         self.epoch = epoch
 
+    def on_control(self, end: Offset) -> None:
+        pass  # Applied like all others, when it is committed.
+
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.close()
 

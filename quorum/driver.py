@@ -12,10 +12,11 @@ from typing import Final
 
 from quorum.cluster import Cluster
 from quorum.core.events import Asker
-from quorum.core.messages import Request
+from quorum.core.messages import Request, VoterRequest, VotersResponse
 from quorum.core.node import QuorumNode
 from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, ElectionStore, Log, Rpc, StateMachine
 from quorum.replica import Replica
@@ -130,6 +131,26 @@ class Quorum:
 
         self.replica.read_index(done)
         return await outcome
+
+    async def want_voters(self, request: VoterRequest) -> VotersResponse:
+        """Ask this node for other voters; answered once that is committed, or with why it is not.
+
+        The request's own time-out bounds the wait for what must come before; a node that does not
+        lead, or leads no longer, says so.
+        """
+        outcome: asyncio.Future[VotersResponse] = asyncio.get_running_loop().create_future()
+
+        def done(response: VotersResponse) -> None:
+            # The asker may have given up and cancelled it meanwhile.
+            if not outcome.done():
+                outcome.set_result(response)
+
+        self.replica.want_voters(request, done)
+        return await outcome
+
+    def located(self, replica: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
+        """A replica says where it listens."""
+        self.replica.located(replica, endpoints)
 
     # What the network below hands in.
 

@@ -282,6 +282,13 @@ class StateMachine(Protocol):
         """This node leads `epoch` and every record below `start` is committed: it may propose."""
         ...
 
+    def on_control(self, end: Offset) -> None:
+        """The quorum has appended records of its own, while this node may propose.
+
+        What is proposed next begins at `end`; what was proposed before lies below these records.
+        """
+        ...
+
     def on_stop_leading(self, epoch: Epoch) -> None:
         """The lead is lost; what was proposed and is not committed may or may not survive."""
         ...

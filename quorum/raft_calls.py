@@ -14,7 +14,15 @@ from typing import Final
 from quorum.addresses import AddressBook
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_WAIT_MS_MAX
-from quorum.core.messages import Error, FetchRequest, FetchResponse, Request, Response
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    Error,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoteRequest,
+)
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
 from quorum.ports import Done
@@ -130,10 +138,13 @@ class RaftCalls:
         )
 
     def send(self, to: ReplicaId, request: Request, done: Done) -> None:
+        addressed = ReplicaKey(to)
+        if isinstance(request, VoteRequest | BeginQuorumEpochRequest):
+            addressed = request.voter or addressed
         body = partial(
             write_request,
             request,
-            to=ReplicaKey(to),
+            to=addressed,
             cluster_id=self._here.cluster_id,
             endpoints=self._endpoints,
         )

@@ -21,6 +21,8 @@ from typing import assert_never
 from quorum.cluster import Cluster
 from quorum.core.effects import (
     Answer,
+    AnswerVoters,
+    AppendAssignment,
     AppendFetched,
     AppendLeaderChange,
     AppendProposed,
@@ -44,27 +46,29 @@ from quorum.core.events import (
     Correlation,
     Event,
     Flushed,
+    Located,
     Proposed,
-    ReadIndex,
-    ReadToken,
     Stopping,
     Tick,
     Unanswered,
 )
-from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, READS_MAX
-from quorum.core.messages import EndQuorumEpochRequest, FetchResponse, Request, Response
+from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from quorum.core.messages import (
+    EndQuorumEpochRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoterRequest,
+)
 from quorum.core.node import QuorumNode
-from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
+from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
+from quorum.local_askers import LocalAskers, ReadDone, VotersDone
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, StateMachine
-from quorum.records.control import LeaderChange, encode_leader_change
+from quorum.records.control_batches import encode_control
 from quorum.records.encode import encode, stamp
-from quorum.records.voters import encode_founding
 
 logger = logging.getLogger("quorum")
-
-ReadDone = Callable[[Offset | ReadRefusal], None]
-"""Called with the offset that a read is good for, or why it is not."""
 
 
 @dataclass(slots=True)
@@ -124,8 +128,7 @@ class Replica:
         self._proposals: deque[_Proposal] = deque()
         self._proposed = 0  # Records in `_proposals`.
         self._fetched: dict[Correlation, bytes] = {}
-        self._reads: dict[ReadToken, ReadDone] = {}
-        self._last_read = 0
+        self._askers = LocalAskers()
         self._lead_pending: Epoch | None = None
         self._uncommitted_bytes = False
         self._held_up: _Step | None = None
@@ -177,19 +180,23 @@ class Replica:
         The state machine has then applied everything below the offset that `done` is called
         with, and the offset is at least that of every answer given anywhere before this call.
         """
-        if len(self._reads) >= READS_MAX:
-            done(ReadRefusal.TOO_MANY)
-            return
-        self._last_read += 1
-        token = ReadToken(self._last_read)
-        self._reads[token] = done
-        self._put(ReadIndex(token))
+        event = self._askers.read(done)
+        if event is not None:
+            self._put(event)
+
+    def want_voters(self, request: VoterRequest, done: VotersDone) -> None:
+        """Ask for other voters; `done` is called, later, once that is committed or refused."""
+        self._put(self._askers.want_voters(request, done))
 
     # What the owner hands in.
 
     def asked(self, asker: Asker, request: Request) -> None:
         """Another replica asks something of this node."""
         self._put(Asked(asker, request))
+
+    def located(self, replica: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
+        """A replica says where it listens; of those who vote, a leader writes it down."""
+        self._put(Located(replica, tuple(endpoints)))
 
     def fail(self, failure: BaseException) -> None:
         """Let the next `turn` raise this: the disk no longer keeps what it is given."""
@@ -235,12 +242,11 @@ class Replica:
             self._resume(self._held_up)
         # Only a step changes the deadline, and there was none since it was looked up.
         elif self.deadline_ms is not None and self.deadline_ms <= self._clock():
+            self._step_proposed()
             self._step(Tick())
         while self._held_up is None and (self._inbox or self._proposals):
-            # Proposals first: their offsets were given when they came, before these events.
-            if self._proposals:
-                self._step(Proposed(len(self._proposals[0].values)))
-            else:
+            self._step_proposed()
+            if self._held_up is None and self._inbox:
                 self._step(self._inbox.popleft())
         if self._held_up is not None:
             self.deadline_ms = None
@@ -256,6 +262,11 @@ class Replica:
 
     def _on_flushed(self, durable: LogEnd) -> None:
         self._put(Flushed(durable))
+
+    def _step_proposed(self) -> None:
+        """Proposals before all else: their offsets were given when they came."""
+        while self._proposals:
+            self._step(Proposed(len(self._proposals[0].values)))
 
     def _step(self, event: Event) -> None:
         self._go_on(_Step(event, iter(self.node.step(event, now_ms=self._clock()))))
@@ -301,7 +312,7 @@ class Replica:
                 self._rpc.answer(asker, response, self._records_for(response))
             case Send(to, correlation, request):
                 self._rpc.send(to, request, self._done(to, correlation, request))
-            case AppendProposed() | AppendLeaderChange() | AppendFetched():
+            case AppendProposed() | AppendLeaderChange() | AppendAssignment() | AppendFetched():
                 self._append(effect)
             case Commit(high_watermark):
                 self._commit(high_watermark)
@@ -309,20 +320,16 @@ class Replica:
                 self._lead_pending = epoch
             case StopLeading(epoch):
                 self._stop_leading(epoch)
-            case ReadReady(tokens, offset):
-                self._answer_reads(tokens, offset)
-            case ReadRefused(tokens, reason):
-                self._answer_reads(tokens, reason)
+            case ReadReady() | ReadRefused() | AnswerVoters():
+                self._askers.answer(effect)
             case Warn(text):
                 logger.warning("%s", text)
             case _:
                 assert_never(effect)
 
-    def _answer_reads(self, tokens: Sequence[ReadToken], outcome: Offset | ReadRefusal) -> None:
-        for token in tokens:
-            self._reads.pop(token)(outcome)
-
-    def _append(self, effect: AppendProposed | AppendLeaderChange | AppendFetched) -> None:
+    def _append(
+        self, effect: AppendProposed | AppendLeaderChange | AppendAssignment | AppendFetched
+    ) -> None:
         """Hand the bytes to the log; one flush follows for all that this turn appends."""
         self._uncommitted_bytes = True
         match effect:
@@ -331,25 +338,21 @@ class Replica:
                 self._proposed -= len(proposal.values)
                 assert len(proposal.values) == batch.end - batch.base
                 encoded = encode(proposal.values, timestamp_ms=self._wall_clock())
-            case AppendLeaderChange(batch=batch):
-                encoded = self._encode_opening(effect)
+            case AppendLeaderChange(batch=batch) | AppendAssignment(batch=batch):
+                assert not self._proposals, "their offsets were given when they came"
+                now_ms = self._wall_clock()
+                cluster_id = None
+                if batch.assignment is not None and self._cluster is not None:
+                    cluster_id = self._cluster.id_to_found_with()
+                encoded = encode_control(effect, cluster_id, timestamp_ms=now_ms)
             case AppendFetched(correlation, batches):
                 appended = self._log.append(self._fetched.pop(correlation))
                 assert tuple(appended) == batches
                 return
         stamp(encoded, batch.base, batch.epoch)
         self._log.append(encoded)
-
-    def _encode_opening(self, opening: AppendLeaderChange) -> bytearray:
-        now_ms = self._wall_clock()
-        change = LeaderChange(
-            leader=opening.leader, voters=opening.voters, granting=opening.granting
-        )
-        voters = opening.batch.assignment
-        if voters is not None:
-            cluster_id = None if self._cluster is None else self._cluster.id_to_found_with()
-            return encode_founding(change, voters, cluster_id, timestamp_ms=now_ms)
-        return encode_leader_change(change, timestamp_ms=now_ms)
+        if isinstance(effect, AppendAssignment):
+            self._state_machine.on_control(batch.end)
 
     def _records_for(self, response: Response) -> bytes:
         if not isinstance(response, FetchResponse) or response.span is None:
@@ -385,8 +388,7 @@ class Replica:
             self._state_machine.on_lead(epoch, high_watermark)
 
     def _stop_leading(self, epoch: Epoch) -> None:
-        self._proposals.clear()
-        self._proposed = 0
+        assert not self._proposals, "proposals come before the event that ends the lead"
         if self._lead_pending == epoch:
             self._lead_pending = None
             return

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from quorum.core.events import Asker, Correlation, ReadToken
-from quorum.core.messages import Batch, Request, Response
+from quorum.core.messages import Batch, Request, Response, VotersResponse
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId
+from quorum.core.voters import VoterAssignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,17 @@ class AppendLeaderChange:
         assignment = self.batch.assignment
         founding = "" if assignment is None else f"; {assignment}"
         return f"append leader change {self.batch}, leader {self.leader}{founding}"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAssignment:
+    """Append the control record that says who votes from here on."""
+
+    batch: Batch
+    assignment: VoterAssignment
+
+    def __str__(self) -> str:
+        return f"append {self.assignment} {self.batch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,17 @@ class Send:
 class Answer:
     asker: Asker
     response: Response
+
+    def __str__(self) -> str:
+        return f"answer: {self.response}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerVoters:
+    """Answer somebody who wanted other voters."""
+
+    asker: Asker
+    response: VotersResponse
 
     def __str__(self) -> str:
         return f"answer: {self.response}"
@@ -162,10 +185,12 @@ Durable: TypeAlias = PersistElection | TruncateTo
 
 Prompt: TypeAlias = (
     AppendLeaderChange
+    | AppendAssignment
     | AppendProposed
     | AppendFetched
     | Send
     | Answer
+    | AnswerVoters
     | Commit
     | Lead
     | StopLeading

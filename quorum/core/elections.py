@@ -17,6 +17,7 @@ from quorum.core.messages import (
 from quorum.core.roles import Candidate, Cause, Follower, Unattached
 from quorum.core.state import State
 from quorum.core.vocabulary import Election, Epoch, ReplicaId
+from quorum.core.voters import is_meant
 from quorum.core.votes import Tally, tally, vote_refusal
 
 
@@ -42,8 +43,14 @@ def on_candidate_tick(state: State, candidate: Candidate, now_ms: int) -> None:
 
 
 def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: int) -> None:
-    if not state.is_voter or request.candidate.id not in state.voters:
-        state.answer(asker, _vote_error(state, Error.INCONSISTENT_VOTER_SET))
+    """Whoever asks and whoever is asked: their logs may be behind in what they say of the voters.
+
+    A new voter's vote can be needed before it knows that it is one; whether a vote counts is for
+    the candidate to know (Raft §4.2.2 of the dissertation, "without consulting their current
+    configuration").
+    """
+    if not is_meant(request.voter, state.me):
+        state.answer(asker, _vote_error(state, Error.INVALID_VOTER_KEY))
         return
     if request.epoch < state.election.epoch:
         state.answer(asker, _vote_error(state, Error.FENCED_LEADER_EPOCH))
@@ -87,8 +94,8 @@ def on_begin_quorum_epoch(
     state: State, asker: Asker, request: BeginQuorumEpochRequest, now_ms: int
 ) -> None:
     error = Error.NONE
-    if request.leader not in state.voters:
-        error = Error.INCONSISTENT_VOTER_SET
+    if not is_meant(request.voter, state.me):
+        error = Error.INVALID_VOTER_KEY
     elif request.epoch < state.election.epoch:
         error = Error.FENCED_LEADER_EPOCH
     else:
@@ -103,7 +110,7 @@ def on_end_quorum_epoch(
     state: State, asker: Asker, request: EndQuorumEpochRequest, now_ms: int
 ) -> None:
     error = Error.NONE
-    if request.leader not in state.voters or request.leader == state.me.id:
+    if request.leader == state.me.id:
         error = Error.INCONSISTENT_VOTER_SET
     elif request.epoch < state.election.epoch:
         error = Error.FENCED_LEADER_EPOCH
@@ -131,11 +138,17 @@ def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> No
 
 
 def _ask_for_votes(state: State, candidate: Candidate) -> None:
-    request = VoteRequest(epoch=state.election.epoch, candidate=state.me, log_end=state.log.end)
     waiting = set(candidate.asked.values())
-    for voter in state.voters.others(state.me.id):
-        if voter not in candidate.votes and voter not in waiting:
-            candidate.asked[state.send(voter, request)] = voter
+    for voter in state.voters:
+        if voter.id == state.me.id or voter.id in candidate.votes or voter.id in waiting:
+            continue
+        request = VoteRequest(
+            epoch=state.election.epoch,
+            candidate=state.me,
+            log_end=state.log.end,
+            voter=voter.key,
+        )
+        candidate.asked[state.send(voter.id, request)] = voter.id
 
 
 def _conclude(state: State, candidate: Candidate, now_ms: int) -> None:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
-from quorum.core.messages import Request, Response
-from quorum.core.vocabulary import LogEnd, ReplicaId
+from quorum.core.messages import Request, Response, VoterRequest
+from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
 
 Asker = NewType("Asker", int)
 """Whom to answer: a number the driver gives to every request it hands in."""
@@ -89,6 +90,29 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True)
+class VotersWanted:
+    """Somebody wants other voters."""
+
+    asker: Asker
+    request: VoterRequest
+
+    def __str__(self) -> str:
+        return f"wanted: {self.request}"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A replica says where it listens; a directory id of zero stands for any of its id."""
+
+    replica: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{each.name}://{each.host}:{each.port}" for each in self.endpoints)
+        return f"{self.replica} listens at {where}"
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """The process will end soon and in good order: a leader gives its lead away first."""
 
@@ -96,4 +120,15 @@ class Stopping:
         return "stopping"
 
 
-Event: TypeAlias = Tick | Asked | Answered | Unanswered | Proposed | ReadIndex | Flushed | Stopping
+Event: TypeAlias = (
+    Tick
+    | Asked
+    | Answered
+    | Unanswered
+    | Proposed
+    | ReadIndex
+    | Flushed
+    | VotersWanted
+    | Located
+    | Stopping
+)

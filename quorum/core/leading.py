@@ -60,6 +60,10 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
 def take_voters(state: State, leader: Leader, now_ms: int) -> None:
     """Serve, count and announce by the voters in force, which have changed."""
     leader.serving.take_voters(state.voters)
+    if state.log.assignments.last is not None:
+        nameless = (each.id for each in state.voters if not each.directory_id_is_known)
+        leader.changes.nameless = frozenset(nameless)
+        leader.changes.is_wanted = True
     if not leader.serving.voters:
         leader.check_quorum_ms = leader.announce_ms = None
     elif leader.announce_ms is None:
@@ -106,7 +110,14 @@ def on_proposed(state: State, count: int) -> None:
     batch = Batch(base, Offset(base + count), state.election.epoch)
     state.append(batch)
     state.effects.append(AppendProposed(batch))
-    # Before our own disk has them: the disks of the others need not wait for ours.
+    wake_for_records(state, leader)
+
+
+def wake_for_records(state: State, leader: Leader) -> None:
+    """Answer the voters that wait for records, of which there are some now.
+
+    Before our own disk has them: the disks of the others need not wait for ours.
+    """
     _answer(state, leader.serving.wake_for_records(_view(state, leader)))
 
 
@@ -169,6 +180,7 @@ def _acknowledge(state: State, leader: Leader, request: FetchRequest, now_ms: in
         state.effects.append(Warn(forgotten))
     goal = _goal(state, leader, progress)
     progress.fetched(request.replica, request.log_end.offset, goal, now_ms)
+    leader.changes.on_fetch(request.replica, now_ms)
     if progress.voter is not None:
         reading.echoed(leader, progress, request)
         _advance_high_watermark(state, leader, now_ms)
@@ -194,17 +206,21 @@ def _advance_high_watermark(state: State, leader: Leader, now_ms: int) -> None:
     assert risen <= state.log.end.offset
     state.high_watermark = risen
     state.effects.append(Commit(risen))
+    leader.changes.on_commit(now_ms)
     _answer(state, leader.serving.wake_for_commit(_view(state, leader), now_ms))
 
 
 def _announce(state: State, leader: Leader, now_ms: int) -> None:
     """Say who leads to every voter that does not fetch: it may not know, or not any more."""
-    request = BeginQuorumEpochRequest(epoch=leader.epoch, leader=state.me.id)
     silent_since_ms = now_ms - state.timeouts.fetch_timeout_ms // 2
     for voter, progress in leader.serving.voters.items():
         fetched_ms = progress.last_fetch_ms
         silent = fetched_ms is None or fetched_ms < silent_since_ms
         if silent and voter not in leader.announcing:
+            addressed = None if progress.voter is None else progress.voter.key
+            request = BeginQuorumEpochRequest(
+                epoch=leader.epoch, leader=state.me.id, voter=addressed
+            )
             leader.announcing[voter] = state.send(voter, request)
     leader.announce_ms = now_ms + state.timeouts.fetch_timeout_ms // 4
 

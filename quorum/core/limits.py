@@ -29,6 +29,15 @@ UNCOMMITTED_RECORDS_MAX: Final = 400_000
 READS_MAX: Final = 100_000
 """Linearizable reads that wait at one replica; a further one is refused."""
 
+VOTERS_MAX: Final = 100
+"""Voters that a request may name. Kafka has no limit; more than seven are seldom wise."""
+
+VOTER_REQUESTS_MAX: Final = 100
+"""Requests for other voters that wait at a leader; a further one is refused."""
+
+LOCATED_MAX: Final = OBSERVERS_MAX
+"""Replicas of which a node remembers where they listen; beyond it the first is forgotten."""
+
 SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 # A batch, and an answer full of records, must fit in a frame with room for their headers.

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterAssignment
+from quorum.core.voters import Voter, VoterAssignment
 
 
 class Error(IntEnum):
@@ -20,11 +20,15 @@ class Error(IntEnum):
     OFFSET_OUT_OF_RANGE = 1
     NOT_LEADER_OR_FOLLOWER = 6
     REQUEST_TIMED_OUT = 7
+    UNSUPPORTED_VERSION = 35
     INVALID_REQUEST = 42
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     INCONSISTENT_VOTER_SET = 94
     INCONSISTENT_CLUSTER_ID = 104
+    INVALID_VOTER_KEY = 125
+    DUPLICATE_VOTER = 126
+    VOTER_NOT_FOUND = 127
 
     def __str__(self) -> str:
         return self.name
@@ -37,6 +41,8 @@ class VoteRequest:
     epoch: Epoch
     candidate: ReplicaKey
     log_end: LogEnd
+    voter: ReplicaKey | None = None
+    """Whose vote is asked for; None if the asker did not say."""
 
     def __str__(self) -> str:
         return f"Vote(epoch {self.epoch}, candidate {self.candidate}, log end {self.log_end})"
@@ -61,6 +67,8 @@ class BeginQuorumEpochRequest:
 
     epoch: Epoch
     leader: ReplicaId
+    voter: ReplicaKey | None = None
+    """Whom it is said to; None if the leader did not say."""
 
     def __str__(self) -> str:
         return f"BeginQuorumEpoch(epoch {self.epoch}, leader {self.leader})"
@@ -184,6 +192,75 @@ class FetchResponse:
         return f"Fetch {what}, high watermark {self.high_watermark}{round_} (epoch {self.epoch})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterQuorumRequest:
+    """Let these be the voters in the end (KIP-595); None cancels what is under way."""
+
+    target: tuple[ReplicaKey, ...] | None
+    timeout_ms: int
+
+    def __str__(self) -> str:
+        if self.target is None:
+            return "AlterQuorum(no target)"
+        return f"AlterQuorum(target [{', '.join(map(str, self.target))}])"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddVoterRequest:
+    """Let this replica vote as well, once it has caught up (KIP-853)."""
+
+    voter: Voter
+    timeout_ms: int
+    ack_when_committed: bool = True
+    """False: answer as soon as it is in force."""
+
+    def __str__(self) -> str:
+        return f"AddRaftVoter({self.voter.key})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveVoterRequest:
+    """Let this voter vote no more (KIP-853)."""
+
+    voter: ReplicaKey
+    timeout_ms: int
+
+    def __str__(self) -> str:
+        return f"RemoveRaftVoter({self.voter})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateVoterRequest:
+    """A voter says where it listens, and what its program understands (KIP-853)."""
+
+    epoch: Epoch
+    voter: Voter
+    timeout_ms: int
+
+    def __str__(self) -> str:
+        return f"UpdateRaftVoter(epoch {self.epoch}, {self.voter.key})"
+
+
+VoterRequest: TypeAlias = (
+    AlterQuorumRequest | AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotersResponse:
+    """The answer to whoever wants other voters; `text` says what is wrong, and what is right."""
+
+    error: Error = Error.NONE
+    text: str = ""
+    epoch: Epoch
+    leader: ReplicaId | None = None
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"voters {_refused(self.error, self.epoch, self.leader)}: {self.text}"
+        return f"voters recorded (epoch {self.epoch})"
+
+
 def _refused(error: Error, epoch: Epoch, leader: ReplicaId | None) -> str:
     known = "" if leader is None else f", leader {leader}"
     return f"refused: {error} (epoch {epoch}{known})"
@@ -193,3 +270,4 @@ Request: TypeAlias = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochReque
 Response: TypeAlias = (
     VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchResponse
 )
+"""What replicas say to each other; who wants other voters may be anybody."""

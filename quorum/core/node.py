@@ -13,18 +13,20 @@ in pure functions beside them: `votes`, `high_watermark`, `log_view`.
 import random
 from typing import assert_never
 
-from quorum.core import elections, following, leading
+from quorum.core import elections, following, leading, voter_changes
 from quorum.core.effects import Effect, PersistElection
 from quorum.core.events import (
     Answered,
     Asked,
     Event,
     Flushed,
+    Located,
     Proposed,
     ReadIndex,
     Stopping,
     Tick,
     Unanswered,
+    VotersWanted,
 )
 from quorum.core.fetching import Fetching
 from quorum.core.limits import BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Timeouts
@@ -44,6 +46,7 @@ from quorum.core.roles import Candidate, Cause, Follower, Leader, Resigned, Role
 from quorum.core.state import State
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import VoterSet
+from quorum.core.voters_wanted import VoterChange
 
 
 class QuorumNode:
@@ -138,7 +141,9 @@ class QuorumNode:
             case Leader() as leader:
                 parked_ms = leader.serving.deadline_ms
                 reads_ms = leader.reads.deadline_ms
-                moments = (leader.check_quorum_ms, leader.announce_ms, parked_ms, reads_ms)
+                change_ms = leader.changes.due_ms
+                periodic = (leader.check_quorum_ms, leader.announce_ms)
+                moments = (*periodic, parked_ms, reads_ms, change_ms)
             case Candidate() as candidate:
                 moments = (candidate.election_deadline_ms, candidate.ask_again_ms)
             case Follower(fetch_deadline_ms=deadline_ms):
@@ -162,6 +167,13 @@ class QuorumNode:
             # First in the list, hence durable before anything that is said because of it.
             effects.insert(0, PersistElection(state.election))
         return effects
+
+    def voter_change(self) -> VoterChange:
+        """Who is to vote in the end, and what that waits for, as a leader knows it."""
+        assignment = self._state.log.assignments.last
+        wait = self.role.changes.wait if isinstance(self.role, Leader) else None
+        target = None if assignment is None else assignment.target
+        return VoterChange(target, wait)
 
     def replicas(self) -> tuple[ReplicaStatus, ...]:
         """What a leader knows of every replica, voters first; empty on any other node."""
@@ -191,10 +203,8 @@ class QuorumNode:
                 self._on_tick(now_ms)
             case Asked():
                 self._on_asked(event, now_ms)
-            case Answered():
-                self._on_answered(event, now_ms)
-            case Unanswered():
-                self._on_unanswered(event, now_ms)
+            case Answered() | Unanswered():
+                self._on_outcome(event, now_ms)
             case Proposed(count):
                 leading.on_proposed(state, count)
             case ReadIndex(token):
@@ -203,10 +213,18 @@ class QuorumNode:
                 state.log.flushed(durable)
                 if isinstance(state.role, Leader):
                     leading.on_flushed(state, state.role, now_ms)
+            case VotersWanted() | Located():
+                voter_changes.on_event(state, event, now_ms)
             case Stopping():
                 self._on_stopping(now_ms)
             case _:
                 assert_never(event)
+
+    def _on_outcome(self, event: Answered | Unanswered, now_ms: int) -> None:
+        if isinstance(event, Answered):
+            self._on_answered(event, now_ms)
+        else:
+            self._on_unanswered(event, now_ms)
 
     def _on_stopping(self, now_ms: int) -> None:
         state = self._state
@@ -220,7 +238,9 @@ class QuorumNode:
             return
         match state.role:
             case Leader() as leader:
-                leading.on_tick(state, leader, now_ms)
+                voter_changes.on_tick(state, leader, now_ms)
+                if state.role is leader:
+                    leading.on_tick(state, leader, now_ms)
             case Candidate() as candidate:
                 elections.on_candidate_tick(state, candidate, now_ms)
             case Follower(fetch_deadline_ms=deadline_ms):

@@ -14,6 +14,7 @@ from quorum.core.events import Correlation
 from quorum.core.reads import Reads
 from quorum.core.serving import Serving
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.core.voters_wanted import VoterChanges
 
 
 @dataclass(slots=True)
@@ -71,6 +72,7 @@ class Leader:
     """When to announce the epoch again to voters that do not fetch; None if there is no other."""
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads)
+    changes: VoterChanges = field(default_factory=VoterChanges)
 
     def __str__(self) -> str:
         return "leader"
@@ -99,6 +101,7 @@ class Cause(StrEnum):
     LEADER_FOUND = "learns who leads the epoch"
     LEADER_RESIGNED = "hears that its leader resigns"
     QUORUM_LOST = "is not fetched from by a majority"
+    REMOVED = "is no voter any more, and that is committed"
     STOPPING = "is about to stop"
 
 
@@ -125,6 +128,7 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
         Leader: {
             Cause.HIGHER_EPOCH: (Unattached,),
             Cause.QUORUM_LOST: (Resigned,),
+            Cause.REMOVED: (Resigned,),
             Cause.STOPPING: (Resigned,),
         },
         Resigned: {

@@ -8,12 +8,12 @@ import random
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from quorum.core.effects import Answer, Effect, ReadRefused, Send, StopLeading
+from quorum.core.effects import Answer, AnswerVoters, Effect, ReadRefused, Send, StopLeading, Warn
 from quorum.core.events import Asker, Correlation
 from quorum.core.fetching import Fetching
-from quorum.core.limits import Timeouts
+from quorum.core.limits import LOCATED_MAX, Timeouts
 from quorum.core.log_view import LogView
-from quorum.core.messages import Batch, Error, FetchResponse, Request, Response
+from quorum.core.messages import Batch, Error, FetchResponse, Request, Response, VotersResponse
 from quorum.core.reads import ReadRefusal
 from quorum.core.roles import (
     Candidate,
@@ -26,7 +26,7 @@ from quorum.core.roles import (
     check_transition,
 )
 from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.voters import Endpoint, VoterSet
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +45,11 @@ class State:
     voters: VoterSet = field(init=False)
     """Who votes now: by the last assignment of the log, committed or not."""
     is_voter: bool = field(init=False)
+    is_displaced: bool = False
+    """Whether another directory of this node's id is a voter."""
     high_watermark: Offset | None = None
+    located: dict[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
+    """Where replicas listen, by what they said last; bounded by LOCATED_MAX."""
     lost_elections: int = 0
     stopping: bool = False
     effects: list[Effect] = field(default_factory=list)
@@ -54,13 +58,25 @@ class State:
     """How often an unattached node has asked around; chooses whom to ask next."""
 
     def __post_init__(self) -> None:
+        self.located |= {each.key: each.endpoints for each in self.founders if each.endpoints}
         self.take_voters()
+
+    def locate(self, replica: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> None:
+        """Note where a replica listens now."""
+        self.located.pop(replica, None)
+        self.located[replica] = endpoints
+        if len(self.located) > LOCATED_MAX:
+            del self.located[next(iter(self.located))]
 
     def take_voters(self) -> None:
         """Go by what the log says of the voters, now that it has changed."""
         assignment = self.log.assignments.last
         self.voters = self.founders if assignment is None else assignment.current
         self.is_voter = self.voters.has(self.me)
+        is_displaced = not self.is_voter and self.me.id in self.voters
+        if is_displaced and not self.is_displaced:
+            self.effects.append(Warn(_displaced(self.me.id)))
+        self.is_displaced = is_displaced
 
     def append(self, batch: Batch) -> None:
         """Take `batch` into the log; what it says of the voters is in force at once."""
@@ -103,9 +119,20 @@ class State:
             self.effects.append(StopLeading(before.epoch))
             for asker in before.serving.dismiss():
                 self.answer(asker, self.not_leader())
+            for asker in before.changes.dismiss():
+                self.effects.append(AnswerVoters(asker, self.voters_unknown()))
             if before.reads:
                 refused = ReadRefused(before.reads.take_all(), ReadRefusal.NOT_LEADER)
                 self.effects.append(refused)
+
+    def voters_unknown(self) -> VotersResponse:
+        text = "this node does not lead any more; look whether the change was recorded"
+        return VotersResponse(
+            error=Error.NOT_LEADER_OR_FOLLOWER,
+            text=text,
+            epoch=self.election.epoch,
+            leader=self.leader,
+        )
 
     def not_leader(self) -> FetchResponse:
         return FetchResponse(
@@ -155,3 +182,12 @@ class State:
     def next_fetch_timeout_ms(self, now_ms: int) -> int:
         jitter_ms = self.rng.randrange(self.timeouts.fetch_jitter_ms_max + 1)
         return now_ms + self.timeouts.fetch_timeout_ms + jitter_ms
+
+
+def _displaced(me: ReplicaId) -> str:
+    return (
+        f"voter {me} is another directory than this one: the disk was replaced or wiped, or "
+        "folders were exchanged, and what the voter has promised is not known here. This node "
+        f"observes. To let it vote, take {me} out of the voters and then in again: "
+        f"metadata-quorum alter --voters, first without {me}, then with it"
+    )

@@ -45,6 +45,15 @@ class Voter:
         )
 
 
+def is_meant(addressed: ReplicaKey | None, me: ReplicaKey) -> bool:
+    """Whether what is said to the voter `addressed` is meant for this replica (KIP-853).
+
+    Another replica may listen where its namesake once did: without this, its vote would be
+    counted as the other's. Who does not say whom he means, means whoever is there.
+    """
+    return addressed is None or Voter(addressed).is_(me)
+
+
 @dataclass(frozen=True, slots=True)
 class VoterSet:
     """The voters of the quorum, by rising id. Any two majorities of them share a voter.

@@ -5,11 +5,12 @@ durable, and `lose_power` forgets what was not.
 """
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from quorum.core.assignments import Assignments
 from quorum.core.log_view import LogView
 from quorum.core.messages import Batch
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset
+from quorum.core.vocabulary import NO_DIRECTORY, Election, Epoch, LogEnd, Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Record:
 class Disk:
     """One replica's election file and log. The log starts at offset 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory_id: UUID = NO_DIRECTORY) -> None:
+        self.directory_id = directory_id
         self.election = Election()
         self.batches: list[StoredBatch] = []
         self.records: list[Record] = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from quorum.core.effects import (
     Answer,
+    AppendAssignment,
     AppendFetched,
     AppendLeaderChange,
     AppendProposed,
@@ -27,6 +28,7 @@ from quorum.core.events import (
     Proposed,
     ReadIndex,
     ReadToken,
+    VotersWanted,
 )
 from quorum.core.limits import Timeouts
 from quorum.core.messages import (
@@ -37,10 +39,11 @@ from quorum.core.messages import (
     Request,
     Response,
     VoteRequest,
+    VoterRequest,
 )
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.voters import VoterAssignment, VoterSet
 from tests.quorum.core.disk import Disk, StoredBatch
 
 REQUESTS = (VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest)
@@ -66,6 +69,14 @@ class Packet:
         return isinstance(self.message, REQUESTS)
 
 
+def voters_word(assignment: VoterAssignment) -> str:
+    """How a record of voters is shown in a log."""
+    ids = "+".join(str(each.key) for each in assignment.current)
+    target = assignment.target
+    aim = "" if target is None else "->" + "+".join(map(str, target))
+    return f"voters-{ids}{aim}"
+
+
 class Host:
     def __init__(
         self,
@@ -88,7 +99,7 @@ class Host:
         self.batches_max = batches_max
         self.echoes = echoes
         self.node = QuorumNode(
-            ReplicaKey(me),
+            ReplicaKey(me, disk.directory_id),
             voters,
             election=disk.election,
             log=disk.recovered(),
@@ -127,6 +138,11 @@ class Host:
         self._last_read += 1
         return ReadIndex(ReadToken(self._last_read))
 
+    def wanted(self, request: VoterRequest) -> Event:
+        """Somebody wants other voters of this node."""
+        self._last_asker += 1
+        return VotersWanted(Asker(self._last_asker), request)
+
     def flushed(self) -> Event:
         return Flushed(self.disk.complete_flush())
 
@@ -136,9 +152,12 @@ class Host:
             case PersistElection(election):
                 self.disk.election = election
             case AppendLeaderChange(batch=batch, leader=leader):
-                founding = () if batch.assignment is None else ("kraft-version", "voters")
+                named = batch.assignment
+                founding = () if named is None else ("kraft-version", voters_word(named))
                 words = (f"leader-{leader}", *founding)
                 self.disk.append(StoredBatch(batch, words))
+            case AppendAssignment(batch, assignment):
+                self.disk.append(StoredBatch(batch, (voters_word(assignment),)))
             case AppendProposed(batch):
                 self.disk.append(StoredBatch(batch, self._proposed))
             case AppendFetched(correlation, batches):

@@ -8,6 +8,7 @@ change of what is durable; it raises `Violation` with the invariant's number.
 from dataclasses import dataclass
 
 from quorum.core.effects import (
+    AppendAssignment,
     AppendFetched,
     AppendLeaderChange,
     AppendProposed,
@@ -26,8 +27,9 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.vocabulary import Election, Epoch, ReplicaId
+from quorum.core.vocabulary import Election, Epoch, ReplicaId, ReplicaKey
 from tests.quorum.core.disk import Disk, Record
+from tests.quorum.core.electorate import Electorate, is_voter, last_voters_at, voters_of
 from tests.quorum.core.host import Host, Packet
 
 
@@ -45,15 +47,15 @@ class Committed:
 
 
 class Judge:
-    def __init__(self, voters: tuple[ReplicaId, ...]) -> None:
-        self.voters = voters
+    def __init__(self, founders: tuple[ReplicaId, ...]) -> None:
+        self.electorate = Electorate(founders)
         self.committed: list[Committed] = []
         self._elections: dict[ReplicaId, Election] = {}
         self._votes: dict[tuple[ReplicaId, Epoch], ReplicaId] = {}
         self._leaders: dict[Epoch, tuple[ReplicaId, int]] = {}
         self._epoch_starts: dict[Epoch, int] = {}
         self._identity: dict[tuple[int, Epoch], tuple[str, Epoch]] = {}
-        self._durable_in: dict[Epoch, dict[ReplicaId, int]] = {}
+        self._durable_in: dict[Epoch, dict[ReplicaKey, int]] = {}
         self._compared: dict[Epoch, int] = {}
         self._known: dict[tuple[ReplicaId, int], int] = {}
         self._shown: tuple[Epoch, int] = (Epoch(0), 0)
@@ -71,6 +73,11 @@ class Judge:
                 self._opened(host, batch.epoch, end_before)
                 self._require(leader == host.me, "R1", f"{host.me} opened an epoch of {leader}")
                 self._appended(host.disk, end_before)
+                self.electorate.opened(host.disk, batch.epoch)
+            case AppendAssignment(batch):
+                self._led(host, batch.epoch)
+                self._appended(host.disk, end_before)
+                self._reassigned(host, batch.epoch, end_before)
             case AppendProposed(batch):
                 self._led(host, batch.epoch)
                 self._appended(host.disk, end_before)
@@ -130,13 +137,49 @@ class Judge:
         A record counts when it is durable while its disk is still in the record's epoch.
         """
         disk, epoch = host.disk, host.disk.election.epoch
-        here = disk.durable > 0 and disk.end_at(disk.durable).epoch == epoch
-        if host.me not in self.voters or not here:
+        if disk.durable == 0 or disk.end_at(disk.durable).epoch != epoch:
             return
+        key = ReplicaKey(host.me, disk.directory_id)
         ends = self._durable_in.setdefault(epoch, {})
-        ends[host.me] = max(disk.durable, ends.get(host.me, 0))
-        counted = sorted((ends.get(voter, 0) for voter in self.voters), reverse=True)
-        self._commit(disk, epoch, counted[len(self.voters) // 2])
+        ends[key] = max(disk.durable, ends.get(key, 0))
+        self._count(disk, epoch)
+
+    def _count(self, disk: Disk, epoch: Epoch) -> None:
+        """What the voters that are in force in this epoch's log have on disk (R16)."""
+        voters = self.electorate.in_force(epoch)
+        ends = self._durable_in.get(epoch, {})
+        counted = sorted((self._reached(ends, voter) for voter in voters), reverse=True)
+        self._commit(disk, epoch, counted[len(voters) // 2])
+
+    @staticmethod
+    def _reached(ends: dict[ReplicaKey, int], voter: ReplicaKey) -> int:
+        return max((end for key, end in ends.items() if is_voter(key, voter)), default=0)
+
+    def _reassigned(self, host: Host, epoch: Epoch, offset: int) -> None:
+        """R14 and R15: voters change by one, when the change before is committed, and an epoch."""
+        before, after = voters_of(host.disk.records[:offset]), voters_of(host.disk.records)
+        before = before or self.electorate.founders
+        assert after is not None
+        changed = {each.id for each in before} ^ {each.id for each in after}
+        self._require(len(changed) <= 1, "R14", f"{host.me}: {before}, then {after}")
+        last = last_voters_at(host.disk.records[:offset])
+        self._require(
+            last is None or last < len(self.committed),
+            "R15",
+            f"{host.me} changes the voters at {offset}, but those of {last} are not committed",
+        )
+        self._require(
+            len(self.committed) > self._epoch_starts[epoch],
+            "R15",
+            f"{host.me} changes the voters before a commit in its epoch {epoch}",
+        )
+        self.electorate.opened(host.disk, epoch)
+        self._count(host.disk, epoch)
+
+    def wiped(self, me: ReplicaId) -> None:
+        """The disk of `me` is gone, and with it all that it had promised."""
+        self._elections.pop(me, None)
+        self._votes = {key: vote for key, vote in self._votes.items() if key[0] != me}
 
     def reading(self, host: Host, token: ReadToken) -> None:
         """A read begins: it must see everything that anybody has been told is committed."""
@@ -183,9 +226,10 @@ class Judge:
     def _opened(self, host: Host, epoch: Epoch, start: int) -> None:
         """R1, by the votes that were given, and R7, what leaders of lower epochs have committed."""
         self._led(host, epoch)
-        given = [voter for voter in self.voters if self._votes.get((voter, epoch)) == host.me]
+        voters = [each.id for each in self.electorate.of(host.disk.records[:start])]
+        given = [voter for voter in voters if self._votes.get((voter, epoch)) == host.me]
         self._require(
-            2 * len(given) > len(self.voters), "R1", f"{host.me} leads {epoch} by votes of {given}"
+            2 * len(given) > len(voters), "R1", f"{host.me} leads {epoch} by votes of {given}"
         )
         self._require(epoch not in self._epoch_starts, "R11", f"epoch {epoch} is opened twice")
         self._epoch_starts[epoch] = start
@@ -272,6 +316,7 @@ class Judge:
             if answer.epoch >= epoch:
                 self._require(high_watermark >= highest, "R9", f"{packet}: was {highest} before")
                 self._shown = (answer.epoch, high_watermark)
-        if packet.to not in self.voters and packet.records:
+        voters = {each.id for each in self.electorate.in_force(answer.epoch)}
+        if packet.to not in voters and packet.records:
             end = packet.records[-1].outline.end
             self._require(end <= len(self.committed), "R8", f"{packet}: not committed")

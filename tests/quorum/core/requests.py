@@ -4,18 +4,30 @@ fetch as 2 epoch 3 from 5@2 [waiting 500] [round 3]
 vote for 2 epoch 3 log 5@2
 begin epoch 3 leader 2
 end epoch 3 leader 2 successors 1,3
+
+And what somebody may want of the voters: `alter 4 5 6`, `alter 4/20000004`, `cancel`, `add 4`,
+`remove 1`. Where a directory is not named after the id, it is not said.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
 
 from quorum.core.messages import (
+    AddVoterRequest,
+    AlterQuorumRequest,
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
+    RemoveVoterRequest,
     Request,
     VoteRequest,
+    VoterRequest,
 )
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import NO_DIRECTORY, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint, Voter
+
+WISH_MS: Final = 5_000
 
 
 def parse_request(words: Sequence[str]) -> Request:
@@ -46,6 +58,39 @@ def parse_request(words: Sequence[str]) -> Request:
             )
         case _:
             raise ValueError(f"no request reads {' '.join(words)!r}")
+
+
+def parse_wish(words: Sequence[str], directories: Mapping[ReplicaId, UUID]) -> VoterRequest:
+    """What is wanted of the voters; `directories` are those of the disks that there are."""
+    match list(words):
+        case ["alter", *target]:
+            return AlterQuorumRequest(target=tuple(map(_key, target)), timeout_ms=WISH_MS)
+        case ["cancel"]:
+            return AlterQuorumRequest(target=None, timeout_ms=WISH_MS)
+        case ["add", replica]:
+            key = ReplicaKey(_key(replica).id, directories[_key(replica).id])
+            voter = Voter(key, endpoints_of(key.id))
+            return AddVoterRequest(voter=voter, timeout_ms=WISH_MS)
+        case ["remove", replica]:
+            key = ReplicaKey(_key(replica).id, directories[_key(replica).id])
+            return RemoveVoterRequest(voter=key, timeout_ms=WISH_MS)
+        case _:
+            raise ValueError(f"no wish reads {' '.join(words)!r}")
+
+
+def endpoints_of(replica: ReplicaId) -> tuple[Endpoint, ...]:
+    return (Endpoint("CONTROLLER", "127.0.0.1", 9_000 + replica),)
+
+
+def directory_of(replica: ReplicaId, disks: int = 1) -> UUID:
+    """The directory id of the first, second, ... disk of a replica, with its id at the front."""
+    return UUID(int=(disks << 124) | (replica << 96))
+
+
+def _key(text: str) -> ReplicaKey:
+    number, _, directory = text.partition("/")
+    directory_id = UUID(int=int(directory, 16) << 96) if directory else NO_DIRECTORY
+    return ReplicaKey(ReplicaId(int(number)), directory_id)
 
 
 def _log_end(text: str) -> LogEnd:

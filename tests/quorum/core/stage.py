@@ -6,6 +6,7 @@ memory until a disk is flushed, and time stands still until somebody waits or a 
 
     voters 1 2 3          start voters with empty disks; the cluster has no others
     voters 1 2 3 recorded the same, of a log that is to name its voters
+    voters 1 2 3 on disks the same, and every disk has its directory id
     voters 1 2 3 led by 1 the same, and let voter 1 be elected and everybody know it
     observer 9            start a node that is no voter
     tick 1                node 1's timer fires; the clock moves there if it lies ahead
@@ -35,14 +36,21 @@ import random
 from collections.abc import Callable, Iterator
 
 from quorum.core.effects import Effect
-from quorum.core.events import Answered, Correlation, Event, Stopping, Tick, Unanswered
+from quorum.core.events import (
+    Answered,
+    Correlation,
+    Event,
+    Stopping,
+    Tick,
+    Unanswered,
+)
 from quorum.core.limits import Timeouts
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.core.voters import VoterSet
 from tests.quorum.core.disk import Disk
 from tests.quorum.core.host import Host, Packet
 from tests.quorum.core.judge import Judge
-from tests.quorum.core.requests import parse_request
+from tests.quorum.core.requests import directory_of, parse_request
 
 OUTSIDE = ReplicaId(0)
 ROUNDS_MAX = 1_000
@@ -53,9 +61,10 @@ class Stage:
         self._now_ms = 0
         self._voters = VoterSet.of(1)
         self._records_voters = False
+        self._has_directories = False
         self._judge = Judge(())
-        self._disks: dict[ReplicaId, Disk] = {}
-        self._hosts: dict[ReplicaId, Host] = {}
+        self.disks: dict[ReplicaId, Disk] = {}
+        self.hosts: dict[ReplicaId, Host] = {}
         self._inboxes: dict[ReplicaId, list[Packet]] = {}
         self._parts: dict[ReplicaId, int] = {}
         self._open: dict[tuple[ReplicaId, Correlation], tuple[ReplicaId, int]] = {}
@@ -68,7 +77,10 @@ class Stage:
 
     def _obey(self, line: str) -> Iterator[str]:
         verb, *words = line.split()
-        scenes: dict[str, Callable[..., Iterator[str]]] = {
+        return self._scenes()[verb](*words)
+
+    def _scenes(self) -> dict[str, Callable[..., Iterator[str]]]:
+        return {
             "voters": self._start_voters,
             "observer": self._start,
             "tick": self._tick,
@@ -95,7 +107,6 @@ class Stage:
             "log": self._log,
             "replicas": self._replicas,
         }
-        return scenes[verb](*words)
 
     # --- nodes -------------------------------------------------------------------------------
 
@@ -105,7 +116,8 @@ class Stage:
         if led:
             numbers.pop()
         self._voters = VoterSet.of(*map(int, numbers))
-        self._records_voters = "recorded" in words
+        self._has_directories = "disks" in words
+        self._records_voters = "recorded" in words or self._has_directories
         self._judge = Judge(self._voters.sorted())
         started = [line for number in numbers for line in self._start(number)]
         if not led:
@@ -116,11 +128,12 @@ class Stage:
 
     def _start(self, number: str) -> Iterator[str]:
         me = ReplicaId(int(number))
-        assert me not in self._hosts, f"{me} is running"
-        disk = self._disks.setdefault(me, Disk())
+        assert me not in self.hosts, f"{me} is running"
+        directory_id = directory_of(me) if self._has_directories else NO_DIRECTORY
+        disk = self.disks.setdefault(me, Disk(directory_id))
         self._boots += 1
         self._inboxes[me] = []
-        host = self._hosts[me] = Host(
+        host = self.hosts[me] = Host(
             me,
             self._voters,
             disk,
@@ -134,13 +147,13 @@ class Stage:
         yield self._show(host)
 
     def _host(self, number: str) -> Host:
-        return self._hosts[ReplicaId(int(number))]
+        return self.hosts[ReplicaId(int(number))]
 
     def _state(self) -> Iterator[str]:
-        yield from (self._show(self._hosts[each]) for each in sorted(self._hosts))
+        yield from (self._show(self.hosts[each]) for each in sorted(self.hosts))
 
     def _log(self) -> Iterator[str]:
-        yield from (f"{each}: {disk}" for each, disk in sorted(self._disks.items()))
+        yield from (f"{each}: {disk}" for each, disk in sorted(self.disks.items()))
 
     def _replicas(self, number: str) -> Iterator[str]:
         for each in self._host(number).node.replicas():
@@ -152,7 +165,7 @@ class Stage:
 
     def _crash(self, number: str, *keeping: str) -> Iterator[str]:
         host = self._host(number)
-        del self._hosts[host.me], self._inboxes[host.me]
+        del self.hosts[host.me], self._inboxes[host.me]
         self._open = {key: sent for key, sent in self._open.items() if key[0] != host.me}
         host.disk.lose_power(int(keeping[1]) if keeping else 0)
         yield f"{host.me} is gone; on its disk: {host.disk.election}; log {host.disk.end}"
@@ -280,7 +293,7 @@ class Stage:
         if packet.to == OUTSIDE:
             return True
         apart = self._parts.get(packet.sender, 0) != self._parts.get(packet.to, 0)
-        if apart or packet.to not in self._hosts:
+        if apart or packet.to not in self.hosts:
             return False
         self._inboxes[packet.to].append(packet)
         return True
@@ -295,7 +308,7 @@ class Stage:
 
     def _deliver(self, number: str, *source: str) -> Iterator[str]:
         for packet in self._take(number, *source):
-            host = self._hosts[packet.to]
+            host = self.hosts[packet.to]
             if not host.expects(packet):
                 yield f"{packet} (of no use: {packet.to} has restarted since)"
                 continue
@@ -338,15 +351,15 @@ class Stage:
     def _happens_now(self) -> bool:
         """Flush every disk, then deliver every packet; False if there was nothing to do."""
         done = False
-        for me in sorted(self._hosts):
-            if self._hosts[me].disk.batches_at_risk:
+        for me in sorted(self.hosts):
+            if self.hosts[me].disk.batches_at_risk:
                 done = bool(list(self._flush(str(me))))
             if self._inboxes[me]:
                 done = bool(list(self._deliver(str(me))))
         return done
 
     def _moments(self) -> list[int]:
-        timers = [host.node.deadline_ms for host in self._hosts.values()]
+        timers = [host.node.deadline_ms for host in self.hosts.values()]
         timeout_ms = Timeouts().request_timeout_ms
         timeouts = [sent_ms + timeout_ms for _, sent_ms in self._open.values()]
         return [each for each in timers if each is not None] + timeouts
@@ -355,8 +368,8 @@ class Stage:
         timeout_ms = Timeouts().request_timeout_ms
         for (asker, correlation), (asked, sent_ms) in sorted(self._open.items()):
             if self._now_ms >= sent_ms + timeout_ms and (asker, correlation) in self._open:
-                list(self._give_up(self._hosts[asker], asked, correlation))
-        for me in sorted(self._hosts):
-            deadline_ms = self._hosts[me].node.deadline_ms
+                list(self._give_up(self.hosts[asker], asked, correlation))
+        for me in sorted(self.hosts):
+            deadline_ms = self.hosts[me].node.deadline_ms
             if deadline_ms is not None and self._now_ms >= deadline_ms:
-                list(self._step(self._hosts[me], Tick()))
+                list(self._step(self.hosts[me], Tick()))

@@ -165,6 +165,9 @@ class Diary:
         self.leads = epoch
         self._note(f"lead epoch {epoch} from {start}")
 
+    def on_control(self, end: Offset) -> None:
+        self._note(f"control records up to {end}")
+
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.leads = None
         self._note(f"stop leading epoch {epoch}")

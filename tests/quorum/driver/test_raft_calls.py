@@ -238,7 +238,9 @@ async def test_a_vote_asked_of_another_replica_than_it_reaches_is_refused() -> N
     async with a_pair() as pair:
         pair.asked = pair.asking
         pair.ask(VOTE)
-        assert await pair.there.outcome() == (None, b"")
+        answer, _ = await pair.there.outcome()
+        assert answer is not None
+        assert answer.error is Error.INVALID_VOTER_KEY
         assert pair.there.requests == []
 
 

@@ -108,6 +108,9 @@ class World:
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         self.told.append(f"lead {epoch} from {start}")
 
+    def on_control(self, end: Offset) -> None:
+        raise AssertionError("these voters do not change")
+
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.told.append(f"stop leading {epoch}")
 

@@ -260,14 +260,14 @@ def test_numbers_that_cannot_be_true_are_refused(
 def test_a_refusal_names_the_leader_and_reaches_the_asker(
     api_key: ApiKey, version: int, top_level: bool
 ) -> None:
-    refusal = Refusal(Code.INVALID_VOTER_KEY, "a reason for our log", top_level)
+    refusal = Refusal(Code.UNKNOWN_TOPIC_OR_PARTITION, "a reason for our log", top_level)
     body = write_refusal(api_key, version, refusal, STANDING)
     message = codec.decode_response(api_key, version, body)
     partition = message.topics[0].partitions[0]
-    assert message.error_code == (Code.INVALID_VOTER_KEY if top_level else 0)
-    assert partition.error_code == Code.INVALID_VOTER_KEY
+    assert message.error_code == (Code.UNKNOWN_TOPIC_OR_PARTITION if top_level else 0)
+    assert partition.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert (partition.leader_id, partition.leader_epoch) == (3, 7)
-    expected = Refusal(Code.INVALID_VOTER_KEY, "INVALID_VOTER_KEY", top_level)
+    expected = Refusal(Code.UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", top_level)
     assert read_response(api_key, version, body) == expected
 
 
