@@ -26,6 +26,11 @@ class Kind(StrEnum):
         return self in (Kind.CUT_LEADER, Kind.CUT_ONE, Kind.CUT_ONE_WAY)
 
     @property
+    def kills(self) -> bool:
+        """Whether processes are ended."""
+        return not self.cuts and self is not Kind.PAUSE_LEADER
+
+    @property
     def aims_at_the_leader(self) -> bool:
         return self in (Kind.KILL_LEADER, Kind.PAUSE_LEADER, Kind.CUT_LEADER)
 
@@ -33,8 +38,11 @@ class Kind(StrEnum):
 Link = tuple[int, int]
 """From whom to whom."""
 
-HOLD_MS: Final = (200, 1_500)
-"""How long a fault lasts at least, at random."""
+KILLED_MS: Final = (200, 1_500)
+"""How long a node that was killed stays away at least, at random."""
+SILENT_MS: Final = (200, 4_500)
+"""How long a node is held up, or a link cut, at least: shorter than others need to notice, or long
+enough for another leader, so that whoever goes on alone is found out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +79,7 @@ def fault(kind: Kind, nodes: Sequence[int], leader: int, rng: random.Random) -> 
         kind=kind,
         nodes=chosen,
         links=links,
-        hold_ms=rng.randrange(*HOLD_MS),
+        hold_ms=rng.randrange(*(KILLED_MS if kind.kills else SILENT_MS)),
         leaves_majority=2 * (len(nodes) - hurt) > len(nodes),
     )
 

@@ -56,13 +56,18 @@ def missing(registers: Collection[Register], start: int, log: bytes) -> list[str
         found = None if record.control or record.value is None else decode(record.value)
         if isinstance(found, Config) and found.resource_name in written and found.name == NAME:
             written[found.resource_name].add(number_of(found.value))
+    lost = {each.name: _lost(each, start, written[each.name]) for each in registers}
     return [
-        f"{register.name}={number} was acknowledged and is not in the log"
-        for register in registers
-        for number in register.acknowledged
-        if number not in written[register.name]
-        and (start == 0 or number > min(written[register.name], default=number))
+        f"{len(numbers)} writes of {name} were acknowledged and are not in the log, "
+        f"the first is {numbers[0]}"
+        for name, numbers in lost.items()
+        if numbers
     ]
+
+
+def _lost(register: Register, start: int, written: set[int]) -> list[int]:
+    first = 0 if start == 0 else min(written, default=register.asked + 1)
+    return [each for each in register.acknowledged if each not in written and each >= first]
 
 
 def _from(log: bytes, start: int) -> bytes:

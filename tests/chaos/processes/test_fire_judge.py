@@ -68,14 +68,16 @@ def test_an_acknowledged_write_that_is_not_in_the_log_is_found() -> None:
     whole = batch(0, [write("a", 1), write("a", 2), write("a", 3)])
     assert missing(registers, 0, whole) == []
     lost = batch(0, [write("a", 1), write("a", 2), write("b", 3)])
-    assert missing(registers, 0, lost) == ["a=3 was acknowledged and is not in the log"]
+    assert missing(registers, 0, lost) == [
+        "1 writes of a were acknowledged and are not in the log, the first is 3"
+    ]
 
 
 def test_what_a_snapshot_has_taken_out_of_the_log_is_not_missed() -> None:
     registers = [Register("a", asked=3, acknowledged=[1, 2, 3])]
     assert missing(registers, 1, batch(1, [write("a", 2), write("a", 3)])) == []
     assert missing(registers, 1, batch(1, [write("a", 2), write("b", 3)])) == [
-        "a=3 was acknowledged and is not in the log"
+        "1 writes of a were acknowledged and are not in the log, the first is 3"
     ]
 
 
