@@ -32,8 +32,11 @@ class Config:
     listener: Address
     http: Address | None
     log_dir: Path
-    voters: Mapping[ReplicaId, Address]
+    voters: Mapping[ReplicaId, Address | None]
     """Founds the cluster when the log is empty; without an own entry the node is an observer."""
+    bootstrap: tuple[Address, ...]
+    advertised: Address
+    """Where this node is to be found."""
     timeouts: Timeouts
     broker_session_timeout_ms: int
     metadata_version: int
@@ -115,13 +118,16 @@ def _controller(values: Mapping[str, Any]) -> Config:
         raise InvalidSetting(
             f"http.listener and listeners are both {values['listeners']}; each needs a port"
         )
+    _check_can_find(values)
     return Config(
         node_id=ReplicaId(values["node.id"]),
         cluster_id=values["cluster.id"],
         listener=values["listeners"],
         http=values["http.listener"],
         log_dir=values["log.dir"],
-        voters=values["quorum.voters"],
+        voters=values["quorum.voters"] or {},
+        bootstrap=values["bootstrap.servers"] or (),
+        advertised=_advertised(values),
         timeouts=_timeouts(values),
         broker_session_timeout_ms=values["broker.session.timeout.ms"],
         metadata_version=values["metadata.version"],
@@ -134,12 +140,45 @@ def _controller(values: Mapping[str, Any]) -> Config:
     )
 
 
+def _check_can_find(values: Mapping[str, Any]) -> None:
+    """Whether this node could find anybody, or is among those who begin."""
+    voters: Mapping[int, Address | None] = values["quorum.voters"] or {}
+    if not voters and not values["bootstrap.servers"]:
+        raise InvalidSetting(
+            "neither bootstrap.servers nor quorum.voters is set: name servers of the cluster that "
+            "this node is to join, or the voters that found a new one"
+        )
+    if values["node.id"] in voters or values["bootstrap.servers"] or any(voters.values()):
+        return
+    raise InvalidSetting(
+        f"quorum.voters is {','.join(map(str, sorted(voters)))}, without an address, and "
+        f"bootstrap.servers is not set: node {values['node.id']}, which is not among them, could "
+        "find nobody; name servers of the cluster in bootstrap.servers"
+    )
+
+
+def _advertised(values: Mapping[str, Any]) -> Address:
+    """Where others are told to find the node; its entry in quorum.voters counts last."""
+    voters: Mapping[int, Address | None] = values["quorum.voters"] or {}
+    listener: Address = values["listeners"]
+    named: Address | None = values["advertised.listeners"]
+    if named is None:
+        named = listener if listener.host not in WILDCARDS else voters.get(values["node.id"])
+    if named is None or named.host in WILDCARDS:
+        raise InvalidSetting(
+            f"listeners is {listener}, which nobody can connect to; name an address in "
+            "advertised.listeners"
+        )
+    return named
+
+
 def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> "BrokerConfig":
     from broker.config import BrokerConfig, TopicDefaults
 
+    _check_can_find(values)
     _check_broker(values)
     listener: Address = values["listeners"]
-    advertised: Address = values["advertised.listeners"] or listener
+    advertised = _advertised(values)
     return BrokerConfig(
         node_id=values["node.id"],
         cluster_id=values["cluster.id"],
@@ -148,7 +187,8 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> "BrokerCon
         advertised_host=advertised.host,
         advertised_port=advertised.port,
         log_dir=values["log.dir"],
-        voters=values["quorum.voters"],
+        voters=values["quorum.voters"] or {},
+        bootstrap=values["bootstrap.servers"] or (),
         rack=values["broker.rack"],
         session_timeout_ms=values["broker.session.timeout.ms"],
         heartbeat_interval_ms=values["broker.heartbeat.interval.ms"],
@@ -169,13 +209,7 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> "BrokerCon
 
 def _check_broker(values: Mapping[str, Any]) -> None:
     """What settings of a broker demand of each other, said with the names that a user knows."""
-    advertised: Address = values["advertised.listeners"] or values["listeners"]
-    if advertised.host in WILDCARDS:
-        raise InvalidSetting(
-            f"listeners is {values['listeners']}, which nobody can connect to; name an address "
-            "in advertised.listeners"
-        )
-    if values["node.id"] in values["quorum.voters"]:
+    if values["node.id"] in (values["quorum.voters"] or {}):
         raise InvalidSetting(
             f"node.id {values['node.id']} is a voter in quorum.voters; a broker needs another id"
         )

@@ -137,7 +137,7 @@ async def _listen(
 
 def _controller(config: Config, ids: random.Random) -> Controller:
     # What the others are told to find it at; it may listen at every address of its machine.
-    host, port = config.voters.get(config.node_id, config.listener)
+    host, port = config.advertised
     registration = RegisterController(
         controller_id=config.node_id,
         incarnation_id=UUID(int=ids.getrandbits(128), version=4),
@@ -161,29 +161,24 @@ def _controller(config: Config, ids: random.Random) -> Controller:
     )
 
 
-def _cluster_id(config: Config) -> str:
-    if config.cluster_id is None:
-        raise StartError(
-            "cluster.id is not set: every controller of a cluster needs the same 22-character "
-            "id; `metaquorum local` makes one, or take that of the cluster's other nodes"
-        )
-    return config.cluster_id
-
-
 def _quorum_config(config: Config) -> QuorumConfig:
-    if config.node_id not in config.voters:
-        voters = ", ".join(map(str, sorted(config.voters)))
+    records_voters = config.metadata_version >= LEVEL_KRAFT_VERSION
+    if config.cluster_id is None and not records_voters and config.node_id in config.voters:
         raise StartError(
-            f"node.id {config.node_id} is not among quorum.voters ({voters}): a controller votes"
+            f"cluster.id is not set: at metadata.version {config.metadata_version} no record says "
+            f"it, so every voter needs the same 22-character id; from {LEVEL_KRAFT_VERSION} on "
+            "the first leader makes one"
         )
     return QuorumConfig(
         node_id=config.node_id,
-        cluster_id=_cluster_id(config),
+        cluster_id=config.cluster_id,
         folder=config.log_dir,
         voters=config.voters,
+        bootstrap=config.bootstrap,
+        advertised=config.advertised,
         timeouts=config.timeouts,
         segment_bytes=config.log_segment_bytes,
-        kraft_version=int(config.metadata_version >= LEVEL_KRAFT_VERSION),
+        kraft_version=int(records_voters),
     )
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from admin.addresses import Address, parse_address
+from admin.addresses import Address, parse_address, parse_addresses
 from admin.units import parse_duration_ms, parse_size_bytes
+from quorum.addresses import BOOTSTRAP_SERVERS_MAX
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.uuids import uuid_from_text
 from statemachine.features import level_of_release
@@ -83,21 +84,38 @@ def _listener(text: str) -> Address:
     return parse_address(address)
 
 
-def _voters(text: str) -> Mapping[ReplicaId, Address]:
-    found: dict[ReplicaId, Address] = {}
+def _addressed_voters(text: str) -> Mapping[ReplicaId, Address]:
+    found = {}
+    for voter, address in _voters(text).items():
+        if address is None:
+            raise ValueError(f"'{voter}' is not id@host:port, like {voter}@127.0.0.1:9093")
+        found[voter] = address
+    return MappingProxyType(found)
+
+
+def _voters(text: str) -> Mapping[ReplicaId, Address | None]:
+    found: dict[ReplicaId, Address | None] = {}
     for part in (part.strip() for part in text.split(",")):
         number, separator, address = part.partition("@")
-        if not (separator and number.isascii() and number.isdecimal()) or int(number) > NODE_ID_MAX:
-            raise ValueError(f"{part!r} is not id@host:port, like 1@127.0.0.1:9093")
-        voter, listener = ReplicaId(int(number)), parse_address(address)
+        if not (number.isascii() and number.isdecimal()) or int(number) > NODE_ID_MAX:
+            raise ValueError(f"{part!r} is neither id nor id@host:port, like 1@127.0.0.1:9093")
+        voter = ReplicaId(int(number))
+        listener = parse_address(address) if separator else None
         if voter in found:
             raise ValueError(f"voter {voter} is named twice")
-        if listener in found.values():
+        if listener is not None and listener in found.values():
             raise ValueError(f"{listener} is the address of two voters")
         found[voter] = listener
     if len(found) > VOTERS_MAX:
         raise ValueError(f"{len(found)} voters are named, at most {VOTERS_MAX} are allowed")
     return MappingProxyType(found)
+
+
+def _servers(text: str) -> tuple[Address, ...]:
+    found = parse_addresses(text)
+    if len(found) > BOOTSTRAP_SERVERS_MAX:
+        raise ValueError(f"{len(found)} servers, at most {BOOTSTRAP_SERVERS_MAX} are allowed")
+    return found
 
 
 INTEGER: Final = Kind("integer", _integer)
@@ -109,6 +127,8 @@ LISTENER: Final = Kind("host:port", _listener)
 METADATA_VERSION: Final = Kind(
     f"{METADATA_VERSION_MIN} to {METADATA_VERSION_MAX}, or a release", level_of_release
 )
-VOTERS: Final = Kind("id@host:port list", _voters)
+VOTERS: Final = Kind("list of id or id@host:port", _voters)
+ADDRESSED_VOTERS: Final = Kind("id@host:port list", _addressed_voters)
+SERVERS: Final = Kind("host:port list", _servers)
 DURATION: Final = Kind("duration", parse_duration_ms, "ms")
 SIZE: Final = Kind("size", parse_size_bytes, "bytes")

@@ -136,8 +136,9 @@ _ROWS: Final = (
     Setting(
         name="cluster.id",
         kind=kinds.CLUSTER_ID,
-        help="The cluster that this node belongs to: a controller needs it, "
-        "a broker without it takes the one that the quorum names.",
+        help="The cluster that this node belongs to. Without it the first leader makes an id, "
+        "and every other node takes the one that it hears of. Below metadata.version 21 the "
+        "voters of a new cluster need it.",
     ),
     Setting(
         name="listeners",
@@ -148,8 +149,7 @@ _ROWS: Final = (
     Setting(
         name="advertised.listeners",
         kind=kinds.LISTENER,
-        roles=_BROKER,
-        help="The address that clients and other brokers are told, where it is not `listeners`.",
+        help="The address that clients and other nodes are told, where it is not `listeners`.",
     ),
     Setting(
         name="http.listener",
@@ -177,11 +177,17 @@ _ROWS: Final = (
     ),
     # --- the quorum --------------------------------------------------------------------------
     Setting(
+        name="bootstrap.servers",
+        kind=kinds.SERVERS,
+        help="Where to ask first who is where: nodes of the cluster, voters or not, or an address "
+        "behind which there are some. What they name is asked as well.",
+    ),
+    Setting(
         name="quorum.voters",
         kind=kinds.VOTERS,
-        required=True,
-        help="The controllers that vote, `1@host:port,2@host:port`. Founds a cluster whose log "
-        "is empty; afterwards the log says who votes, and this is where to ask first.",
+        help="The controllers that found a cluster whose log is empty, `1,2,3` or "
+        "`1@host:port,2@host:port`; afterwards the log says who votes. A controller that is not "
+        "among them observes until it is made a voter. Addresses are also where to ask first.",
     ),
     _duration(
         "quorum.election.timeout.ms",

@@ -263,6 +263,7 @@ class Broker:
             configs=ConfigsApi(self.config, self.image),
             producer_ids=producer_ids,
             forwarder=forwarder,
+            discover=self._parts.opened.gossiper.asked,
         )
 
 
@@ -294,8 +295,16 @@ def _quorum_config(config: BrokerConfig) -> QuorumConfig:
         cluster_id=config.cluster_id,
         folder=config.log_dir,
         voters={ReplicaId(each): address for each, address in config.voters.items()},
+        bootstrap=config.bootstrap,
+        advertised=_place(config),
         timeouts=config.timeouts,
     )
+
+
+def _place(config: BrokerConfig) -> tuple[str, int] | None:
+    """Where the others are told to find it; nowhere if the system is to choose the port."""
+    port = config.advertised_port or config.port
+    return (config.advertised_host or config.host, port) if port else None
 
 
 def _manager(config: BrokerConfig, image: Image, disk: Disk, sweeper: Sweeper) -> Manager:

@@ -50,8 +50,12 @@ class BrokerConfig:
     advertised_port: int | None = None
     """What clients and other brokers are told; None: the same as what is bound."""
     log_dir: Path
-    voters: Mapping[int, tuple[str, int]]
+    voters: Mapping[int, tuple[str, int] | None] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     """The controllers: id to host and port (`controller.quorum.voters`)."""
+    bootstrap: tuple[tuple[str, int], ...] = ()
+    """Servers to ask first where the controllers are (`bootstrap.servers`)."""
     rack: str | None = None
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
@@ -76,8 +80,8 @@ class BrokerConfig:
     def _contradiction(self) -> str | None:
         if self.node_id < 0:
             return f"node.id is {self.node_id}, it must be 0 or above"
-        if not self.voters:
-            return "controller.quorum.voters is empty, at least one controller is needed"
+        if not any(self.voters.values()) and not self.bootstrap:
+            return "neither bootstrap.servers nor an address of a controller is given"
         if self.node_id in self.voters:
             return f"node.id {self.node_id} is a controller of controller.quorum.voters"
         if not 0 <= self.port <= 65_535:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from quorum.core.vocabulary import ReplicaId
+from quorum.core.voters import VoterSet
 from quorum.gossip import Gossip, Sighting
 
 HostPort = tuple[str, int]
@@ -21,6 +22,11 @@ HINTS_MAX: Final = 64
 """Leaders of whom others have said where they are; beyond it the oldest is forgotten."""
 
 BOOTSTRAP_SERVERS_MAX: Final = 64
+
+
+def pseudo_ids(count: int) -> tuple[ReplicaId, ...]:
+    """The ids under which so many bootstrap servers are found."""
+    return tuple(ReplicaId(FIRST_PSEUDO_ID - place) for place in range(count))
 
 
 class AddressBook:
@@ -37,12 +43,12 @@ class AddressBook:
         self.gossip = gossip
         self.on_news: Callable[[Sequence[Sighting]], None] = lambda _: None
         """Told of every place that was not known before."""
+        self.voters: Callable[[], VoterSet] = VoterSet
+        """Who votes now, as the log says it."""
         self._configured = dict(configured or {})
-        self._recorded: Mapping[ReplicaId, HostPort] = {}
+        self._kept = VoterSet()
         self._hints: dict[ReplicaId, HostPort] = {}
-        self._bootstrap = {
-            ReplicaId(FIRST_PSEUDO_ID - place): address for place, address in enumerate(bootstrap)
-        }
+        self._bootstrap = dict(zip(pseudo_ids(len(bootstrap)), bootstrap, strict=True))
 
     @property
     def pseudo_ids(self) -> tuple[ReplicaId, ...]:
@@ -53,7 +59,8 @@ class AddressBook:
     def replicas(self) -> tuple[ReplicaId, ...]:
         """Everyone whose address is known, by rising id, this node included."""
         known = {each.id for each in self.gossip.sightings}
-        return tuple(sorted(known | {*self._recorded, *self._hints, *self._configured}))
+        recorded = {each.id for each in self.voters() if each.endpoints}
+        return tuple(sorted(known | recorded | {*self._hints, *self._configured}))
 
     def address_of(self, replica: ReplicaId) -> HostPort | None:
         """Host and port, or None while unknown."""
@@ -75,14 +82,13 @@ class AddressBook:
 
     def learn(self, heard: Sequence[Sighting]) -> None:
         """Take in where others say that they are."""
+        voters = self.voters()
+        if voters is not self._kept:
+            self._kept = voters
+            self.gossip.keep(voters.ids | self._configured.keys())
         news = self.gossip.learn(heard)
         if news:
             self.on_news(news)
-
-    def record(self, voters: Mapping[ReplicaId, HostPort]) -> None:
-        """The log says that these vote, and where they listen; it replaces what it said before."""
-        self._recorded = dict(voters)
-        self.gossip.keep({*voters, *self._configured})
 
     def hint(self, leader: ReplicaId, address: HostPort) -> None:
         """Somebody who named the leader has said where it is (KIP-853)."""
@@ -96,7 +102,10 @@ class AddressBook:
         sighting = self.gossip.of(replica)
         if sighting is not None:
             yield sighting.address
-        for source in (self._recorded, self._hints, self._configured, self._bootstrap):
+        voter = self.voters().get(replica)
+        if voter is not None and voter.endpoints:
+            yield voter.endpoints[0].host, voter.endpoints[0].port
+        for source in (self._hints, self._configured, self._bootstrap):
             address = source.get(replica)
             if address is not None:
                 yield address

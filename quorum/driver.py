@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorum.cluster import Cluster
-from quorum.core.events import Asker
+from quorum.core.events import Asker, Located, Surveyed
 from quorum.core.messages import Request, VoterRequest, VotersResponse
 from quorum.core.node import QuorumNode
 from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint
+from quorum.core.vocabulary import Offset, ReplicaId
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, ElectionStore, Log, Rpc, StateMachine
 from quorum.replica import Replica
@@ -148,9 +147,9 @@ class Quorum:
         self.replica.want_voters(request, done)
         return await outcome
 
-    def located(self, replica: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
-        """A replica says where it listens."""
-        self.replica.located(replica, endpoints)
+    def heard(self, news: Located | Surveyed) -> None:
+        """The gossip knows where a replica listens, or whether there is a quorum."""
+        self.replica.heard(news)
 
     # What the network below hands in.
 

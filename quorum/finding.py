@@ -12,10 +12,14 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from quorum.addresses import AddressBook, HostPort
+from quorum.addresses import AddressBook, HostPort, pseudo_ids
 from quorum.cluster import Cluster
+from quorum.core.beginning import Beginning
+from quorum.core.events import Located, Surveyed
+from quorum.core.limits import Timeouts
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
 from quorum.discovery import Discovery, Standing, Tell
 from quorum.gossip import Gossip, Sighting
 from quorum.gossiper import Gossiper
@@ -26,6 +30,8 @@ from quorum.log.meta_properties import load_or_create
 from quorum.log.uuids import uuid_to_text
 from quorum.ports import Clock, Disk
 from quorum.transport.complaints import Complaints
+from quorum.transport.limits import ChannelLimits
+from quorum.transport.peers import Peers
 from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("quorum")
@@ -68,6 +74,17 @@ def address_book(
     )
 
 
+def beginning_of(where: Whereabouts, *, me: ReplicaId, has_log: bool) -> Beginning:
+    """What the node knows of the others before it has heard of anybody."""
+    return Beginning(
+        unlocated=frozenset(
+            each for each, address in where.configured.items() if address is None and each != me
+        ),
+        bootstrap=pseudo_ids(len(where.bootstrap)),
+        has_surveyed=has_log or not where.bootstrap,
+    )
+
+
 def cluster_of(
     cluster_id: str | None,
     *,
@@ -95,6 +112,27 @@ def cluster_of(
     )
 
 
+def peers_of(
+    book: AddressBook,
+    me: ReplicaId,
+    timeouts: Timeouts,
+    *,
+    sweeper: Sweeper,
+    rng: random.Random,
+) -> Peers:
+    """The channels to the other replicas, wherever the book says they are."""
+    return Peers(
+        book,
+        client_id=f"replica-{me}",
+        sweeper=sweeper,
+        rng=random.Random(rng.getrandbits(64)),
+        limits=ChannelLimits(
+            retry_backoff_ms=timeouts.retry_backoff_ms,
+            retry_backoff_ms_max=timeouts.retry_backoff_ms_max,
+        ),
+    )
+
+
 def standing_of(node: QuorumNode, *, has_log: bool) -> Callable[[], Standing]:
     """How the node stands as it says in the gossip; `has_log` if it began with a log."""
 
@@ -114,7 +152,8 @@ def gossiper(
     cluster: Cluster,
     *,
     standing: Callable[[], Standing],
-    surveyed: Callable[[bool], None],
+    tell: Callable[[Located | Surveyed], None],
+    listener_name: str,
     folder: Path,
     disk: Disk,
     fs: FileSystem = OS,
@@ -138,11 +177,16 @@ def gossiper(
             partial(raise_boot, folder, boot, fs=fs), lambda _: book.gossip.say_again(boot)
         )
 
+    def locate(news: Sequence[Sighting]) -> None:
+        for each in news:
+            tell(Located(each.key, (Endpoint(listener_name, *each.address),)))
+
+    book.on_news = locate
     discovery = Discovery(
         book,
         cluster,
         standing=standing,
-        tell=Tell(surveyed=surveyed, say_again=say_again),
+        tell=Tell(surveyed=lambda found: tell(Surveyed(found)), say_again=say_again),
         rng=random.Random(rng.getrandbits(64)),
         now_ms=clock(),
     )

@@ -22,7 +22,15 @@ from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Election, Offset, ReplicaId, ReplicaKey, Snapshot
 from quorum.core.voters import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.driver import Quorum
-from quorum.finding import Whereabouts, address_book, cluster_of, gossiper, standing_of
+from quorum.finding import (
+    Whereabouts,
+    address_book,
+    beginning_of,
+    cluster_of,
+    gossiper,
+    peers_of,
+    standing_of,
+)
 from quorum.gossiper import Gossiper
 from quorum.log.basis import basis, contains
 from quorum.log.checkpoint import Checkpoint
@@ -41,7 +49,6 @@ from quorum.records.control import BadControlRecord
 from quorum.records.decode import UnsupportedCodec
 from quorum.records.voters import KRAFT_VERSION, assignment_in
 from quorum.transport.complaints import Complaints
-from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
 from quorum.transport.sweeper import Sweeper
 from quorum.wire.raft_messages import (
@@ -133,7 +140,8 @@ def open_quorum(
     sweeper = Sweeper(clock)
     where = _whereabouts(config)
     addresses = address_book(past.key, where, wall_ms=wall_clock(), fs=fs)
-    peers = _peers(config, addresses, sweeper, rng)
+    addresses.voters = lambda: node.voters
+    peers = peers_of(addresses, config.node_id, config.timeouts, sweeper=sweeper, rng=rng)
     raft_calls = RaftCalls(
         Here(cluster_id=past.cluster_id, replica=past.key),
         peers,
@@ -172,7 +180,8 @@ def open_quorum(
             addresses,
             cluster,
             standing=standing_of(node, has_log=past.view.end.offset > 0),
-            surveyed=lambda _: None,
+            tell=quorum.heard,
+            listener_name=config.listener_name,
             folder=config.folder,
             disk=disk,
             fs=fs,
@@ -194,13 +203,16 @@ def open_quorum(
 
 def configured_voters(config: QuorumConfig) -> VoterSet:
     """Who votes as long as the log does not say so; their directories are not known."""
+    addresses = dict(config.voters)
+    if config.node_id in addresses:
+        addresses[config.node_id] = _whereabouts(config).place
     return VoterSet(
         tuple(
             Voter(
                 ReplicaKey(each),
                 () if address is None else (Endpoint(config.listener_name, *address),),
             )
-            for each, address in config.voters.items()
+            for each, address in addresses.items()
         )
     )
 
@@ -295,6 +307,9 @@ def make_node(config: QuorumConfig, past: Past, *, rng: random.Random, now_ms: i
         rng=rng,
         now_ms=now_ms,
         records_voters=config.kraft_version >= KRAFT_VERSION,
+        beginning=beginning_of(
+            _whereabouts(config), me=config.node_id, has_log=past.view.end.offset > 0
+        ),
     )
 
 
@@ -361,21 +376,6 @@ def _whereabouts(config: QuorumConfig) -> Whereabouts:
         place=config.advertised or config.voters.get(config.node_id),
         configured=config.voters,
         bootstrap=config.bootstrap,
-    )
-
-
-def _peers(
-    config: QuorumConfig, addresses: AddressBook, sweeper: Sweeper, rng: random.Random
-) -> Peers:
-    return Peers(
-        addresses,
-        client_id=f"replica-{config.node_id}",
-        sweeper=sweeper,
-        rng=random.Random(rng.getrandbits(64)),
-        limits=ChannelLimits(
-            retry_backoff_ms=config.timeouts.retry_backoff_ms,
-            retry_backoff_ms_max=config.timeouts.retry_backoff_ms_max,
-        ),
     )
 
 

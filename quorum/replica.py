@@ -49,6 +49,7 @@ from quorum.core.events import (
     Located,
     Proposed,
     Stopping,
+    Surveyed,
     Tick,
     Unanswered,
 )
@@ -61,8 +62,7 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint
+from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
 from quorum.local_askers import LocalAskers, ReadDone, VotersDone
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, StateMachine
 from quorum.records.control_batches import encode_control
@@ -194,9 +194,9 @@ class Replica:
         """Another replica asks something of this node."""
         self._put(Asked(asker, request))
 
-    def located(self, replica: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
-        """A replica says where it listens; of those who vote, a leader writes it down."""
-        self._put(Located(replica, tuple(endpoints)))
+    def heard(self, news: Located | Surveyed) -> None:
+        """The gossip knows where a replica listens, or whether there is a quorum."""
+        self._put(news)
 
     def fail(self, failure: BaseException) -> None:
         """Let the next `turn` raise this: the disk no longer keeps what it is given."""

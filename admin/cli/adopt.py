@@ -20,12 +20,12 @@ class VoterList(click.ParamType["Mapping[ReplicaId, Address]"]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> "Mapping[ReplicaId, Address]":
         """The voters with their addresses; a usage error for what is no such list."""
-        from admin.kinds import VOTERS
+        from admin.kinds import ADDRESSED_VOTERS
 
         if isinstance(value, Mapping):
             return value
         try:
-            found: Mapping[ReplicaId, Address] = VOTERS.parse(value)
+            found: Mapping[ReplicaId, Address] = ADDRESSED_VOTERS.parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return found

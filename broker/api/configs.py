@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from broker.api.config_answers import describe_configs_answer, describe_quotas_answer
 from broker.config import BrokerConfig
+from quorum.transport.address import Address
 from quorum.transport.server import InboundRequest
 from quorum.wire import codec
 from statemachine.config_queries import BrokerFile, ConfigEntry, describe_configs
@@ -49,7 +50,10 @@ class ConfigsApi:
 
 def _settings(config: BrokerConfig) -> Mapping[str, str]:
     """What this broker runs with: as it was given, and what it was not given as it turned out."""
-    voters = (f"{each}@{host}:{port}" for each, (host, port) in sorted(config.voters.items()))
+    voters = (
+        f"{each}" if address is None else f"{each}@{Address(*address)}"
+        for each, address in sorted(config.voters.items())
+    )
     defaults = config.topic_defaults
     return {
         **config.settings,

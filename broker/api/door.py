@@ -34,6 +34,7 @@ class Door:
         configs: ConfigsApi,
         producer_ids: ProducerIds,
         forwarder: Forwarder,
+        discover: _Handler,
     ) -> None:
         own: dict[int, _Handler] = {
             ApiKey.API_VERSIONS: versions.handle,
@@ -48,6 +49,7 @@ class Door:
             ApiKey.DESCRIBE_CLIENT_QUOTAS: configs.quotas,
             ApiKey.INIT_PRODUCER_ID: producer_ids.handle,
             ApiKey.FIND_COORDINATOR: find_coordinator,
+            ApiKey.DISCOVER_BROKERS: discover,
         }
         forwarded: dict[int, _Handler] = dict.fromkeys(FORWARDED, forwarder.handle)
         self._handlers: Final[Mapping[int, _Handler]] = MappingProxyType(own | forwarded)

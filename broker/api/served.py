@@ -38,6 +38,7 @@ _OWN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.DESCRIBE_CLIENT_QUOTAS: VersionRange(0, 1),
         ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 1),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
+        ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
     }
 )
 

@@ -113,6 +113,16 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
+class Surveyed:
+    """All bootstrap servers have been asked, or one of them knows of a quorum: `found`."""
+
+    found: bool
+
+    def __str__(self) -> str:
+        return "a quorum was found" if self.found else "no quorum was found"
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """The process will end soon and in good order: a leader gives its lead away first."""
 
@@ -130,5 +140,6 @@ Event: TypeAlias = (
     | Flushed
     | VotersWanted
     | Located
+    | Surveyed
     | Stopping
 )

@@ -6,6 +6,7 @@ asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapp
 
 from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
 from quorum.core.events import Correlation
+from quorum.core.founding import sources
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.log_view import refusal_of_batches
 from quorum.core.messages import Error, FetchRequest, FetchResponse
@@ -89,10 +90,8 @@ def _source(state: State) -> ReplicaId | None:
         case Follower(leader=leader):
             return leader
         case Unattached() | Resigned():
-            others = state.voters.others(state.me.id)
-            if not others:
-                return None
-            return others[state.probes % len(others)]
+            others = sources(state)
+            return others[state.probes % len(others)] if others else None
         case _:
             return None
 

@@ -25,7 +25,7 @@ from quorum.core.progress import ReplicaProgress
 from quorum.core.roles import Cause, Leader, Resigned
 from quorum.core.serving import Serving, View
 from quorum.core.state import State
-from quorum.core.vocabulary import Election, Offset, ReplicaId
+from quorum.core.vocabulary import Election, LogEnd, Offset, ReplicaId
 from quorum.core.voters import VoterAssignment
 
 FOUNDING_RECORDS: Final = 3
@@ -128,9 +128,11 @@ def on_read(state: State, token: ReadToken, now_ms: int) -> None:
         _answer(state, leader.serving.wake_for_round(_view(state, leader)))
 
 
-def on_flushed(state: State, leader: Leader, now_ms: int) -> None:
-    _advance_high_watermark(state, leader, now_ms)
-    reading.settle(state, leader)
+def on_flushed(state: State, durable: LogEnd, now_ms: int) -> None:
+    state.log.flushed(durable)
+    if isinstance(state.role, Leader):
+        _advance_high_watermark(state, state.role, now_ms)
+        reading.settle(state, state.role)
 
 
 def resign(state: State, leader: Leader, cause: Cause, now_ms: int) -> None:

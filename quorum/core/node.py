@@ -13,7 +13,8 @@ in pure functions beside them: `votes`, `high_watermark`, `log_view`.
 import random
 from typing import assert_never
 
-from quorum.core import elections, following, leading, voter_changes
+from quorum.core import elections, following, founding, leading, voter_changes
+from quorum.core.beginning import Beginning
 from quorum.core.effects import Effect, PersistElection
 from quorum.core.events import (
     Answered,
@@ -24,6 +25,7 @@ from quorum.core.events import (
     Proposed,
     ReadIndex,
     Stopping,
+    Surveyed,
     Tick,
     Unanswered,
     VotersWanted,
@@ -61,8 +63,10 @@ class QuorumNode:
         rng: random.Random,
         now_ms: int,
         records_voters: bool = False,
+        beginning: Beginning | None = None,
     ) -> None:
-        """`voters` are those of a log that does not name any.
+        """`voters` are those of a log that does not name any, `beginning` what there is to know
+        of them before.
 
         With `records_voters`, an empty log does from its first leader on (kraft.version 1).
         """
@@ -76,6 +80,7 @@ class QuorumNode:
             role=Unattached(None),
             log=log,
             fetching=Fetching(timeouts),
+            beginning=beginning or Beginning(),
         )
         if log.newest_snapshot is not None:
             state.high_watermark = log.newest_snapshot.end
@@ -210,11 +215,9 @@ class QuorumNode:
             case ReadIndex(token):
                 leading.on_read(state, token, now_ms)
             case Flushed(durable):
-                state.log.flushed(durable)
-                if isinstance(state.role, Leader):
-                    leading.on_flushed(state, state.role, now_ms)
-            case VotersWanted() | Located():
-                voter_changes.on_event(state, event, now_ms)
+                leading.on_flushed(state, durable, now_ms)
+            case VotersWanted() | Located() | Surveyed():
+                self._on_heard(event, now_ms)
             case Stopping():
                 self._on_stopping(now_ms)
             case _:
@@ -226,6 +229,12 @@ class QuorumNode:
         else:
             self._on_unanswered(event, now_ms)
 
+    def _on_heard(self, event: VotersWanted | Located | Surveyed, now_ms: int) -> None:
+        if not isinstance(event, VotersWanted):
+            founding.on_news(self._state, event)
+        if not isinstance(event, Surveyed):
+            voter_changes.on_event(self._state, event, now_ms)
+
     def _on_stopping(self, now_ms: int) -> None:
         state = self._state
         state.stopping = True
@@ -234,7 +243,7 @@ class QuorumNode:
 
     def _on_tick(self, now_ms: int) -> None:
         state = self._state
-        if state.stopping:
+        if state.stopping or founding.holds_back(state, now_ms):
             return
         match state.role:
             case Leader() as leader:

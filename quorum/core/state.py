@@ -8,6 +8,7 @@ import random
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from quorum.core.beginning import Beginning
 from quorum.core.effects import Answer, AnswerVoters, Effect, ReadRefused, Send, StopLeading, Warn
 from quorum.core.events import Asker, Correlation
 from quorum.core.fetching import Fetching
@@ -47,6 +48,7 @@ class State:
     is_voter: bool = field(init=False)
     is_displaced: bool = False
     """Whether another directory of this node's id is a voter."""
+    beginning: Beginning = field(default_factory=Beginning)
     high_watermark: Offset | None = None
     located: dict[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
     """Where replicas listen, by what they said last; bounded by LOCATED_MAX."""

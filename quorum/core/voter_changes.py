@@ -41,7 +41,8 @@ def on_event(state: State, event: VotersWanted | Located, now_ms: int) -> None:
             _on_request(state, asker, request, now_ms)
         case Located(replica, endpoints):
             state.locate(replica, endpoints)
-            if isinstance(state.role, Leader):
+            # A log that does not name its voters does not say where they are either.
+            if isinstance(state.role, Leader) and state.log.assignments.last is not None:
                 state.role.changes.look_soon(now_ms)
         case _:
             assert_never(event)

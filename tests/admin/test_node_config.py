@@ -129,17 +129,73 @@ def test_a_wrong_line_is_refused_with_its_place_and_what_would_be_right(
 @pytest.mark.parametrize(
     ("voters", "message"),
     [
-        ("1,2,3", "'1' is not id@host:port, like 1@127.0.0.1:9093"),
         ("1@h:1,1@h:2", "voter 1 is named twice"),
         ("1@h:1,2@h:1", "h:1 is the address of two voters"),
-        ("-1@h:1", "'-1@h:1' is not id@host:port"),
+        ("-1@h:1", "'-1@h:1' is neither id nor id@host:port"),
+        ("one", "'one' is neither id nor id@host:port, like 1@127.0.0.1:9093"),
+        ("1,1", "voter 1 is named twice"),
         ("1@h:0", "a port is a number from 1 to 65535"),
-        ("", "'' is not id@host:port"),
+        ("", "'' is neither id nor id@host:port"),
         (",".join(f"{i}@h:{i}" for i in range(1, 66)), "65 voters are named, at most 64"),
     ],
 )
 def test_wrong_voters_are_refused(tmp_path: Path, voters: str, message: str) -> None:
     assert message in refusal(properties(tmp_path, CONTROLLER, quorum_voters=voters))
+
+
+def test_voters_may_be_named_by_id_alone(tmp_path: Path) -> None:
+    config = controller(properties(tmp_path, CONTROLLER, quorum_voters="1,2@h:1, 3"), {})
+    assert config.voters == {1: None, 2: Address("h", 1), 3: None}
+
+
+def test_a_controller_that_is_not_among_the_voters_needs_servers_to_ask(tmp_path: Path) -> None:
+    joining = {**CONTROLLER, "node.id": "4", "quorum.voters": "1,2,3"}
+    said = refusal(properties(tmp_path, joining))
+    assert "quorum.voters is 1,2,3, without an address, and bootstrap.servers is not set" in said
+    path = properties(tmp_path, joining, bootstrap_servers="h:1, [::1]:2")
+    assert controller(path, {}).bootstrap == (Address("h", 1), Address("::1", 2))
+
+
+def test_who_names_neither_voters_nor_servers_is_told_of_both(tmp_path: Path) -> None:
+    alone = {name: value for name, value in CONTROLLER.items() if name != "quorum.voters"}
+    assert "neither bootstrap.servers nor quorum.voters is set" in refusal(
+        properties(tmp_path, alone)
+    )
+    assert controller(properties(tmp_path, alone, bootstrap_servers="h:1"), {}).voters == {}
+
+
+@pytest.mark.parametrize(
+    ("servers", "message"),
+    [
+        ("h", "a port is missing"),
+        ("h:1,h:1", "h:1 is listed twice"),
+        (",".join(f"h:{port}" for port in range(1, 66)), "65 servers, at most 64"),
+    ],
+)
+def test_wrong_servers_are_refused(tmp_path: Path, servers: str, message: str) -> None:
+    assert message in refusal(properties(tmp_path, CONTROLLER, bootstrap_servers=servers))
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ({}, "127.0.0.1:9093"),
+        ({"listeners": "127.0.0.1:7000"}, "127.0.0.1:7000"),
+        ({"listeners": "0.0.0.0:7000"}, "127.0.0.1:9093"),
+        ({"advertised.listeners": "c1.example:9093"}, "c1.example:9093"),
+    ],
+)
+def test_a_controller_is_found_where_it_says_or_else_where_it_listens(
+    tmp_path: Path, more: Mapping[str, str], place: str
+) -> None:
+    """Its entry in quorum.voters counts last: it may be from before the node has moved."""
+    config = controller(properties(tmp_path, {**CONTROLLER, **more}), {})
+    assert str(config.advertised) == place
+
+
+def test_a_controller_that_nobody_could_connect_to_is_refused(tmp_path: Path) -> None:
+    path = properties(tmp_path, CONTROLLER, listeners="0.0.0.0:9093", quorum_voters="1")
+    assert "which nobody can connect to; name an address in advertised.listeners" in refusal(path)
 
 
 @pytest.mark.parametrize(

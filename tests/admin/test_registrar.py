@@ -113,7 +113,7 @@ async def test_while_nobody_answers_it_is_said_once_and_tried_again(
         async with registering([other], book):
             while not told(caplog):
                 await other.opened.quorum.leader_changed(within_seconds=0.01)
-            book.record({ReplicaId(leader.node_id): leader.address})
+            book.hint(ReplicaId(leader.node_id), leader.address)
             await until_known([leader], incarnations([leader, other]))
     (line,) = told(caplog)
     assert line.startswith(f"node {leader.node_id} did not register this controller: ")

@@ -198,6 +198,7 @@ class Node:
             configs=ConfigsApi(config, self.image),
             producer_ids=producer_ids,
             forwarder=forwarder,
+            discover=lambda request: request.reject("this broker is without its quorum"),
         )
 
 

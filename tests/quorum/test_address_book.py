@@ -1,7 +1,8 @@
 from collections.abc import Sequence
 
 from quorum.addresses import HINTS_MAX, AddressBook, HostPort
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint, Voter, VoterSet
 from quorum.gossip import Gossip, Sighting
 
 ONE, TWO, THREE = (ReplicaId(each) for each in (1, 2, 3))
@@ -17,13 +18,24 @@ def book(
     return AddressBook(Gossip(at(THREE, 3)), configured=configured, bootstrap=bootstrap)
 
 
+def voters(**ports: int) -> VoterSet:
+    """What a log may say of the voters one and two."""
+    ids = {"one": ONE, "two": TWO}
+    return VoterSet(
+        tuple(
+            Voter(ReplicaKey(ids[name]), (Endpoint("CONTROLLER", "h", port),))
+            for name, port in ports.items()
+        )
+    )
+
+
 def test_what_a_replica_says_of_itself_goes_before_all_that_others_wrote_down() -> None:
     """Gossip, then the voters in the log, then what askers were told, then the configuration."""
     known = book({ONE: ("h", 10)})
     assert known.address_of(ONE) == ("h", 10)
     known.hint(ONE, ("h", 11))
     assert known.address_of(ONE) == ("h", 11)
-    known.record({ONE: ("h", 12)})
+    known.voters = lambda: voters(one=12)
     assert known.address_of(ONE) == ("h", 12)
     known.learn([at(ONE, 13)])
     assert known.address_of(ONE) == ("h", 13)
@@ -50,7 +62,7 @@ def test_servers_to_begin_with_have_pseudo_ids_of_their_own() -> None:
 
 def test_everyone_is_asked_at_every_address_but_oneself() -> None:
     known = book({ONE: ("h", 10), THREE: ("h", 3)}, bootstrap=[("vip", 1), ("h", 10)])
-    known.record({ONE: ("h", 12), TWO: ("h", 2)})
+    known.voters = lambda: voters(one=12, two=2)
     known.learn([at(ONE, 13)])
     assert sorted(known.places()) == [("h", 2), ("h", 10), ("h", 12), ("h", 13), ("vip", 1)]
 
@@ -73,7 +85,7 @@ def test_of_what_others_say_of_leaders_only_the_last_is_kept() -> None:
 
 def test_a_later_record_replaces_the_one_before() -> None:
     known = book()
-    known.record({ONE: ("h", 12), TWO: ("h", 2)})
-    known.record({ONE: ("h", 14)})
+    known.voters = lambda: voters(one=12, two=2)
+    known.voters = lambda: voters(one=14)
     assert known.address_of(ONE) == ("h", 14)
     assert known.address_of(TWO) is None

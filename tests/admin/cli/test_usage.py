@@ -147,4 +147,4 @@ def test_help_lists_every_command_with_its_line() -> None:
 
 
 def test_settings_are_listed_as_markdown() -> None:
-    assert "| `quorum.voters` | both | required |" in run("settings").stdout
+    assert "| `quorum.voters` | both | - |" in run("settings").stdout

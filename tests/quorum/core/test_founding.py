@@ -1,0 +1,110 @@
+"""Who may found a cluster, and when: one node of the core, and what it hears."""
+
+import random
+from typing import Final
+
+from quorum.core.beginning import Beginning
+from quorum.core.effects import AppendLeaderChange, Effect, Send
+from quorum.core.events import Event, Located, Surveyed, Tick
+from quorum.core.limits import Timeouts
+from quorum.core.log_view import LogView
+from quorum.core.messages import FetchRequest
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint, VoterSet
+
+ENDPOINTS: Final = (Endpoint("CONTROLLER", "h", 9),)
+PSEUDO: Final = ReplicaId(-2)
+
+
+def node(*voters: int, beginning: Beginning, me: int = 1, log_end: int = 0) -> QuorumNode:
+    epochs = [(Epoch(1), Offset(0))] if log_end else []
+    return QuorumNode(
+        ReplicaKey(ReplicaId(me)),
+        VoterSet.of(*voters),
+        election=Election(Epoch(1 if log_end else 0)),
+        log=LogView(Offset(0), Offset(log_end), epochs),
+        timeouts=Timeouts(),
+        rng=random.Random(1),
+        now_ms=0,
+        records_voters=True,
+        beginning=beginning,
+    )
+
+
+def alone(*voters: int) -> Beginning:
+    """Nobody's place is known but one's own."""
+    return Beginning(unlocated=frozenset(ReplicaId(each) for each in voters if each != 1))
+
+
+def after(replica: QuorumNode, event: Event, ms: int) -> list[Effect]:
+    """What happens at `event` and in all the time until `ms`."""
+    effects = replica.step(event, now_ms=ms)
+    return effects + replica.step(Tick(), now_ms=ms + 10_000)
+
+
+def located(replica: int) -> Located:
+    return Located(ReplicaKey(ReplicaId(replica)), ENDPOINTS)
+
+
+def test_no_voter_stands_before_it_knows_where_a_majority_is() -> None:
+    """KIP-595, "Bootstrapping" step 6."""
+    replica = node(1, 2, 3, 4, 5, beginning=alone(1, 2, 3, 4, 5))
+    after(replica, Tick(), 0)
+    after(replica, located(2), 20_000)
+    assert replica.epoch == 0
+    after(replica, located(3), 40_000)
+    assert replica.epoch == 1
+
+
+def test_a_lone_voter_is_a_majority() -> None:
+    replica = node(1, beginning=alone(1))
+    assert any(isinstance(each, AppendLeaderChange) for each in after(replica, Tick(), 0))
+
+
+def test_who_has_bootstrap_servers_asks_them_before_it_founds() -> None:
+    replica = node(1, beginning=Beginning(bootstrap=(PSEUDO,), has_surveyed=False))
+    after(replica, Tick(), 0)
+    assert replica.epoch == 0
+    after(replica, Surveyed(found=False), 20_000)
+    assert replica.epoch == 1
+
+
+def test_who_hears_of_a_quorum_founds_no_second_one() -> None:
+    replica = node(1, beginning=Beginning(bootstrap=(PSEUDO,), has_surveyed=False))
+    after(replica, Surveyed(found=True), 0)
+    after(replica, Surveyed(found=False), 20_000)
+    assert replica.epoch == 0
+
+
+def test_who_has_a_log_needs_no_survey() -> None:
+    beginning = Beginning(bootstrap=(PSEUDO,), has_found=True)
+    replica = node(1, beginning=beginning, log_end=3)
+    after(replica, Tick(), 0)
+    assert replica.epoch == 2
+
+
+def test_an_observer_that_knows_nobody_asks_the_bootstrap_servers_who_leads() -> None:
+    """KIP-595, "Bootstrapping" step 3: a Fetch, whose error names the leader."""
+    replica = node(me=9, beginning=Beginning(bootstrap=(PSEUDO, ReplicaId(-3))))
+    (asked,) = replica.step(Tick(), now_ms=0)
+    assert isinstance(asked, Send)
+    assert isinstance(asked.request, FetchRequest)
+    assert asked.to == PSEUDO
+
+
+def test_voters_that_are_nowhere_are_not_asked_who_leads() -> None:
+    replica = node(2, 3, me=9, beginning=alone(2, 3))
+    assert replica.step(Tick(), now_ms=0) == []
+    (asked,) = replica.step(located(3), now_ms=1)
+    assert isinstance(asked, Send)
+    assert asked.to == 3
+
+
+def test_the_founding_record_says_where_the_founders_are_as_far_as_that_is_known() -> None:
+    replica = node(1, 2, beginning=alone(1, 2))
+    replica.step(located(2), now_ms=0)
+    voter = replica.voters.get(ReplicaId(2))
+    assert voter is not None
+    assert voter.endpoints == ENDPOINTS
+    assert not voter.directory_id_is_known
