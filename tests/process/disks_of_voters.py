@@ -51,12 +51,13 @@ class Controllers:
                     self.nodes.check()
 
     async def until_voters_have_caught_up(self) -> QuorumDescription:
-        """The quorum, once each voter has everything that is committed now."""
+        """The quorum, once each voter is known by its directory and has all that is committed."""
         async with asyncio.timeout(WITHIN_SECONDS):
             while True:
                 quorum = await self.led()
                 ends = [each.log_end_offset for each in quorum.voters]
-                if 0 < quorum.high_watermark <= min(ends):
+                known = all(each.directory_id.int for each in quorum.voters)
+                if known and 0 < quorum.high_watermark <= min(ends):
                     return quorum
 
     async def follower(self) -> int:

@@ -1,11 +1,14 @@
 """What becomes of a voter whose folder is not the one that it left: as docs/quorum.md says."""
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 import pytest
 
+from admin.model import QuorumDescription
 from tests.process.disks_of_voters import IDS, controllers
 
 pytestmark = pytest.mark.process
@@ -40,6 +43,38 @@ async def test_an_old_backup_that_is_put_back_is_noticed_by_the_leader_and_nothi
         assert f"voter {follower}" in said
         assert "Stop none of the other voters before it has caught up" in said
         cluster.nodes.check()
+
+
+async def test_a_voter_whose_disk_was_wiped_comes_back_as_an_observer_and_is_told_what_to_do(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path / "cluster") as cluster:
+        await cluster.write(*EARLY)
+        before = await cluster.until_voters_have_caught_up()
+        wiped = await cluster.follower()
+        await cluster.kill(wiped)
+        shutil.rmtree(cluster.nodes.data(wiped))
+        await cluster.nodes.start([wiped])
+        await cluster.write(*LATE)
+        async with asyncio.timeout(60):
+            while not (after := await cluster.led()).observers or (
+                after.observers[0].log_end_offset < after.high_watermark
+            ):
+                cluster.nodes.check()
+        (voter,) = [each for each in after.voters if each.id == wiped]
+        (observer,) = after.observers
+        assert voter.directory_id in directories(before)
+        assert observer.id == wiped
+        assert observer.directory_id not in directories(after)
+        said = cluster.nodes.said(wiped)
+        assert f"voter {wiped} is another directory than this one" in said
+        assert f"take {wiped} out of the voters and then in again" in said
+        assert await cluster.lost(*EARLY, *LATE) == []
+
+
+def directories(quorum: QuorumDescription) -> set[UUID]:
+    """The directories that vote."""
+    return {each.directory_id for each in quorum.voters}
 
 
 async def test_voters_whose_folders_were_exchanged_refuse_to_start_and_change_nothing(
