@@ -89,6 +89,10 @@ BASE ?= 0
 sim: $(VENV)/installed ## a whole quorum under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one)
 	$(BIN)/python -m chaos run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
 
+.PHONY: mutants
+mutants: $(VENV)/installed ## plant every known fault in the product and see it found; writes docs/mutants.md
+	$(BIN)/python -m chaos mutants --write docs/mutants.md $(ARGS)
+
 .PHONY: format
 format: $(VENV)/installed ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix --exit-zero

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 import click
 from rich.console import Console
 from rich.progress import Progress
 
+from chaos.mutants.catalogue import MUTANTS
+from chaos.mutants.running import HEAD, judged
+from chaos.mutants.running import SEEDS_MAX as MUTANT_SEEDS_MAX
 from chaos.outcome import Failure, Outcome, run
 from chaos.profile import Profile
 from chaos.shrink import Kept, shrink
@@ -96,6 +100,38 @@ def run_seeds(
     if totals.failures:
         failed = ", ".join(f"{each.profile.seed} ({each.rule})" for each in totals.failures[:50])
         raise click.ClickException(f"these seeds failed: {failed}")
+
+
+@main.command("mutants")
+@click.option(
+    "--seeds", type=click.IntRange(1, SEEDS_MAX), default=MUTANT_SEEDS_MAX, show_default=True
+)
+@click.option("--jobs", type=click.IntRange(1, 1_000), default=None, help="Processes at a time.")
+@click.option("--only", default="", help="Those with this in their name.")
+@click.option(
+    "--write",
+    "document",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Put the table into this document.",
+)
+def run_mutants(seeds: int, jobs: int | None, only: str, document: Path | None) -> None:
+    """Plant each mutant in a process of its own; exits with 1 if one is not caught."""
+    mutants = [each for each in MUTANTS if only in each.name]
+    if not mutants:
+        raise click.UsageError(f"no mutant has {only!r} in its name")
+    if document is not None and only:
+        raise click.UsageError("--write takes all of them")
+    verdicts = []
+    for verdict in judged(mutants, seeds=seeds, jobs=jobs or os.cpu_count() or 1):
+        verdicts.append(verdict)
+        click.echo(str(verdict))
+    if document is not None:
+        document.write_text(HEAD + "".join(f"{each}\n" for each in verdicts), encoding="utf-8")
+    missed = [each for each in verdicts if not each.is_caught]
+    for each in missed:
+        click.echo(f"\n{each.mutant}:\n{each.said}", err=True)
+    if missed:
+        raise click.ClickException(f"{len(missed)} of {len(verdicts)} mutants are not caught")
 
 
 def outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:

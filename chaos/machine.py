@@ -15,6 +15,11 @@ FOLDER: Final = Path("/node")
 EPOCH_WALL_MS: Final = 1_795_236_537_164
 """The time of day at which every run begins."""
 
+COVERED_FROM: Final = 21
+"""Behind this byte of a batch everything is covered by its checksum."""
+ROTTEN_BEFORE_END: Final = 4
+"""So many sound batches follow one that is damaged: what lies last could be a torn write."""
+
 
 @dataclass(slots=True)
 class VirtualClock:
@@ -48,30 +53,58 @@ class Machine:
     slow_until_ms: int = 0
     stopped: bool = False
     """Whether somebody has stopped it on purpose."""
-    loses_power_after: int | None = None
-    """So many more operations of the disk, and there is no power."""
+    dies_after: int | None = None
+    """So many more operations of the disk, and there is no power, or no process."""
+    dies_alone: bool = False
+    """Whether it is the process only."""
     sync_fails: bool = False
     """Whether the next fsync fails."""
+    rotten: tuple[Path, int, int] | None = None
+    """What turned over: in which file, where, which bits."""
     sync_failed: bool = False
     """Whether this process was given a reason to end."""
 
     def __post_init__(self) -> None:
         self.disk.watch = self._watch
 
+    def rot(self) -> bool:
+        """Let a bit turn over in the middle of the log; False where the log is too short for that.
+
+        A checksum covers it, and sound batches follow: no crash can have left this.
+        """
+        sound = self.truth.batches[:-ROTTEN_BEFORE_END]
+        if self.rotten is not None or not sound:
+            return False
+        batch = sound[self.rng.randrange(len(sound))]
+        path, at = self.truth.place_of(batch, self.disk)
+        bit = 1 << self.rng.randrange(8)
+        position = at + self.rng.randrange(COVERED_FROM, len(batch.data))
+        self.rotten = (path, position, bit)
+        self.disk.rot(*self.rotten)
+        return True
+
+    def repair(self) -> None:
+        """Let what turned over be again what it was."""
+        if self.rotten is not None:
+            self.disk.rot(*self.rotten)
+            self.rotten = None
+
     def revive(self) -> None:
         """The power is back; whatever the disk was to do wrong is forgotten."""
-        self.loses_power_after, self.sync_fails, self.sync_failed = None, False, False
+        self.dies_after, self.dies_alone = None, False
+        self.sync_fails, self.sync_failed = False, False
 
     def heal(self) -> None:
         """Nothing is wrong with it from now on."""
         self.revive()
+        self.repair()
         self.slow_until_ms = 0
 
     def _watch(self, operation: Operation) -> Fail | None:
-        if self.loses_power_after is not None and operation.changes:
-            if self.loses_power_after <= 0:
+        if self.dies_after is not None and operation.changes:
+            if self.dies_after <= 0:
                 raise Died
-            self.loses_power_after -= 1
+            self.dies_after -= 1
         if self.sync_fails and operation.kind is Kind.SYNC:
             self.sync_fails, self.sync_failed = False, True
             return Fail(errno.EIO)

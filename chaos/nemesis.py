@@ -51,7 +51,7 @@ class Nemesis:
                 self._end(strike, victim)
             case Fault.DIES_IN_TURN | Fault.DIES_IN_WRITING | Fault.DIES_IN_RECOVERY:
                 self._arm(strike, victim)
-            case Fault.SLOW_DISK | Fault.FSYNC_FAILS | Fault.CLOCK_JUMP:
+            case Fault.SLOW_DISK | Fault.FSYNC_FAILS | Fault.ROT | Fault.CLOCK_JUMP:
                 self._spoil(strike, victim)
             case _:
                 assert_never(strike.fault)
@@ -161,10 +161,11 @@ class Nemesis:
                     process.dies_in = strike.size % ACTIONS_MAX
             case Fault.DIES_IN_WRITING:
                 if process is not None:
-                    machine.loses_power_after = strike.size % OPERATIONS_MAX
+                    machine.dies_after = strike.size // 2 % OPERATIONS_MAX
+                    machine.dies_alone = strike.size % 2 == 0
             case _:
                 world.cut_power(victim)
-                machine.loses_power_after = strike.size % RECOVERY_OPERATIONS_MAX
+                machine.dies_after = strike.size % RECOVERY_OPERATIONS_MAX
 
     # --- disks and clocks --------------------------------------------------------------------
 
@@ -176,6 +177,9 @@ class Nemesis:
                 machine.slow_until_ms = world.timeline.now_ms + strike.size * SLOW_MS_MAX // 1_000
             case Fault.FSYNC_FAILS:
                 machine.sync_fails = True
+            case Fault.ROT:
+                world.cut_power(victim)
+                machine.rot()
             case _:
                 world.note(Fault.CLOCK_JUMP)
                 machine.wall_offset_ms += (strike.size - 500) * 100_000

@@ -38,6 +38,8 @@ class Process:
         self.speaker = speaker
         self.boot = speaker.boot
         self.is_dead = False
+        self.is_leaving = False
+        """Whether it takes no more turns: it writes out what it has, and ends."""
         self.leads = False
         """Whether the state machine above was told that it may propose."""
         self.dies_in: int | None = None
@@ -196,6 +198,8 @@ class Process:
 
     def _turn(self) -> None:
         self._turn_is_due = False
+        if self.is_leaving:
+            return
         self.replica.turn()
         while self.replica.has_work:
             self.replica.turn()

@@ -33,13 +33,14 @@ class Fault(StrEnum):
     POWER = "it loses power"
     BLACKOUT = "power fails everywhere at once"
     DIES_IN_TURN = "dies between two effects"
-    DIES_IN_WRITING = "loses power between two operations of its disk"
+    DIES_IN_WRITING = "dies or loses power between two operations of its disk"
     DIES_IN_RECOVERY = "loses power, and again while it starts"
     PAUSE = "stands still and wakes"
     STOP = "is stopped in good order"
     ROLL = "all are stopped and started, one after the other"
     SLOW_DISK = "its disk takes seconds"
     FSYNC_FAILS = "its disk fails to keep what it was given"
+    ROT = "loses power, and a bit of its log turns over"
     CLOCK_JUMP = "its time of day jumps"
 
 

@@ -28,6 +28,7 @@ FIRED_AS: Final = {
     Fault.DIES_IN_WRITING: "dies in writing",
     Fault.DIES_IN_RECOVERY: "dies in recovery",
     Fault.SLOW_DISK: "a disk is slow",
+    Fault.ROT: "refuses a disk that is damaged",
     Fault.FSYNC_FAILS: "ends because of its disk",
 }
 """What shows that a strike has had its effect, where that comes later."""

@@ -16,6 +16,7 @@ from crc32c import crc32c
 
 from chaos.disk import VirtualDisk
 from chaos.platter import File, Folder
+from chaos.violation import Violation
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 
 _OPENING: Final = Struct(">qii")
@@ -35,7 +36,7 @@ class Stored(NamedTuple):
     epoch: int
     data: bytes
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"[{self.base}, {self.end})@{self.epoch} {crc32c(self.data):08x}"
 
 
@@ -107,6 +108,17 @@ class DiskTruth:
         """The batches from `start` to `end`, both of them boundaries or beyond the log."""
         return self.batches[bisect_left(self.ends, start + 1) : bisect_left(self.ends, end + 1)]
 
+    def place_of(self, batch: Stored, disk: VirtualDisk) -> tuple[Path, int]:
+        """The file that holds a batch, and where in it."""
+        folder = disk.kept(self.folder)
+        assert isinstance(folder, Folder)
+        for name in sorted(folder.durable):
+            file = folder.durable[name]
+            at = file.durable.find(batch.data) if isinstance(file, File) else -1
+            if at >= 0:
+                return self.folder / name, at
+        raise AssertionError(f"{batch} is in no file")
+
     def reread(self, disk: VirtualDisk) -> None:
         """Read everything anew, and believe only what is whole."""
         self.batches, self.ends, self._place = [], [], None
@@ -135,7 +147,10 @@ class DiskTruth:
         if not content:
             self.ballot = Ballot()
             return True
-        state = json.loads(content)
+        try:
+            state = json.loads(content)
+        except ValueError as error:
+            raise Violation("R2", f"a vote is lost: {content!r} is on disk") from error
         voted, leader = state["votedId"], state["leaderId"]
         self.ballot = Ballot(
             state["leaderEpoch"], None if voted < 0 else voted, None if leader < 0 else leader

@@ -28,6 +28,7 @@ KRAFT_VERSION: Final = 1
 FAREWELL_MS: Final = 300
 SLOW_WRITING_MS: Final = 1_500
 LATENESS_MS_MAX: Final = 30_000
+REPAIRING_MS: Final = 1_000
 WAITING_MS_MAX: Final = 2_000
 """How long a machine stays down that died by itself."""
 
@@ -136,9 +137,14 @@ class World:
                 self.note("ends because of its disk")
                 self._lose_power(speaker, machine)
                 return
+            if machine.rotten is not None:
+                self.note("refuses a disk that is damaged")
+                machine.disk.kill()
+                self.timeline.after(REPAIRING_MS, partial(self._repair, replica))
+                return
             raise Violation("R23", f"{replica} does not start: {error}") from error
         self._look_again(speaker, machine, before)
-        machine.stopped, machine.loses_power_after = False, None
+        machine.stopped, machine.dies_after = False, None
         self.processes[replica] = process
         self.network.listeners[replica] = process
         self.tell(replica, f"starts: {process}")
@@ -162,17 +168,29 @@ class World:
     def has_died(self, process: Process, in_turn: bool) -> None:
         """It ended by itself, in a moment that was chosen for it."""
         self.note("dies in a turn" if in_turn else "dies in writing")
-        self._forget(process.id)
-        self._lose_power(process.speaker, process.machine)
+        if process.machine.dies_alone and not in_turn:
+            self.kill(process.id)
+            self.boot_soon(process.id)
+        else:
+            self.cut_power(process.id)
 
     def has_failed(self, process: Process) -> None:
-        """It ended because its disk did not keep what it was given."""
+        """It ended because its disk did not keep what it was given.
+
+        Nothing was wrong with the power: what was lost still shows to the next process.
+        """
         self.note("ends because of its disk")
-        self.cut_power(process.id)
+        self.kill(process.id)
+        self.boot_soon(process.id)
 
     def boot_soon(self, replica: ReplicaId, within_ms: int = WAITING_MS_MAX) -> None:
         """Start it anew before long, if things still go wrong then; else others see to it."""
         self.timeline.after(self._rng.randrange(1, within_ms), partial(self._boot_again, replica))
+
+    def _repair(self, replica: ReplicaId) -> None:
+        if self.disturbed:
+            self.machines[replica].repair()
+            self.boot(replica)
 
     def _boot_again(self, replica: ReplicaId) -> None:
         if self.disturbed:
@@ -191,6 +209,7 @@ class World:
         if process.is_dead:
             return
         process.replica.stop()
+        process.is_leaving = True
         process.work.perform(process.log.close, lambda _: self._gone(process))
 
     def _gone(self, process: Process) -> None:

@@ -26,7 +26,9 @@ A log that is not `synced` (a partition's, which rests on its other replicas) pr
 is cut at the first bad batch, and the report says so.
 
 What is read here may have been written by a process that died before it could sync. From now on it
-counts as durable, so it is made so: the last segment and the folder are synced before we return.
+counts as durable, so it is made so: the last segment and the folder are synced before we return. If
+it died because a sync had failed, the operating system may show what it could not write, and take
+it for written; so the end of that segment, all that can be meant, is written once more before.
 """
 
 import os
@@ -39,7 +41,15 @@ from quorum.core.vocabulary import LogEnd, Offset
 from quorum.log.errors import FolderUnusable, LogDamaged
 from quorum.log.extent import Extent
 from quorum.log.file_reader import StoredBatch
-from quorum.log.files import cut_files, opened, sync_file, sync_folder, usable
+from quorum.log.files import (
+    cut_files,
+    opened,
+    read_up_to,
+    sync_file,
+    sync_folder,
+    usable,
+    write_all,
+)
 from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
 from quorum.log.scan import ScannedFile, next_sound_batch, scan
@@ -124,9 +134,22 @@ def recover(
         recovered = recovery.run()
         if synced:
             with opened(recovered.segments[-1].path, os.O_RDWR, fs) as fd:
+                _write_again(fd, fs)
                 sync_file(fd, fs)
             sync_folder(folder, fs)
     return recovered
+
+
+def _write_again(fd: int, fs: FileSystem) -> None:
+    """Write what a sync may have failed to keep: only so does the next sync try it again.
+
+    The same bytes go to the same place, so that whatever becomes of this write, nothing is lost.
+    """
+    size_bytes = fs.size(fd)
+    start = max(0, size_bytes - TORN_BYTES_MAX)
+    last = read_up_to(fd, size_bytes - start, start, fs)
+    if last:
+        write_all(fd, last, start, fs)
 
 
 def _find_segments(fs: FileSystem, folder: Path) -> list[Segment]:

@@ -1,5 +1,6 @@
 """Whenever the power goes: nothing that was promised is lost, and the node starts again."""
 
+import errno
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from chaos.disk import Kind, Operation, VirtualDisk
+from chaos.disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.log import recovery, writer
 from quorum.log.election_file import ElectionFile
 from quorum.log.meta_properties import MetaProperties, load_or_create
 from quorum.log.segments import SegmentedLog
+from quorum.ports import LogFailure
 from tests.contracts.batches import batch
 from tests.quorum.log.folders import everything
 
@@ -263,3 +265,22 @@ def test_no_loss_of_power_while_a_log_begins_anew_mixes_the_old_with_the_new(see
             found.begin_anew(Offset(17))
             assert (found.start, found.end.offset) == (17, 17)
     assert found.start == 17
+
+
+def test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_found_it() -> None:
+    """Linux takes pages that it could not write for written, and goes on showing them."""
+    disk = VirtualDisk()
+    failing = SegmentedLog(LOG, fs=disk)
+    failing.append(batch(0))
+    failing.commit()
+    failing.append(batch(1, size=700))
+    disk.watch = lambda operation: Fail(errno.EIO) if operation.kind is Kind.SYNC else None
+    with pytest.raises(LogFailure):
+        failing.commit()
+    disk.kill()
+    disk.watch = None
+    restarted = SegmentedLog(LOG, fs=disk)
+    assert restarted.end.offset == 2
+    for seed in range(IMAGES):
+        left = disk.after_power_loss(random.Random(seed))
+        assert SegmentedLog(LOG, fs=left).end.offset == 2

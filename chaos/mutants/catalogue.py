@@ -1,0 +1,15 @@
+"""All mutants, by name."""
+
+from typing import Final
+
+from chaos.mutants.elections import ELECTIONS
+from chaos.mutants.logs import LOGS
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.storage import STORAGE
+
+MUTANTS: Final[tuple[Mutant, ...]] = (*ELECTIONS, *LOGS, *STORAGE)
+
+
+def named(name: str) -> Mutant:
+    """The mutant of this name; raises `KeyError`."""
+    return {each.name: each for each in MUTANTS}[name]

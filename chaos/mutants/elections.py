@@ -1,0 +1,109 @@
+"""Faults in how an epoch gets its leader, and in how long that one stays."""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+ELECTIONS: Final = (
+    Mutant(
+        name="a vote leaves before it is durable",
+        module="quorum.core.node",
+        old="effects.insert(0, PersistElection(state.election))",
+        new="effects.append(PersistElection(state.election))",
+        caught_by=("R3",),
+        directed="quorum_election",
+    ),
+    Mutant(
+        name="epoch and vote are persisted in two writes",
+        module="quorum.log.election_file",
+        old="            replace_file(self.path, msgspec.json.encode(state), self._fs)",
+        new="            first = msgspec.structs.replace(state, voted_id=-1)\n"
+        "            replace_file(self.path, msgspec.json.encode(first), self._fs)\n"
+        "            replace_file(self.path, msgspec.json.encode(state), self._fs)",
+        caught_by=("R2",),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
+        ),
+    ),
+    Mutant(
+        name="the vote is forgotten when a leader of the same epoch is followed",
+        module="quorum.core.state",
+        old="self.election = Election(self.election.epoch, self.election.voted_for, leader)",
+        new="self.election = Election(self.election.epoch, None, leader)",
+        caught_by=("R2",),
+        directed="quorum_election",
+    ),
+    Mutant(
+        name="a voter votes twice in an epoch",
+        module="quorum.core.votes",
+        old="if election.voted_for not in (None, candidate):",
+        new="if False:",
+        caught_by=("R2", "R3"),
+        directed="quorum_split_vote",
+    ),
+    Mutant(
+        name="the vote is forgotten by a restart",
+        module="quorum.core.node",
+        old="            election=election,\n",
+        new="            election=Election(election.epoch, None, election.leader),\n",
+        caught_by=("R2",),
+        directed="quorum_restarted_voter",
+    ),
+    Mutant(
+        name="an answer that nobody waits for any more counts as a vote",
+        module="quorum.core.elections",
+        old="if voter is None or response.epoch != state.election.epoch:\n",
+        new="voter = voter or (None if not response.granted else min(\n"
+        "        (v for v in state.voters.sorted() if v not in candidate.votes), default=None))\n"
+        "    if voter is None:\n",
+        caught_by=("R1",),
+        directed="quorum_repeated_answers",
+    ),
+    Mutant(
+        name="half of the voters are a majority",
+        module="quorum.core.voters",
+        old="return len(self.voters) // 2 + 1",
+        new="return max(1, len(self.voters) // 2)",
+        caught_by=("R1", "R8"),
+        directed="quorum_two_voters",
+    ),
+    Mutant(
+        name="votes are given by the length of the log only",
+        module="quorum.core.votes",
+        old="if candidate_end < own_end:",
+        new="if candidate_end.offset < own_end.offset:",
+        caught_by=("R7",),
+        directed="quorum_longer_log_of_an_older_epoch",
+    ),
+    Mutant(
+        name="votes are given whatever the candidate's log holds",
+        module="quorum.core.votes",
+        old="if candidate_end < own_end:",
+        new="if False:",
+        caught_by=("R7",),
+        directed="quorum_shorter_log",
+    ),
+    Mutant(
+        name="a leader leads the same epoch again after a restart",
+        module="quorum.core.node",
+        old="    if leader == state.me.id:\n",
+        new="    if leader == state.me.id:\n"
+        "        from quorum.core.serving import Serving\n"
+        "        return Leader(epoch=state.election.epoch, since_ms=now_ms,\n"
+        "            epoch_start=state.log.end.offset,\n"
+        "            serving=Serving(state.voters, state.me.id),\n"
+        "            check_quorum_ms=now_ms + state.timeouts.check_quorum_ms, announce_ms=now_ms)\n"
+        "    if leader == state.me.id:\n",
+        caught_by=("R11",),
+        directed="quorum_restarted_leader",
+    ),
+    Mutant(
+        name="a candidate whose log is short keeps the others from standing",
+        module="quorum.core.state",
+        old="                deadline_ms = self.role.election_deadline_ms\n",
+        new="                deadline_ms = self.next_election_ms(now_ms)\n",
+        caught_by=("liveness",),
+        directed="quorum_shorter_log",
+    ),
+)

@@ -1,0 +1,101 @@
+"""What a mutant is, and how it is put into a program that has not been started yet.
+
+It replaces a piece of text in the source of one module while that module is imported. The text
+must be there exactly once: a mutant that no longer applies is an error and not a silent success.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Final
+
+TRANSCRIPTS: Final = (
+    "tests/quorum/core/test_quorum_transcripts.py::"
+    "test_the_quorum_tells_the_story_as_it_is_recorded"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A fault to plant."""
+
+    name: str
+    """What the product then does wrong, in words."""
+    module: str
+    old: str
+    """A piece of its source that is there exactly once."""
+    new: str
+    caught_by: tuple[str, ...]
+    """The invariants of which one must fail in some seed."""
+    directed: str
+    """The test that shows it at once: a transcript of the quorum, or a test by path and name."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def test_arguments(self) -> list[str]:
+        """The directed test, for pytest."""
+        if "/" in self.directed:
+            return [self.directed]
+        return [f"{TRANSCRIPTS}[{self.directed}]"]
+
+    def planted_in(self, source: str) -> str:
+        """The source with the fault. Raises `DoesNotApply`."""
+        found = source.count(self.old)
+        if found != 1:
+            raise DoesNotApply(self, found)
+        return source.replace(self.old, self.new)
+
+
+class DoesNotApply(Exception):
+    """The text that a mutant replaces is not, or not only, where it was."""
+
+    def __init__(self, mutant: Mutant, found: int) -> None:
+        super().__init__(
+            f'the mutant "{mutant}" does not apply: its text is {found} times in {mutant.module}, '
+            f"and must be there once. Say in chaos/mutants what is to be replaced:\n{mutant.old}"
+        )
+
+
+class _Loader(SourceFileLoader):
+    """Compiles one module from its source with the fault, past every cache."""
+
+    def __init__(self, name: str, path: str, mutant: Mutant) -> None:
+        super().__init__(name, path)
+        self._mutant = mutant
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        source = self.get_data(path).decode("utf-8")
+        return compile(self._mutant.planted_in(source), path, "exec", dont_inherit=True)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the one module, and leaves all others to those who come after."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname != self._mutant.module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.origin is None:
+            return None
+        spec.loader = _Loader(fullname, spec.origin, self._mutant)
+        return spec
+
+
+def plant(mutant: Mutant) -> None:
+    """Let this process run the product with the fault; nothing of that module is imported yet."""
+    assert mutant.module not in sys.modules, f"{mutant.module} is imported already"
+    sys.meta_path.insert(0, _Finder(mutant))

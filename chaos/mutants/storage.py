@@ -1,0 +1,118 @@
+"""Faults in what is on the disk when, and in what is believed of it after a crash."""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+STORAGE: Final = (
+    Mutant(
+        name="quorum-state is rewritten in place",
+        module="quorum.log.files",
+        old="    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)\n",
+        new="    temporary = path\n",
+        caught_by=("R2", "R4", "R23"),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
+        ),
+    ),
+    Mutant(
+        name="the new name of quorum-state is not synced",
+        module="quorum.log.files",
+        old="    fs.rename(temporary, path)\n    sync_folder(path.parent, fs)\n",
+        new="    fs.rename(temporary, path)\n",
+        caught_by=("R3",),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
+        ),
+    ),
+    Mutant(
+        name="an fsync that fails is taken for a success",
+        module="quorum.log.writer",
+        old="                raise failed_sync(error) from error\n            self._unsynced",
+        new="                pass\n            self._unsynced",
+        caught_by=("R8", "R12"),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_found_it"
+        ),
+    ),
+    Mutant(
+        name="the log is not synced at all",
+        module="quorum.log.writer",
+        old="        if self._unsynced:\n            #",
+        new="        if False:\n            #",
+        caught_by=("R8", "R12"),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening"
+        ),
+    ),
+    Mutant(
+        name="the name of a new segment is not synced",
+        module="quorum.log.writer",
+        old="        self._name_unsynced = is_new\n",
+        new="        self._name_unsynced = False\n",
+        caught_by=("R8", "R12"),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening"
+        ),
+    ),
+    Mutant(
+        name="a truncation is not durable",
+        module="quorum.log.files",
+        old="        fs.ftruncate(fd, size_bytes)\n        sync_file(fd, fs)\n",
+        new="        fs.ftruncate(fd, size_bytes)\n",
+        caught_by=("R5", "R8", "R10", "R12"),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening"
+        ),
+    ),
+    Mutant(
+        name="damage in the middle is cut like a torn tail",
+        module="quorum.log.recovery",
+        old="        if not self._synced:\n            return bad.reason\n        if not is_last:",
+        new="        return bad.reason\n        if not is_last:",
+        caught_by=("R10",),
+        directed=(
+            "tests/quorum/log/test_recovery.py::"
+            "test_damage_before_a_sound_batch_is_refused_and_nothing_is_changed"
+        ),
+    ),
+    Mutant(
+        name="what a dead process wrote and did not sync is believed",
+        module="quorum.log.recovery",
+        old="                _write_again(fd, fs)\n                sync_file(fd, fs)\n",
+        new="                pass\n",
+        caught_by=("R8", "R12"),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_what_a_restarted_process_has_found_is_durable_from_then_on"
+        ),
+    ),
+    Mutant(
+        name="what a sync failed to keep is believed because it still shows",
+        module="quorum.log.recovery",
+        old="                _write_again(fd, fs)\n",
+        new="",
+        caught_by=("R8", "R12"),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_found_it"
+        ),
+    ),
+    Mutant(
+        name="recovery does not look at checksums",
+        module="quorum.log.recovery",
+        old="                    self._take(segment, file, crc=index >= self._crc_from)\n",
+        new="                    self._take(segment, file, crc=False)\n",
+        caught_by=("R8", "R10", "R12", "R23", "R5"),
+        directed=(
+            "tests/quorum/log/test_recovery.py::"
+            "test_a_flipped_bit_in_the_last_batch_makes_it_a_torn_tail"
+        ),
+    ),
+)
