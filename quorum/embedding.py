@@ -7,18 +7,19 @@ leads. Nothing here knows what a record means, and nothing is decided here.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from quorum.applying import Applying, LeadLost, Machine
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.limits import BATCH_BYTES_MAX, Timeouts
+from quorum.core.messages import AlterQuorumRequest, Error
 from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
 from quorum.log.errors import StorageError
 from quorum.opening import Opened, QuorumConfig, open_quorum
 from quorum.ports import LogFailure
@@ -42,8 +43,11 @@ __all__ = [
     "StorageError",
     "Timeouts",
     "Unavailable",
+    "VotersRefused",
     "open_replica",
 ]
+
+T = TypeVar("T")
 
 RECORD_BYTES_MAX: Final = BATCH_BYTES_MAX // 2
 WAITING_MAX: Final = 100_000
@@ -58,6 +62,8 @@ OFFERED: Final = MappingProxyType(
         **VERSIONS,
     }
 )
+CHANGE_MS: Final = 10_000
+"""How long a wish for other voters may take until it is committed."""
 CLOSE_MS: Final = 500
 """How long the listener lets answers under way leave when the replica stops."""
 
@@ -75,6 +81,10 @@ class NotLeader(Unavailable):
 
 class Overloaded(Unavailable):
     """Too much waits for its commit already. Nothing was appended."""
+
+
+class VotersRefused(Exception):
+    """These voters cannot be; the message says why, and what could be."""
 
 
 class OutcomeUnknown(Unavailable):
@@ -98,7 +108,7 @@ class Replica:
         self._config = config
         self._opened = opened
         self._applying = applying
-        self._reading: set[asyncio.Future[Offset | ReadRefusal]] = set()
+        self._waiting: set[asyncio.Future[Any]] = set()
 
     @property
     def leader(self) -> Leader | None:
@@ -118,6 +128,11 @@ class Replica:
     def applied(self) -> Offset:
         """Everything below this offset of the log has been applied here."""
         return self._applying.applied
+
+    @property
+    def voters(self) -> tuple[ReplicaId, ...]:
+        """Who votes now, as far as this replica knows."""
+        return tuple(each.id for each in self._opened.quorum.node.voters)
 
     async def leader_changed(self, *, within_seconds: float) -> None:
         """Return when another leader is known, or none any more, or when the time is up."""
@@ -158,13 +173,7 @@ class Replica:
         `Overloaded`, or `Unavailable` when no majority confirmed it in time.
         """
         self._check_leads()
-        outcome: asyncio.Future[Offset | ReadRefusal] = asyncio.get_running_loop().create_future()
-        self._reading.add(outcome)
-        self._opened.quorum.replica.read_index(partial(_settle, outcome))
-        try:
-            found = await outcome
-        finally:
-            self._reading.discard(outcome)
+        found = await self._asked(self._opened.quorum.replica.read_index)
         match found:
             case ReadRefusal.NOT_LEADER:
                 raise NotLeader(str(found))
@@ -175,11 +184,44 @@ class Replica:
             case _:
                 return found
 
+    async def change_voters(self, target: Collection[ReplicaId] | None) -> None:
+        """Let these replicas be the voters in the end; None gives up a change that is under way.
+
+        Returns when the wish is committed; then the leader adds and removes one voter at a time,
+        whoever leads meanwhile. A replica is added once it has caught up as an observer. Raises
+        `NotLeader`, `VotersRefused`, or `OutcomeUnknown` when no majority confirmed it in time.
+        """
+        self._check_leads()
+        keys = None if target is None else tuple(ReplicaKey(each) for each in sorted(set(target)))
+        request = AlterQuorumRequest(target=keys, timeout_ms=CHANGE_MS)
+        wanted = partial(self._opened.quorum.replica.want_voters, request)
+        response = await self._asked(wanted)
+        match response.error:
+            case Error.NONE:
+                return
+            case Error.NOT_LEADER_OR_FOLLOWER:
+                raise NotLeader(response.text)
+            case Error.REQUEST_TIMED_OUT:
+                raise OutcomeUnknown(response.text)
+            case _:
+                raise VotersRefused(response.text)
+
     def end(self) -> None:
         """Tell whoever still waits that there is nothing to wait for; `open_replica` does it."""
         self._applying.close()
-        for each in tuple(self._reading):
-            _settle(each, ReadRefusal.NOT_LEADER)
+        for each in tuple(self._waiting):
+            if not each.done():
+                each.set_exception(NotLeader("this replica has ended"))
+
+    async def _asked(self, ask: Callable[[Callable[[T], None]], None]) -> T:
+        """What `ask` calls its argument with; raises `NotLeader` if the replica ends before."""
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.add(outcome)
+        ask(partial(_settle, outcome))
+        try:
+            return await outcome
+        finally:
+            self._waiting.discard(outcome)
 
     def _check_leads(self) -> None:
         if self.is_leader:
@@ -241,7 +283,7 @@ async def open_replica(
         raise
 
 
-def _settle(outcome: "asyncio.Future[Offset | ReadRefusal]", found: Offset | ReadRefusal) -> None:
+def _settle(outcome: "asyncio.Future[T]", found: T) -> None:
     # Whoever asked may have stopped waiting.
     if not outcome.done():
         outcome.set_result(found)

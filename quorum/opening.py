@@ -92,8 +92,8 @@ class QuorumConfig:
     segment_bytes: int = SEGMENT_BYTES_MAX
     listener_name: str = LISTENER_NAME
     """How the listener is called that the voters' addresses are of."""
-    kraft_version: int = 0
-    """From 1 on, a log that begins here says who votes (KIP-853)."""
+    kraft_version: int = 1
+    """From 1 on, a log that begins here says who votes (KIP-853), and that can be changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from quorum.embedding import (
     ReplicaId,
     StorageError,
     Timeouts,
+    VotersRefused,
     open_replica,
 )
 from tests.support.bell import PATIENCE_SECONDS
@@ -154,6 +155,32 @@ async def stop_by(folder: Path, record: bytes) -> None:
     async with open_replica(config(folder, 1, free_ports(folder, 1)), Words()) as replica:
         await until_leader([replica])
         await replica.propose(record)
+
+
+async def test_the_voters_are_changed_one_at_a_time_to_those_that_are_wanted(
+    tmp_path: Path,
+) -> None:
+    ports = free_ports(tmp_path, 4)
+    fourth = ports.pop(4)
+    founding = {me: config(tmp_path, me, ports) for me in ports}
+    joining = replace(
+        config(tmp_path, 4, ports), advertised=Address(HOST, fourth), folder=tmp_path / "4"
+    )
+    async with AsyncExitStack() as stack:
+        replicas = {
+            me: await stack.enter_async_context(open_replica(each, Words()))
+            for me, each in {**founding, 4: joining}.items()
+        }
+        leader = await until_leader(list(replicas.values()))
+        assert leader.leader is not None
+        target = {leader.leader.id, ReplicaId(4)}
+        with pytest.raises(VotersRefused, match="no voter is named"):
+            await leader.change_voters([])
+        await leader.change_voters(target)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while set(leader.voters) != target or set(replicas[4].voters) != target:
+                await leader.leader_changed(within_seconds=0.02)
+        assert await leader.propose(b"by the new voters") == 1
 
 
 async def test_what_apply_raises_ends_the_replica_as_it_is(tmp_path: Path) -> None:
