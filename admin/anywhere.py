@@ -12,6 +12,7 @@ from admin.client import AdminClient, AdminError
 from admin.faults import Refused
 from admin.model import Assignment, PartitionResult, QuorumDescription, Reassignments
 from admin.service import NotActive, Service
+from admin.whereabouts import Whereabouts
 from statemachine import commands
 
 WAIT_SECONDS_MAX: Final = 10.0
@@ -52,6 +53,10 @@ class Anywhere:
         return await self._ask(
             lambda: self._service.describe_quorum(), lambda client: client.describe_quorum()
         )
+
+    def whereabouts(self) -> Whereabouts:
+        """Where every node is, as this one has heard it."""
+        return self._service.whereabouts()
 
     async def list_reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None, *, stale: bool = False

@@ -25,6 +25,7 @@ from admin.model import (
     Reassignments,
     TopicDescription,
 )
+from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 
 __all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
 
@@ -72,6 +73,11 @@ class AdminClient:
         answer = await self._ask(_fit(questions.describe_quorum(), stale=stale))
         cluster = await self.describe_cluster()
         return questions.read_quorum(answer.response, cluster.cluster_id)
+
+    async def discover_brokers(self) -> Whereabouts:
+        """Where every node is, as the node that answers has heard it; it needs no leader."""
+        answer = await self._ask(discover_brokers())
+        return read_whereabouts(answer.response)
 
     async def describe_cluster(self) -> ClusterDescription:
         """The nodes of the kind that this client asks: brokers, or controllers."""

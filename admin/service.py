@@ -19,12 +19,13 @@ from admin.addresses import Address
 from admin.controller import UNPROVED, Controller, Unavailable
 from admin.faults import Refused
 from admin.model import NO_LEADER, UNKNOWN, QuorumDescription, Reassignment, ReplicaInfo
+from admin.whereabouts import Whereabouts, nodes_of
+from quorum.addresses import AddressBook
 from quorum.cluster import Cluster
 from quorum.core.progress import ReplicaStatus
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.driver import Quorum
-from quorum.ports import PeerAddresses
 from statemachine.commands import (
     AlterClientQuotas,
     AlterConfigs,
@@ -97,7 +98,7 @@ class Service:
         quorum: Quorum,
         *,
         cluster: Cluster,
-        addresses: PeerAddresses,
+        addresses: AddressBook,
         defaults: TopicDefaults,
     ) -> None:
         self.controller = controller
@@ -215,6 +216,16 @@ class Service:
             addresses={
                 each: (("CONTROLLER", address),) for each, address in self.voter_addresses.items()
             },
+        )
+
+    def whereabouts(self) -> Whereabouts:
+        """Where every node is, as this one has heard it; any node answers, without a leader."""
+        leader = self.quorum.leader
+        return Whereabouts(
+            cluster_id=self.cluster_id,
+            leader_id=NO_LEADER if leader is None else leader,
+            leader_epoch=self.quorum.node.epoch,
+            nodes=nodes_of(self.addresses.gossip.sightings),
         )
 
     async def read(self, read: Callable[[Image], T], *, stale: bool = False) -> AsOf[T]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from admin.model import QuorumDescription
+    from admin.whereabouts import Whereabouts
 
 What = Literal["status", "replication"]
 Form = Literal["seed", "kafka"]
@@ -76,11 +77,19 @@ def command(ctx: click.Context, /, what: What | None, **options: Any) -> None:
 @command.command("describe")
 @click.option("--status", is_flag=True, help="Leader, high watermark, lag, voters.")
 @click.option("--replication", is_flag=True, help="Every replica with its lag.")
+@click.option("--brokers", is_flag=True, help="Where every node is; needs no leader.")
 @target_options
 @shape_options
 @click.pass_context
-def describe(ctx: click.Context, /, status: bool, replication: bool, **options: Any) -> None:
-    """Describe the quorum: --status or --replication."""
+def describe(
+    ctx: click.Context, /, status: bool, replication: bool, brokers: bool, **options: Any
+) -> None:
+    """Describe the quorum: --status, --replication or --brokers."""
+    if brokers:
+        if status or replication:
+            raise click.UsageError("give one of --status, --replication and --brokers")
+        _describe_brokers(**_merged(ctx, options))
+        return
     if status and replication:
         raise click.UsageError(
             "Only one of --status or --replication should be specified with describe sub-command"
@@ -124,6 +133,23 @@ def _describe(
 
     data = quorum_text.status_data if what == "status" else quorum_text.replication_data
     write_data(data(quorum), output)
+
+
+def _describe_brokers(*, form: Form, human_readable: bool, output: str, **whom: Any) -> None:
+    if form == "kafka" or human_readable or whom.pop("stale", False):
+        raise click.UsageError("--brokers goes with --output alone")
+    from admin.cli import whereabouts_text
+
+    found = run(_discover(target(**whom)))
+    if output == "table":
+        write(whereabouts_text.table(found))
+    else:
+        write_data(whereabouts_text.data(found), output)
+
+
+async def _discover(whom: Target) -> "Whereabouts":
+    async with whom.client() as client:
+        return await client.discover_brokers()
 
 
 async def _ask(whom: Target, *, stale: bool) -> "QuorumDescription":

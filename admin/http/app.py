@@ -6,7 +6,7 @@ import orjson
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.http.bodies import quorum_body, reassignment_body
+from admin.http.bodies import quorum_body, reassignment_body, whereabouts_body
 from admin.http.problems import Problem, as_problems, refused
 from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_plan
 
@@ -18,6 +18,7 @@ def make_app(capabilities: Anywhere) -> web.Application:
     app = web.Application(middlewares=[as_problems], client_max_size=PLAN_BYTES_MAX)
     app[CAPABILITIES] = capabilities
     app.router.add_get("/v1/quorum", get_quorum)
+    app.router.add_get("/v1/quorum/brokers", get_brokers)
     app.router.add_get("/v1/reassignments", get_reassignments)
     app.router.add_post("/v1/reassignments", post_reassignments)
     return app
@@ -28,6 +29,12 @@ async def get_quorum(request: web.Request) -> web.Response:
     _check_parameters(request, "stale")
     found = await request.app[CAPABILITIES].describe_quorum(stale=_is_stale(request))
     return _json(quorum_body(found))
+
+
+async def get_brokers(request: web.Request) -> web.Response:
+    """Where every node is, as this one has heard it; it needs no leader."""
+    _check_parameters(request)
+    return _json(whereabouts_body(request.app[CAPABILITIES].whereabouts()))
 
 
 async def get_reassignments(request: web.Request) -> web.Response:

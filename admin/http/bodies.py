@@ -11,6 +11,7 @@ from admin.model import (
     max_follower_lag,
     max_follower_lag_time_ms,
 )
+from admin.whereabouts import Whereabouts
 from quorum.log.uuids import uuid_to_text
 
 
@@ -27,6 +28,25 @@ def quorum_body(quorum: QuorumDescription) -> dict[str, Any]:
         "current_voters": [_replica(quorum, each, "voter") for each in quorum.voters],
         "observers": [_replica(quorum, each, "observer") for each in quorum.observers],
         "target_voters": quorum.target_voters,
+    }
+
+
+def whereabouts_body(found: Whereabouts) -> dict[str, Any]:
+    """The same facts as DiscoverBrokers; a leader of -1 is unknown."""
+    return {
+        "cluster_id": found.cluster_id,
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "brokers": [
+            {
+                "replica_id": node.id,
+                "directory_id": uuid_to_text(node.directory_id),
+                "boot_timestamp": node.boot_timestamp_ms,
+                "host": node.address.host,
+                "port": node.address.port,
+            }
+            for node in found.nodes
+        ],
     }
 
 

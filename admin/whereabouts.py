@@ -1,0 +1,80 @@
+"""Where every node is, as one of them has heard it: DiscoverBrokers asked by a client (KIP-595).
+
+It needs no leader, and may be asked of any node, controller or embedded broker.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from admin.addresses import Address
+from admin.asking import Question
+from admin.channels import Form
+from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA
+from quorum.gossip import Sighting
+from quorum.wire.apis import ApiKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlace:
+    """Where a node has said that it is, at its boot of this timestamp."""
+
+    id: int
+    address: Address
+    boot_timestamp_ms: int
+    """The time at which it was booted, unless its clock has gone back before."""
+    directory_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """What one node knows of all; `leader_id` is -1 where it knows of no leader."""
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    nodes: Sequence[NodePlace]
+
+
+def discover_brokers() -> Question:
+    """Who is where."""
+
+    def fill(form: Form) -> Any:
+        return form.request(replica_id=NO_REPLICA, boot_timestamp=-1, host="", port=-1)
+
+    return Question(
+        api_key=ApiKey.DISCOVER_BROKERS, fill=fill, failing="the nodes cannot be discovered"
+    )
+
+
+def read_whereabouts(response: Any) -> Whereabouts:
+    """What the answer says, by rising id."""
+    nodes = (
+        NodePlace(
+            id=each.replica_id,
+            address=Address(each.host, each.port),
+            boot_timestamp_ms=each.boot_timestamp,
+            directory_id=each.directory_id or NO_DIRECTORY,
+        )
+        for each in response.brokers
+    )
+    return Whereabouts(
+        cluster_id=response.cluster_id,
+        leader_id=response.leader_id,
+        leader_epoch=response.leader_epoch,
+        nodes=tuple(sorted(nodes, key=lambda node: node.id)),
+    )
+
+
+def nodes_of(sightings: Iterable[Sighting]) -> tuple[NodePlace, ...]:
+    """The same of what this node itself has heard."""
+    return tuple(
+        NodePlace(
+            id=each.id,
+            address=Address(*each.address),
+            boot_timestamp_ms=each.boot_timestamp,
+            directory_id=each.directory_id,
+        )
+        for each in sightings
+    )

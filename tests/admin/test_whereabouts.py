@@ -1,0 +1,80 @@
+"""Who is where, in the three ways to ask: client, text of the command line, HTTP."""
+
+import json
+from pathlib import Path
+from uuid import UUID
+
+from click.testing import CliRunner
+
+from admin.addresses import Address
+from admin.cli import whereabouts_text
+from admin.cli.main import group
+from admin.client import AdminClient
+from admin.whereabouts import NodePlace, Whereabouts
+from quorum.core.vocabulary import NO_DIRECTORY
+from tests.admin.http_door.test_http_api import http_door
+from tests.support.controllers import CLUSTER_ID, a_controller, controllers
+
+FOUND = Whereabouts(
+    cluster_id="C",
+    leader_id=1,
+    leader_epoch=3,
+    nodes=(
+        NodePlace(
+            id=1,
+            address=Address("c1.example", 9093),
+            boot_timestamp_ms=1_795_236_537_164,
+            directory_id=UUID(int=7),
+        ),
+        NodePlace(
+            id=101,
+            address=Address("::1", 9092),
+            boot_timestamp_ms=2**62,
+            directory_id=NO_DIRECTORY,
+        ),
+    ),
+)
+
+
+def test_a_table_has_a_line_for_each_node() -> None:
+    assert whereabouts_text.table(FOUND).splitlines() == [
+        "NodeId  Address          Booted                     DirectoryId             Status",
+        "1       c1.example:9093  2026-11-21 04:48:57+00:00  AAAAAAAAAAAAAAAAAAAABw  Leader",
+        "101     [::1]:9092       4611686018427387904        -",
+    ]
+
+
+def test_as_data_it_has_all_that_is_known() -> None:
+    found = json.loads(json.dumps(whereabouts_text.data(FOUND)))
+    assert (found["cluster_id"], found["leader_id"], found["leader_epoch"]) == ("C", 1, 3)
+    assert [node["port"] for node in found["nodes"]] == [9093, 9092]
+
+
+async def test_client_and_http_say_the_same_without_a_leader(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes:
+        node = nodes[1]
+        async with AdminClient([node.address], is_controller=True) as client, http_door(node) as h:
+            found = await client.discover_brokers()
+            answer = await h.get("/v1/quorum/brokers")
+        assert (found.cluster_id, found.leader_id) == (CLUSTER_ID, -1)
+        assert answer.status == 200
+        assert answer.body["leader_id"] == -1
+        (own,), (shown,) = found.nodes, answer.body["brokers"]
+        assert own.address == node.address == Address(shown["host"], shown["port"])
+        assert own.boot_timestamp_ms == shown["boot_timestamp"]
+
+
+async def test_the_leader_is_named(tmp_path: Path) -> None:
+    async with (
+        a_controller(tmp_path) as node,
+        AdminClient([node.address], is_controller=True) as client,
+    ):
+        assert (await client.discover_brokers()).leader_id == 1
+
+
+def test_where_the_nodes_are_is_not_mixed_with_the_state_of_the_quorum() -> None:
+    command = ["metadata-quorum", "describe", "--brokers", "--bootstrap-controller", "h:1"]
+    for more in (["--status"], ["--human-readable"], ["--stale"]):
+        done = CliRunner().invoke(group, [*command, *more])
+        assert done.exit_code == 2, more
+        assert "--brokers" in done.stderr
