@@ -102,8 +102,11 @@ def cluster_of(
         elections.cluster_id = learned
 
     def keep(learned: str, done: Callable[[], None]) -> None:
-        logger.info("this node is of cluster %s", learned)
-        disk.perform(partial(write, learned), lambda _: done())
+        def kept(_: None) -> None:
+            logger.info("this node is of cluster %s", learned)
+            done()
+
+        disk.perform(partial(write, learned), kept)
 
     return Cluster(
         cluster_id,
@@ -181,12 +184,17 @@ def gossiper(
         for each in news:
             tell(Located(each.key, (Endpoint(listener_name, *each.address),)))
 
+    def survey(found: bool) -> None:
+        if found:
+            logger.info("a quorum was found by asking: no other one is founded here")
+        tell(Surveyed(found))
+
     book.on_news = locate
     discovery = Discovery(
         book,
         cluster,
         standing=standing,
-        tell=Tell(surveyed=lambda found: tell(Surveyed(found)), say_again=say_again),
+        tell=Tell(surveyed=survey, say_again=say_again),
         rng=random.Random(rng.getrandbits(64)),
         now_ms=clock(),
     )
