@@ -74,7 +74,11 @@ fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load
 	$(BIN)/python -m chaos.processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/installed ## measure commits on this machine and write them into docs/performance.md
+bench: $(VENV)/installed ## measure on this machine, beside etcd and PySyncObj, and write docs/performance.md
+	$(BIN)/python -m bench.beside_others --write docs/performance.md $(ARGS)
+
+.PHONY: bench-commits
+bench-commits: $(VENV)/installed ## measure our commits alone and write them into docs/performance.md
 	$(BIN)/python -m bench.commits --write docs/performance.md $(ARGS)
 
 .PHONY: bench-kafka

@@ -13,7 +13,7 @@ from admin.addresses import Address
 from admin.channels import Channels, Form
 from bench.faults import RunFailed
 from quorum.wire.apis import ApiKey
-from statemachine.vocabulary import METADATA_VERSION
+from statemachine.features import RANGES
 
 HEARTBEAT_MS: Final = 1_000
 TIMEOUT_MS: Final = 5_000
@@ -35,10 +35,10 @@ class Brokers:
         self.epochs: dict[int, int] = {}
         """The broker epoch of each broker, by id."""
 
-    async def register(self, broker_ids: Sequence[int], level: int) -> None:
-        """Register the brokers and let them be unfenced; `level` is metadata.version in force."""
+    async def register(self, broker_ids: Sequence[int]) -> None:
+        """Register the brokers, which read every level of every feature, and unfence them."""
         for broker_id in broker_ids:
-            fill = self._registration(broker_id, level)
+            fill = self._registration(broker_id)
             answer = await self._ask(ApiKey.BROKER_REGISTRATION, fill)
             self.epochs[broker_id] = int(answer.broker_epoch)
         for broker_id in broker_ids:
@@ -77,7 +77,7 @@ class Brokers:
 
         return await self._ask(ApiKey.BROKER_HEARTBEAT, fill)
 
-    def _registration(self, broker_id: int, level: int) -> Any:
+    def _registration(self, broker_id: int) -> Any:
         def fill(form: Form) -> Any:
             return form.request(
                 broker_id=broker_id,
@@ -92,13 +92,14 @@ class Brokers:
                         security_protocol=0,
                     ),
                 ),
-                features=(
+                features=tuple(
                     form.part(
                         "Feature",
-                        name=METADATA_VERSION,
-                        min_supported_version=level,
-                        max_supported_version=level,
-                    ),
+                        name=each.name,
+                        min_supported_version=each.min_supported,
+                        max_supported_version=each.max_supported,
+                    )
+                    for each in RANGES
                 ),
                 rack=None,
                 is_migrating_zk_broker=False,

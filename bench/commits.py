@@ -12,6 +12,7 @@ import random
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,13 +24,12 @@ from admin.client import AdminClient, AdminError
 from admin.local import LocalCluster
 from admin.local_plan import LocalError, Wanted, settle
 from bench import agreement, machine
-from bench.asker import Claim, check_patching
+from bench.asker import Asker, Claim, check_patching
 from bench.brokers import Brokers
 from bench.faults import RunFailed
-from bench.load import Load, Processes
+from bench.load import Load
 from bench.loops import loop_factory
-from bench.report import Row, Section, described, table
-from statemachine.limits import METADATA_VERSION_MAX
+from bench.report import Processes, Row, Section, described, table
 
 TOPIC: Final = "bench"
 BROKER_IDS: Final = (101, 102, 103)
@@ -66,7 +66,7 @@ async def measure(cluster: LocalCluster, wish: Wish) -> tuple[dict[str, str], li
     p50_ms, p99_ms = machine.fdatasync_ms(cluster.folder)
     disk = f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, before the load"
     brokers = Brokers(leader.kafka, plan.cluster_id)
-    await brokers.register(BROKER_IDS, METADATA_VERSION_MAX)
+    await brokers.register(BROKER_IDS)
     claims = await claim_partitions(leader.kafka, brokers, max(wish.loads))
     rows = []
     async with asyncio.TaskGroup() as tasks:
@@ -74,7 +74,8 @@ async def measure(cluster: LocalCluster, wish: Wish) -> tuple[dict[str, str], li
         for outstanding in wish.loads:
             runs = []
             for _ in range(wish.best_of):
-                load = Load(leader.kafka, claims[:outstanding], processes)
+                makes = [partial(Asker, claim) for claim in claims[:outstanding]]
+                load = Load(leader.kafka, makes, processes)
                 runs.append(await load.run(wish.seconds))
                 click.echo(table(runs[-1:]).splitlines()[-1], err=True)
             rows.append(min(runs, key=lambda row: row.others))

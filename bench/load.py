@@ -1,42 +1,53 @@
 """Many connections at work for a while, and what was measured of it."""
 
 import asyncio
-import os
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from admin.addresses import Address
 from bench import machine
-from bench.asker import Asker, Claim
 from bench.faults import RunFailed
-from bench.report import Row
+from bench.report import Processes, Row
 
 WARM_UP_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Processes:
-    """The controllers by their process ids; the client is this process."""
+class Connection(Protocol):
+    """Asks for one commit after the other, from `go` to `halt`."""
 
-    leader: int
-    followers: tuple[int, ...]
+    latencies: "array[float] | None"
+    """Where latencies go, in seconds; None while nothing is measured."""
 
-    @property
-    def all(self) -> list[int]:
-        """Those of the run, the client's too."""
-        return [os.getpid(), self.leader, *self.followers]
+    def itself(self) -> asyncio.Protocol:
+        """What the loop calls to make the protocol of a connection."""
+        ...
+
+    def go(self) -> None:
+        """Ask, and ask again upon each answer."""
+        ...
+
+    def halt(self) -> "asyncio.Future[None]":
+        """Ask no more; done when the answer under way has come."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+Make = Callable[[Callable[[str], None]], Connection]
+"""Makes a connection, which tells by the call that it is given what has gone wrong."""
 
 
 class Load:
-    """Connections to `leader`, each with a partition of its own. Call `run` once."""
+    """Connections to `leader`, one of each of `makes`. Call `run` once."""
 
-    def __init__(self, leader: Address, claims: Sequence[Claim], processes: Processes) -> None:
+    def __init__(self, leader: Address, makes: Sequence[Make], processes: Processes) -> None:
         self._leader = leader
         self._processes = processes
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._askers = [Asker(claim, self._fail) for claim in claims]
+        self._askers = [make(self._fail) for make in makes]
 
     async def run(self, seconds: float) -> Row:
         """Warm up, measure, and return once nothing is under way; raises `RunFailed`."""
@@ -55,7 +66,7 @@ class Load:
             asker.latencies = None
         passed, spent = loop.time() - begun, machine.used(self._processes.all).since(used)
         await self._halt()
-        return self._row(latencies, passed, spent)
+        return Row.of(latencies, len(self._askers), passed, self._processes, spent)
 
     async def _pass(self, seconds: float) -> None:
         await asyncio.wait({self._failure}, timeout=seconds)
@@ -74,21 +85,3 @@ class Load:
     def _fail(self, reason: str) -> None:
         if not self._failure.done():
             self._failure.set_exception(RunFailed(reason))
-
-    def _row(self, latencies: "array[float]", passed: float, used: machine.Used) -> Row:
-        if not latencies:
-            raise RunFailed("nothing was committed while it was measured")
-        leader = used.by_pid[self._processes.leader] / passed
-        followers = sum(used.by_pid[pid] for pid in self._processes.followers) / passed
-        client = used.by_pid[os.getpid()] / passed
-        return Row(
-            outstanding=len(self._askers),
-            commits_per_second=len(latencies) / passed,
-            p50_ms=machine.percentile(latencies, 50) * 1_000,
-            p99_ms=machine.percentile(latencies, 99) * 1_000,
-            leader=leader,
-            followers=followers,
-            client=client,
-            others=max(0.0, used.machine / passed - leader - followers - client),
-            cores=os.cpu_count() or 1,
-        )

@@ -1,16 +1,32 @@
 """The figures of a run as Markdown, and the section of a document that holds them."""
 
+import os
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bench import machine
 from bench.faults import RunFailed
 
 FOLLOWERS: Final = 2
 _CORES_BUSY: Final = 0.9
 _THREAD_BUSY: Final = 0.85
 """A process that uses this share of a core has no more to give: it has one thread that matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """The servers by their process ids; the client is this process."""
+
+    leader: int
+    followers: tuple[int, ...]
+
+    @property
+    def all(self) -> list[int]:
+        """Those of the run, the client's too."""
+        return [os.getpid(), self.leader, *self.followers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +43,38 @@ class Row:
     others: float
     """Used by whatever else ran on the machine."""
     cores: int
+
+    @classmethod
+    def of(
+        cls,
+        latencies: "array[float]",
+        outstanding: int,
+        passed: float,
+        processes: Processes,
+        used: machine.Used,
+    ) -> "Row":
+        """Of what was committed in `passed` seconds; raises `RunFailed` if that is nothing."""
+        if not latencies:
+            raise RunFailed("nothing was committed while it was measured")
+        leader = used.by_pid[processes.leader] / passed
+        followers = sum(used.by_pid[pid] for pid in processes.followers) / passed
+        client = used.by_pid[os.getpid()] / passed
+        return cls(
+            outstanding=outstanding,
+            commits_per_second=len(latencies) / passed,
+            p50_ms=machine.percentile(latencies, 50) * 1_000,
+            p99_ms=machine.percentile(latencies, 99) * 1_000,
+            leader=leader,
+            followers=followers,
+            client=client,
+            others=max(0.0, used.machine / passed - leader - followers - client),
+            cores=os.cpu_count() or 1,
+        )
+
+    @property
+    def server_seconds(self) -> float:
+        """Processor time of all servers for 10,000 commits."""
+        return (self.leader + self.followers) / self.commits_per_second * 10_000
 
     @property
     def leader_us(self) -> float:

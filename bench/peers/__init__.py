@@ -1,0 +1,1 @@
+"""Other replicated logs beside our controllers: started as their own documentation says."""

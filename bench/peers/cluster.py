@@ -1,0 +1,182 @@
+"""Three nodes of one kind as processes: started, killed, started again, thrown away.
+
+Only processes that were started here are signalled, by their ids. A `Kind` says what a node is.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import DEVNULL, STDOUT, Process
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Final, Protocol
+
+from admin.local import last_line
+from admin.settings import ENVIRONMENT_PREFIX
+from bench.faults import RunFailed
+from bench.load import Make
+from bench.peers.ports import free_addresses
+from bench.report import Processes
+from bench.rival_processes import until
+from quorum.transport.address import Address
+
+NODES: Final = (1, 2, 3)
+LOG_FILE: Final = "said.log"
+UP_MS: Final = 60_000
+_ROOT: Final = Path(__file__).parents[2]
+
+
+class Kind(Protocol):
+    """What the nodes of a cluster are, how they are started, and how they are asked."""
+
+    name: str
+
+    def prepare(self, folder: Path, addresses: Sequence[Address]) -> None:
+        """Write the files that nodes at these addresses are started with."""
+        ...
+
+    def command(self, node: int) -> list[str]:
+        """The command line of a node."""
+        ...
+
+    async def leader(self) -> int | None:
+        """Who leads, if everybody that answers agrees that somebody does."""
+        ...
+
+    async def has_everything(self, node: int) -> bool:
+        """Whether a node that was away has what the leader has."""
+        ...
+
+    def client_address(self, node: int) -> Address:
+        """Where the node takes what clients ask."""
+        ...
+
+    def work(
+        self, leader: int, connections: int
+    ) -> contextlib.AbstractAsyncContextManager["Sequence[Make]"]:
+        """What asks the leader; what was answered is checked when the context is left."""
+        ...
+
+    async def write(self, node: int) -> None:
+        """Ask a node for one small change, and return when it is committed; raises `NotDone`."""
+        ...
+
+
+class NotDone(Exception):
+    """The change is not known to be committed."""
+
+
+class Cluster:
+    """Use it as an async context; leaving it kills every node."""
+
+    def __init__(self, kind: Kind, folder: Path, *, prefix: Sequence[str] = ()) -> None:
+        """`prefix` is put before the command of each node."""
+        self.kind = kind
+        self._folder = folder
+        self._prefix = list(prefix)
+        self._processes: dict[int, Process] = {}
+
+    async def __aenter__(self) -> "Cluster":
+        try:
+            for node in NODES:
+                await self.start(node)
+            await self.leader()
+        except BaseException:
+            await self._end_all()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end_all()
+
+    async def start(self, node: int, *, through: Sequence[str] = ()) -> float:
+        """Start the process of a node; return the moment before, by `perf_counter`."""
+        home = self._folder / f"node-{node}"
+        home.mkdir(parents=True, exist_ok=True)
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(ENVIRONMENT_PREFIX)
+        }
+        begun = perf_counter()
+        with (home / LOG_FILE).open("ab") as log:
+            self._processes[node] = await asyncio.create_subprocess_exec(
+                *(*through, *self._prefix, *self.kind.command(node)),
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=STDOUT,
+                cwd=_ROOT,
+                env=environment,
+            )
+        return begun
+
+    async def kill(self, node: int) -> float:
+        """End a node as a loss of power would; return when, by `perf_counter`."""
+        process = self._processes[node]
+        begun = perf_counter()
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+        return begun
+
+    async def leader(self) -> int:
+        """Who leads, as soon as somebody does; raises `RunFailed`."""
+        leader: int | None = None
+
+        async def is_led() -> bool:
+            nonlocal leader
+            self._check()
+            leader = await self.kind.leader()
+            return leader is not None
+
+        await until(is_led, f"{self.kind.name} has a leader", within_ms=UP_MS)
+        assert leader is not None
+        return leader
+
+    async def until_whole(self, node: int) -> None:
+        """Return once a node that was away has everything; raises `RunFailed`."""
+
+        async def is_whole() -> bool:
+            self._check()
+            return await self.kind.has_everything(node)
+
+        await until(is_whole, f"{self.kind.name}: node {node} has everything", within_ms=UP_MS)
+
+    def pids(self, leader: int) -> Processes:
+        """The processes, told apart as loads want them."""
+        self._check()
+        others = tuple(self._processes[each].pid for each in NODES if each != leader)
+        return Processes(self._processes[leader].pid, others)
+
+    def _check(self) -> None:
+        for node, process in self._processes.items():
+            if process.returncode is not None:
+                said = last_line(self._folder / f"node-{node}" / LOG_FILE)
+                raise RunFailed(f"{self.kind.name}: node {node} ended: {said}")
+
+    async def _end_all(self) -> None:
+        for process in self._processes.values():
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+        for process in self._processes.values():
+            await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def one_of(
+    kind: Kind,
+    folder: Path,
+    *,
+    prefix: Sequence[str] = (),
+    before: Callable[[], None] = lambda: None,
+) -> AsyncIterator[Cluster]:
+    """A cluster at free ports, with its files in a folder of its own, which is not there yet.
+
+    `before` is called when the files are written and no node has started.
+    """
+    kind.prepare(folder, free_addresses(len(NODES)))
+    before()
+    async with Cluster(kind, folder, prefix=prefix) as cluster:
+        yield cluster

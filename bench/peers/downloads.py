@@ -1,0 +1,70 @@
+"""What the others are made of, brought into a folder that git ignores: once, by its own client.
+
+etcd is Debian's package, taken apart and not installed; PySyncObj comes from PyPI into an
+environment of its own. The fsync that is slower is compiled from the file beside this one.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from bench.faults import RunFailed
+
+CACHE: Final = Path(__file__).parents[2] / ".bench"
+ETCD_PACKAGE: Final = "etcd-server"
+PYSYNCOBJ: Final = "pysyncobj==0.3.17"
+SECONDS_MAX: Final = 300
+
+
+def etcd() -> Path:
+    """The program `etcd`; raises `RunFailed`."""
+    installed = shutil.which("etcd")
+    if installed is not None:
+        return Path(installed)
+    program = CACHE / "etcd" / "usr" / "bin" / "etcd"
+    if not program.exists():
+        packages = CACHE / "packages"
+        packages.mkdir(parents=True, exist_ok=True)
+        _run(["apt-get", "download", ETCD_PACKAGE], "etcd", packages)
+        (package,) = packages.glob(f"{ETCD_PACKAGE}_*.deb")
+        _run(["dpkg-deb", "-x", str(package), str(CACHE / "etcd")], "etcd", packages)
+    return program
+
+
+def pysyncobj() -> Path:
+    """A Python that has PySyncObj; raises `RunFailed`."""
+    environment = CACHE / "pysyncobj"
+    python = environment / "bin" / "python"
+    if not (environment / "ready").exists():
+        CACHE.mkdir(exist_ok=True)
+        _run([sys.executable, "-m", "venv", "--clear", str(environment)], "PySyncObj", CACHE)
+        pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, "install", PYSYNCOBJ], "PySyncObj", CACHE)
+        (environment / "ready").touch()
+    return python
+
+
+def slow_fsync() -> Path:
+    """The program that makes every fsync of another one slower; raises `RunFailed`."""
+    source = Path(__file__).with_suffix("").parent / "slow_fsync.c"
+    program = CACHE / "slow_fsync"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        CACHE.mkdir(exist_ok=True)
+        command = ["cc", "-O2", "-pthread", "-o", str(program), str(source)]
+        _run(command, "the slower fsync", CACHE)
+    return program
+
+
+def _run(command: Sequence[str], what: str, folder: Path) -> None:
+    try:
+        ran = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RunFailed(f"{what} cannot be had: {error}") from None
+    if ran.returncode:
+        said = (ran.stderr or ran.stdout).strip().splitlines()[-1:]
+        raise RunFailed(f"{what} cannot be had: {' '.join(command[:3])}... said {said}")

@@ -1,0 +1,54 @@
+"""How long nobody can commit after the leader is lost: killed, or cut off without a word.
+
+From then on a small change is asked for every few milliseconds, of the survivors in turn, each on
+a connection of its own; none waits for another. The first one that is committed ends the outage.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from time import perf_counter
+from typing import Final
+
+from bench.faults import RunFailed
+from bench.peers.cluster import NODES, Cluster, NotDone
+
+PROBE_SECONDS: Final = 0.02
+OUTAGE_SECONDS_MAX: Final = 30.0
+CALM_SECONDS: Final = 1.0
+"""Between two losses, once the node that was lost is whole again."""
+
+
+async def outages_by_kill(cluster: Cluster, count: int) -> AsyncIterator[float]:
+    """Kill the leader so many times; yield each outage in seconds."""
+    for _ in range(count):
+        leader = await cluster.leader()
+        lost = await cluster.kill(leader)
+        yield await outage(cluster, leader, lost)
+        await cluster.start(leader)
+        await cluster.until_whole(leader)
+        await asyncio.sleep(CALM_SECONDS)
+
+
+async def outage(cluster: Cluster, gone: int, since: float) -> float:
+    """Seconds from `since` until a change is committed without the node that is gone."""
+    survivors = [node for node in NODES if node != gone]
+    done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    async def probe(node: int) -> None:
+        try:
+            await cluster.kind.write(node)
+        except NotDone:
+            return
+        if not done.done():
+            done.set_result(perf_counter())
+
+    async with asyncio.TaskGroup() as tasks:
+        probes: list[asyncio.Task[None]] = []
+        while not done.done():
+            if perf_counter() - since > OUTAGE_SECONDS_MAX:
+                raise RunFailed(f"{cluster.kind.name} commits nothing after its leader is lost")
+            probes.append(tasks.create_task(probe(survivors[len(probes) % len(survivors)])))
+            await asyncio.wait({done}, timeout=PROBE_SECONDS)
+        for each in probes:
+            each.cancel()
+    return done.result() - since

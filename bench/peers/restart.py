@@ -1,0 +1,88 @@
+"""A log of a million records, as controllers would have left it, for a restart to be timed."""
+
+import itertools
+import random
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Final
+from uuid import UUID
+
+from admin.local_plan import log_dir
+from bench.peers.cluster import NODES
+from bench.peers.ours import Ours
+from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId
+from quorum.log.election_file import ElectionFile
+from quorum.log.meta_properties import load_or_create
+from quorum.log.segments import SegmentedLog
+from quorum.opening import LOG_FOLDER
+from quorum.records.control import LeaderChange, encode_leader_change
+from quorum.records.encode import encode, stamp
+from statemachine import records
+from statemachine.serde import encode as encode_record
+from statemachine.vocabulary import METADATA_VERSION
+
+RECORDS: Final = 1_000_000
+BATCH_RECORDS: Final = 100
+PARTITIONS: Final = 1_000
+LEVEL: Final = 29
+"""metadata.version, as in a new cluster."""
+EPOCH: Final = Epoch(1)
+TIMESTAMP_MS: Final = 1_700_000_000_000
+BROKERS: Final = (101, 102, 103)
+_TOPIC: Final = UUID(int=0x70 << 100)
+
+
+def since(begun: float) -> float:
+    """Seconds from a moment of `perf_counter` until now."""
+    return perf_counter() - begun
+
+
+def fill(ours: Ours) -> None:
+    """Give every node of a cluster that has not begun the same log: a topic, then its ISRs."""
+    batches = list(_batches())
+    for node in ours.plan.controllers:
+        folder = log_dir(ours.folder, node)
+        load_or_create(folder, ours.plan.cluster_id, ReplicaId(node.id), rng=random.Random(node.id))
+        log = SegmentedLog(folder / LOG_FOLDER, segment_bytes_max=1 << 30, check_all=True)
+        for batch in batches:
+            log.append(batch)
+        log.commit()
+        log.close()
+        elections = ElectionFile(folder / LOG_FOLDER, cluster_id=ours.plan.cluster_id)
+        elections.write(Election(EPOCH))
+
+
+def _batches() -> Iterator[bytes]:
+    """The log in batches: who leads, the levels, a topic, then one ISR after the other."""
+    voters = tuple(map(ReplicaId, NODES))
+    change = LeaderChange(leader=voters[0], voters=voters, granting=voters)
+    opening = encode_leader_change(change, timestamp_ms=TIMESTAMP_MS)
+    stamp(opening, Offset(0), EPOCH)
+    yield bytes(opening)
+    written = itertools.islice(_records(), RECORDS - 1)
+    offset = 1
+    while values := [
+        encode_record(each, LEVEL) for each in itertools.islice(written, BATCH_RECORDS)
+    ]:
+        batch = encode(values, timestamp_ms=TIMESTAMP_MS)
+        stamp(batch, Offset(offset), EPOCH)
+        offset += len(values)
+        yield bytes(batch)
+
+
+def _records() -> Iterator[records.Record]:
+    yield records.FeatureLevel(name=METADATA_VERSION, level=LEVEL)
+    yield records.Topic(name="restart", topic_id=_TOPIC)
+    for number in range(PARTITIONS):
+        yield records.Partition(
+            partition_id=number,
+            topic_id=_TOPIC,
+            replicas=BROKERS,
+            isr=BROKERS,
+            leader=BROKERS[0],
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+    for isr in itertools.cycle((BROKERS[:-1], BROKERS)):
+        for number in range(PARTITIONS):
+            yield records.PartitionChange(partition_id=number, topic_id=_TOPIC, isr=isr)

@@ -1,0 +1,125 @@
+"""The steps of a round: each measures some figures of one side, in a cluster of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from bench import machine
+from bench.load import Load
+from bench.peers import downloads, failover, restart
+from bench.peers.cluster import NODES, Cluster, Kind, one_of
+from bench.peers.etcd import Etcd
+from bench.peers.figures import ETCD, OURS, PYSYNCOBJ
+from bench.peers.ours import Ours
+from bench.peers.syncobj import PySyncObj
+from bench.report import Row
+
+Found = AsyncIterator[tuple[str, float]]
+"""The key of a figure and a value of it."""
+
+SLOWER_MICROSECONDS: Final = 1_000
+IDLE_SECONDS: Final = 10.0
+SETTLE_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How long and how often."""
+
+    seconds: float
+    kills: int
+
+
+async def commits(side: str, folder: Path, wish: Wish) -> Found:
+    """Commits a second with fsync, one and many at a time."""
+    async with one_of(kind_of(side), folder) as cluster:
+        for outstanding in (128,) if side == PYSYNCOBJ else (1, 128, 512):
+            row = await loaded(cluster, outstanding, wish.seconds)
+            yield f"commits-{outstanding}", row.commits_per_second
+            if outstanding == 128:
+                yield "p99-128", row.p99_ms
+                yield "cpu-128", row.server_seconds
+
+
+async def slow_fsync(side: str, folder: Path, wish: Wish) -> Found:
+    """The same where every fsync takes a millisecond longer."""
+    prefix = [str(downloads.slow_fsync()), str(SLOWER_MICROSECONDS)]
+    async with one_of(kind_of(side), folder, prefix=prefix) as cluster:
+        for outstanding in (1, 128):
+            row = await loaded(cluster, outstanding, wish.seconds)
+            yield f"slow-{outstanding}", row.commits_per_second
+
+
+async def killed(side: str, folder: Path, wish: Wish) -> Found:
+    """Outages after the leader was killed, everything at its default."""
+    async with one_of(kind_of(side), folder) as cluster:
+        found = []
+        async for seconds in failover.outages_by_kill(cluster, wish.kills):
+            found.append(seconds)
+            yield "killed", seconds
+        yield "killed-worst", max(found)
+
+
+async def idle(side: str, folder: Path, _: Wish) -> Found:
+    """Processor time of the busiest node while nobody asks for anything."""
+    async with one_of(kind_of(side), folder) as cluster:
+        processes = cluster.pids(await cluster.leader())
+        await asyncio.sleep(SETTLE_SECONDS)
+        before = machine.used(processes.all)
+        await asyncio.sleep(IDLE_SECONDS)
+        used = machine.used(processes.all).since(before).by_pid
+        servers = (processes.leader, *processes.followers)
+        yield "idle", max(used[pid] for pid in servers) / IDLE_SECONDS * 100
+
+
+async def restarted(side: str, folder: Path, _: Wish) -> Found:
+    """From the start of a node's process to when it has replayed its log of a million records."""
+    ours = Ours()
+    async with one_of(ours, folder, before=lambda: restart.fill(ours)) as cluster:
+        leader = await cluster.leader()
+        node = next(each for each in NODES if each != leader)
+        await cluster.until_whole(node)
+        await cluster.kill(node)
+        begun = await cluster.start(node)
+        await cluster.until_whole(node)
+        yield "restart", restart.since(begun)
+
+
+async def loaded(cluster: Cluster, outstanding: int, seconds: float) -> Row:
+    """A load on the leader, and what was answered checked afterwards."""
+    leader = await cluster.leader()
+    processes = cluster.pids(leader)
+    kind = cluster.kind
+    if isinstance(kind, PySyncObj):
+        return await kind.load(leader, outstanding, seconds, processes)
+    async with kind.work(leader, outstanding) as makes:
+        return await Load(kind.client_address(leader), makes, processes).run(seconds)
+
+
+def kind_of(side: str) -> Kind:
+    """What the nodes of a side are; raises `RunFailed` if they cannot be had."""
+    if side == ETCD:
+        return Etcd(downloads.etcd())
+    return PySyncObj(downloads.pysyncobj()) if side == PYSYNCOBJ else Ours()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step and those it is for."""
+
+    measure: Callable[[str, Path, Wish], Found]
+    sides: tuple[str, ...]
+
+
+STEPS: Final[Mapping[str, Step]] = MappingProxyType(
+    {
+        "commits": Step(commits, (OURS, ETCD, PYSYNCOBJ)),
+        "slow-fsync": Step(slow_fsync, (OURS, ETCD)),
+        "killed": Step(killed, (OURS, ETCD)),
+        "idle": Step(idle, (OURS, ETCD)),
+        "restart": Step(restarted, (OURS,)),
+    }
+)
