@@ -56,6 +56,7 @@ class Unavailable(StrEnum):
     NOT_READY = "this node has just started and does not know yet what is committed"
     LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
     OVERLOADED = "the controller has too much uncommitted work; ask again later"
+    DISK_FULL = "the disk of the active controller is full, and no other could take over yet"
     NOT_PROVED = (
         "no majority of the controllers confirmed in time that this node is still the active one"
     )
@@ -152,7 +153,7 @@ class Controller:
                 return
             before_last = sum(len(batch.values) for batch in batches[:-1])
             if not quorum.accepts(len(batches[-1].values), after=before_last):
-                done(Unavailable.OVERLOADED)
+                done(Unavailable.OVERLOADED if quorum.has_room else Unavailable.DISK_FULL)
                 return
             for batch in batches:
                 self._append(*batch)
@@ -339,5 +340,5 @@ class Controller:
 
     def _expect_done(self, answer: Answer | Unavailable) -> None:
         """Take the answer to a command of this controller's own."""
-        if answer in (Unavailable.OVERLOADED, Unavailable.TOO_LARGE):
+        if answer in (Unavailable.OVERLOADED, Unavailable.DISK_FULL, Unavailable.TOO_LARGE):
             logger.warning("a command of this controller's own was not carried out: %s", answer)

@@ -98,7 +98,12 @@ class Machine:
         """Nothing is wrong with it from now on."""
         self.revive()
         self.repair()
+        self.make_room()
         self.slow_until_ms = 0
+
+    def make_room(self) -> None:
+        """The disk is not full any more."""
+        self.disk.capacity_bytes = None
 
     def _watch(self, operation: Operation) -> Fail | None:
         if self.dies_after is not None and operation.changes:

@@ -16,6 +16,8 @@ from quorum.core.vocabulary import ReplicaId
 CLOG_MS_MAX: Final = 5_000
 PAUSE_MS_MAX: Final = 8_000
 SLOW_MS_MAX: Final = 6_000
+FULL_MS_MAX: Final = 8_000
+FULL_BYTES_MAX: Final = 400
 ACTIONS_MAX: Final = 25
 OPERATIONS_MAX: Final = 12
 RECOVERY_OPERATIONS_MAX: Final = 3
@@ -51,7 +53,9 @@ class Nemesis:
                 self._end(strike, victim)
             case Fault.DIES_IN_TURN | Fault.DIES_IN_WRITING | Fault.DIES_IN_RECOVERY:
                 self._arm(strike, victim)
-            case Fault.SLOW_DISK | Fault.FSYNC_FAILS | Fault.ROT | Fault.CLOCK_JUMP:
+            case (
+                Fault.SLOW_DISK | Fault.FULL_DISK | Fault.FSYNC_FAILS | Fault.ROT | Fault.CLOCK_JUMP
+            ):
                 self._spoil(strike, victim)
             case _:
                 assert_never(strike.fault)
@@ -175,6 +179,10 @@ class Nemesis:
         match strike.fault:
             case Fault.SLOW_DISK:
                 machine.slow_until_ms = world.timeline.now_ms + strike.size * SLOW_MS_MAX // 1_000
+            case Fault.FULL_DISK:
+                disk = machine.disk
+                disk.capacity_bytes = disk.used_bytes + strike.size % FULL_BYTES_MAX
+                world.timeline.after(1 + strike.size * FULL_MS_MAX // 1_000, machine.make_room)
             case Fault.FSYNC_FAILS:
                 machine.sync_fails = True
             case Fault.ROT:

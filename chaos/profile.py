@@ -39,6 +39,7 @@ class Fault(StrEnum):
     STOP = "is stopped in good order"
     ROLL = "all are stopped and started, one after the other"
     SLOW_DISK = "its disk takes seconds"
+    FULL_DISK = "its disk is full"
     FSYNC_FAILS = "its disk fails to keep what it was given"
     ROT = "loses power, and a bit of its log turns over"
     CLOCK_JUMP = "its time of day jumps"

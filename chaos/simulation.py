@@ -29,6 +29,7 @@ FIRED_AS: Final = {
     Fault.DIES_IN_RECOVERY: "dies in recovery",
     Fault.SLOW_DISK: "a disk is slow",
     Fault.ROT: "refuses a disk that is damaged",
+    Fault.FULL_DISK: "a disk has no room",
     Fault.FSYNC_FAILS: "ends because of its disk",
 }
 """What shows that a strike has had its effect, where that comes later."""

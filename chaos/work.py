@@ -7,15 +7,18 @@ a process may end before, between and after. Nothing of this waits.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from quorum.core.vocabulary import LogEnd
-from quorum.ports import Log, LogFailure
+from quorum.ports import DiskFull, Log, LogFailure
 
 if TYPE_CHECKING:
     from chaos.process import Process
 
 T = TypeVar("T")
+
+FULL_RETRY_MS: Final = 500
+"""Between two tries to write what there was no room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Work:
         self._waiting: deque[_Piece] = deque()
         self._busy = False
         self._failed = False
+        self._room = True
 
     @property
     def is_idle(self) -> bool:
@@ -75,12 +79,27 @@ class Work:
         process = self._process
         try:
             report = self._waiting[0].run()
+        except DiskFull:
+            self._tell_room(False)
+            process.later(FULL_RETRY_MS, self._do)
+            return
         except LogFailure as failure:
             self._failed = True
             process.replica.fail(failure)
             return
+        self._tell_room(True)
         self._waiting.popleft()
         self._busy = False
         process.world.has_written(process)
         process.later(process.world.reporting_ms(), report)
         self._begin()
+
+    def _tell_room(self, exists: bool) -> None:
+        if exists != self._room:
+            self._room = exists
+            self._process.world.note(
+                "a disk has no room" if not exists else "a disk has room again"
+            )
+            self._process.later(
+                self._process.world.reporting_ms(), lambda: self._process.replica.room(exists)
+            )

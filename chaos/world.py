@@ -20,7 +20,7 @@ from chaos.timeline import Timeline
 from chaos.truth import Stored
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.errors import StorageError
+from quorum.log.errors import FolderUnusable, StorageError
 from quorum.opening import QuorumConfig, remember
 
 CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
@@ -133,6 +133,11 @@ class World:
             self._lose_power(speaker, machine)
             return
         except StorageError as error:
+            if isinstance(error, FolderUnusable) and machine.disk.capacity_bytes is not None:
+                self.note("does not start on a full disk")
+                machine.disk.kill()
+                self.boot_soon(replica)
+                return
             if machine.sync_failed:
                 self.note("ends because of its disk")
                 self._lose_power(speaker, machine)

@@ -75,6 +75,11 @@ class Quorum:
         return self.node.leader
 
     @property
+    def has_room(self) -> bool:
+        """Whether there is room on the disk of this node, as far as it has tried."""
+        return self.node.has_room
+
+    @property
     def high_watermark(self) -> Offset | None:
         return self.node.high_watermark
 

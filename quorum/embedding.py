@@ -156,6 +156,8 @@ class Replica:
         ):
             raise Overloaded(f"{applying.waiting} records wait for their commit")
         if not quorum.accepts(1):
+            if not quorum.has_room:
+                raise Overloaded("the disk of the leader is full, and no other could take over yet")
             raise Overloaded("the leader takes no more records until the others have caught up")
         offset = quorum.propose([bytes(record)])
         try:

@@ -150,7 +150,11 @@ def open_quorum(
         complaints=Complaints("quorum", clock),
         endpoints=() if where.place is None else (Endpoint(config.listener_name, *where.place),),
     )
-    disk = DiskThread(asyncio.get_running_loop(), on_failure=lambda failure: quorum.fail(failure))
+    disk = DiskThread(
+        asyncio.get_running_loop(),
+        on_failure=lambda failure: quorum.fail(failure),
+        on_room=lambda exists: quorum.replica.room(exists),
+    )
     cluster = cluster_of(
         past.cluster_id,
         me=past.key,

@@ -225,7 +225,9 @@ class Disk(Protocol):
 
     Reports come later, never from inside the call that asked, and in the same order. What fails
     is not reported as done but handed to the owner once, as `Replica.fail`; after a `LogFailure`
-    nothing more is performed.
+    nothing more is performed. Want of room (`DiskFull`, or an `OSError` that means it) is no
+    failure: the piece of work is tried again, in its place, until there is room, and the owner is
+    told when that begins and ends, as `Replica.room`.
     """
 
     def request_commit(self, log: Log, done: Callable[[LogEnd], None]) -> None:

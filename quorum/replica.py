@@ -48,6 +48,7 @@ from quorum.core.events import (
     Flushed,
     Located,
     Proposed,
+    Room,
     Stopping,
     Surveyed,
     Tick,
@@ -202,6 +203,10 @@ class Replica:
         """Let the next `turn` raise this: the disk no longer keeps what it is given."""
         self._failure = failure
         self._wake()
+
+    def room(self, exists: bool) -> None:
+        """There is no room on the disk for what was to be written, or there is again."""
+        self._put(Room(exists))
 
     def say_farewell(self) -> None:
         """Give the lead away, if this node has it; `farewell_is_said` tells when that is over."""

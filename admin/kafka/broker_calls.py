@@ -279,7 +279,7 @@ def _error_of(unavailable: Unavailable) -> int:
     match unavailable:
         case Unavailable.NOT_ACTIVE | Unavailable.NOT_READY | Unavailable.LEAD_LOST:
             return NOT_CONTROLLER
-        case Unavailable.OVERLOADED | Unavailable.NOT_PROVED:
+        case Unavailable.OVERLOADED | Unavailable.DISK_FULL | Unavailable.NOT_PROVED:
             return REQUEST_TIMED_OUT
         case Unavailable.TOO_LARGE:
             return UNKNOWN_SERVER_ERROR

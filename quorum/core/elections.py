@@ -3,7 +3,7 @@
 Functions over `State`. What may be granted is decided in `votes`; here it is carried out.
 """
 
-from quorum.core import leading
+from quorum.core import leading, own_disk
 from quorum.core.events import Asker, Correlation
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -25,6 +25,9 @@ def campaign(state: State, cause: Cause, now_ms: int) -> None:
     """Stand in the next epoch: vote for oneself, ask all others."""
     assert state.is_voter
     assert not state.stopping
+    if own_disk.holds_back(state):
+        own_disk.wait_for_it(state, now_ms)
+        return
     state.election = Election(Epoch(state.election.epoch + 1), voted_for=state.me)
     deadline_ms = state.next_election_ms(now_ms)
     assert deadline_ms is not None

@@ -123,6 +123,16 @@ class Surveyed:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """There is no room on this node's disk for what is to be written, or there is again."""
+
+    exists: bool
+
+    def __str__(self) -> str:
+        return "there is room on the disk again" if self.exists else "the disk is full"
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """The process will end soon and in good order: a leader gives its lead away first."""
 
@@ -138,6 +148,7 @@ Event: TypeAlias = (
     | Proposed
     | ReadIndex
     | Flushed
+    | Room
     | VotersWanted
     | Located
     | Surveyed

@@ -44,6 +44,7 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
         serving=Serving(state.voters, state.me.id),
         check_quorum_ms=None,
         announce_ms=None,
+        disk_owes=batch.base,
     )
     state.become(leader, Cause.MAJORITY_GRANTED)
     state.append(batch)
@@ -65,9 +66,10 @@ def take_voters(state: State, leader: Leader, now_ms: int) -> None:
         leader.changes.nameless = frozenset(nameless)
         leader.changes.is_wanted = True
     if not leader.serving.voters:
-        leader.check_quorum_ms = leader.announce_ms = None
+        leader.check_quorum_ms = leader.announce_ms = leader.disk_look_ms = None
     elif leader.announce_ms is None:
         leader.check_quorum_ms = now_ms + state.timeouts.check_quorum_ms
+        leader.disk_look_ms = now_ms + state.timeouts.fetch_timeout_ms
         leader.announce_ms = now_ms
 
 

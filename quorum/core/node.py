@@ -13,7 +13,7 @@ in pure functions beside them: `votes`, `high_watermark`, `log_view`.
 import random
 from typing import assert_never
 
-from quorum.core import elections, following, founding, leading, voter_changes
+from quorum.core import elections, following, founding, leading, own_disk, voter_changes
 from quorum.core.beginning import Beginning
 from quorum.core.effects import Effect, PersistElection
 from quorum.core.events import (
@@ -24,6 +24,7 @@ from quorum.core.events import (
     Located,
     Proposed,
     ReadIndex,
+    Room,
     Stopping,
     Surveyed,
     Tick,
@@ -123,6 +124,11 @@ class QuorumNode:
         return self._state.high_watermark
 
     @property
+    def has_room(self) -> bool:
+        """Whether there is room on this node's disk, as far as it has tried."""
+        return self._state.has_room
+
+    @property
     def epoch_start(self) -> Offset | None:
         """Where the epoch that this node leads begins in the log; None unless it leads."""
         return self.role.epoch_start if isinstance(self.role, Leader) else None
@@ -133,9 +139,13 @@ class QuorumNode:
         leader, committed = state.role, state.high_watermark
         if not isinstance(leader, Leader) or not 0 < count <= BATCH_RECORDS_MAX:
             return False
+        if not state.has_room:
+            return False
         if committed is None:
             committed = leader.epoch_start
-        return state.log.end.offset + waiting + count - committed <= UNCOMMITTED_RECORDS_MAX
+        # What the others have committed may still wait, in memory, for our own disk.
+        held = state.log.end.offset - min(committed, state.log.durable)
+        return held + waiting + count <= UNCOMMITTED_RECORDS_MAX
 
     @property
     def deadline_ms(self) -> int | None:
@@ -147,7 +157,7 @@ class QuorumNode:
                 parked_ms = leader.serving.deadline_ms
                 reads_ms = leader.reads.deadline_ms
                 change_ms = leader.changes.due_ms
-                periodic = (leader.check_quorum_ms, leader.announce_ms)
+                periodic = (leader.check_quorum_ms, leader.announce_ms, leader.disk_look_ms)
                 moments = (*periodic, parked_ms, reads_ms, change_ms)
             case Candidate() as candidate:
                 moments = (candidate.election_deadline_ms, candidate.ask_again_ms)
@@ -214,8 +224,8 @@ class QuorumNode:
                 leading.on_proposed(state, count)
             case ReadIndex(token):
                 leading.on_read(state, token, now_ms)
-            case Flushed(durable):
-                leading.on_flushed(state, durable, now_ms)
+            case Flushed() | Room():
+                self._on_disk(event, now_ms)
             case VotersWanted() | Located() | Surveyed():
                 self._on_heard(event, now_ms)
             case Stopping():
@@ -235,6 +245,12 @@ class QuorumNode:
         if not isinstance(event, Surveyed):
             voter_changes.on_event(self._state, event, now_ms)
 
+    def _on_disk(self, event: Flushed | Room, now_ms: int) -> None:
+        if isinstance(event, Room):
+            own_disk.on_room(self._state, event.exists, now_ms)
+        else:
+            leading.on_flushed(self._state, event.durable, now_ms)
+
     def _on_stopping(self, now_ms: int) -> None:
         state = self._state
         state.stopping = True
@@ -250,6 +266,7 @@ class QuorumNode:
                 voter_changes.on_tick(state, leader, now_ms)
                 if state.role is leader:
                     leading.on_tick(state, leader, now_ms)
+                own_disk.on_tick(state, now_ms)
             case Candidate() as candidate:
                 elections.on_candidate_tick(state, candidate, now_ms)
             case Follower(fetch_deadline_ms=deadline_ms):
@@ -268,6 +285,8 @@ class QuorumNode:
         match event.request:
             case FetchRequest() as request:
                 leading.on_fetch(state, asker, request, now_ms)
+                if not state.has_room and isinstance(state.role, Leader):
+                    own_disk.give_up_if_full(state, state.role, now_ms)
             case VoteRequest() as request:
                 elections.on_vote_request(state, asker, request, now_ms)
             case BeginQuorumEpochRequest() as request:

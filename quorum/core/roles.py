@@ -73,6 +73,10 @@ class Leader:
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
     reads: Reads = field(default_factory=Reads)
     changes: VoterChanges = field(default_factory=VoterChanges)
+    disk_look_ms: int | None = None
+    """When to look whether its own disk keeps up; None if it needs no other voter."""
+    disk_owes: Offset = Offset(0)
+    """Where the log ended at the last look."""
 
     def __str__(self) -> str:
         return "leader"
@@ -102,6 +106,7 @@ class Cause(StrEnum):
     LEADER_RESIGNED = "hears that its leader resigns"
     QUORUM_LOST = "is not fetched from by a majority"
     REMOVED = "is no voter any more, and that is committed"
+    DISK_BEHIND = "has a disk that does not keep up"
     STOPPING = "is about to stop"
 
 
@@ -129,6 +134,7 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
             Cause.HIGHER_EPOCH: (Unattached,),
             Cause.QUORUM_LOST: (Resigned,),
             Cause.REMOVED: (Resigned,),
+            Cause.DISK_BEHIND: (Resigned,),
             Cause.STOPPING: (Resigned,),
         },
         Resigned: {

@@ -54,6 +54,8 @@ class State:
     """Where replicas listen, by what they said last; bounded by LOCATED_MAX."""
     lost_elections: int = 0
     stopping: bool = False
+    has_room: bool = True
+    """Whether there is room on this node's disk, as far as it has tried."""
     effects: list[Effect] = field(default_factory=list)
     last_correlation: int = 0
     probes: int = 0

@@ -2,24 +2,38 @@
 
 It performs, one after the other and in order, what it is asked to. Commits are grouped: while one
 is in flight at most one more of the same log is queued, and every request that comes meanwhile is
-part of that one. Nothing here knows what is written.
+part of that one. A disk that is full is only slow: what finds no room is tried again until it
+does. Nothing here knows what is written.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
-from threading import Lock, Thread
-from typing import ParamSpec, TypeAlias, TypeVar
+from threading import Event, Lock, Thread
+from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 from quorum.core.vocabulary import LogEnd
-from quorum.ports import Log, LogFailure
+from quorum.log.files import is_full
+from quorum.ports import DiskFull, Log, LogFailure
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 Done: TypeAlias = Callable[[LogEnd], None]
+
+logger = logging.getLogger("quorum")
+
+RETRY_SECONDS: Final = 0.5
+"""Between two tries to write what there was no room for."""
+
+_TRIES_PER_COMPLAINT: Final = 120
+
+
+class _GivenUp(Exception):
+    """The thread is to end, and there is still no room."""
 
 
 class DiskThread:
@@ -29,13 +43,26 @@ class DiskThread:
     in the loop; but a `call` that fails raises where it is awaited. After the first `LogFailure`
     the disk cannot be trusted any more: further calls are refused with `LogFailure`, nothing is
     performed or reported, and `on_failure` is not called again. The owner ends the process.
+    `on_room` is told, in the loop, False when there is no room on the disk, and True when there is
+    again.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, on_failure: Callable[[BaseException], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        on_failure: Callable[[BaseException], None],
+        on_room: Callable[[bool], None] | None = None,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._loop = loop
         self._on_failure = on_failure
+        self._on_room = on_room
+        self._retry_seconds = retry_seconds
+        self._closing = Event()
+        self._room = True
+        """Whether what was tried last had room; written by the thread, read by the loop."""
+        self._drains: set[asyncio.Future[None]] = set()
         # An executor would make a future for each commit, which costs more than the hand-over.
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._serve, name="disk", daemon=True)
@@ -79,11 +106,24 @@ class DiskThread:
             raise
 
     async def drain(self) -> None:
-        """Return once all that was asked for before is done, and has been reported."""
-        await self.call(_nothing)
+        """Return once all that was asked for before is done, and has been reported; or when there
+        is no room for it."""
+        given_up = self._loop.create_future()
+        drained = self._loop.create_task(self.call(_nothing))
+        self._drains.add(given_up)
+        try:
+            if self._room:
+                await asyncio.wait({drained, given_up}, return_when=asyncio.FIRST_COMPLETED)
+            if drained.done():
+                await drained
+        finally:
+            self._drains.discard(given_up)
+            drained.cancel()
 
     def close(self) -> None:
-        """Finish what is queued and end the thread; blocks meanwhile. `drain` first."""
+        """Finish what is queued, as far as there is room, and end the thread; blocks meanwhile.
+        `drain` first."""
+        self._closing.set()
         self._work.put(None)
         self._thread.join()
 
@@ -98,7 +138,9 @@ class DiskThread:
         if self._failure is not None:
             return
         try:
-            end = self._remembering_failure(log.commit)
+            end = self._finding_room(log.commit)
+        except _GivenUp:
+            return
         except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
             self._hand_over(failure)
         else:
@@ -106,7 +148,9 @@ class DiskThread:
 
     def _perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
         try:
-            result = self._remembering_failure(work)
+            result = self._finding_room(work)
+        except _GivenUp:
+            return
         except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
             self._hand_over(failure)
         else:
@@ -128,9 +172,45 @@ class DiskThread:
         # Remembered before the next piece of work begins, which a callback could not promise.
         try:
             return work()
+        except DiskFull:
+            raise
         except LogFailure as failure:
             self._failure = failure
             raise
+
+    def _finding_room(self, work: Callable[[], T]) -> T:
+        """Do it, as often as it takes until there is room; `_GivenUp` when the thread is to end."""
+        tries = 0
+        while True:
+            try:
+                result = self._remembering_failure(work)
+            except (DiskFull, OSError) as full:
+                if not isinstance(full, DiskFull) and not is_full(full):
+                    raise
+                if tries % _TRIES_PER_COMPLAINT == 0:
+                    logger.warning("%s. It is tried again until there is room", full)
+                tries += 1
+                self._tell_room(False)
+                if self._closing.wait(self._retry_seconds):
+                    raise _GivenUp from full
+            else:
+                if tries:
+                    logger.info("there is room on the disk again, and nothing was lost")
+                    self._tell_room(True)
+                return result
+
+    def _tell_room(self, room: bool) -> None:
+        if room != self._room:
+            self._room = room
+            self._loop.call_soon_threadsafe(self._hear_of_room, room)
+
+    def _hear_of_room(self, room: bool) -> None:
+        if not room:
+            for each in self._drains:
+                if not each.done():
+                    each.set_result(None)
+        if self._on_room is not None:
+            self._on_room(room)
 
     def _watch(self, future: Future[T]) -> None:
         """Hand the failure of a call that nobody awaits to the owner."""

@@ -27,6 +27,8 @@ memory until a disk is flushed, and time stands still until somebody waits or a 
     read 1                somebody wants to read at node 1 what is committed, and nothing older
     mute 2                node 2 leaves the rounds of reads out of its fetches, as Kafka's do
     propose 1 a b         the state machine of node 1 wants two records appended as one batch
+    fill 1                there is no room on the disk of node 1
+    free 1                there is again
     stop 1                node 1 is told that it will end soon
     ask 1 REQUEST         node 1 is asked by somebody from outside; see `requests`
     state, log, replicas 1
@@ -34,12 +36,14 @@ memory until a disk is flushed, and time stands still until somebody waits or a 
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from quorum.core.effects import Effect
 from quorum.core.events import (
     Answered,
     Correlation,
     Event,
+    Room,
     Stopping,
     Tick,
     Unanswered,
@@ -101,6 +105,8 @@ class Stage:
             "mute": self._mute,
             "propose": self._propose,
             "slice": self._slice,
+            "fill": partial(self._room, False),
+            "free": partial(self._room, True),
             "stop": self._stop,
             "ask": self._ask,
             "state": self._state,
@@ -231,6 +237,9 @@ class Stage:
     def _stop(self, number: str) -> Iterator[str]:
         yield from self._step(self._host(number), Stopping())
 
+    def _room(self, exists: bool, number: str) -> Iterator[str]:
+        yield from self._step(self._host(number), Room(exists))
+
     def _time_out(self, number: str, *to: str) -> Iterator[str]:
         host = self._host(number)
         for (asker, correlation), (asked, _) in sorted(self._open.items()):
@@ -352,7 +361,7 @@ class Stage:
         """Flush every disk, then deliver every packet; False if there was nothing to do."""
         done = False
         for me in sorted(self.hosts):
-            if self.hosts[me].disk.batches_at_risk:
+            if self.hosts[me].disk.batches_at_risk and self.hosts[me].node.has_room:
                 done = bool(list(self._flush(str(me))))
             if self._inboxes[me]:
                 done = bool(list(self._deliver(str(me))))
