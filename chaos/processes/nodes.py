@@ -35,14 +35,17 @@ class Nodes:
         network: Network,
         settings: Mapping[str, str],
         rng: random.Random,
+        voters: Iterable[int] | None = None,
     ) -> None:
+        """`voters` found the cluster, by default all; the others observe."""
         self.folder = folder
         self.ids = tuple(ids)
         self.network = network
         self._processes: dict[int, Process] = {}
         self._killed: list[Process] = []
         self.cluster_id = uuid_to_text(UUID(int=rng.getrandbits(128), version=4)).replace("-", "A")
-        voters = ",".join(f"{id}@{network.address_of(id)}" for id in self.ids)
+        founding = self.ids if voters is None else tuple(voters)
+        known = ",".join(f"{id}@{network.address_of(id)}" for id in founding)
         for id in self.ids:
             self.home(id).mkdir(parents=True)
             own = {
@@ -50,8 +53,9 @@ class Nodes:
                 "node.id": str(id),
                 "cluster.id": self.cluster_id,
                 "listeners": str(network.listener_of(id)),
+                "advertised.listeners": str(network.address_of(id)),
                 "log.dir": str(self.data(id)),
-                "quorum.voters": voters,
+                "quorum.voters": known,
             }
             lines = [f"{name}={value}\n" for name, value in {**settings, **own}.items()]
             self._settings(id).write_text("".join(lines), encoding="utf-8")

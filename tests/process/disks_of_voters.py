@@ -3,7 +3,7 @@
 import asyncio
 import random
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,16 +83,17 @@ class Controllers:
 
 
 @asynccontextmanager
-async def controllers(folder: Path, **settings: str) -> AsyncIterator[Controllers]:
-    """Three that are up; `settings` have dots where the names have underscores."""
-    network = Proxies(IDS)
-    named = {name.replace("_", "."): value for name, value in settings.items()}
-    nodes = Nodes(folder, IDS, network, named, random.Random(str(folder)))
-    addresses = [network.listener_of(id) for id in IDS]
+async def controllers(
+    folder: Path, ids: Sequence[int] = IDS, voters: Sequence[int] | None = None
+) -> AsyncIterator[Controllers]:
+    """Controllers that are up; all of them vote unless it is said which ones do."""
+    network = Proxies(ids)
+    nodes = Nodes(folder, ids, network, {}, random.Random(str(folder)), voters)
+    addresses = [network.listener_of(id) for id in ids]
     try:
         async with AdminClient(addresses, is_controller=True, timeout_ms=ASK_MS) as client:
             running = Controllers(nodes, client)
-            await nodes.start(IDS)
+            await nodes.start(ids)
             await running.until_voters_have_caught_up()
             yield running
     finally:
