@@ -13,6 +13,8 @@ from admin.faults import Refused
 from admin.model import Assignment, PartitionResult, QuorumDescription, Reassignments
 from admin.service import NotActive, Service
 from admin.whereabouts import Whereabouts
+from quorum.core.messages import AlterQuorumRequest
+from quorum.core.vocabulary import ReplicaKey
 from statemachine import commands
 
 WAIT_SECONDS_MAX: Final = 10.0
@@ -100,6 +102,19 @@ class Anywhere:
             ]
 
         return await self._ask(here, lambda client: client.alter_reassignments(assignments))
+
+    async def alter_voters(self, who: str, target: Sequence[ReplicaKey] | None) -> None:
+        """Let these vote in the end, or cancel what is under way (KIP-595)."""
+
+        async def here() -> None:
+            asked = None if target is None else tuple(target)
+            timeout_ms = round(self._wait_seconds * 1_000)
+            request = AlterQuorumRequest(target=asked, timeout_ms=timeout_ms)
+            response = await self._service.want_voters(who, request)
+            if response.error:
+                raise Refused("the voters cannot be changed", response.error, response.text)
+
+        await self._ask(here, lambda client: client.alter_voters(target))
 
     async def _ask(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from admin import config_questions, feature_questions, questions
+from admin import config_questions, feature_questions, questions, voter_questions
 from admin.addresses import Address
 from admin.asking import Answer, Asker, Question
 from admin.config_questions import ConfigInfo
@@ -26,6 +26,7 @@ from admin.model import (
     TopicDescription,
 )
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
+from quorum.core.vocabulary import ReplicaKey
 
 __all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
 
@@ -78,6 +79,21 @@ class AdminClient:
         """Where every node is, as the node that answers has heard it; it needs no leader."""
         answer = await self._ask(discover_brokers())
         return read_whereabouts(answer.response)
+
+    async def alter_voters(self, target: Sequence[ReplicaKey] | None) -> None:
+        """Let these vote in the end, one step after the other; None cancels what is under way.
+
+        Returns when that is committed; `describe_quorum` shows how far it has come.
+        """
+        await self._ask(voter_questions.alter_quorum(target))
+
+    async def add_voter(self, voter: ReplicaKey, listeners: Sequence[tuple[str, Address]]) -> None:
+        """Let one more controller vote, whose copy of the log has caught up (KIP-853)."""
+        await self._ask(voter_questions.add_voter(voter, listeners))
+
+    async def remove_voter(self, voter: ReplicaKey) -> None:
+        """Let a controller vote no more (KIP-853)."""
+        await self._ask(voter_questions.remove_voter(voter))
 
     async def describe_cluster(self) -> ClusterDescription:
         """The nodes of the kind that this client asks: brokers, or controllers."""

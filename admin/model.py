@@ -51,6 +51,8 @@ class QuorumDescription:
     addresses: Mapping[int, Sequence[tuple[str, Address]]]
     """Where each replica listens, by its id: the name of the listener and its address."""
     target_voters: Sequence[int] | None = None
+    waits_for: str | None = None
+    """What a change of the voters waits for."""
 
     @property
     def leader(self) -> ReplicaInfo | None:

@@ -78,6 +78,8 @@ def read_quorum(response: Any, cluster_id: str | None) -> QuorumDescription:
             )
             for node in getattr(response, "nodes", ())
         },
+        target_voters=[each.voter_id for each in getattr(found, "target_voters", ())] or None,
+        waits_for=getattr(found, "waits_for", None),
     )
 
 

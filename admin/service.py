@@ -22,10 +22,12 @@ from admin.model import NO_LEADER, UNKNOWN, QuorumDescription, Reassignment, Rep
 from admin.whereabouts import Whereabouts, nodes_of
 from quorum.addresses import AddressBook
 from quorum.cluster import Cluster
+from quorum.core.messages import Error, VoterRequest, VotersResponse
 from quorum.core.progress import ReplicaStatus
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.driver import Quorum
+from quorum.opening import LISTENER_NAME
 from statemachine.commands import (
     AlterClientQuotas,
     AlterConfigs,
@@ -204,7 +206,7 @@ class Service:
         if not stale:
             await self._prove_lead()
         node = self.quorum.node
-        replicas = node.replicas()
+        replicas, change = node.replicas(), node.voter_change()
         voters = [self._replica(each) for each in replicas if each.is_voter]
         return QuorumDescription(
             cluster_id=self.cluster_id or "",
@@ -213,9 +215,9 @@ class Service:
             high_watermark=node.high_watermark or 0,
             voters=voters or [self._unheard(each) for each in node.voters.sorted()],
             observers=[self._replica(each) for each in replicas if not each.is_voter],
-            addresses={
-                each: (("CONTROLLER", address),) for each, address in self.voter_addresses.items()
-            },
+            addresses=self._listeners(),
+            target_voters=None if change.target is None else [each.id for each in change.target],
+            waits_for=None if change.wait is None else str(change.wait),
         )
 
     def whereabouts(self) -> Whereabouts:
@@ -227,6 +229,27 @@ class Service:
             leader_epoch=self.quorum.node.epoch,
             nodes=nodes_of(self.addresses.gossip.sightings),
         )
+
+    def _listeners(self) -> dict[int, tuple[tuple[str, Address], ...]]:
+        """Where the voters listen: where they are reached now, by the names in the log."""
+        found: dict[int, tuple[tuple[str, Address], ...]] = {}
+        for voter in self.quorum.node.voters:
+            known = [(each.name, Address(each.host, each.port)) for each in voter.endpoints]
+            address = self.address_of(voter.id)
+            if address is not None:
+                known[:1] = [(known[0][0] if known else LISTENER_NAME, address)]
+            if known:
+                found[voter.id] = tuple(known)
+        return found
+
+    async def want_voters(self, who: str, request: VoterRequest) -> VotersResponse:
+        """Change who votes, or say why not; without an error it is committed (KIP-595, KIP-853)."""
+        self._need_lead()
+        response = await self.quorum.want_voters(request)
+        audit.info("%s asked for %s: %s", who, _shown(request), _shown(response))
+        if response.error is Error.NOT_LEADER_OR_FOLLOWER:
+            raise NotActive(Unavailable.LEAD_LOST, self.quorum.leader)
+        return response
 
     async def read(self, read: Callable[[Image], T], *, stale: bool = False) -> AsOf[T]:
         """What `read` finds: in the active controller's image, or, if `stale`, in this node's."""
@@ -262,9 +285,12 @@ class Service:
         assert isinstance(answer, kind), f"{answer} answers {command}"
         return answer
 
-    async def _prove_lead(self) -> None:
+    def _need_lead(self) -> None:
         if not self.controller.is_active:
             raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader)
+
+    async def _prove_lead(self) -> None:
+        self._need_lead()
         outcome = await self.quorum.read_index()
         if isinstance(outcome, ReadRefusal):
             raise NotActive(UNPROVED[outcome], self.quorum.leader)

@@ -130,8 +130,8 @@ def _notes_on_voters(plan: Plan) -> Iterator[str]:
         yield f"Voters {shown} were not given: they count, but nothing takes their place."
     if plan.history.kraft_version:
         yield (
-            "The voters are fixed from here on, as the log has them: add-controller and "
-            "remove-controller are not supported yet."
+            "The voters are those of the log; `metaquorum metadata-quorum alter --voters` names "
+            "others, add-controller and remove-controller change one."
         )
     if plan.move is not None:
         yield (

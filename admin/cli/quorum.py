@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import click
 
 from admin.cli.common import (
+    AddressList,
     Target,
     output_option,
     run,
@@ -59,14 +60,27 @@ def shape_options(command: Decorated) -> Decorated:
     type=click.Choice(["status", "replication"]),
     help="As in KIP-595: --describe, or --describe replication.",
 )
+@click.option("--alter", "alters", is_flag=True, help="As in KIP-595: --alter --voters 0,3,4.")
+@click.option("--voters", help="With --alter: the voters that there are to be.")
 @click.pass_context
-def command(ctx: click.Context, /, what: What | None, **options: Any) -> None:
-    """Describe the metadata quorum."""
+def command(
+    ctx: click.Context, /, what: What | None, alters: bool, voters: str | None, **options: Any
+) -> None:
+    """Describe the metadata quorum, or change who votes."""
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
-        if what is not None:
-            raise click.UsageError("give the command describe or the option --describe, not both")
+        if what is not None or alters or voters is not None:
+            raise click.UsageError(
+                "give a command (describe, alter, ...) or an option (--describe, --alter), not both"
+            )
         return
+    if alters:
+        if what is not None:
+            raise click.UsageError("give --describe or --alter, not both")
+        _alter(voters, cancel=False, wait=True, **options)
+        return
+    if voters is not None:
+        raise click.UsageError("--voters goes with --alter")
     if what is None:
         raise click.UsageError(
             "say what to do: describe --status, describe --replication, or --describe"
@@ -99,6 +113,68 @@ def describe(
             "One of --status or --replication must be specified with describe sub-command"
         )
     _describe("status" if status else "replication", **_merged(ctx, options))
+
+
+@command.command("alter")
+@click.option("--voters", help="Who is to vote in the end: 4,5,6, or 4:DIRECTORY_ID,5,6.")
+@click.option("--cancel", is_flag=True, help="Let the voters be as they are now.")
+@click.option("--no-wait", is_flag=True, help="Return as soon as the target is recorded.")
+@target_options
+@output_option
+@click.pass_context
+def alter(
+    ctx: click.Context, /, voters: str | None, cancel: bool, no_wait: bool, **options: Any
+) -> None:
+    """Let others vote: one command, which the leader carries out one voter at a time."""
+    _alter(voters, cancel=cancel, wait=not no_wait, **_merged(ctx, options))
+
+
+@command.command("add-controller")
+@click.option("--controller-id", type=click.IntRange(min=0), required=True)
+@click.option("--controller-directory-id", "directory", help="Looked up if it is not named.")
+@click.option("--listener", type=AddressList(), required=True, help="Where it listens: host:port.")
+@target_options
+@click.pass_context
+def add_controller(
+    ctx: click.Context, /, controller_id: int, directory: str | None, listener: Any, **options: Any
+) -> None:
+    """Let one more controller vote, once it has caught up (KIP-853)."""
+    from admin.cli import voters
+
+    if len(listener) != 1:
+        raise click.UsageError("--listener: name one address")
+    voters.add(target(**_merged(ctx, options)), controller_id, directory, listener[0])
+
+
+@command.command("remove-controller")
+@click.option("--controller-id", type=click.IntRange(min=0), required=True)
+@click.option("--controller-directory-id", "directory", help="Looked up if it is not named.")
+@target_options
+@click.pass_context
+def remove_controller(
+    ctx: click.Context, /, controller_id: int, directory: str | None, **options: Any
+) -> None:
+    """Let a controller vote no more (KIP-853)."""
+    from admin.cli import voters
+
+    voters.remove(target(**_merged(ctx, options)), controller_id, directory)
+
+
+def _alter(
+    voters: str | None,
+    *,
+    cancel: bool,
+    wait: bool,
+    output: str,
+    bootstrap_server: Any,
+    bootstrap_controller: Any,
+    timeout_ms: int,
+    **_: Any,
+) -> None:
+    from admin.cli import voters as changing
+
+    whom = target(bootstrap_server, bootstrap_controller, timeout_ms)
+    changing.alter(whom, voters, cancel=cancel, wait=wait, output=output)
 
 
 def _merged(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:

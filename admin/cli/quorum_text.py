@@ -36,6 +36,7 @@ def status(quorum: QuorumDescription) -> str:
             ("MaxFollowerLagTimeMs", max_follower_lag_time_ms(quorum)),
             ("CurrentVoters", sorted(voter.id for voter in quorum.voters)),
             ("TargetVoters", sorted(quorum.target_voters or ())),
+            *([] if quorum.waits_for is None else [("WaitsFor", quorum.waits_for)]),
         ]
     )
 
@@ -118,6 +119,7 @@ def status_data(quorum: QuorumDescription) -> dict[str, Any]:
         "max_follower_lag_time_ms": max_follower_lag_time_ms(quorum),
         "current_voters": [_node_data(quorum, voter) for voter in quorum.voters],
         "target_voters": None if target is None else sorted(target),
+        "waits_for": quorum.waits_for,
         "observers": [_node_data(quorum, observer) for observer in quorum.observers],
     }
 

@@ -6,8 +6,9 @@ import orjson
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.http.bodies import quorum_body, reassignment_body, whereabouts_body
+from admin.http.bodies import quorum_body, reassignment_body, voters_body, whereabouts_body
 from admin.http.problems import Problem, as_problems, refused
+from admin.http.targets import target_in
 from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_plan
 
 CAPABILITIES: Final = web.AppKey("capabilities", Anywhere)
@@ -19,6 +20,9 @@ def make_app(capabilities: Anywhere) -> web.Application:
     app[CAPABILITIES] = capabilities
     app.router.add_get("/v1/quorum", get_quorum)
     app.router.add_get("/v1/quorum/brokers", get_brokers)
+    app.router.add_get("/v1/quorum/voters", get_voters)
+    app.router.add_put("/v1/quorum/voters", put_voters)
+    app.router.add_delete("/v1/quorum/voters/target", delete_target)
     app.router.add_get("/v1/reassignments", get_reassignments)
     app.router.add_post("/v1/reassignments", post_reassignments)
     return app
@@ -35,6 +39,30 @@ async def get_brokers(request: web.Request) -> web.Response:
     """Where every node is, as this one has heard it; it needs no leader."""
     _check_parameters(request)
     return _json(whereabouts_body(request.app[CAPABILITIES].whereabouts()))
+
+
+async def get_voters(request: web.Request) -> web.Response:
+    """Who votes, who is to, and what the change waits for."""
+    _check_parameters(request, "stale")
+    found = await request.app[CAPABILITIES].describe_quorum(stale=_is_stale(request))
+    return _json(voters_body(found))
+
+
+async def put_voters(request: web.Request) -> web.Response:
+    """Let `target_voters` vote in the end: 202 once that is committed, and `GET` tells the rest."""
+    _check_parameters(request)
+    target = target_in(await request.read())
+    await request.app[CAPABILITIES].alter_voters("User:ANONYMOUS", target)
+    found = await request.app[CAPABILITIES].describe_quorum()
+    is_done = not found.target_voters and found.waits_for is None
+    return _json(voters_body(found), status=200 if is_done else 202)
+
+
+async def delete_target(request: web.Request) -> web.Response:
+    """Cancel what is under way: the voters stay as they are now."""
+    _check_parameters(request)
+    await request.app[CAPABILITIES].alter_voters("User:ANONYMOUS", None)
+    return _json(voters_body(await request.app[CAPABILITIES].describe_quorum()))
 
 
 async def get_reassignments(request: web.Request) -> web.Response:
@@ -91,5 +119,5 @@ def _is_stale(request: web.Request) -> bool:
             raise Problem(400, "Invalid parameter", f"stale is {other!r}; it is true or false")
 
 
-def _json(body: Any) -> web.Response:
-    return web.Response(body=orjson.dumps(body), content_type="application/json")
+def _json(body: Any, *, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")

@@ -28,6 +28,7 @@ def quorum_body(quorum: QuorumDescription) -> dict[str, Any]:
         "current_voters": [_replica(quorum, each, "voter") for each in quorum.voters],
         "observers": [_replica(quorum, each, "observer") for each in quorum.observers],
         "target_voters": quorum.target_voters,
+        "waits_for": quorum.waits_for,
     }
 
 
@@ -47,6 +48,16 @@ def whereabouts_body(found: Whereabouts) -> dict[str, Any]:
             }
             for node in found.nodes
         ],
+    }
+
+
+def voters_body(quorum: QuorumDescription) -> dict[str, Any]:
+    """Who votes, who is to, and what the change waits for."""
+    return {
+        "current_voters": sorted(each.id for each in quorum.voters),
+        "target_voters": quorum.target_voters,
+        "waits_for": quorum.waits_for,
+        "as_of_offset": quorum.high_watermark,
     }
 
 

@@ -12,6 +12,7 @@ from admin.kafka import (
     quota_calls,
     reassignment_calls,
     topic_calls,
+    voter_calls,
 )
 from admin.kafka.call import AdminApi
 from quorum.wire.apis import ApiKey, VersionRange
@@ -88,6 +89,26 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             handle=quorum_calls.describe_quorum,
             refuse=quorum_calls.refuse_describe,
             reads=True,
+        ),
+        ApiKey.ALTER_QUORUM: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=voter_calls.alter_quorum,
+            refuse=voter_calls.refuse,
+        ),
+        ApiKey.ADD_RAFT_VOTER: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=voter_calls.add_voter,
+            refuse=voter_calls.refuse,
+        ),
+        ApiKey.REMOVE_RAFT_VOTER: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=voter_calls.remove_voter,
+            refuse=voter_calls.refuse,
+        ),
+        ApiKey.UPDATE_RAFT_VOTER: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=voter_calls.update_voter,
+            refuse=voter_calls.refuse_update,
         ),
         ApiKey.UPDATE_FEATURES: AdminApi(
             versions=VersionRange(0, 2),

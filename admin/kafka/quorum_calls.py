@@ -4,11 +4,13 @@ from typing import Any
 from uuid import UUID
 
 from admin.kafka.call import Call, code
-from admin.model import ReplicaInfo
+from admin.model import QuorumDescription, ReplicaInfo
 from admin.service import AsOf, Service
 from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
+TARGET_FROM = 2
+"""The version of the answer that says who is to vote."""
 
 
 async def describe_quorum(call: Call, service: Service) -> Any:
@@ -31,6 +33,7 @@ async def describe_quorum(call: Call, service: Service) -> Any:
         high_watermark=found.high_watermark,
         current_voters=tuple(_replica(call, each) for each in found.voters),
         observers=tuple(_replica(call, each) for each in found.observers),
+        **_target(call, found),
     )
     nodes = ()
     if call.version >= 2:
@@ -48,6 +51,19 @@ async def describe_quorum(call: Call, service: Service) -> Any:
     topic = call.part("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,))
     payload = call.respond(error_code=code(0), error_message=None, topics=(topic,), nodes=nodes)
     return AsOf(payload, found.high_watermark)
+
+
+def _target(call: Call, found: QuorumDescription) -> dict[str, Any]:
+    """Who is to vote in the end, which only our own form of the answer has room for."""
+    if call.version < TARGET_FROM:
+        return {}
+    target = found.target_voters or ()
+    return {
+        "target_voters": tuple(
+            call.part("TargetVoter", voter_id=each, voter_directory_id=None) for each in target
+        ),
+        "waits_for": found.waits_for,
+    }
 
 
 def refuse_describe(call: Call, error: int, message: str) -> Any:

@@ -18,6 +18,9 @@ FORWARDED: Final = frozenset(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ALTER_QUORUM,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
     }

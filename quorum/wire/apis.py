@@ -56,6 +56,7 @@ class ApiKey(IntEnum):
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
     DISCOVER_BROKERS = 20_000
+    ALTER_QUORUM = 20_001
 
     def __str__(self) -> str:
         return self.name.title().replace("_", "")
@@ -123,6 +124,7 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.REMOVE_RAFT_VOTER: VersionRange(0, 0),
         ApiKey.UPDATE_RAFT_VOTER: VersionRange(0, 0),
         ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
+        ApiKey.ALTER_QUORUM: VersionRange(0, 0),
     }
 )
 

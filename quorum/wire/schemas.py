@@ -16,9 +16,17 @@ PRIVATE_API_KEYS_FROM: Final = 20_000
 """Far above Kafka's numbers; there is one version of each, 0."""
 
 _PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
-    {20_000: ("quorum.wire.private.discover_brokers", "DiscoverBrokers")}
+    {
+        20_000: ("quorum.wire.private.discover_brokers", "DiscoverBrokers"),
+        20_001: ("quorum.wire.private.alter_quorum", "AlterQuorum"),
+    }
 )
 """Where the classes of a private API are, and its name."""
+
+_EXTENDED: Final[Mapping[tuple[int, int], tuple[str, str]]] = MappingProxyType(
+    {(55, 2): ("quorum.wire.private.describe_quorum", "DescribeQuorumResponse")}
+)
+"""Answers of Kafka's to which tagged fields of our own are added, by API and version."""
 
 
 def load_request_schema(api_key: int, version: int) -> "type[RequestPayload]":
@@ -35,6 +43,11 @@ def load_response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
     """The class of the answer to a request that is spoken."""
     if api_key >= PRIVATE_API_KEYS_FROM:
         response: type[ResponsePayload] = _private(api_key, "Response")
+        return response
+    extended = _EXTENDED.get((api_key, version))
+    if extended is not None:
+        module, name = extended
+        response = getattr(import_module(module), name)
         return response
     from kio.index import load_response_schema
 

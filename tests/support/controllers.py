@@ -127,6 +127,7 @@ async def start(
             cluster_id=CLUSTER_ID,
             folder=folder,
             voters={ReplicaId(each): address for each, address in voters.items()},
+            advertised=place.address,
             timeouts=TIMEOUTS,
             kraft_version=kraft_version,
         ),
@@ -176,19 +177,22 @@ async def controllers(
     folder: Path,
     *ids: int,
     voters: Collection[int] = (),
+    observers: Collection[int] = (),
     session_clock: Clock = monotonic_ms,
     metadata_version: int = METADATA_VERSION_MAX,
     kraft_version: int = 0,
 ) -> AsyncIterator[dict[int, Node]]:
     """Controllers with these ids; `voters` that are not among them do not run.
 
+    They are the founding voters, and `observers` run beside them.
+
     `session_clock` tells the time by which brokers have fallen silent; the levels are those of a
     cluster that is founded here.
     """
     async with asyncio.timeout(TEST_SECONDS_MAX), AsyncExitStack() as parts:
-        places = {node_id: await a_place() for node_id in ids}
+        places = {node_id: await a_place() for node_id in (*ids, *observers)}
         addresses = dict.fromkeys(voters, NOBODY)
-        addresses |= {node_id: place.address for node_id, place in places.items()}
+        addresses |= {node_id: places[node_id].address for node_id in ids}
         nodes = {
             node_id: await start(
                 node_id,

@@ -90,7 +90,7 @@ def test_the_report_tells_what_was_found(tmp_path: Path) -> None:
     assert "eligible.leader.replicas.version 1, group.version 1, metadata.version 29, " in told
     assert f"- Node 1 does not vote any more ({sources[0]}): it gets no folder.\n" in told
     assert "- Voters 4 were not given: they count, but nothing takes their place.\n" in told
-    assert "- The voters are fixed from here on" in told
+    assert "- The voters are those of the log; `metaquorum metadata-quorum alter" in told
     assert not (tmp_path / "new" / "controller-1").exists()
 
 

@@ -172,7 +172,7 @@ def test_where_the_log_does_not_say_who_votes_the_operator_does(tmp_path: Path) 
     assert result.exit_code == 0, result.stderr
     assert "kraft.version 0" in result.stdout
     assert "2      -          127.0.0.1:19002  " in result.stdout
-    assert "The voters are fixed" not in result.stdout
+    assert "The voters are those of the log" not in result.stdout
 
 
 @pytest.mark.parametrize("voters", ["2", "2@127.0.0.1", "2@127.0.0.1:1,2@127.0.0.1:2"])

@@ -38,7 +38,10 @@ def refusal(*arguments: str | Path) -> str:
         (("--describe", "all", *SERVER), "'all' is not one of 'status', 'replication'."),
         (("--describe", "--human-readable", *SERVER), "--human-readable is only supported along"),
         (("--describe", "--format", "kafka", "-o", "json", *SERVER), "leave --output out"),
-        (("--describe", "status", "describe", "--status"), "the option --describe, not both"),
+        (
+            ("--describe", "status", "describe", "--status"),
+            "an option (--describe, --alter), not both",
+        ),
         (("--describe", "--bootstrap-server", "h"), "'h': a port is missing, as in h:9092"),
         (("--describe", "--bootstrap-server", "h:1,h:1"), "h:1 is listed twice"),
         (("--describe", "--timeout", "soon", *SERVER), "'soon' is not a time, like 500ms or 5s"),

@@ -278,6 +278,33 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
         ApiKey.ALLOCATE_PRODUCER_IDS: lambda form: form.request(broker_id=101, broker_epoch=5),
         ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs,
         ApiKey.CONTROLLER_REGISTRATION: controller_registration,
+        ApiKey.ALTER_QUORUM: lambda form: form.request(
+            cluster_id=None,
+            timeout=TIMEOUT,
+            target_voters=(form.part("TargetVoter", voter_id=1, voter_directory_id=None),),
+        ),
+        ApiKey.ADD_RAFT_VOTER: lambda form: form.request(
+            cluster_id=CLUSTER_ID,
+            timeout=TIMEOUT,
+            voter_id=OBSERVER.id,
+            voter_directory_id=OBSERVER.directory_id,
+            listeners=(form.part("Listener", name="CONTROLLER", host="127.0.0.1", port=9),),
+        ),
+        ApiKey.REMOVE_RAFT_VOTER: lambda form: form.request(
+            cluster_id=CLUSTER_ID,
+            voter_id=OBSERVER.id,
+            voter_directory_id=OBSERVER.directory_id,
+        ),
+        ApiKey.UPDATE_RAFT_VOTER: lambda form: form.request(
+            cluster_id=CLUSTER_ID,
+            current_leader_epoch=1,
+            voter_id=OBSERVER.id,
+            voter_directory_id=OBSERVER.directory_id,
+            listeners=(form.part("Listener", name="CONTROLLER", host="127.0.0.1", port=9),),
+            k_raft_version_feature=form.part(
+                "KRaftVersionFeature", min_supported_version=0, max_supported_version=1
+            ),
+        ),
         ApiKey.UPDATE_FEATURES: update_features,
         ApiKey.METADATA: metadata,
         ApiKey.CREATE_TOPICS: lambda form: creation(form, f"new-{form.version}", (101, 102)),

@@ -1,0 +1,155 @@
+"""`metadata-quorum alter | add-controller | remove-controller`: who votes.
+
+`alter` is KIP-595's: the voters that there are to be, in one command, whoever votes now. The other
+two are those of Kafka's script, one voter at a time.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from admin.cli.common import BadInput, Exit, Target, run, say, write
+from admin.cli.tables import as_json
+
+if TYPE_CHECKING:
+    from admin.client import AdminClient
+    from admin.model import QuorumDescription
+    from quorum.core.vocabulary import ReplicaKey
+
+LISTENER: Final = "CONTROLLER"
+LOOK_SECONDS: Final = 0.2
+
+
+def alter(
+    whom: Target, voters: str | None, *, cancel: bool, wait: bool, output: str = "table"
+) -> None:
+    """Name the voters that there are to be, and see it through; a usage error for nonsense."""
+    if (voters is None) != cancel:
+        raise click.UsageError("say --voters 4,5,6, or --cancel for what is under way")
+    target = None if voters is None else parse_voters(voters)
+    found = run(_alter(whom, target, wait=wait))
+    if output != "table":
+        from admin.cli.quorum_text import status_data
+
+        write(as_json(status_data(found)))
+        return
+    write(f"CurrentVoters: {_ids(found)}")
+    if found.target_voters:
+        write(f"TargetVoters: {sorted(found.target_voters)}")
+        if wait:
+            raise SystemExit(Exit.NOT_FINISHED)
+
+
+def parse_voters(text: str) -> "tuple[ReplicaKey, ...]":
+    """`4,5,6`, or with directories `4:DIRECTORY,5`; a usage error for what is none."""
+    from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+    from quorum.log.uuids import uuid_from_text
+
+    keys = []
+    for part in text.split(","):
+        number, _, directory = part.strip().partition(":")
+        if not number.isascii() or not number.isdigit() or int(number) > 2**31 - 1:
+            raise BadInput(f"--voters: {part.strip()!r} is no id; write 4,5,6 or 4:DIRECTORY_ID")
+        try:
+            directory_id = uuid_from_text(directory) if directory else NO_DIRECTORY
+        except ValueError as error:
+            raise BadInput(f"--voters: {error}") from None
+        keys.append(ReplicaKey(ReplicaId(int(number)), directory_id))
+    twice = {key.id for key in keys if [each.id for each in keys].count(key.id) > 1}
+    if twice:
+        raise BadInput(f"--voters: {min(twice)} is named twice")
+    return tuple(keys)
+
+
+def add(whom: Target, controller_id: int, directory: str | None, listener: Any) -> None:
+    """Let one more controller vote; its directory is looked up where it is not named."""
+    key = run(_add(whom, controller_id, directory, listener))
+    from quorum.log.uuids import uuid_to_text
+
+    write(
+        f"Added controller {key.id} with directory id {uuid_to_text(key.directory_id)} and "
+        f"endpoints: {LISTENER}://{listener}"
+    )
+
+
+def remove(whom: Target, controller_id: int, directory: str | None) -> None:
+    """Let a controller vote no more; its directory is looked up where it is not named."""
+    key = run(_remove(whom, controller_id, directory))
+    from quorum.log.uuids import uuid_to_text
+
+    # With two spaces, as Kafka's tool has it.
+    write(f"Removed  KRaft controller {key.id} with directory id {uuid_to_text(key.directory_id)}")
+
+
+async def _alter(
+    whom: Target, target: "Sequence[ReplicaKey] | None", *, wait: bool
+) -> "QuorumDescription":
+    async with whom.client() as client:
+        await client.alter_voters(target)
+        if target is None or not wait:
+            return await client.describe_quorum()
+        return await _watch(client, whom.timeout_ms)
+
+
+async def _watch(client: "AdminClient", within_ms: int) -> "QuorumDescription":
+    """The quorum when the target is reached, or when time is up; what it waits for is said."""
+    deadline = asyncio.get_running_loop().time() + within_ms / 1_000
+    told = ""
+    while True:
+        found = await client.describe_quorum()
+        if not found.target_voters and found.waits_for is None:
+            return found
+        waits = f"; waits for {found.waits_for}" if found.waits_for else ""
+        line = f"voters {_ids(found)}, target {sorted(found.target_voters or ())}{waits}"
+        if line != told:
+            say(line)
+            told = line
+        if asyncio.get_running_loop().time() >= deadline:
+            return found
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _add(
+    whom: Target, controller_id: int, directory: str | None, listener: Any
+) -> "ReplicaKey":
+    async with whom.client() as client:
+        key = _key(await client.describe_quorum(), controller_id, directory, votes=False)
+        await client.add_voter(key, [(LISTENER, listener)])
+        return key
+
+
+async def _remove(whom: Target, controller_id: int, directory: str | None) -> "ReplicaKey":
+    async with whom.client() as client:
+        key = _key(await client.describe_quorum(), controller_id, directory, votes=True)
+        await client.remove_voter(key)
+        return key
+
+
+def _key(
+    quorum: "QuorumDescription", controller_id: int, directory: str | None, *, votes: bool
+) -> "ReplicaKey":
+    """The copy of the log that is meant: the directory named, or the one that is known."""
+    from quorum.core.vocabulary import ReplicaId, ReplicaKey
+    from quorum.log.uuids import uuid_from_text
+
+    if directory is not None:
+        try:
+            return ReplicaKey(ReplicaId(controller_id), uuid_from_text(directory))
+        except ValueError as error:
+            raise BadInput(f"--controller-directory-id: {error}") from None
+    candidates = quorum.voters if votes else quorum.observers
+    known = [each.directory_id for each in candidates if each.id == controller_id]
+    if len(known) != 1:
+        what = "voter" if votes else "observer"
+        many = f"{len(known)} directories of it are known" if known else f"it is no {what}"
+        raise BadInput(
+            f"controller {controller_id}: {many}; name --controller-directory-id, or look at "
+            "describe --replication"
+        )
+    return ReplicaKey(ReplicaId(controller_id), known[0])
+
+
+def _ids(quorum: "QuorumDescription") -> list[int]:
+    return sorted(each.id for each in quorum.voters)

@@ -1,0 +1,60 @@
+"""Who votes, over HTTP: PUT, GET and DELETE under /v1/quorum/voters."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.admin.http_door.test_http_api import check_problem, http_door
+from tests.admin.kafka_door.test_kafka_voters import until, votes
+from tests.support.controllers import a_controller, active, controllers
+
+VOTERS = "/v1/quorum/voters"
+
+
+async def test_target_voters_are_put_followed_and_cancelled(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, observers=(2,), kraft_version=1) as nodes:
+        await active(nodes.values())
+        async with http_door(nodes[1]) as http:
+            answer = await http._send("PUT", VOTERS, json={"target_voters": [1, 7]})
+            assert answer.status == 202
+            assert answer.body["target_voters"] == [1, 7]
+            cancelled = await http._send("DELETE", f"{VOTERS}/target")
+            assert (cancelled.status, cancelled.body["target_voters"]) == (200, None)
+            await http._send("PUT", VOTERS, json={"target_voters": [1, 2]})
+            await until([nodes[1]], votes(1, 2))
+            shown = (await http.get(VOTERS)).body
+            assert shown["current_voters"] == [1, 2]
+            assert (shown["target_voters"], shown["waits_for"]) == (None, None)
+            again = await http._send("PUT", VOTERS, json={"target_voters": [1, 2]})
+            assert again.status == 200
+        async with http_door(nodes[2]) as http:
+            assert (await http.get(VOTERS)).body["current_voters"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ([], "the body is to be"),
+        ({"target_voters": []}, "a list of 1 to 100 voters"),
+        ({"target_voters": [1, 1]}, "names 1 twice"),
+        ({"target_voters": ["1"]}, "'1' is no voter"),
+        ({"target_voters": [True]}, "True is no voter"),
+        ({"target_voters": [-1]}, "-1 is no voter"),
+        ({"target_voters": [{"id": 1, "directory_id": "x"}]}, "directory_id: 'x' has 1 char"),
+        ({"target_voters": [1], "more": 2}, "the body is to be"),
+    ],
+)
+async def test_a_target_that_is_none_is_refused_with_what_is_wrong(
+    tmp_path: Path, body: Any, word: str
+) -> None:
+    async with a_controller(tmp_path, kraft_version=1) as node, http_door(node) as http:
+        check_problem(await http._send("PUT", VOTERS, json=body), 400, word)
+
+
+async def test_voters_that_no_record_names_are_refused_with_what_would_be_right(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        answer = await http._send("PUT", VOTERS, json={"target_voters": [1, 2]})
+        check_problem(answer, 400, "kraft.version 0", "metadata.version 21")
