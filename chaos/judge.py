@@ -17,6 +17,7 @@ from quorum.core.messages import (
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
     Request,
     Response,
     VoteRequest,
@@ -102,6 +103,8 @@ class Judge:
                     )
                 if end.offset > truth.end or truth.end_at(end.offset) != end:
                     raise Violation("R12", f"{who} acknowledges {end}, durable is {truth.end}")
+            case FetchSnapshotRequest():
+                pass  # It acknowledges nothing.
 
     def answers(
         self, who: Speaker, to: ReplicaId, request: Request, response: Response, records: bytes

@@ -17,8 +17,9 @@ from quorum.core.node import QuorumNode
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId
 from quorum.log.disk_thread import DiskThread
-from quorum.ports import Clock, ElectionStore, Log, Rpc, StateMachine
+from quorum.ports import Clock, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
 from quorum.replica import Replica
+from quorum.snapshotting import SnapshotLimits
 
 logger = logging.getLogger("quorum")
 
@@ -41,6 +42,8 @@ class Quorum:
         clock: Clock,
         wall_clock: Clock,
         cluster: Cluster | None = None,
+        store: SnapshotStore | None = None,
+        snapshot_limits: SnapshotLimits | None = None,
     ) -> None:
         """`cluster_id` is written down beside the voters."""
         self.node = node
@@ -55,6 +58,8 @@ class Quorum:
             wall_clock=wall_clock,
             wake=self._wake,
             cluster=cluster,
+            store=store,
+            snapshot_limits=snapshot_limits,
         )
         self._disk = disk
         self._rpc = rpc

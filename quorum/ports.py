@@ -67,6 +67,10 @@ class Log(Protocol):
         """
         ...
 
+    def bytes_from(self, offset: Offset) -> int:
+        """About how many bytes the batches from `offset` on take; all of them if it is before."""
+        ...
+
     def append(self, batches: bytes | bytearray | memoryview) -> Sequence[Batch]:
         """Append whole batches that begin at the log end offset; return their outlines.
 

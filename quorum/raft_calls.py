@@ -19,6 +19,7 @@ from quorum.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
     Request,
     Response,
     VoteRequest,
@@ -108,7 +109,7 @@ class RaftCalls:
         api_key, version = request.api_key, request.api_version
         message = read_request(api_key, version, request.body, here=self._here)
         # A fetch moves nobody to another epoch.
-        if not isinstance(message, Refusal | FetchRequest):
+        if not isinstance(message, Refusal | FetchRequest | FetchSnapshotRequest):
             message = self._unbelievable(message.epoch) or message
         if isinstance(message, Refusal):
             self._complaints.refused(request.peer, str(request), str(message))
@@ -208,8 +209,8 @@ def _read(reply: Reply) -> tuple[Answer, bytes]:
     if response.error is Error.INCONSISTENT_CLUSTER_ID:
         # Its epoch and its leader are another cluster's: the core must not learn of them.
         raise _Refused(f"refused: {response.error}")
-    if not isinstance(response, FetchResponse) or not answer.records:
-        return answer, b""
     records = bytes(answer.records)
+    if not isinstance(response, FetchResponse) or not records:
+        return answer, records
     batches = tuple(check(records, assignment_in=assignment_in))
     return replace(answer, response=replace(response, batches=batches)), records

@@ -2,7 +2,8 @@
 
 What arrives goes into an inbox, and one `turn` takes all of it, so that whatever came in together
 shares one append, one flush and one write per connection. Effects are performed strictly in order;
-only two of them wait for the disk (an election, a truncation), because what follows rests on them:
+only few of them wait for the disk (an election, a truncation, a snapshot), because what follows
+rests on them:
 until the disk is done, no event is looked at. Records do not wait: the disk flushes one group while
 the next one gathers, and reports back as an event like any other.
 
@@ -13,13 +14,13 @@ production, an event heap in the simulation.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 from quorum.cluster import Cluster
 from quorum.core.effects import (
+    AdvanceLogStart,
     Answer,
     AnswerVoters,
     AppendAssignment,
@@ -28,7 +29,7 @@ from quorum.core.effects import (
     AppendProposed,
     Commit,
     Durable,
-    Effect,
+    InstallSnapshot,
     Lead,
     PersistElection,
     Prompt,
@@ -36,6 +37,7 @@ from quorum.core.effects import (
     ReadRefused,
     Send,
     StopLeading,
+    StoreChunk,
     TruncateTo,
     Warn,
 )
@@ -54,10 +56,10 @@ from quorum.core.events import (
     Tick,
     Unanswered,
 )
-from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from quorum.core.messages import (
     EndQuorumEpochRequest,
     FetchResponse,
+    FetchSnapshotResponse,
     Request,
     Response,
     VoterRequest,
@@ -65,31 +67,12 @@ from quorum.core.messages import (
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
 from quorum.local_askers import LocalAskers, ReadDone, VotersDone
-from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, StateMachine
-from quorum.records.control_batches import encode_control
-from quorum.records.encode import encode, stamp
+from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
+from quorum.proposals import Appending, Proposals
+from quorum.snapshotting import SnapshotLimits, Snapshots, earliest
+from quorum.steps import Step
 
 logger = logging.getLogger("quorum")
-
-
-@dataclass(slots=True)
-class _Proposal:
-    """Records that become one batch, in the order in which they were proposed."""
-
-    values: list[bytes]
-    size_bytes: int
-
-
-@dataclass(slots=True)
-class _Step:
-    """A step whose effects have not all been performed: the disk holds them up."""
-
-    event: Event
-    remaining: Iterator[Effect]
-    awaited: Durable | None = None
-    """The effect that the remaining ones rest on."""
-    is_kept: bool = False
-    """Whether the disk has done that."""
 
 
 class Replica:
@@ -108,10 +91,13 @@ class Replica:
         wall_clock: Clock,
         wake: Callable[[], None],
         cluster: Cluster | None = None,
+        store: SnapshotStore | None = None,
+        snapshot_limits: SnapshotLimits | None = None,
     ) -> None:
         """`wake` is called when there is something for `turn` to do; it must not call it itself.
 
-        `cluster` is written down beside the voters, and read where it was not known.
+        `cluster` is written down beside the voters, and read where it was not known. Without a
+        `store` no snapshots are taken, and none can be received.
         """
         self.node = node
         self.deadline_ms = node.deadline_ms
@@ -123,30 +109,50 @@ class Replica:
         self._rpc = rpc
         self._state_machine = state_machine
         self._clock = clock
-        self._wall_clock = wall_clock
         self._wake = wake
         self._inbox: deque[Event] = deque()
-        self._proposals: deque[_Proposal] = deque()
-        self._proposed = 0  # Records in `_proposals`.
+        self._proposals = Proposals()
         self._fetched: dict[Correlation, bytes] = {}
         self._askers = LocalAskers()
+        self._appending = Appending(
+            log,
+            self._proposals,
+            self._fetched,
+            cluster_id=lambda: None if cluster is None else cluster.id_to_found_with(),
+            wall_clock=wall_clock,
+            on_control=state_machine.on_control,
+        )
         self._lead_pending: Epoch | None = None
-        self._uncommitted_bytes = False
-        self._held_up: _Step | None = None
+        self._held_up: Step | None = None
         self._failure: BaseException | None = None
         self._farewells = 0
         self._stopped = False
+        self._snapshots: Snapshots | None = None
+        if store is not None:
+            self._snapshots = Snapshots(
+                store,
+                node=node,
+                log=log,
+                disk=disk,
+                state_machine=state_machine,
+                clock=clock,
+                wall_clock=wall_clock,
+                put=self._put,
+                wake=wake,
+                cluster_id=lambda: None if cluster is None else cluster.id,
+                limits=snapshot_limits or SnapshotLimits(),
+            )
 
     # What the state machine above may ask.
 
     @property
     def next_offset(self) -> Offset:
         """The offset that the next proposed record will get."""
-        return Offset(self.node.log_end.offset + self._proposed)
+        return Offset(self.node.log_end.offset + self._proposals.count)
 
     def accepts(self, count: int, *, after: int = 0) -> bool:
         """Whether `propose` would take `count` records now, or once it has taken `after` others."""
-        return not self._stopped and self.node.accepts(count, self._proposed + after)
+        return not self._stopped and self.node.accepts(count, self._proposals.count + after)
 
     def propose(self, values: Sequence[bytes]) -> Offset:
         """Append these records, together in one batch; return the offset of the first one.
@@ -156,18 +162,7 @@ class Replica:
         """
         assert self.accepts(len(values)), "propose without asking `accepts` first"
         base = self.next_offset
-        size_bytes = sum(map(len, values))
-        last = self._proposals[-1] if self._proposals else None
-        if (
-            last is not None
-            and len(last.values) + len(values) <= BATCH_RECORDS_MAX
-            and last.size_bytes + size_bytes <= BATCH_BYTES_MAX // 2
-        ):
-            last.values.extend(values)
-            last.size_bytes += size_bytes
-        else:
-            self._proposals.append(_Proposal(list(values), size_bytes))
-        self._proposed += len(values)
+        self._proposals.add(values)
         self._wake()
         return base
 
@@ -256,10 +251,12 @@ class Replica:
         if self._held_up is not None:
             self.deadline_ms = None
             return
-        if self._uncommitted_bytes:
-            self._uncommitted_bytes = False
+        appended_bytes = self._appending.take_bytes()
+        if appended_bytes:
             self._disk.request_commit(self._log, self._on_flushed)
         self.deadline_ms = self.node.deadline_ms
+        if self._snapshots is not None:
+            self.deadline_ms = earliest(self.deadline_ms, self._snapshots.turn(appended_bytes))
 
     def _put(self, event: Event) -> None:
         self._inbox.append(event)
@@ -271,12 +268,12 @@ class Replica:
     def _step_proposed(self) -> None:
         """Proposals before all else: their offsets were given when they came."""
         while self._proposals:
-            self._step(Proposed(len(self._proposals[0].values)))
+            self._step(Proposed(self._proposals.next_count))
 
     def _step(self, event: Event) -> None:
-        self._go_on(_Step(event, iter(self.node.step(event, now_ms=self._clock()))))
+        self._go_on(Step(event, iter(self.node.step(event, now_ms=self._clock()))))
 
-    def _go_on(self, step: _Step) -> None:
+    def _go_on(self, step: Step) -> None:
         """Perform the effects in order, up to one that the disk has to keep before the next."""
         for effect in step.remaining:
             match effect:
@@ -286,6 +283,13 @@ class Replica:
                 case TruncateTo(end):
                     self._hold_up(step, effect, partial(self._log.truncate_to, end))
                     return
+                case StoreChunk(correlation):
+                    data = self._fetched.pop(correlation)
+                    self._hold_up(step, effect, self._the_snapshots.storing(effect, data))
+                    return
+                case InstallSnapshot():
+                    self._hold_up(step, effect, self._the_snapshots.installing(effect))
+                    return
                 case _:
                     self._perform(effect)
         if isinstance(step.event, Answered):
@@ -293,23 +297,36 @@ class Replica:
             self._fetched.pop(step.event.correlation, None)
         self._farewells -= isinstance(step.event, Stopping)
 
-    def _hold_up(self, step: _Step, awaited: Durable, work: Callable[[], None]) -> None:
+    def _hold_up(self, step: Step, awaited: Durable, work: Callable[[], Any]) -> None:
         step.awaited, step.is_kept = awaited, False
         self._held_up = step
         self._disk.perform(work, partial(self._keep, step))
 
-    def _keep(self, step: _Step, _: None) -> None:
-        step.is_kept = True
+    def _keep(self, step: Step, outcome: Any) -> None:
+        step.is_kept, step.outcome = True, outcome
         self._wake()
 
-    def _resume(self, step: _Step) -> None:
+    def _resume(self, step: Step) -> None:
         self._held_up = None
-        if isinstance(step.awaited, TruncateTo):
-            # The disk works in order, so that every flush asked for before has been reported; and
-            # nothing of the old tail may be taken for durable once the tail has been replaced.
-            self._inbox = deque(each for each in self._inbox if not isinstance(each, Flushed))
-            self._state_machine.on_truncate(step.awaited.end)
+        awaited = step.awaited
+        if isinstance(awaited, TruncateTo):
+            self._forget_flushes()
+            self._state_machine.on_truncate(awaited.end)
         self._go_on(step)
+        if isinstance(awaited, InstallSnapshot):
+            self._forget_flushes()
+            # Before anything else: until then the node knows another log than there is.
+            self._step(self._the_snapshots.installed(awaited, step.outcome))
+
+    def _forget_flushes(self) -> None:
+        # The disk works in order, so that every flush asked for before has been reported; and
+        # nothing of the old tail may be taken for durable once the tail has been replaced.
+        self._inbox = deque(each for each in self._inbox if not isinstance(each, Flushed))
+
+    @property
+    def _the_snapshots(self) -> Snapshots:
+        assert self._snapshots is not None, "a replica without snapshots asks for none"
+        return self._snapshots
 
     def _perform(self, effect: Prompt) -> None:
         match effect:
@@ -318,7 +335,9 @@ class Replica:
             case Send(to, correlation, request):
                 self._rpc.send(to, request, self._done(to, correlation, request))
             case AppendProposed() | AppendLeaderChange() | AppendAssignment() | AppendFetched():
-                self._append(effect)
+                self._appending.perform(effect)
+            case AdvanceLogStart(start):
+                self._the_snapshots.advance(start)
             case Commit(high_watermark):
                 self._commit(high_watermark)
             case Lead(epoch):
@@ -332,34 +351,9 @@ class Replica:
             case _:
                 assert_never(effect)
 
-    def _append(
-        self, effect: AppendProposed | AppendLeaderChange | AppendAssignment | AppendFetched
-    ) -> None:
-        """Hand the bytes to the log; one flush follows for all that this turn appends."""
-        self._uncommitted_bytes = True
-        match effect:
-            case AppendProposed(batch):
-                proposal = self._proposals.popleft()
-                self._proposed -= len(proposal.values)
-                assert len(proposal.values) == batch.end - batch.base
-                encoded = encode(proposal.values, timestamp_ms=self._wall_clock())
-            case AppendLeaderChange(batch=batch) | AppendAssignment(batch=batch):
-                assert not self._proposals, "their offsets were given when they came"
-                now_ms = self._wall_clock()
-                cluster_id = None
-                if batch.assignment is not None and self._cluster is not None:
-                    cluster_id = self._cluster.id_to_found_with()
-                encoded = encode_control(effect, cluster_id, timestamp_ms=now_ms)
-            case AppendFetched(correlation, batches):
-                appended = self._log.append(self._fetched.pop(correlation))
-                assert tuple(appended) == batches
-                return
-        stamp(encoded, batch.base, batch.epoch)
-        self._log.append(encoded)
-        if isinstance(effect, AppendAssignment):
-            self._state_machine.on_control(batch.end)
-
     def _records_for(self, response: Response) -> bytes:
+        if isinstance(response, FetchSnapshotResponse) and self._snapshots is not None:
+            return self._snapshots.part_for(response)
         if not isinstance(response, FetchResponse) or response.span is None:
             return b""
         span = response.span

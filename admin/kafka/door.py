@@ -24,6 +24,7 @@ from quorum.transport.server import InboundRequest
 from quorum.wire.api_versions import Features, write_offer
 from quorum.wire.apis import ApiKey, VersionRange
 from quorum.wire.codec import decode_request
+from quorum.wire.raft_messages import VERSIONS
 from statemachine.features import KRAFT_VERSION
 
 logger = logging.getLogger("kafka")
@@ -35,19 +36,9 @@ UNKNOWN_SERVER_ERROR: Final = -1
 ADMIN_CALLS_MAX: Final = 1_024
 """Admin requests under way at one node; a further one is answered REQUEST_TIMED_OUT."""
 
-RAFT: Final[Mapping[int, VersionRange]] = MappingProxyType(
-    {
-        # From version 13 on a fetch names its topic by id, as all who fetch the metadata log do.
-        ApiKey.FETCH: VersionRange(13, 17),
-        ApiKey.VOTE: VersionRange(0, 1),
-        ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
-        ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
-    }
-)
-
 OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
-        **RAFT,
+        **VERSIONS,
         ApiKey.API_VERSIONS: VersionRange(0, 4),
         ApiKey.ENVELOPE: VersionRange(0, 0),
         ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
@@ -83,7 +74,7 @@ class KafkaDoor:
         api_key = request.api_key
         if api_key in broker_calls.APIS:
             broker_calls.APIS[api_key].handle(request, self._desk)
-        elif api_key in RAFT:
+        elif api_key in VERSIONS:
             self._raft_calls.asked(request)
         elif api_key == ApiKey.API_VERSIONS:
             self._offer(request)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from quorum.core.events import Asker, Correlation, ReadToken
 from quorum.core.messages import Batch, Request, Response, VotersResponse
 from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId
+from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
 from quorum.core.voters import VoterAssignment
 
 
@@ -84,6 +84,48 @@ class TruncateTo:
 
     def __str__(self) -> str:
         return f"truncate to {self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceLogStart:
+    """Hold nothing below `start` any more: a snapshot that ends there is durable."""
+
+    start: Offset
+
+    def __str__(self) -> str:
+        return f"begin the log at {self.start}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreChunk:
+    """Keep the bytes of a snapshot that the answer `correlation` brought, for `InstallSnapshot`.
+
+    They may be lost with the power: what is put together in the end is checked as a whole.
+    """
+
+    correlation: Correlation
+    snapshot: LogEnd
+    position: int
+    length: int
+
+    def __str__(self) -> str:
+        end = self.position + self.length
+        return f"store bytes [{self.position}, {end}) of snapshot {self.snapshot}"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSnapshot:
+    """Let the received snapshot take the place of the log, durably, if it is whole and sound.
+
+    `SnapshotInstalled` or `SnapshotRefused` is the next event, whatever else has come meanwhile.
+    `is_mixed` says that parts of it may come from more than one replica.
+    """
+
+    snapshot: LogEnd
+    is_mixed: bool
+
+    def __str__(self) -> str:
+        return f"install snapshot {self.snapshot}{', if it is one' if self.is_mixed else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +222,7 @@ class Warn:
         return f"warn: {self.text}"
 
 
-Durable: TypeAlias = PersistElection | TruncateTo
+Durable: TypeAlias = PersistElection | TruncateTo | StoreChunk | InstallSnapshot
 """Done, and on disk, before the next effect starts."""
 
 Prompt: TypeAlias = (
@@ -188,6 +230,7 @@ Prompt: TypeAlias = (
     | AppendAssignment
     | AppendProposed
     | AppendFetched
+    | AdvanceLogStart
     | Send
     | Answer
     | AnswerVoters

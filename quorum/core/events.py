@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
 from quorum.core.messages import Request, Response, VoterRequest
-from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint
+from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey, Snapshot
+from quorum.core.voters import Endpoint, VoterAssignment
 
 Asker = NewType("Asker", int)
 """Whom to answer: a number the driver gives to every request it hands in."""
@@ -133,12 +133,50 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotTaken:
+    """A snapshot of what is committed is durable. These are the ones that are kept now, the
+    oldest first; whatever else there was, and the log that only it needed, may go.
+    """
+
+    kept: tuple[Snapshot, ...]
+
+    def __str__(self) -> str:
+        return f"snapshots kept: {', '.join(str(each.id) for each in self.kept)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInstalled:
+    """The snapshot of an `InstallSnapshot` is all that this node has, durably, and is loaded."""
+
+    snapshot: Snapshot
+    voters: VoterAssignment | None
+    """Who votes at its end; None where the log does not say."""
+
+    def __str__(self) -> str:
+        return f"installed {self.snapshot}"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRefused:
+    """What was received for an `InstallSnapshot` is no such snapshot; nothing of it is left."""
+
+    id: LogEnd
+    reason: str
+
+    def __str__(self) -> str:
+        return f"snapshot {self.id} is refused: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """The process will end soon and in good order: a leader gives its lead away first."""
 
     def __str__(self) -> str:
         return "stopping"
 
+
+Stored: TypeAlias = Flushed | Room | SnapshotTaken | SnapshotInstalled | SnapshotRefused
+"""What the disk has done, or cannot do."""
 
 Event: TypeAlias = (
     Tick
@@ -152,5 +190,8 @@ Event: TypeAlias = (
     | VotersWanted
     | Located
     | Surveyed
+    | SnapshotTaken
+    | SnapshotInstalled
+    | SnapshotRefused
     | Stopping
 )

@@ -4,12 +4,13 @@ Functions over `State`. An unattached node fetches too, from one voter after ano
 asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapping").
 """
 
+from quorum.core import snapshots
 from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
 from quorum.core.events import Correlation
 from quorum.core.founding import sources
 from quorum.core.limits import FETCH_BYTES_MAX
 from quorum.core.log_view import refusal_of_batches
-from quorum.core.messages import Error, FetchRequest, FetchResponse
+from quorum.core.messages import FetchRequest, FetchResponse, FetchSnapshotResponse
 from quorum.core.roles import Cause, Follower, Resigned, Unattached
 from quorum.core.state import State
 from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
@@ -17,12 +18,16 @@ from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
 
 def fetch_if_due(state: State, now_ms: int) -> None:
     """Ask for what follows, once everything below is on disk and no fetch is under way."""
-    if state.stopping or not state.fetching.may_ask(now_ms):
+    if state.stopping or state.installing or not state.fetching.may_ask(now_ms):
         return
     if state.log.durable != state.log.end.offset:
         return
     source = _source(state)
     if source is None:
+        return
+    if isinstance(state.role, Follower) and state.role.snapshot is not None:
+        part = snapshots.request_part(state, state.role.snapshot)
+        state.fetching.asked(state.send(source, part))
         return
     request = FetchRequest(
         replica=state.me,
@@ -43,8 +48,6 @@ def on_fetch_response(
         return  # It was asked of another leader, or in another epoch.
     follower = state.role
     if not isinstance(follower, Follower) or response.error:
-        if response.error is Error.OFFSET_OUT_OF_RANGE and not state.fetching.has_failed:
-            state.effects.append(Warn(_out_of_range(state, response)))
         _ask_elsewhere(state, now_ms)
         return
     if response.epoch != state.election.epoch or response.leader != follower.leader:
@@ -58,11 +61,27 @@ def on_fetch_response(
     state.fetching.done()
     follower.round = max(follower.round, response.round)
     follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    if response.snapshot is not None:
+        snapshots.begin_receiving(state, follower, response, now_ms)
+        return
     if response.diverging is not None:
         _truncate(state, response.diverging)
         return
     _append(state, correlation, response)
     _commit(state, response.high_watermark)
+
+
+def on_fetch_snapshot_response(
+    state: State, correlation: Correlation, response: FetchSnapshotResponse, now_ms: int
+) -> None:
+    """`learn` has already taken in the epoch and the leader that the answer names."""
+    follower = state.role
+    if state.fetching.pending != correlation or not isinstance(follower, Follower):
+        return  # It was asked of another leader, or in another epoch.
+    if response.epoch != state.election.epoch or response.leader != follower.leader:
+        _ask_elsewhere(state, now_ms)
+        return
+    snapshots.on_part(state, follower, correlation, response, now_ms)
 
 
 def on_fetch_unanswered(state: State, correlation: Correlation, now_ms: int) -> None:
@@ -78,7 +97,9 @@ def lose_leader(state: State) -> None:
 
 def next_ms(state: State) -> int | None:
     """When a fetch may leave: after a back-off, or at once where none was tried yet."""
-    if state.stopping or state.fetching.pending is not None or _source(state) is None:
+    if state.stopping or state.installing or state.fetching.pending is not None:
+        return None
+    if _source(state) is None:
         return None
     if state.log.durable != state.log.end.offset:
         return None  # Not time but the disk holds it back.
@@ -94,13 +115,6 @@ def _source(state: State) -> ReplicaId | None:
             return others[state.probes % len(others)] if others else None
         case _:
             return None
-
-
-def _out_of_range(state: State, response: FetchResponse) -> str:
-    return (
-        f"leader {response.leader} no longer has what follows our log, which ends at "
-        f"{state.log.end}: its own begins later. This replica cannot catch up"
-    )
 
 
 def _ask_elsewhere(state: State, now_ms: int) -> None:

@@ -92,12 +92,18 @@ def on_fetch(state: State, asker: Asker, request: FetchRequest, now_ms: int) -> 
         return
     leader = state.role
     assert isinstance(leader, Leader)
-    diverging = state.log.divergence(request.log_end)
-    if diverging is not None:
+    snapshot = state.log.snapshot_instead_of(request.log_end)
+    diverging = None if snapshot is not None else state.log.divergence(request.log_end)
+    if snapshot is not None or diverging is not None:
         progress = leader.serving.progress_of(request.replica)
         progress.seen(_goal(state, leader, progress), now_ms)
-        epoch = state.election.epoch
-        response = FetchResponse(epoch=epoch, leader=state.me.id, diverging=diverging)
+        response = FetchResponse(
+            epoch=state.election.epoch,
+            leader=state.me.id,
+            log_start=state.log.start,
+            diverging=diverging,
+            snapshot=None if snapshot is None else snapshot.id,
+        )
         state.answer(asker, response)
         return
     _acknowledge(state, leader, request, now_ms)
@@ -172,8 +178,6 @@ def _refusal_of_fetch(state: State, request: FetchRequest) -> Error | None:
         return Error.NOT_LEADER_OR_FOLLOWER
     if request.replica.id == state.me.id:
         return Error.INVALID_REQUEST
-    if not state.log.reaches_back_to(request.log_end):
-        return Error.OFFSET_OUT_OF_RANGE
     return None
 
 

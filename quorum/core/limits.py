@@ -13,6 +13,9 @@ FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes of records in one answer; one batch that is larger goes out alone."""
 
+SNAPSHOT_CHUNK_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of a snapshot in one answer (Kafka's quorum.fetch.snapshot.max.bytes)."""
+
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 BATCH_RECORDS_MAX: Final = 10_000
 """Kafka's limit of records in one atomic append of its controller."""
@@ -42,6 +45,7 @@ SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 # A batch, and an answer full of records, must fit in a frame with room for their headers.
 assert BATCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
+assert SNAPSHOT_CHUNK_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
 assert FETCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
 
 

@@ -85,6 +85,7 @@ class LogView:
         """
         if self.start == 0 or self.reaches_back_to(other_end):
             return None
+        assert self.snapshots, f"the log begins at {self.start}, and nothing says what came before"
         return self.newest_snapshot
 
     def flushed(self, durable: LogEnd) -> None:

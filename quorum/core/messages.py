@@ -25,6 +25,8 @@ class Error(IntEnum):
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     INCONSISTENT_VOTER_SET = 94
+    SNAPSHOT_NOT_FOUND = 98
+    POSITION_OUT_OF_RANGE = 99
     INCONSISTENT_CLUSTER_ID = 104
     INVALID_VOTER_KEY = 125
     DUPLICATE_VOTER = 126
@@ -177,6 +179,8 @@ class FetchResponse:
     high_watermark: Offset | None = None
     log_start: Offset = Offset(0)
     diverging: LogEnd | None = None
+    snapshot: LogEnd | None = None
+    """What to fetch instead: the leader's log no longer reaches back to the asker's."""
     span: Span | None = None
     batches: tuple[Batch, ...] = ()
     round: int = 0
@@ -187,6 +191,8 @@ class FetchResponse:
             return f"Fetch {_refused(self.error, self.epoch, self.leader)}"
         if self.diverging is not None:
             return f"Fetch diverging at {self.diverging} (epoch {self.epoch})"
+        if self.snapshot is not None:
+            return f"Fetch snapshot {self.snapshot} instead (epoch {self.epoch})"
         what = self.span or " ".join(map(str, self.batches)) or "nothing"
         round_ = f", round {self.round}" if self.round else ""
         return f"Fetch {what}, high watermark {self.high_watermark}{round_} (epoch {self.epoch})"
@@ -261,13 +267,67 @@ class VotersResponse:
         return f"voters recorded (epoch {self.epoch})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotRequest:
+    """A replica that is too far behind asks for a part of a snapshot (KIP-630)."""
+
+    replica: ReplicaKey
+    epoch: Epoch
+    snapshot: LogEnd
+    position: int
+    """In bytes; everything before it the asker has."""
+    max_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"FetchSnapshot(epoch {self.epoch}, replica {self.replica}, snapshot {self.snapshot}"
+            f" from byte {self.position})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotResponse:
+    """A part of a snapshot: `length` bytes from `position` on, of `size_bytes` in all.
+
+    Leaving the leader they are read when the answer is written; arriving, they wait with the
+    driver. Nothing in them is checked before all have come.
+    """
+
+    error: Error = Error.NONE
+    epoch: Epoch
+    leader: ReplicaId | None = None
+    snapshot: LogEnd
+    size_bytes: int = 0
+    position: int = 0
+    length: int = 0
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"FetchSnapshot {_refused(self.error, self.epoch, self.leader)}"
+        end = self.position + self.length
+        return (
+            f"FetchSnapshot {self.snapshot}, bytes [{self.position}, {end}) of {self.size_bytes}"
+            f" (epoch {self.epoch})"
+        )
+
+
 def _refused(error: Error, epoch: Epoch, leader: ReplicaId | None) -> str:
     known = "" if leader is None else f", leader {leader}"
     return f"refused: {error} (epoch {epoch}{known})"
 
 
-Request: TypeAlias = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | FetchRequest
+Request: TypeAlias = (
+    VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | FetchRequest
+    | FetchSnapshotRequest
+)
 Response: TypeAlias = (
-    VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchResponse
+    VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | FetchResponse
+    | FetchSnapshotResponse
 )
 """What replicas say to each other; who wants other voters may be anybody."""

@@ -13,7 +13,15 @@ in pure functions beside them: `votes`, `high_watermark`, `log_view`.
 import random
 from typing import assert_never
 
-from quorum.core import elections, following, founding, leading, own_disk, voter_changes
+from quorum.core import (
+    elections,
+    following,
+    founding,
+    leading,
+    own_disk,
+    snapshots,
+    voter_changes,
+)
 from quorum.core.beginning import Beginning
 from quorum.core.effects import Effect, PersistElection
 from quorum.core.events import (
@@ -25,7 +33,11 @@ from quorum.core.events import (
     Proposed,
     ReadIndex,
     Room,
+    SnapshotInstalled,
+    SnapshotRefused,
+    SnapshotTaken,
     Stopping,
+    Stored,
     Surveyed,
     Tick,
     Unanswered,
@@ -41,14 +53,17 @@ from quorum.core.messages import (
     EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     VoteRequest,
     VoteResponse,
 )
 from quorum.core.progress import ReplicaProgress, ReplicaStatus
+from quorum.core.receiving import Receiving
 from quorum.core.roles import Candidate, Cause, Follower, Leader, Resigned, Role, Unattached
 from quorum.core.state import State
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.voters import VoterAssignment, VoterSet
 from quorum.core.voters_wanted import VoterChange
 
 
@@ -65,11 +80,13 @@ class QuorumNode:
         now_ms: int,
         records_voters: bool = False,
         beginning: Beginning | None = None,
+        received: tuple[LogEnd, int] | None = None,
     ) -> None:
         """`voters` are those of a log that does not name any, `beginning` what there is to know
         of them before.
 
         With `records_voters`, an empty log does from its first leader on (kraft.version 1).
+        `received` is what an earlier process has received of a snapshot, and how many bytes of it.
         """
         self._state = state = State(
             me=me,
@@ -83,6 +100,8 @@ class QuorumNode:
             fetching=Fetching(timeouts),
             beginning=beginning or Beginning(),
         )
+        if received is not None:
+            state.receiving = Receiving(*received)
         if log.newest_snapshot is not None:
             state.high_watermark = log.newest_snapshot.end
         # A restart is no move of the table: the role follows from what was remembered.
@@ -122,6 +141,14 @@ class QuorumNode:
     @property
     def high_watermark(self) -> Offset | None:
         return self._state.high_watermark
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        """The epoch of the record at `offset`, which the log holds."""
+        return self._state.log.history.epoch_at(offset)
+
+    def voters_at(self, end: Offset) -> VoterAssignment | None:
+        """Who voted when the log ended at `end`; None where it does not say."""
+        return self._state.log.assignments.at(end)
 
     @property
     def has_room(self) -> bool:
@@ -224,12 +251,26 @@ class QuorumNode:
                 leading.on_proposed(state, count)
             case ReadIndex(token):
                 leading.on_read(state, token, now_ms)
-            case Flushed() | Room():
-                self._on_disk(event, now_ms)
             case VotersWanted() | Located() | Surveyed():
                 self._on_heard(event, now_ms)
             case Stopping():
                 self._on_stopping(now_ms)
+            case _:
+                self._on_stored(event, now_ms)
+
+    def _on_stored(self, event: Stored, now_ms: int) -> None:
+        state = self._state
+        match event:
+            case Flushed(durable):
+                leading.on_flushed(state, durable, now_ms)
+            case Room(exists):
+                own_disk.on_room(state, exists, now_ms)
+            case SnapshotTaken(kept):
+                snapshots.on_taken(state, kept)
+            case SnapshotInstalled():
+                snapshots.on_installed(state, event, now_ms)
+            case SnapshotRefused(id_, reason):
+                snapshots.on_refused(state, id_, reason, now_ms)
             case _:
                 assert_never(event)
 
@@ -244,12 +285,6 @@ class QuorumNode:
             founding.on_news(self._state, event)
         if not isinstance(event, Surveyed):
             voter_changes.on_event(self._state, event, now_ms)
-
-    def _on_disk(self, event: Flushed | Room, now_ms: int) -> None:
-        if isinstance(event, Room):
-            own_disk.on_room(self._state, event.exists, now_ms)
-        else:
-            leading.on_flushed(self._state, event.durable, now_ms)
 
     def _on_stopping(self, now_ms: int) -> None:
         state = self._state
@@ -287,6 +322,8 @@ class QuorumNode:
                 leading.on_fetch(state, asker, request, now_ms)
                 if not state.has_room and isinstance(state.role, Leader):
                     own_disk.give_up_if_full(state, state.role, now_ms)
+            case FetchSnapshotRequest() as request:
+                snapshots.on_fetch_snapshot(state, asker, request, now_ms)
             case VoteRequest() as request:
                 elections.on_vote_request(state, asker, request, now_ms)
             case BeginQuorumEpochRequest() as request:
@@ -303,6 +340,8 @@ class QuorumNode:
         match response:
             case FetchResponse():
                 following.on_fetch_response(state, event.correlation, response, now_ms)
+            case FetchSnapshotResponse():
+                following.on_fetch_snapshot_response(state, event.correlation, response, now_ms)
             case VoteResponse():
                 elections.on_vote_response(state, event.correlation, response, now_ms)
             case BeginQuorumEpochResponse() | EndQuorumEpochResponse():

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from quorum.core.events import Correlation
 from quorum.core.reads import Reads
 from quorum.core.serving import Serving
-from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
 from quorum.core.voters_wanted import VoterChanges
 
 
@@ -54,6 +54,8 @@ class Follower:
     """When to give the leader up unless it answers a fetch before."""
     round: int = 0
     """The last round of reads that an answer of the leader carried, to be echoed."""
+    snapshot: LogEnd | None = None
+    """What the leader wants this node to take, instead of records that it no longer has."""
 
     def __str__(self) -> str:
         return f"follower of {self.leader}"

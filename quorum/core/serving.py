@@ -208,7 +208,8 @@ class Serving:
             parked.progress.known_high_watermark = view.high_watermark
         start, end = parked.request.log_end.offset, self._limit(parked, view)
         span = None
-        if end > start and not empty:
+        # A log that was cut at its start meanwhile has a snapshot for who asks again.
+        if end > start >= view.log_start and not empty:
             span = Span(start, end, min(parked.request.max_bytes, FETCH_BYTES_MAX))
         round_ = 0
         if parked.progress.voter is not None:

@@ -16,6 +16,7 @@ from quorum.core.limits import LOCATED_MAX, Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.messages import Batch, Error, FetchResponse, Request, Response, VotersResponse
 from quorum.core.reads import ReadRefusal
+from quorum.core.receiving import Receiving
 from quorum.core.roles import (
     Candidate,
     Cause,
@@ -52,6 +53,10 @@ class State:
     high_watermark: Offset | None = None
     located: dict[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
     """Where replicas listen, by what they said last; bounded by LOCATED_MAX."""
+    receiving: Receiving | None = None
+    """What has come of a snapshot, from whichever leader."""
+    installing: bool = False
+    """All of it has come, and is taking the place of the log."""
     lost_elections: int = 0
     stopping: bool = False
     has_room: bool = True

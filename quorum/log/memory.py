@@ -38,6 +38,12 @@ class MemoryLog:
         """Each epoch that has records here, with the offset of its first one, rising."""
         return tuple(self._extent.epochs)
 
+    def bytes_from(self, offset: Offset) -> int:
+        """How many bytes the batches from `offset` on take; see the port."""
+        end = self._extent.end.offset
+        start = min(max(offset, self._extent.start), end)
+        return sum(map(len, self._tail.slice(start, end, self.size_bytes, at_least_one=False)))
+
     @property
     def size_bytes(self) -> int:
         """What all batches take, durable or not."""

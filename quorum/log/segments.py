@@ -143,6 +143,16 @@ class SegmentedLog:
         """What all batches take, written or not."""
         return sum(segment.size_bytes for segment in self._segments)
 
+    def bytes_from(self, offset: Offset) -> int:
+        """About how many bytes the batches from `offset` on take; see the port."""
+        if offset <= self.start:
+            return self.size_bytes
+        if offset >= self.end.offset:
+            return 0
+        first = self._segment_of(offset)
+        later = sum(segment.size_bytes for segment in self._segments[first:])
+        return later - self._segments[first].mark_at_or_before(offset).position
+
     @property
     def pending_bytes(self) -> int:
         """What waits for a commit; the owner bounds it."""

@@ -64,13 +64,13 @@ def write_fetch_response(
     version: int,
     *,
     records: Data,
-    snapshot: LogEnd | None,
     leader_address: HostPort | None,
 ) -> Sequence[Data]:
     """The parts of the body, `records` as they are among them."""
     top_code = response.error if response.error is Error.INCONSISTENT_CLUSTER_ID else 0
     high_watermark = _UNKNOWN if response.high_watermark is None else response.high_watermark
     standing = Standing(response.epoch, response.leader, leader_address)
+    snapshot = response.snapshot
     head = _pack_head(top_code, response.error, high_watermark, response.log_start)
     if response.round:
         before = _tail_for_round(version, standing, response.diverging, snapshot)
@@ -108,7 +108,6 @@ def read_fetch_response(version: int, body: Data) -> Answer | Refusal:
     return Answer(
         response=response,
         records=records,
-        snapshot=tail.snapshot,
         leader_address=tail.leader_address,
     )
 
@@ -126,6 +125,7 @@ def _flat(
         high_watermark=None if high_watermark == _UNKNOWN else Offset(high_watermark),
         log_start=Offset(max(0, log_start)),
         diverging=tail.diverging,
+        snapshot=tail.snapshot,
         round=tail.round,
     )
 

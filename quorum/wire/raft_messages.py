@@ -15,13 +15,15 @@ from quorum.core.messages import (
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     Request,
     Response,
     VoteRequest,
 )
-from quorum.core.vocabulary import LogEnd, ReplicaKey
+from quorum.core.vocabulary import ReplicaKey
 from quorum.core.voters import Endpoint
-from quorum.wire import election_messages
+from quorum.wire import election_messages, snapshot_messages
 from quorum.wire.apis import ApiKey, UnsupportedVersion, VersionRange
 from quorum.wire.fetch_requests import read_fetch_request, write_fetch_request
 from quorum.wire.fetch_responses import (
@@ -67,6 +69,7 @@ API_KEYS: Final[Mapping[type[Request], ApiKey]] = MappingProxyType(
         BeginQuorumEpochRequest: ApiKey.BEGIN_QUORUM_EPOCH,
         EndQuorumEpochRequest: ApiKey.END_QUORUM_EPOCH,
         FetchRequest: ApiKey.FETCH,
+        FetchSnapshotRequest: ApiKey.FETCH_SNAPSHOT,
     }
 )
 """The Kafka API that carries each flat request."""
@@ -75,6 +78,7 @@ VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
         # By topic id (KIP-516): a metadata log is not asked for by name.
         ApiKey.FETCH: VersionRange(13, 17),
+        ApiKey.FETCH_SNAPSHOT: VersionRange(0, 1),
         # v2 carries the pre-vote (KIP-996).
         ApiKey.VOTE: VersionRange(0, 1),
         ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
@@ -101,6 +105,8 @@ def write_request(
     match request:
         case FetchRequest():
             return write_fetch_request(request, version, cluster_id=cluster_id)
+        case FetchSnapshotRequest():
+            return snapshot_messages.write_request(request, version, cluster_id=cluster_id)
         case VoteRequest():
             return election_messages.write_vote(request, version, to=to, cluster_id=cluster_id)
         case BeginQuorumEpochRequest():
@@ -122,6 +128,8 @@ def read_request(api_key: int, version: int, body: Data, *, here: Here) -> Reque
     _require(api_key, version)
     if api_key == ApiKey.FETCH:
         return read_fetch_request(version, body, here)
+    if api_key == ApiKey.FETCH_SNAPSHOT:
+        return snapshot_messages.read_request(version, body, here)
     return election_messages.read_request(api_key, version, body, here)
 
 
@@ -130,21 +138,21 @@ def write_response(
     version: int,
     *,
     records: Data = b"",
-    snapshot: LogEnd | None = None,
     leader_address: HostPort | None = None,
 ) -> Sequence[Data]:
     """The parts of the body, for a request that came with `version`.
 
-    `records` and `snapshot` belong to the answer of a fetch; `leader_address` is where the
-    leader that `response` names listens, for askers that know only its id.
+    `records` belong to the answer of a fetch, of records or of a snapshot; `leader_address` is
+    where the leader that `response` names listens, for askers that know only its id.
     """
     if isinstance(response, FetchResponse):
         return write_fetch_response(
-            response, version, records=records, snapshot=snapshot, leader_address=leader_address
+            response, version, records=records, leader_address=leader_address
         )
-    assert not records, f"{response} carries no records"
-    assert snapshot is None, f"{response} names no snapshot"
     standing = Standing(response.epoch, response.leader, leader_address)
+    if isinstance(response, FetchSnapshotResponse):
+        return (snapshot_messages.write_response(response, version, standing, part=records),)
+    assert not records, f"{response} carries no records"
     return (election_messages.write_response(response, version, standing),)
 
 
@@ -152,6 +160,8 @@ def write_refusal(api_key: int, version: int, refusal: Refusal, standing: Standi
     """The body of the answer to a request that `read_request` refused."""
     if api_key == ApiKey.FETCH:
         return write_fetch_refusal(version, refusal, standing)
+    if api_key == ApiKey.FETCH_SNAPSHOT:
+        return snapshot_messages.write_refusal(version, refusal, standing)
     return election_messages.write_refusal(api_key, version, refusal, standing)
 
 
@@ -163,6 +173,8 @@ def read_response(api_key: int, version: int, body: Data) -> Answer | Refusal:
     """
     if api_key == ApiKey.FETCH:
         return read_fetch_response(version, body)
+    if api_key == ApiKey.FETCH_SNAPSHOT:
+        return snapshot_messages.read_response(version, body)
     return election_messages.read_response(api_key, version, body)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from quorum.core.messages import Error, Response
-from quorum.core.vocabulary import Epoch, LogEnd, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.wire.shape import Data
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -75,13 +75,11 @@ class Standing:
 class Answer:
     """A flat response and what came beside it.
 
-    `records` are the bytes of an answered fetch, unchecked. `snapshot` is the end of a snapshot
-    to fetch instead, where the leader's log no longer holds what was asked for.
+    `records` are the bytes of an answered fetch, of records or of a snapshot, unchecked.
     """
 
     response: Response
     records: Data = b""
-    snapshot: LogEnd | None = None
     leader_address: HostPort | None = None
 
 

@@ -20,10 +20,11 @@ from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
 from admin.service import Service, TopicDefaults
 from quorum.clocks import monotonic_ms, wall_ms
-from quorum.core.limits import Timeouts
+from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.opening import Opened, QuorumConfig, open_quorum
 from quorum.ports import Clock
+from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.server import Server
@@ -113,6 +114,7 @@ async def start(
     session_clock: Clock,
     metadata_version: int = METADATA_VERSION_MAX,
     kraft_version: int = 0,
+    snapshots: SnapshotLimits | None = None,
 ) -> Node:
     """A controller behind `place`; `parts` ends it."""
     controller = Controller(
@@ -130,6 +132,8 @@ async def start(
             advertised=place.address,
             timeouts=TIMEOUTS,
             kraft_version=kraft_version,
+            snapshots=snapshots or SnapshotLimits(),
+            segment_bytes=SEGMENT_BYTES_MAX if snapshots is None else snapshots.bytes_between,
         ),
         controller,
         clock=monotonic_ms,
@@ -181,6 +185,7 @@ async def controllers(
     session_clock: Clock = monotonic_ms,
     metadata_version: int = METADATA_VERSION_MAX,
     kraft_version: int = 0,
+    snapshots: SnapshotLimits | None = None,
 ) -> AsyncIterator[dict[int, Node]]:
     """Controllers with these ids; `voters` that are not among them do not run.
 
@@ -203,6 +208,7 @@ async def controllers(
                 session_clock=session_clock,
                 metadata_version=metadata_version,
                 kraft_version=kraft_version,
+                snapshots=snapshots,
             )
             for node_id, place in places.items()
         }
@@ -218,6 +224,7 @@ async def a_controller(
     session_clock: Clock = monotonic_ms,
     metadata_version: int = METADATA_VERSION_MAX,
     kraft_version: int = 0,
+    snapshots: SnapshotLimits | None = None,
 ) -> AsyncIterator[Node]:
     """One controller, which is the whole quorum, and active."""
     async with controllers(
@@ -226,6 +233,7 @@ async def a_controller(
         session_clock=session_clock,
         metadata_version=metadata_version,
         kraft_version=kraft_version,
+        snapshots=snapshots,
     ) as nodes:
         await active(nodes.values())
         yield nodes[1]

@@ -36,6 +36,7 @@ from quorum.core.messages import (
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
     Request,
     Response,
     VoteRequest,
@@ -46,7 +47,13 @@ from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.core.voters import VoterAssignment, VoterSet
 from tests.quorum.core.disk import Disk, StoredBatch
 
-REQUESTS = (VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest)
+REQUESTS = (
+    VoteRequest,
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from quorum.core.effects import Answer, AppendFetched, Commit, Effect, Send, TruncateTo, Warn
+from quorum.core.effects import AppendFetched, Commit, Effect, Send, TruncateTo, Warn
 from quorum.core.events import (
     Answered,
     Asked,
@@ -19,7 +19,6 @@ from quorum.core.log_view import LogView
 from quorum.core.messages import (
     Batch,
     BeginQuorumEpochRequest,
-    Error,
     FetchRequest,
     FetchResponse,
     VoteResponse,
@@ -171,31 +170,6 @@ def test_a_leader_bounds_what_one_batch_holds_and_what_is_not_committed() -> Non
         room -= BATCH_RECORDS_MAX
     assert leader.accepts(room)
     assert not leader.accepts(room + 1)
-
-
-def test_a_fetch_from_below_the_log_start_offset_is_out_of_range() -> None:
-    leader = elected(LogView(Offset(5), Offset(7), [(Epoch(0), Offset(5))]))
-    request = fetch(4, leader.epoch, last=0)
-    effects = leader.step(Asked(Asker(1), request), now_ms=2_000)
-    assert isinstance(effects[0], Answer)
-    assert effects[0].response.error is Error.OFFSET_OUT_OF_RANGE
-
-
-def test_a_follower_says_once_that_the_leader_no_longer_has_what_it_needs() -> None:
-    follower = node(me=9, log=LogView(Offset(0), Offset(3), [(Epoch(1), Offset(0))]))
-    answer = FetchResponse(error=Error.OFFSET_OUT_OF_RANGE, epoch=Epoch(4), leader=ONE)
-    told: list[str] = []
-    effects = follower.step(Tick(), now_ms=0)
-    answered = 0
-    for now_ms in range(0, 1_500, 10):
-        for each in [e for e in effects if isinstance(e, Send)]:
-            answered += 1
-            effects = follower.step(Answered(each.to, each.correlation, answer), now_ms=now_ms)
-            told += [e.text for e in effects if isinstance(e, Warn)]
-        effects = [*effects, *follower.step(Tick(), now_ms=now_ms)]
-    assert answered > 3
-    assert len(told) == 1
-    assert told[0].startswith("leader 1 no longer has what follows our log, which ends at 3@1")
 
 
 def caught_up(leader: QuorumNode, replica: int = 2) -> list[int | None]:

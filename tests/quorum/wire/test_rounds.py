@@ -65,9 +65,8 @@ def test_a_round_arrives_and_the_rest_is_as_without_it(
     number: int,
 ) -> None:
     def written(message: FetchResponse) -> bytes:
-        parts = write_response(
-            message, version, records=records, snapshot=snapshot, leader_address=address
-        )
+        message = replace(message, snapshot=snapshot)
+        parts = write_response(message, version, records=records, leader_address=address)
         return b"".join(parts)
 
     plain, body = written(response), written(replace(response, round=number))

@@ -1,0 +1,196 @@
+"""Snapshots in the life of a replica: what they free, who is given one, and how one is received.
+
+Functions over `State` (KIP-630). The bytes are elsewhere, as those of records are: a leader says
+which part of which snapshot it answers with, a follower which part it has come to. A log is never
+cut at its start before the snapshot that takes its place is durable.
+"""
+
+from typing import Final
+
+from quorum.core.effects import AdvanceLogStart, InstallSnapshot, StoreChunk, Warn
+from quorum.core.events import Asker, Correlation, SnapshotInstalled
+from quorum.core.limits import SNAPSHOT_CHUNK_BYTES_MAX
+from quorum.core.messages import (
+    Error,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+)
+from quorum.core.receiving import Receiving
+from quorum.core.roles import Follower, Leader
+from quorum.core.state import State
+from quorum.core.vocabulary import LogEnd, Snapshot
+
+KEPT_MIN: Final = 2
+"""Nothing of the log is dropped before there is a second one: the newest may prove damaged."""
+
+
+def on_taken(state: State, kept: tuple[Snapshot, ...]) -> None:
+    """Go by the snapshots that are durable now; the log begins where the oldest one ends."""
+    assert kept
+    committed = state.high_watermark or 0
+    assert kept[-1].end <= committed, f"{kept[-1]} goes beyond what is committed, {committed}"
+    log = state.log
+    log.snapshots = kept
+    oldest = kept[0]
+    if oldest.end > log.start and len(kept) >= KEPT_MIN:
+        log.advance(oldest)
+        state.effects.append(AdvanceLogStart(log.start))
+
+
+# The leader's side.
+
+
+def on_fetch_snapshot(
+    state: State, asker: Asker, request: FetchSnapshotRequest, now_ms: int
+) -> None:
+    found = _refusal(state, request) or _found(state, request)
+    if isinstance(found, Error):
+        state.answer(asker, _answer(state, request, error=found))
+        return
+    leader = state.role
+    assert isinstance(leader, Leader)
+    # It acknowledges nothing, but whoever asks lives, and still follows.
+    leader.serving.progress_of(request.replica).seen(state.log.end.offset, now_ms)
+    left = found.size_bytes - request.position
+    length = min(request.max_bytes, SNAPSHOT_CHUNK_BYTES_MAX, left)
+    state.answer(asker, _answer(state, request, size_bytes=found.size_bytes, length=length))
+
+
+def _found(state: State, request: FetchSnapshotRequest) -> Snapshot | Error:
+    for snapshot in state.log.snapshots:
+        if snapshot.id == request.snapshot:
+            within = 0 <= request.position < snapshot.size_bytes
+            return snapshot if within else Error.POSITION_OUT_OF_RANGE
+    return Error.SNAPSHOT_NOT_FOUND
+
+
+def _refusal(state: State, request: FetchSnapshotRequest) -> Error | None:
+    if request.epoch < state.election.epoch:
+        return Error.FENCED_LEADER_EPOCH
+    if request.epoch > state.election.epoch:
+        return Error.UNKNOWN_LEADER_EPOCH
+    if not isinstance(state.role, Leader):
+        return Error.NOT_LEADER_OR_FOLLOWER
+    if request.replica.id == state.me.id or request.max_bytes < 1:
+        return Error.INVALID_REQUEST
+    return None
+
+
+def _answer(
+    state: State,
+    request: FetchSnapshotRequest,
+    *,
+    error: Error = Error.NONE,
+    size_bytes: int = 0,
+    length: int = 0,
+) -> FetchSnapshotResponse:
+    return FetchSnapshotResponse(
+        error=error,
+        epoch=state.election.epoch,
+        leader=state.leader,
+        snapshot=request.snapshot,
+        size_bytes=size_bytes,
+        position=request.position,
+        length=length,
+    )
+
+
+# The follower's side.
+
+
+def begin_receiving(state: State, follower: Follower, response: FetchResponse, now_ms: int) -> None:
+    """The leader no longer has what follows our log: take this snapshot instead."""
+    id_ = response.snapshot
+    assert id_ is not None
+    committed = state.high_watermark or 0
+    if id_.offset <= committed or id_.epoch > response.epoch:
+        # All that it contains is committed here already, so that our log must go on its.
+        state.effects.append(
+            Warn(
+                f"leader {follower.leader} offers snapshot {id_}, although everything below"
+                f" {committed} is committed here, in epoch {state.election.epoch}"
+            )
+        )
+        state.fetching.failed(now_ms)
+        return
+    follower.snapshot = id_
+    state.receiving = Receiving.from_(follower.leader, id_, before=state.receiving)
+
+
+def request_part(state: State, id_: LogEnd) -> FetchSnapshotRequest:
+    """Ask for what follows the part that has come."""
+    assert state.receiving is not None
+    return FetchSnapshotRequest(
+        replica=state.me,
+        epoch=state.election.epoch,
+        snapshot=id_,
+        position=state.receiving.position,
+        max_bytes=SNAPSHOT_CHUNK_BYTES_MAX,
+    )
+
+
+def on_part(
+    state: State,
+    follower: Follower,
+    correlation: Correlation,
+    response: FetchSnapshotResponse,
+    now_ms: int,
+) -> None:
+    """The leader has sent a part, or says that it cannot."""
+    receiving = state.receiving
+    assert receiving is not None
+    wrong = _wrong(response, follower, receiving)
+    if wrong is not None:
+        # What it has now is found out by an ordinary fetch.
+        follower.snapshot = None
+        state.receiving = None
+        state.effects.append(Warn(f"leader {follower.leader}: snapshot {receiving.id}: {wrong}"))
+        state.fetching.failed(now_ms)
+        return
+    state.fetching.done()
+    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    state.effects.append(StoreChunk(correlation, receiving.id, receiving.position, response.length))
+    receiving.position += response.length
+    if receiving.position == response.size_bytes:
+        state.installing = True
+        state.effects.append(InstallSnapshot(receiving.id, is_mixed=receiving.is_mixed))
+
+
+def _wrong(response: FetchSnapshotResponse, follower: Follower, receiving: Receiving) -> str | None:
+    if response.error:
+        return f"{response.error}"
+    if response.snapshot != follower.snapshot or response.position != receiving.position:
+        return f"{response.snapshot} from byte {response.position} came instead"
+    if response.length < 1 or response.position + response.length > response.size_bytes:
+        return f"{response.length} bytes came of {response.size_bytes} in all"
+    return None
+
+
+def on_installed(state: State, event: SnapshotInstalled, now_ms: int) -> None:
+    """Everything that was here is replaced: the log goes on where the snapshot ends."""
+    state.log.begin_anew(event.snapshot, event.voters)
+    state.high_watermark = event.snapshot.end
+    state.take_voters()
+    _end_receiving(state)
+    follower = state.role
+    assert isinstance(follower, Follower), f"{event} on a {follower}"
+    # However long the disk and the state machine took.
+    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+
+
+def on_refused(state: State, id_: LogEnd, reason: str, now_ms: int) -> None:
+    """What was put together is no snapshot: begin again."""
+    state.effects.append(Warn(f"snapshot {id_} was received and is not used: {reason}"))
+    _end_receiving(state)
+    follower = state.role
+    assert isinstance(follower, Follower)
+    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    state.fetching.failed(now_ms)
+
+
+def _end_receiving(state: State) -> None:
+    state.installing = False
+    state.receiving = None
+    if isinstance(state.role, Follower):
+        state.role.snapshot = None

@@ -1,0 +1,141 @@
+"""What is to be appended, in the order in which it came, and how it becomes bytes of the log.
+
+Small proposals are put together into one batch as long as they wait. Nothing here decides when,
+or waits for a disk.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from quorum.core.effects import (
+    AppendAssignment,
+    AppendFetched,
+    AppendLeaderChange,
+    AppendProposed,
+)
+from quorum.core.events import Correlation
+from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from quorum.core.vocabulary import Offset
+from quorum.ports import Clock, Log
+from quorum.records.control_batches import encode_control
+from quorum.records.encode import encode, stamp
+
+
+@dataclass(slots=True)
+class _Proposal:
+    """Records that become one batch, in the order in which they were proposed."""
+
+    values: list[bytes]
+    size_bytes: int
+
+
+class Proposals:
+    """The records that wait, as the batches that they will be."""
+
+    __slots__ = ("_waiting", "count")
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Proposal] = deque()
+        self.count = 0
+        """How many records wait."""
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def next_count(self) -> int:
+        """How many records the next batch has."""
+        return len(self._waiting[0].values)
+
+    def add(self, values: Sequence[bytes]) -> None:
+        """Let these be appended, together in one batch."""
+        size_bytes = sum(map(len, values))
+        last = self._waiting[-1] if self._waiting else None
+        if (
+            last is not None
+            and len(last.values) + len(values) <= BATCH_RECORDS_MAX
+            and last.size_bytes + size_bytes <= BATCH_BYTES_MAX // 2
+        ):
+            last.values.extend(values)
+            last.size_bytes += size_bytes
+        else:
+            self._waiting.append(_Proposal(list(values), size_bytes))
+        self.count += len(values)
+
+    def take(self) -> list[bytes]:
+        """The records of the next batch, which wait no more."""
+        values = self._waiting.popleft().values
+        self.count -= len(values)
+        return values
+
+    def clear(self) -> None:
+        """None of them will be appended."""
+        self._waiting.clear()
+        self.count = 0
+
+
+class Appending:
+    """Hands the batches that the node wants appended to the log."""
+
+    __slots__ = (
+        "_cluster_id",
+        "_fetched",
+        "_log",
+        "_on_control",
+        "_proposals",
+        "_size_bytes",
+        "_wall_clock",
+    )
+
+    def __init__(
+        self,
+        log: Log,
+        proposals: Proposals,
+        fetched: dict[Correlation, bytes],
+        *,
+        cluster_id: Callable[[], str | None],
+        wall_clock: Clock,
+        on_control: Callable[[Offset], None],
+    ) -> None:
+        """`fetched` are the bytes that answers have brought, by what they answer.
+
+        `on_control` is told where a batch ends that the state machine has not proposed.
+        """
+        self._log = log
+        self._proposals = proposals
+        self._fetched = fetched
+        self._cluster_id = cluster_id
+        self._wall_clock = wall_clock
+        self._on_control = on_control
+        self._size_bytes = 0
+
+    def take_bytes(self) -> int:
+        """How many bytes were appended since the last time: they are to be committed."""
+        size_bytes, self._size_bytes = self._size_bytes, 0
+        return size_bytes
+
+    def perform(
+        self, effect: AppendProposed | AppendLeaderChange | AppendAssignment | AppendFetched
+    ) -> None:
+        """Let the log have it, with its place and its epoch."""
+        match effect:
+            case AppendProposed(batch):
+                values = self._proposals.take()
+                assert len(values) == batch.end - batch.base
+                encoded = encode(values, timestamp_ms=self._wall_clock())
+            case AppendLeaderChange(batch=batch) | AppendAssignment(batch=batch):
+                assert not self._proposals, "their offsets were given when they came"
+                cluster_id = None if batch.assignment is None else self._cluster_id()
+                encoded = encode_control(effect, cluster_id, timestamp_ms=self._wall_clock())
+            case AppendFetched(correlation, batches):
+                fetched = self._fetched.pop(correlation)
+                appended = self._log.append(fetched)
+                assert tuple(appended) == batches
+                self._size_bytes += len(fetched)
+                return
+        stamp(encoded, batch.base, batch.epoch)
+        self._log.append(encoded)
+        self._size_bytes += len(encoded)
+        if isinstance(effect, AppendAssignment):
+            self._on_control(batch.end)

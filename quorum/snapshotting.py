@@ -1,0 +1,331 @@
+"""Snapshots beside a running replica: when one is taken, step by step, and what is kept of them.
+
+A snapshot is taken in slices of a millisecond or two, between which everything else has its turn,
+and its bytes go through the disk like all others, a megabyte at a time, so that a commit never
+waits long behind them. What is received from a leader is put together and installed here too. The
+core decides what follows from it; nothing here waits.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from quorum.core.effects import InstallSnapshot, StoreChunk
+from quorum.core.events import Event, SnapshotInstalled, SnapshotRefused, SnapshotTaken
+from quorum.core.messages import FetchSnapshotResponse
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import LogEnd, Offset, Snapshot
+from quorum.ports import (
+    Clock,
+    Disk,
+    Log,
+    LogFailure,
+    ReceivedSnapshot,
+    SnapshotStore,
+    StateMachine,
+    StateSnapshot,
+)
+from quorum.records.batch import HEADER_BYTES, header_at, headers
+from quorum.records.snapshot_batches import SnapshotBatches
+
+logger = logging.getLogger("quorum")
+
+SLICE_GROUPS: Final = 2
+"""Groups of records that are written before anyone else has a turn: a millisecond or two."""
+SLICE_PAUSE_MS: Final = 2
+"""And then the others have at least this: no more than half the time goes into a snapshot."""
+WRITE_BYTES: Final = 1024 * 1024
+"""What is handed to the disk at once."""
+TRY_AGAIN_MS: Final = 1_000
+"""After the state machine could not give one, for instance in a transaction."""
+TRY_AGAIN_AFTER_FAILURE_MS: Final = 60_000
+"""After the disk could not keep one."""
+KEPT_MIN: Final = 2
+"""The second is there should the newest turn out to be damaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLimits:
+    """When a snapshot is taken, and what is kept; names and defaults are Kafka's."""
+
+    bytes_between: int = 20 * 1024 * 1024
+    """`metadata.log.max.record.bytes.between.snapshots`: of batches, since the last one."""
+    interval_ms: int = 3_600_000
+    """`metadata.log.max.snapshot.interval.ms`: if anything was committed since; 0 is never."""
+    retention_bytes: int = 100 * 1024 * 1024
+    """`metadata.max.retention.bytes`: of log and snapshots, beyond which the oldest goes."""
+    retention_ms: int = 7 * 24 * 3_600_000
+    """`metadata.max.retention.ms`: a snapshot of older records goes."""
+
+
+@dataclass(slots=True)
+class _Taking:
+    """A snapshot that is being taken."""
+
+    id: LogEnd
+    state: StateSnapshot
+    batches: SnapshotBatches
+    buffer: bytearray
+    position: int = 0
+    is_complete: bool = False
+    """Whether the footer is in the buffer, or beyond."""
+    is_writing: bool = False
+    """Whether the disk is at it."""
+
+
+class Snapshots:
+    """The snapshots of one replica, owned by whoever owns the replica."""
+
+    def __init__(
+        self,
+        store: SnapshotStore,
+        *,
+        node: QuorumNode,
+        log: Log,
+        disk: Disk,
+        state_machine: StateMachine,
+        clock: Clock,
+        wall_clock: Clock,
+        put: Callable[[Event], None],
+        wake: Callable[[], None],
+        cluster_id: Callable[[], str | None],
+        limits: SnapshotLimits,
+    ) -> None:
+        """`put` hands an event to the node, later; `wake` asks for a `turn`."""
+        self._store = store
+        self._node = node
+        self._log = log
+        self._disk = disk
+        self._state_machine = state_machine
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._put = put
+        self._wake = wake
+        self._cluster_id = cluster_id
+        self._limits = limits
+        self._taking: _Taking | None = None
+        self._not_before_ms = 0
+        self._last_ms = clock()
+        self._bytes_since = log.bytes_from(self._newest_end)
+        self._is_removing = False
+
+    # Taking one.
+
+    @property
+    def _due_ms(self) -> int | None:
+        if self._taking is not None:
+            return None if self._taking.is_writing else self._not_before_ms
+        if self._bytes_since >= self._limits.bytes_between:
+            return self._not_before_ms
+        if not self._limits.interval_ms:
+            return None
+        return max(self._not_before_ms, self._last_ms + self._limits.interval_ms)
+
+    def turn(self, appended_bytes: int) -> int | None:
+        """Begin a snapshot if one is due, or go on with the one under way, for one slice.
+
+        The log has grown by `appended_bytes` since the last turn. Returns when it is to have the
+        next one, if nothing happens before.
+        """
+        self._bytes_since += appended_bytes
+        due_ms = self._due_ms
+        if due_ms is not None:
+            now_ms = self._clock()
+            if now_ms < due_ms:
+                return due_ms
+            if self._taking is None:
+                self._begin(now_ms)
+            else:
+                self._slice(self._taking)
+                self._not_before_ms = now_ms + SLICE_PAUSE_MS
+        return self._due_ms
+
+    def _begin(self, now_ms: int) -> None:
+        self._not_before_ms = now_ms + TRY_AGAIN_MS
+        if (self._node.high_watermark or 0) <= self._newest_end:
+            self._last_ms = now_ms
+            return
+        state = self._state_machine.snapshot()
+        if state is None:
+            return
+        if state.end <= self._newest_end:
+            state.close()
+            return
+        self._not_before_ms = self._last_ms = now_ms
+        self._bytes_since = self._log.bytes_from(state.end)
+        id_ = LogEnd(self._node.epoch_at(Offset(state.end - 1)), state.end)
+        batches = SnapshotBatches(id_.epoch, self._time_of_last_record(state.end))
+        opening = batches.opening(self._node.voters_at(state.end), self._cluster_id())
+        self._taking = _Taking(id_, state, batches, opening)
+
+    def _time_of_last_record(self, end: Offset) -> int:
+        data = self._log.read(Offset(end - 1), end, 1)
+        return [header.max_timestamp_ms for _, header in headers(data)][-1]
+
+    def _slice(self, taking: _Taking) -> None:
+        for _ in range(SLICE_GROUPS):
+            if taking.is_complete or len(taking.buffer) >= WRITE_BYTES:
+                break
+            group = next(taking.state.groups, None)
+            if group is None:
+                taking.state.close()
+                taking.buffer += taking.batches.closing()
+                taking.is_complete = True
+            elif group:
+                taking.buffer += taking.batches.data(group)
+        if taking.is_complete or len(taking.buffer) >= WRITE_BYTES:
+            self._write(taking)
+
+    def _write(self, taking: _Taking) -> None:
+        data, taking.buffer = taking.buffer, bytearray()
+        taking.is_writing = True
+        work = partial(self._store.write, taking.id, data, taking.position)
+        taking.position += len(data)
+        self._disk.perform(partial(_problem, work), partial(self._written, taking))
+
+    def _written(self, taking: _Taking, problem: str | None) -> None:
+        if self._taking is not taking:
+            return  # It was given up meanwhile.
+        if problem is not None:
+            self._fail(taking, problem)
+        elif taking.is_complete:
+            # What it rests on was asked to be committed before, and the disk works in order.
+            work = partial(self._store.finish, taking.id)
+            self._disk.perform(partial(_problem, work), partial(self._finished, taking))
+        else:
+            taking.is_writing = False
+            self._wake()
+
+    def _finished(self, taking: _Taking, problem: str | None) -> None:
+        if self._taking is not taking:
+            return
+        if problem is not None:
+            self._fail(taking, problem)
+            return
+        self._taking = None
+        self._store.note(taking.id, taking.position)
+        logger.info("snapshot %s was taken: %d bytes", taking.id, taking.position)
+        self._retain()
+        self._put(SnapshotTaken(self.kept))
+
+    def _fail(self, taking: _Taking, problem: str) -> None:
+        logger.warning("snapshot %s could not be written: %s", taking.id, problem)
+        self._give_up()
+        self._not_before_ms = self._clock() + TRY_AGAIN_AFTER_FAILURE_MS
+
+    def _give_up(self) -> None:
+        taking, self._taking = self._taking, None
+        if taking is not None:
+            taking.state.close()
+            work = partial(self._store.abandon, taking.id)
+            self._disk.perform(partial(_problem, work), _say)
+
+    # Keeping them.
+
+    @property
+    def kept(self) -> tuple[Snapshot, ...]:
+        """Those that are durable, the oldest first."""
+        return tuple(Snapshot(id_, self._store.size_bytes(id_) or 0) for id_ in self._store.ids)
+
+    @property
+    def _newest_end(self) -> Offset:
+        ids = self._store.ids
+        return ids[-1].offset if ids else Offset(0)
+
+    def _retain(self) -> None:
+        """Let the oldest go as long as there is too much, or they are too old."""
+        kept = list(self.kept)
+        while len(kept) > KEPT_MIN and self._is_too_much(kept):
+            self._remove(kept.pop(0).id)
+
+    def _is_too_much(self, kept: Sequence[Snapshot]) -> bool:
+        oldest = kept[0]
+        size_bytes = sum(each.size_bytes for each in kept) + self._log.bytes_from(oldest.end)
+        if size_bytes > self._limits.retention_bytes:
+            return True
+        written_ms = header_at(self._store.read(oldest.id, 0, HEADER_BYTES)).max_timestamp_ms
+        return self._wall_clock() - written_ms > self._limits.retention_ms
+
+    def _remove(self, id_: LogEnd) -> None:
+        self._store.forget(id_)
+        self._disk.perform(partial(_problem, partial(self._store.remove, id_)), _say)
+
+    def advance(self, start: Offset) -> None:
+        """The core says that the log begins here now; its files go one by one."""
+        self._log.advance_start(start)
+        if not self._is_removing:
+            self._is_removing = True
+            self._disk.perform(self._log.remove_obsolete, self._removed)
+
+    def _removed(self, there_are_more: bool) -> None:
+        # Each file anew: a commit that came meanwhile goes before the next one.
+        self._is_removing = there_are_more
+        if there_are_more:
+            self._disk.perform(self._log.remove_obsolete, self._removed)
+
+    # Giving and taking them.
+
+    def part_for(self, response: FetchSnapshotResponse) -> bytes:
+        """The bytes that an answer to a replica that is too far behind carries."""
+        if not response.length:
+            return b""
+        part = self._store.read(response.snapshot, response.position, response.length)
+        if len(part) != response.length:
+            raise LogFailure(f"snapshot {response.snapshot} ends before byte {response.size_bytes}")
+        return part
+
+    def storing(self, effect: StoreChunk, data: bytes) -> Callable[[], None]:
+        """What the disk has to do for it."""
+        assert len(data) == effect.length
+        return partial(self._store.receive, effect.snapshot, data, effect.position)
+
+    def installing(self, effect: InstallSnapshot) -> Callable[[], ReceivedSnapshot | str]:
+        """What the disk has to do for it, after which `installed` is called."""
+        self._give_up()
+        return partial(self._install, effect)
+
+    def _install(self, effect: InstallSnapshot) -> ReceivedSnapshot | str:
+        received = self._store.install(effect.snapshot, is_mixed=effect.is_mixed)
+        if not isinstance(received, str):
+            self._log.begin_anew(received.id.offset)
+        return received
+
+    def installed(self, effect: InstallSnapshot, outcome: ReceivedSnapshot | str) -> Event:
+        """Let the state machine have what was installed; the node is to hear of it at once."""
+        if isinstance(outcome, str):
+            return SnapshotRefused(effect.snapshot, outcome)
+        for id_ in self._store.ids:
+            self._remove(id_)
+        self._store.note(outcome.id, outcome.size_bytes)
+        self._bytes_since, self._last_ms = 0, self._clock()
+        logger.info("snapshot %s is installed: %d bytes", outcome.id, outcome.size_bytes)
+        try:
+            self._state_machine.load_snapshot(
+                outcome.records(), outcome.id.offset, outcome.id.epoch
+            )
+        except ValueError as error:
+            raise LogFailure(f"snapshot {outcome.id}: a record cannot be read: {error}") from error
+        return SnapshotInstalled(Snapshot(outcome.id, outcome.size_bytes), outcome.voters)
+
+
+def earliest(one: int | None, other: int | None) -> int | None:
+    """The earlier of two moments; None is never."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def _problem(work: Callable[[], None]) -> str | None:
+    """What kept the disk from doing it: a snapshot can be done without, for a while."""
+    try:
+        work()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _say(problem: str | None) -> None:
+    if problem is not None:
+        logger.warning("a snapshot that is no longer needed stays: %s", problem)
