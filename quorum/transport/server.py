@@ -18,7 +18,7 @@ _BACKLOG: Final = 512
 
 _SWEEP_MS_MAX: Final = 5_000
 _TURNS_OF_AN_ACCEPTED: Final = 3
-"""Turns of the loop until a connection that it has just accepted has come here, to be closed."""
+"""Turns of the loop until a connection that it has just accepted has come here, to be refused."""
 CLOSE_MS: Final = 1_000
 """How long `close` lets answers that are under way leave, unless told otherwise."""
 
@@ -86,10 +86,10 @@ class Server:
         self._is_closing = True
         for listener in self._listeners:
             listener.close()
-        for _ in range(_TURNS_OF_AN_ACCEPTED):
-            await asyncio.sleep(0)
         for connection in tuple(self._connections):
             connection.drain()
+        for _ in range(_TURNS_OF_AN_ACCEPTED):
+            await asyncio.sleep(0)
         if not await self._all_gone(within_ms):
             for connection in tuple(self._connections):
                 connection.abort()
