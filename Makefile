@@ -93,6 +93,12 @@ BASE ?= 0
 sim: $(VENV)/installed ## a whole quorum under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one)
 	$(BIN)/python -m chaos run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
 
+IMAGES ?= 10000
+
+.PHONY: crashes
+crashes: $(VENV)/installed ## lose power at every operation of a disk, and recover what may be left (IMAGES=n)
+	$(BIN)/python -m chaos crashes --images $(IMAGES) $(ARGS)
+
 .PHONY: mutants
 mutants: $(VENV)/installed ## plant every known fault in the product and see it found; writes docs/mutants.md
 	$(BIN)/python -m chaos mutants --write docs/mutants.md $(ARGS)

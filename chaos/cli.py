@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from chaos.crash_points import Lost, Tally, crash_images
 from chaos.mutants.catalogue import MUTANTS
 from chaos.mutants.running import HEAD, judged
 from chaos.mutants.running import SEEDS_MAX as MUTANT_SEEDS_MAX
@@ -21,6 +22,7 @@ from chaos.profile import Profile
 from chaos.shrink import Kept, shrink
 
 SEEDS_MAX = 10_000_000
+IMAGES_MAX = 10_000_000
 SEEDS_AT_ONCE = 4
 """What a worker process takes at a time."""
 
@@ -63,6 +65,22 @@ def main() -> None:
     # What the product warns of is told by the run that fails, not by all of them.
     logging.getLogger("quorum").addHandler(logging.NullHandler())
     logging.getLogger("quorum").propagate = False
+
+
+@main.command("crashes")
+@click.option("--images", type=click.IntRange(1, IMAGES_MAX), default=10_000, help="How many.")
+@click.option("--base", type=click.IntRange(min=0), default=0, help="The seed of the first life.")
+def crash(images: int, base: int) -> None:
+    """Let the power go at every operation of a node's disk, and recover what may be left."""
+    tally = Tally()
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("crash images", total=images)
+        try:
+            for tally in crash_images(images, base=base):
+                progress.update(task, completed=tally.images)
+        except Lost as lost:
+            raise click.ClickException(str(lost)) from lost
+    click.echo(str(tally))
 
 
 @main.command("run")
