@@ -23,6 +23,7 @@ from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
 from quorum.log.errors import StorageError
 from quorum.opening import Opened, QuorumConfig, open_quorum
 from quorum.ports import LogFailure
+from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
 from quorum.transport.server import InboundRequest, Server
 from quorum.wire.api_versions import write_offer
@@ -40,6 +41,7 @@ __all__ = [
     "QuorumConfig",
     "Replica",
     "ReplicaId",
+    "SnapshotLimits",
     "StorageError",
     "Timeouts",
     "Unavailable",

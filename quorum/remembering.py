@@ -52,8 +52,8 @@ class QuorumConfig:
     """What a replica must be told; the rest is in its folder."""
 
     node_id: ReplicaId
-    cluster_id: str | None
-    """None takes the one that the folder names."""
+    cluster_id: str | None = None
+    """None takes the one that the folder names, or the others, or makes one as the first leader."""
     folder: Path
     voters: Mapping[ReplicaId, HostPort | None]
     """Who votes in a log that does not say so, and where each listens, where that is known before.
@@ -76,7 +76,7 @@ class Past:
     """What the folder of a replica remembers; whoever has it closes the log."""
 
     key: ReplicaKey
-    cluster_id: str | None
+    cluster_id: str | None = None
     log: SegmentedLog
     view: LogView
     elections: ElectionFile

@@ -94,6 +94,10 @@ class Counters:
         for number in tuple(self.processes):
             await self.kill(number)
 
+    def snapshots(self, number: int) -> list[str]:
+        """The names of the snapshots in the folder of this one."""
+        return [path.name for path in (self.folder / f"node-{number}").rglob("*.checkpoint")]
+
     def said(self) -> str:
         """What they have written to their logs, for a test that fails."""
         texts = [(self.folder / f"{n}.log").read_text(encoding="utf-8") for n in (1, 2, 3)]
