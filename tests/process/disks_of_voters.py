@@ -14,6 +14,7 @@ from admin.model import QuorumDescription
 from chaos.processes.load import CLIENT_METRICS, NAME
 from chaos.processes.nodes import Nodes
 from chaos.processes.proxies import Proxies
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
 
 IDS: Final = (1, 2, 3)
 WITHIN_SECONDS: Final = 60
@@ -59,6 +60,14 @@ class Controllers:
                 known = all(each.directory_id.int for each in quorum.voters)
                 if known and 0 < quorum.high_watermark <= min(ends):
                     return quorum
+
+    async def until_voters_are(self, wanted: Sequence[int]) -> None:
+        """Ask for these voters, and return when they are."""
+        keys = [ReplicaKey(ReplicaId(each)) for each in wanted]
+        await self.client.alter_voters(keys)
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while {each.id for each in (await self.led()).voters} != set(wanted):
+                self.nodes.check()
 
     async def follower(self) -> int:
         """A voter that does not lead."""

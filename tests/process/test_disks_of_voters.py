@@ -69,6 +69,11 @@ async def test_a_voter_whose_disk_was_wiped_comes_back_as_an_observer_and_is_tol
         said = cluster.nodes.said(wiped)
         assert f"voter {wiped} is another directory than this one" in said
         assert f"take {wiped} out of the voters and then in again" in said
+        # The operator does as it says.
+        others = [id for id in IDS if id != wiped]
+        await cluster.until_voters_are(others)
+        await cluster.until_voters_are(IDS)
+        assert observer.directory_id in directories(await cluster.led())
         assert await cluster.lost(*EARLY, *LATE) == []
 
 
