@@ -67,6 +67,14 @@ class Cluster:
             self._learning = cluster_id
             self._known()
 
+    def agrees(self, other: str | None) -> bool:
+        """Whether a node that names this cluster, or none, knows as much of it as this one.
+
+        Of the places of others only such two tell each other: one that knows of no cluster yet may
+        belong to any.
+        """
+        return other == (self._id or self._learning)
+
     def refusal(self, other: str | None) -> str | None:
         """Why a node of cluster `other` is refused, or None; an id that is unknown is no reason."""
         if other is None or self._id is None or other == self._id:

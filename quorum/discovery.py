@@ -23,6 +23,9 @@ SEARCH_MS: Final = 100
 SEARCH_MS_MAX: Final = 2_000
 """The wait between two rounds of a node that searches; it doubles."""
 
+SURVEY_TRIES: Final = 3
+"""How often a bootstrap server is asked in vain before it counts as knowing of no quorum."""
+
 ROUTINE_MS: Final = 10_000
 ROUTINE_MS_PER_NODE: Final = 20
 """The wait between two rounds of a node that misses nothing, and what every node it knows of adds
@@ -76,8 +79,10 @@ class Discovery:
         """When to ask for the next `round`, unless `is_due` says so before."""
         self._wait_ms = SEARCH_MS
         self._searched = True
+        self._must_introduce = False
         self._asking: set[HostPort] = set()
-        self._unsurveyed = {*book.places()} & {*map(book.address_of, book.pseudo_ids)}
+        servers = {*book.places()} & {*map(book.address_of, book.pseudo_ids)}
+        self._unsurveyed = dict.fromkeys(servers, SURVEY_TRIES)
         self._has_surveyed = False
         self._has_found = False
         self._said_again_ms: int | None = None
@@ -92,11 +97,14 @@ class Discovery:
 
     def is_due(self, now_ms: int) -> bool:
         """Whether to ask now: it is time, or something is missing that was not before."""
+        if self._must_introduce and self._cluster.id is not None:
+            return True
         return now_ms >= self.deadline_ms or (self.is_searching and not self._searched)
 
     def round(self, now_ms: int) -> tuple[HostPort, ...]:
         """Whom to ask now; each of them is reported back, as `heard` or as `failed`."""
-        searching = self._searched = self.is_searching or bool(self._unsurveyed)
+        searching = self.is_searching or bool(self._unsurveyed) or self._must_introduce
+        self._searched, self._must_introduce = searching, False
         if searching:
             wait_ms = self._wait_ms
             self._wait_ms = min(2 * wait_ms, SEARCH_MS_MAX)
@@ -120,11 +128,14 @@ class Discovery:
         return DiscoverBrokersRequest(cluster_id=self._cluster.id, sighting=self._book.gossip.me)
 
     def asked(self, request: DiscoverBrokersRequest, now_ms: int) -> DiscoverBrokersResponse | str:
-        """The answer to somebody who asks, or why it is refused; what it says is learned first."""
+        """The answer to somebody who asks, or why it is refused; what it says is learned first.
+
+        No cluster is learned from who asks: whom a node is to join, it asks itself.
+        """
         foreign = self._cluster.refusal(request.cluster_id)
         if foreign is not None:
             return foreign
-        if request.sighting is not None:
+        if request.sighting is not None and self._cluster.agrees(request.cluster_id):
             self._learn((request.sighting,), now_ms)
         standing = self._standing()
         return DiscoverBrokersResponse(
@@ -137,14 +148,18 @@ class Discovery:
 
     def heard(self, place: HostPort, response: DiscoverBrokersResponse, now_ms: int) -> str | None:
         """Take in an answer; return why nothing is learned from it, if so."""
-        self._ended(place)
+        self._asking.discard(place)
+        self._unsurveyed.pop(place, None)
         foreign = self._cluster.refusal(response.cluster_id)
         if foreign is not None:
             self._survey_if_done()
             return foreign
-        if response.cluster_id is not None:
+        if response.cluster_id is not None and self._cluster.id is None:
             self._cluster.learn(response.cluster_id)
-        self._learn(response.brokers, now_ms)
+            # Only now will others believe where this node says that it is.
+            self._must_introduce = True
+        if self._cluster.agrees(response.cluster_id):
+            self._learn(response.brokers, now_ms)
         if response.is_founded and not self._has_found:
             self._has_found = True
             self._tell.surveyed(True)
@@ -153,12 +168,12 @@ class Discovery:
 
     def failed(self, place: HostPort) -> None:
         """It gave no answer that could be used."""
-        self._ended(place)
-        self._survey_if_done()
-
-    def _ended(self, place: HostPort) -> None:
         self._asking.discard(place)
-        self._unsurveyed.discard(place)
+        if place in self._unsurveyed:
+            self._unsurveyed[place] -= 1
+            if not self._unsurveyed[place]:
+                del self._unsurveyed[place]
+        self._survey_if_done()
 
     def _survey_if_done(self) -> None:
         if not self._unsurveyed and not self._has_surveyed:

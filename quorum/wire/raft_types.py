@@ -37,7 +37,8 @@ class Code(IntEnum):
 class Here:
     """The node that reads a request: the cluster and the replica that it may be meant for.
 
-    `cluster_id` is None as long as the node has not learned it; then any is accepted.
+    `cluster_id` is None as long as the node has not learned it; then only those who know of none
+    either are answered.
     """
 
     cluster_id: str | None
@@ -97,13 +98,14 @@ def address_of(leader: ReplicaId | None, response: Any) -> HostPort | None:
 
 
 def wrong_cluster(cluster_id: str | None, here: Here) -> Refusal | None:
-    """Why a request of a node in `cluster_id` is refused, or None; unknown ids are no reason."""
-    if cluster_id is None or here.cluster_id is None or cluster_id == here.cluster_id:
+    """Why a request of a node in `cluster_id` is refused, or None; no id is no reason."""
+    if cluster_id is None or cluster_id == here.cluster_id:
         return None
-    return Refusal(
-        Code.INCONSISTENT_CLUSTER_ID,
-        f"the sender is of cluster {cluster_id}, this node of {here.cluster_id}",
-    )
+    # One that knows of no cluster may turn out to be of another: what it would answer, its epoch
+    # and its leader, is not for the sender.
+    known = "knows of none yet" if here.cluster_id is None else f"of {here.cluster_id}"
+    reason = f"the sender is of cluster {cluster_id}, this node {known}"
+    return Refusal(Code.INCONSISTENT_CLUSTER_ID, reason)
 
 
 _FLAT: Final[dict[int, Error]] = {int(error): error for error in Error}

@@ -7,6 +7,7 @@ network belong to whoever owns the hosts: a transcript or the simulation.
 import random
 from dataclasses import dataclass, replace
 
+from quorum.core.beginning import Beginning
 from quorum.core.effects import (
     Answer,
     AppendAssignment,
@@ -98,6 +99,7 @@ class Host:
         batches_max: int = 100,
         records_voters: bool = False,
         echoes: bool = True,
+        beginning: Beginning | None = None,
     ) -> None:
         """`echoes` is False for a replica that leaves the rounds of reads out, as Kafka's do."""
         self.me = me
@@ -114,6 +116,7 @@ class Host:
             rng=rng,
             now_ms=now_ms,
             records_voters=records_voters,
+            beginning=beginning,
         )
         self._askers: dict[Asker, Packet] = {}
         self._last_asker = 0

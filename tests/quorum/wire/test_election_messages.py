@@ -149,7 +149,19 @@ def test_another_cluster_is_refused(api_key: ApiKey, version: int) -> None:
     refusal = refused(api_key, version, body)
     assert (refusal.code, refusal.top_level) == (Code.INCONSISTENT_CLUSTER_ID, True)
     assert refusal.reason == f"the sender is of cluster another, this node of {CLUSTER_ID}"
-    unknown = Here(cluster_id=None, replica=ME)
+
+
+@pytest.mark.parametrize("api_key", REQUESTS)
+@pytest.mark.parametrize("version", [0, 1])
+def test_who_knows_of_no_cluster_answers_only_those_who_know_of_none_either(
+    api_key: ApiKey, version: int
+) -> None:
+    """It may turn out to be of another: its epoch and its leader are not for the sender then."""
+    request, unknown = _any_request(api_key), Here(cluster_id=None, replica=ME)
+    body = write_request(request, version, to=ME, cluster_id="another")
+    refusal = refused(api_key, version, body, unknown)
+    assert refusal.reason == "the sender is of cluster another, this node knows of none yet"
+    body = write_request(request, version, to=ME, cluster_id=None)
     assert read_request(api_key, version, body, here=unknown) == request
 
 

@@ -1,0 +1,114 @@
+"""The stage on which the stories of founding and joining play: a town whose network is prompt.
+
+node 1 at a:1 [voters 1 2 3] [servers b:2 c:3] [cluster C]   somebody moves in
+start 1 2             they start, with what their folders hold
+gossip 1              node 1 asks whom it would ask now, and hears the answers
+run 3000              3,000 ms pass; shows what was said of the gossip, and how all stand
+known 1               whom node 1 knows, and where
+kill 1                it is gone; what was on its disk is still there
+move 1 to d:4         who does not run moves to another address
+wipe 1                the folder of one that does not run is lost
+clock 1 -5000         its clock on the wall is behind
+log                   what is on the disks
+"""
+
+import random
+from collections.abc import Callable, Iterator
+
+from quorum.addresses import HostPort
+from quorum.core.vocabulary import ReplicaId
+from tests.quorum.town.residents import Resident
+from tests.quorum.town.town import Town
+
+
+class TownStage:
+    def __init__(self) -> None:
+        self._town = Town(random.Random(1))
+
+    def answer(self, command: str) -> str:
+        """Do what the lines of `command` say; return what happened."""
+        return "\n".join(line for each in command.splitlines() for line in self._obey(each))
+
+    def _obey(self, line: str) -> Iterator[str]:
+        verb, *words = line.split()
+        scenes: dict[str, Callable[..., Iterator[str]]] = {
+            "node": self._node,
+            "start": self._start,
+            "gossip": self._gossip,
+            "run": self._run,
+            "known": self._known,
+            "kill": self._kill,
+            "move": self._move,
+            "wipe": self._wipe,
+            "clock": self._clock,
+            "log": self._log,
+        }
+        return scenes[verb](*words)
+
+    def _node(self, number: str, _at: str, address: str, *words: str) -> Iterator[str]:
+        given: dict[str, list[str]] = {}
+        for word in words:
+            if word in ("voters", "servers", "cluster"):
+                given[word] = []
+            else:
+                given[list(given)[-1]].append(word)
+        (cluster_id,) = given.get("cluster", [None])
+        self._town.settle(
+            Resident(
+                id=ReplicaId(int(number)),
+                address=_place(address),
+                voters=tuple(ReplicaId(int(each)) for each in given.get("voters", ())),
+                bootstrap=tuple(map(_place, given.get("servers", ()))),
+                cluster_id=cluster_id,
+            )
+        )
+        yield from ()
+
+    def _start(self, *numbers: str) -> Iterator[str]:
+        for number in numbers:
+            process = self._town.start(ReplicaId(int(number)))
+            yield str(process.sighting)
+
+    def _gossip(self, number: str) -> Iterator[str]:
+        self._town.gossip(self._town.processes[ReplicaId(int(number))])
+        self._town.run(0)
+        yield from self._told()
+
+    def _run(self, ms: str) -> Iterator[str]:
+        self._town.run(int(ms))
+        yield from dict.fromkeys(self._told())
+        yield f"at {self._town.now_ms} ms"
+        yield from self._town.state()
+
+    def _known(self, number: str) -> Iterator[str]:
+        book = self._town.processes[ReplicaId(int(number))].book
+        yield from map(str, book.gossip.sightings)
+
+    def _kill(self, number: str) -> Iterator[str]:
+        self._town.kill(ReplicaId(int(number)))
+        yield from ()
+
+    def _move(self, number: str, _to: str, address: str) -> Iterator[str]:
+        self._town.residents[ReplicaId(int(number))].address = _place(address)
+        yield from ()
+
+    def _wipe(self, number: str) -> Iterator[str]:
+        self._town.residents[ReplicaId(int(number))].wipe()
+        yield from ()
+
+    def _clock(self, number: str, offset_ms: str) -> Iterator[str]:
+        self._town.residents[ReplicaId(int(number))].wall_offset_ms = int(offset_ms)
+        yield from ()
+
+    def _log(self) -> Iterator[str]:
+        for id_, resident in sorted(self._town.residents.items()):
+            yield f"{id_}: {resident.disk}"
+
+    def _told(self) -> list[str]:
+        told, self._town.told = self._town.told, []
+        return told
+
+
+def _place(text: str) -> HostPort:
+    host, _, port = text.partition(":")
+    return host, int(port)
