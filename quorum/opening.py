@@ -27,6 +27,7 @@ from quorum.finding import (
 from quorum.gossiper import Gossiper
 from quorum.log.disk_thread import DiskThread
 from quorum.log.filesystem import OS, FileSystem
+from quorum.log.pace import Pace
 from quorum.log.segments import SegmentedLog
 from quorum.ports import Clock, StateMachine
 from quorum.raft_calls import Handed, RaftCalls
@@ -117,6 +118,7 @@ def open_quorum(
         asyncio.get_running_loop(),
         on_failure=lambda failure: quorum.fail(failure),
         on_room=lambda exists: quorum.replica.room(exists),
+        pace=Pace(),
     )
     cluster = cluster_of(
         past.cluster_id,

@@ -1,9 +1,10 @@
-"""The one thread that writes: the event loop never waits for a disk.
+"""The one thread that writes: the event loop does not wait for a disk that takes its time.
 
 It performs, one after the other and in order, what it is asked to. Commits are grouped: while one
 is in flight at most one more of the same log is queued, and every request that comes meanwhile is
-part of that one. A disk that is full is only slow: what finds no room is tried again until it
-does. Nothing here knows what is written.
+part of that one. Where the disk is quick (`quorum.log.pace`) and the thread has nothing to do, the
+loop makes a commit itself, once what was sent before has left. A disk that is full is only slow:
+what finds no room is tried again until it does. Nothing here knows what is written.
 """
 
 import asyncio
@@ -13,10 +14,12 @@ from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
+from time import perf_counter
 from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 from quorum.core.vocabulary import LogEnd
 from quorum.log.files import is_full
+from quorum.log.pace import Pace
 from quorum.ports import DiskFull, Log, LogFailure
 
 P = ParamSpec("P")
@@ -44,7 +47,7 @@ class DiskThread:
     the disk cannot be trusted any more: further calls are refused with `LogFailure`, nothing is
     performed or reported, and `on_failure` is not called again. The owner ends the process.
     `on_room` is told, in the loop, False when there is no room on the disk, and True when there is
-    again.
+    again. With a `pace`, commits of a quick disk are made in the loop.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class DiskThread:
         on_failure: Callable[[BaseException], None],
         on_room: Callable[[bool], None] | None = None,
         retry_seconds: float = RETRY_SECONDS,
+        pace: Pace | None = None,
     ) -> None:
         self._loop = loop
         self._on_failure = on_failure
@@ -70,6 +74,12 @@ class DiskThread:
         self._queued: dict[Log, list[Done]] = {}
         self._failure: BaseException | None = None
         self._handed_over = False
+        self._pace = pace
+        self._here: dict[Log, list[Done]] = {}
+        """The commits that the loop is to make, soon."""
+        # Each of the two is counted up by one thread alone.
+        self._asked = 0
+        self._ended = 0
         self._thread.start()
 
     def request_commit(self, log: Log, done: Done) -> None:
@@ -77,19 +87,21 @@ class DiskThread:
 
         Requests that share a commit share its report: a callable asked for twice is called once.
         """
-        with self._lock:
-            waiting = self._queued.get(log)
-            if waiting is None:
-                self._queued[log] = [done]
-            elif done not in waiting:
+        waiting = self._here.get(log)
+        if waiting is not None:
+            if done not in waiting:
                 waiting.append(done)
-        if waiting is None:
-            self._work.put(partial(self._commit, log))
+        elif self._pace is not None and self._asked == self._ended and self._pace.may_wait():
+            self._here[log] = [done]
+            # Not at once: what the others are to be told, so that they write too, leaves first.
+            self._loop.call_soon(self._commit_here, log, self._pace)
+        else:
+            self._queue_commit(log, done)
 
     def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run `work` in the thread, after all that was asked for before; then call `done`, in the
         loop, with what it returned. What it raises goes to `on_failure`."""
-        self._work.put(partial(self._perform, work, done))
+        self._put(partial(self._perform, work, done))
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking function in the thread, after all that was asked for before.
@@ -98,7 +110,7 @@ class DiskThread:
         """
         assert self._thread.is_alive(), "called after `close`"
         future: Future[T] = Future()
-        self._work.put(partial(self._run, future, partial(function, *args, **kwargs)))
+        self._put(partial(self._run, future, partial(function, *args, **kwargs)))
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -123,13 +135,54 @@ class DiskThread:
     def close(self) -> None:
         """Finish what is queued, as far as there is room, and end the thread; blocks meanwhile.
         `drain` first."""
+        self._hand_on()
         self._closing.set()
         self._work.put(None)
         self._thread.join()
 
+    def _put(self, work: Callable[[], None]) -> None:
+        self._hand_on()
+        self._asked += 1
+        self._work.put(work)
+
+    def _hand_on(self) -> None:
+        """Let the thread make the commits that the loop has not made yet: they come first."""
+        here, self._here = self._here, {}
+        for log, waiting in here.items():
+            for done in waiting:
+                self._queue_commit(log, done)
+
+    def _queue_commit(self, log: Log, done: Done) -> None:
+        with self._lock:
+            waiting = self._queued.get(log)
+            if waiting is None:
+                self._queued[log] = [done]
+            elif done not in waiting:
+                waiting.append(done)
+        if waiting is None:
+            self._put(partial(self._commit, log))
+
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
             work()
+            # The loop has its report by now, before that of anything that comes later.
+            self._ended += 1
+
+    def _commit_here(self, log: Log, pace: Pace) -> None:
+        waiting = self._here.pop(log, None)
+        if waiting is None or self._failure is not None:
+            return
+        begun = perf_counter()
+        try:
+            end = self._remembering_failure(log.commit)
+        except DiskFull:
+            for done in waiting:
+                self._queue_commit(log, done)
+        except Exception as failure:  # noqa: BLE001 - it is not swallowed but handed over
+            self._hand_over(failure)
+        else:
+            pace.took(perf_counter() - begun)
+            _report(waiting, end)
 
     def _commit(self, log: Log) -> None:
         # Requests from here on need another commit: this one may already have taken its batches.
