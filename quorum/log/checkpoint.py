@@ -16,12 +16,18 @@ from crc32c import crc32c
 
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.core.voters import VoterAssignment
-from quorum.log.errors import FileDamaged
+from quorum.log.errors import FileDamaged, FormatUnknown
 from quorum.log.file_reader import StoredBatch, batches_of
 from quorum.log.files import usable
 from quorum.log.filesystem import OS, FileSystem
 from quorum.records.batch import CorruptBatch
-from quorum.records.control import BadControlRecord, ControlType, control_name, control_type
+from quorum.records.control import (
+    BadControlRecord,
+    ControlType,
+    UnknownVersion,
+    control_name,
+    control_type,
+)
 from quorum.records.decode import Record, UnsupportedCodec, decode
 from quorum.records.snapshots import decode_snapshot_footer, decode_snapshot_header
 from quorum.records.voters import decode_kraft_version, decode_voters
@@ -81,7 +87,8 @@ def checkpoint_name(id_: LogEnd) -> str:
 
 
 def read_checkpoint(path: Path, fs: FileSystem = OS, *, id_: LogEnd | None = None) -> Checkpoint:
-    """The checkpoint in this file. Raises `FileDamaged` unless it is whole, `FolderUnusable`.
+    """The checkpoint in this file. Raises `FileDamaged` unless it is whole, `FormatUnknown` where
+    it is newer than this program, `FolderUnusable`.
 
     `id_` is given for a file that does not have its name yet.
     """
@@ -96,6 +103,8 @@ def read_checkpoint(path: Path, fs: FileSystem = OS, *, id_: LogEnd | None = Non
         raise FileDamaged(
             path, f"damaged at byte {error.position}: {error.reason}", _REMEDY
         ) from error
+    except UnknownVersion as error:
+        raise FormatUnknown(path, str(error)) from error
     except (BadControlRecord, UnsupportedCodec) as error:
         raise FileDamaged(path, str(error), _REMEDY) from error
     return reading.end()

@@ -6,13 +6,13 @@ known: Kafka looks only for the fields that it knows, and reads such a file.
 """
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
 
 from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Election, Epoch, ReplicaId, ReplicaKey
-from quorum.log.errors import FileDamaged, FolderForeign
+from quorum.log.errors import FileDamaged, FolderForeign, FormatUnknown
 from quorum.log.files import is_full, read_file, replace_file, sync_folder, usable
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.uuids import uuid_from_text, uuid_to_text
@@ -20,6 +20,7 @@ from quorum.ports import DiskFull, LogFailure
 
 FILE_NAME: Final = "quorum-state"
 
+_VERSIONS: Final = (0, 1)
 _INT32_MAX: Final = 2**31 - 1
 _Id = Annotated[int, msgspec.Meta(ge=-1, le=_INT32_MAX)]
 _EpochNumber = Annotated[int, msgspec.Meta(ge=0, le=_INT32_MAX)]
@@ -38,7 +39,13 @@ class _State(msgspec.Struct, kw_only=True, omit_defaults=True):
     leader_epoch: _EpochNumber = msgspec.field(name="leaderEpoch")
     voted_id: _Id = msgspec.field(name="votedId")
     voted_directory_id: str | None = msgspec.field(name="votedDirectoryId", default=None)
-    data_version: Literal[0, 1]
+    data_version: int
+
+
+class _Version(msgspec.Struct):
+    """What every version of the file has."""
+
+    data_version: int
 
 
 class ElectionFile:
@@ -55,7 +62,7 @@ class ElectionFile:
     def read(self) -> Election:
         """What was last written, or the default `Election()` if nothing ever was.
 
-        Raises `FileDamaged`, `FolderForeign` or `FolderUnusable`.
+        Raises `FileDamaged`, `FormatUnknown`, `FolderForeign` or `FolderUnusable`.
         """
         with usable(self.path):
             content = read_file(self.path, self._fs)
@@ -64,6 +71,9 @@ class ElectionFile:
             # A process that died between renaming and syncing left a name that power loss undoes.
             sync_folder(self.path.parent, self._fs)
         try:
+            version = msgspec.json.decode(content, type=_Version).data_version
+            if version not in _VERSIONS:
+                raise FormatUnknown(self.path, f"version {version}, only 0 and 1 are known")
             state = msgspec.json.decode(content, type=_State)
             voted_for = _voted_for(state)
         except ValueError as error:

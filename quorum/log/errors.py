@@ -52,6 +52,17 @@ class FileDamaged(StorageError):
         self.reason = reason
 
 
+class FormatUnknown(StorageError):
+    """A file is of a format that this version of the program does not know; it is not damaged."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            f"{path}: {what}. Nothing has been changed. Start the version of the program that "
+            "wrote it, or give this node an empty folder"
+        )
+        self.path = path
+
+
 class LogDamaged(StorageError):
     """A log is broken where a crash cannot have broken it: records that were promised are gone."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.errors import FileDamaged, FolderForeign
+from quorum.log.errors import FileDamaged, FolderForeign, FormatUnknown
 from quorum.log.files import make_folder, read_file, replace_file, sync_folder, usable
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
@@ -104,8 +104,9 @@ def _parsed(
     others = dict(found)
     version = others.pop("version", None)
     if version != _VERSION:
-        shown = "no version" if version is None else f"version {version}"
-        raise FileDamaged(path, f"{shown}, only version {_VERSION} is known", _REMEDY)
+        if version is None:
+            raise FileDamaged(path, f"no version, only version {_VERSION} is known", _REMEDY)
+        raise FormatUnknown(path, f"version {version}, only version {_VERSION} is known")
     node = others.pop("node.id", None)
     if node is None or not re.fullmatch(r"\d{1,10}", node):
         shown = "no node.id" if node is None else f"node.id is {node!r}"

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from quorum.core.vocabulary import LogEnd, Offset
-from quorum.log.errors import FolderUnusable, LogDamaged
+from quorum.log.errors import FolderUnusable, FormatUnknown, LogDamaged
 from quorum.log.extent import Extent
 from quorum.log.file_reader import StoredBatch
 from quorum.log.files import (
@@ -54,7 +54,7 @@ from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
 from quorum.log.scan import ScannedFile, next_sound_batch, scan
 from quorum.log.segment import Segment, segment_base
-from quorum.records.batch import CorruptBatch
+from quorum.records.batch import HEADER_BYTES, MAGIC, CorruptBatch, header_at
 
 SECTOR_BYTES: Final = 512
 """The least that a disk writes whole, or not at all."""
@@ -226,7 +226,15 @@ class _Recovery:
     def _why_cut(
         self, segment: Segment, file: ScannedFile, bad: CorruptBatch, *, is_last: bool
     ) -> str:
-        """Why the log may be cut at the bad batch; raises `LogDamaged` if it may not."""
+        """Why the log may be cut at the bad batch; raises `LogDamaged` if it may not.
+
+        Raises `FormatUnknown` where a batch of another format begins: no crash leaves that.
+        """
+        magic = foreign_magic(file, bad.position)
+        if magic is not None:
+            where = f"at byte {bad.position}, offset {self._extent.end.offset}"
+            what = f"a record batch of format {magic} {where}; only {MAGIC} is known"
+            raise FormatUnknown(segment.path, what)
         if not self._synced:
             return bad.reason
         if not is_last:
@@ -263,6 +271,24 @@ class _Recovery:
             reason=reason,
         )
         return Recovered(self._segments[: index + 1], self._extent, cut)
+
+
+def foreign_magic(file: ScannedFile, position: int) -> int | None:
+    """The format of the batch at `position`, if another one begins there and not noise.
+
+    A loss of power leaves zeros or what was written, never another number; a bit that turned over
+    does, but then the batch is as long as it says, and sound or not a batch of ours follows.
+    """
+    opening = file.at(position, HEADER_BYTES)
+    if len(opening) < HEADER_BYTES:
+        return None
+    header = header_at(opening)
+    if header.magic in (0, MAGIC):
+        return None
+    end = position + header.size_bytes
+    following = file.at(end, HEADER_BYTES) if position < end < file.size_bytes else b""
+    is_alike = len(following) == HEADER_BYTES and header_at(following).magic == header.magic
+    return header.magic if end == file.size_bytes or is_alike else None
 
 
 def misses_a_sector(file: ScannedFile, position: int, sound: int, base: Offset) -> bool:

@@ -43,6 +43,10 @@ class BadControlRecord(ValueError):
     """The key or value of a control record is not what its type asks for."""
 
 
+class UnknownVersion(BadControlRecord):
+    """It may be what its type asks for, in a version that is not known here."""
+
+
 def control_key(type_: ControlType) -> bytes:
     """The key of a control record of this type."""
     return _KEY.pack(_KEY_VERSION, type_)

@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from quorum.records.control import BadControlRecord, read_tags, skip_tags
+from quorum.records.control import BadControlRecord, UnknownVersion, read_tags, skip_tags
 from quorum.records.varint import uvarint
 
 _HEADER: Final = Struct(">hq")
@@ -65,4 +65,4 @@ def _unpacked(form: Struct, value: bytes | None, what: str) -> tuple[int, ...]:
 
 def _check_version(version: int, what: str) -> None:
     if version != _VERSION:
-        raise BadControlRecord(f"a {what} record of version {version}, known is {_VERSION}")
+        raise UnknownVersion(f"a {what} record of version {version}, known is {_VERSION}")

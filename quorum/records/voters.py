@@ -19,6 +19,7 @@ from quorum.records.control import (
     BadControlRecord,
     ControlType,
     LeaderChange,
+    UnknownVersion,
     control_key,
     control_type,
     read_tags,
@@ -58,7 +59,7 @@ def decode_kraft_version(value: bytes | None) -> int:
     except StructError as error:
         raise BadControlRecord(f"not a kraft version record: {error}") from error
     if version != 0:
-        raise BadControlRecord(f"a kraft version record of version {version}, known is 0")
+        raise UnknownVersion(f"a kraft version record of version {version}, known is 0")
     return int(level)
 
 

@@ -13,7 +13,7 @@ from quorum.log.checkpoint import (
     foundation,
     read_checkpoint,
 )
-from quorum.log.errors import FileDamaged
+from quorum.log.errors import FileDamaged, FormatUnknown
 from quorum.records.batch import headers
 from quorum.records.control import ControlType, control_key
 from quorum.records.encode import encode, stamp
@@ -123,10 +123,6 @@ def test_a_checkpoint_needs_no_voters(tmp_path: Path) -> None:
             [control((ControlType.SNAPSHOT_HEADER, b"\x00")), footer()],
             "not a snapshot header record",
         ),
-        (
-            [header(), control((ControlType.SNAPSHOT_FOOTER, b"\x00\x01\x00"))],
-            "a snapshot footer record of version 1, known is 0",
-        ),
     ],
 )
 def test_a_checkpoint_that_is_not_whole_is_refused_by_name(
@@ -137,6 +133,31 @@ def test_a_checkpoint_that_is_not_whole_is_refused_by_name(
         read_checkpoint(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("batches", "what"),
+    [
+        (
+            [control((ControlType.SNAPSHOT_HEADER, b"\x00\x02" + bytes(9))), footer()],
+            "a snapshot header record of version 2, known is 0",
+        ),
+        (
+            [header(), control((ControlType.KRAFT_VERSION, b"\x00\x01\x00\x01\x00")), footer()],
+            "a kraft version record of version 1, known is 0",
+        ),
+        (
+            [header(), control((ControlType.SNAPSHOT_FOOTER, b"\x00\x01\x00"))],
+            "a snapshot footer record of version 1, known is 0",
+        ),
+    ],
+)
+def test_a_newer_checkpoint_is_refused_by_name_and_is_not_called_damaged(
+    batches: Sequence[bytearray], what: str, tmp_path: Path
+) -> None:
+    path = a_checkpoint(tmp_path, *map(bytearray, batches))
+    with pytest.raises(FormatUnknown, match=f"{path}: {what}. Nothing has been changed. Start"):
+        read_checkpoint(path)
 
 
 def test_a_flipped_bit_is_found_wherever_it_is(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from quorum.core.vocabulary import Election, Epoch, ReplicaId, ReplicaKey
 from quorum.log.election_file import ElectionFile
-from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable
+from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable, FormatUnknown
 from quorum.log.uuids import uuid_from_text
 from quorum.ports import LogFailure
 
@@ -83,7 +83,7 @@ def test_the_state_of_another_cluster_is_refused(tmp_path: Path) -> None:
         (KAFKAS.replace('"leaderEpoch":3', '"leaderEpoch":-3').encode(), "leaderEpoch"),
         (KAFKAS.replace('"leaderId":3,', "").encode(), "leaderId"),
         (KAFKAS.replace('"votedId":3', '"votedId":-2').encode(), "votedId"),
-        (KAFKAS.replace('"data_version":1', '"data_version":2').encode(), "data_version"),
+        (KAFKAS.replace('"data_version":1', '"data_version":null').encode(), "data_version"),
         (KAFKAS.replace(DIRECTORY, "abc").encode(), "3 characters"),
         (KAFKAS.replace(f'"votedDirectoryId":"{DIRECTORY}",', "").encode(), "votedDirectoryId"),
     ],
@@ -98,6 +98,17 @@ def test_damaged_content_is_refused_with_the_file_and_the_reason(
     assert str(path) in str(caught.value)
     assert "joins as a new directory" in str(caught.value)
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("version", [-1, 2, 3])
+def test_a_newer_version_is_refused_by_name_and_left_alone(tmp_path: Path, version: int) -> None:
+    """Whatever else has changed in it."""
+    path = tmp_path / "quorum-state"
+    content = f'{{"data_version":{version},"ballots":[]}}'
+    path.write_text(content)
+    with pytest.raises(FormatUnknown, match=f"{path}: version {version}, only 0 and 1 are known"):
+        ElectionFile(tmp_path).read()
+    assert path.read_text() == content
 
 
 def test_what_an_interrupted_write_left_is_ignored_and_replaced(tmp_path: Path) -> None:

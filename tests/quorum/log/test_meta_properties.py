@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable
+from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable, FormatUnknown
 from quorum.log.meta_properties import FILE_NAME, MetaProperties, load_or_create, look
 from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
 
@@ -85,11 +85,20 @@ def test_the_folder_of_another_cluster_is_refused_and_both_are_named(tmp_path: P
         load(tmp_path, "x")
 
 
+@pytest.mark.parametrize("version", ["0", "2", "one"])
+def test_another_version_is_refused_by_name_and_left_alone(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "meta.properties"
+    content = KAFKAS.replace("version=1", f"version={version}")
+    path.write_text(content)
+    with pytest.raises(FormatUnknown, match=f"{path}: version {version}, only version 1 is known"):
+        load(tmp_path)
+    assert path.read_text() == content
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         ("", "no version, only version 1 is known"),
-        (KAFKAS.replace("version=1", "version=0"), "version 0, only version 1 is known"),
         (KAFKAS.replace("node.id=2", "broker.id=2"), "no node.id"),
         (KAFKAS.replace("node.id=2", "node.id=two"), "node.id is 'two', expected a number"),
         (KAFKAS.replace("node.id=2", "node.id=-1"), "node.id is '-1', expected a number"),
