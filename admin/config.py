@@ -16,6 +16,7 @@ from admin.settings import SETTINGS, InvalidSetting
 from admin.sources import Given, gather
 from quorum.core.limits import Timeouts
 from quorum.core.vocabulary import ReplicaId
+from quorum.snapshotting import SnapshotLimits
 
 if TYPE_CHECKING:
     from broker.config import BrokerConfig
@@ -40,6 +41,7 @@ class Config:
     timeouts: Timeouts
     broker_session_timeout_ms: int
     metadata_version: int
+    snapshots: SnapshotLimits
     no_op_interval_ms: int
     """Nothing appended for this long is followed by a NoOp record; 0 is never."""
     log_segment_bytes: int
@@ -113,6 +115,15 @@ def _timeouts(values: Mapping[str, Any]) -> Timeouts:
     )
 
 
+def _snapshots(values: Mapping[str, Any]) -> SnapshotLimits:
+    return SnapshotLimits(
+        bytes_between=values["metadata.log.max.record.bytes.between.snapshots"],
+        interval_ms=values["metadata.log.max.snapshot.interval.ms"],
+        retention_bytes=values["metadata.max.retention.bytes"],
+        retention_ms=values["metadata.max.retention.ms"],
+    )
+
+
 def _controller(values: Mapping[str, Any]) -> Config:
     if values["http.listener"] == values["listeners"]:
         raise InvalidSetting(
@@ -131,6 +142,7 @@ def _controller(values: Mapping[str, Any]) -> Config:
         timeouts=_timeouts(values),
         broker_session_timeout_ms=values["broker.session.timeout.ms"],
         metadata_version=values["metadata.version"],
+        snapshots=_snapshots(values),
         no_op_interval_ms=values["metadata.max.idle.interval.ms"],
         log_segment_bytes=values["log.segment.bytes"],
         num_partitions=values["num.partitions"],
@@ -203,6 +215,7 @@ def _broker(values: Mapping[str, Any], given: Mapping[str, Given]) -> "BrokerCon
         ),
         connections_max=values["connections.max"],
         timeouts=_timeouts(values),
+        snapshots=_snapshots(values),
         settings={name: one.text for name, one in given.items()},
     )
 

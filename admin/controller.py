@@ -13,6 +13,7 @@ leads (`quorum.core.reading`); a command that changes nothing tells what it read
 where the asker needs that to be true now. What brokers ask all the time does not: they ask again.
 """
 
+import gc
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -247,6 +248,8 @@ class Controller:
         image = Image()
         load(image, records, end)
         self.image.become(image)
+        # What was loaded stays: looking through it for garbage would stop everything for seconds.
+        gc.freeze()
         self._committed = end
         logger.info("the image begins with the checkpoint at offset %d of epoch %d", end, epoch)
 

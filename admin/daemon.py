@@ -178,6 +178,7 @@ def _quorum_config(config: Config) -> QuorumConfig:
         advertised=config.advertised,
         timeouts=config.timeouts,
         segment_bytes=config.log_segment_bytes,
+        snapshots=config.snapshots,
         kraft_version=int(records_voters),
     )
 

@@ -15,9 +15,12 @@ from admin import kinds
 from admin.kinds import Kind, Role
 from broker import limits as broker_limits
 from quorum.core.limits import BATCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SEGMENT_BYTES_MAX, Timeouts
+from quorum.snapshotting import SnapshotLimits
 from statemachine.limits import METADATA_VERSION_MAX, NO_OP_INTERVAL_MS
 
 DURATION_MS_MAX: Final = 3_600_000
+AGE_MS_MAX: Final = 10 * 365 * 24 * 3_600_000
+RETENTION_BYTES_MAX: Final = 1 << 40
 CONNECTIONS_MAX: Final = 65_536
 PARTITIONS_MAX: Final = 100_000
 REPLICATION_FACTOR_MAX: Final = 64
@@ -80,6 +83,7 @@ _CONTROLLER: Final = frozenset({Role.CONTROLLER})
 _BROKER: Final = frozenset({Role.BROKER})
 _BOTH: Final = frozenset(Role)
 _QUORUM: Final = Timeouts()
+_SNAPSHOTS: Final = SnapshotLimits()
 
 
 def _duration(
@@ -238,6 +242,36 @@ _ROWS: Final = (
         "so that brokers see the log move; 0 is never.",
         lowest=0,
         roles=_CONTROLLER,
+    ),
+    _number(
+        "metadata.log.max.record.bytes.between.snapshots",
+        _SNAPSHOTS.bytes_between,
+        "After so many bytes of the metadata log a snapshot is taken.",
+        highest=SEGMENT_BYTES_MAX,
+        kind=kinds.SIZE,
+    ),
+    _number(
+        "metadata.log.max.snapshot.interval.ms",
+        _SNAPSHOTS.interval_ms,
+        "A snapshot is taken at least this often, if anything was committed; 0 is never.",
+        lowest=0,
+        highest=AGE_MS_MAX,
+        kind=kinds.DURATION,
+    ),
+    _number(
+        "metadata.max.retention.bytes",
+        _SNAPSHOTS.retention_bytes,
+        "While the snapshots and the log behind the oldest take more, the oldest goes. Two stay, "
+        "and the log begins where the older one ends.",
+        highest=RETENTION_BYTES_MAX,
+        kind=kinds.SIZE,
+    ),
+    _number(
+        "metadata.max.retention.ms",
+        _SNAPSHOTS.retention_ms,
+        "A snapshot of records that are older goes; two stay.",
+        highest=AGE_MS_MAX,
+        kind=kinds.DURATION,
     ),
     # --- brokers -----------------------------------------------------------------------------
     _duration(

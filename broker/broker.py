@@ -298,6 +298,7 @@ def _quorum_config(config: BrokerConfig) -> QuorumConfig:
         bootstrap=config.bootstrap,
         advertised=_place(config),
         timeouts=config.timeouts,
+        snapshots=config.snapshots,
     )
 
 

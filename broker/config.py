@@ -19,6 +19,7 @@ from broker.limits import (
     SESSION_TIMEOUT_MS,
 )
 from quorum.core.limits import Timeouts
+from quorum.snapshotting import SnapshotLimits
 
 
 class InvalidConfig(ValueError):
@@ -67,6 +68,8 @@ class BrokerConfig:
     connections_max: int = CONNECTIONS_MAX
     timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the metadata quorum."""
+    snapshots: SnapshotLimits = field(default_factory=SnapshotLimits)
+    """When a snapshot of the metadata is taken, and what is kept."""
     listener_name: str = "PLAINTEXT"
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Further settings as they were given, shown by DescribeConfigs and otherwise unused."""

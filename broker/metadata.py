@@ -6,6 +6,7 @@ not hold up the event loop. Records that are not committed never get here.
 """
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
@@ -63,6 +64,8 @@ class MetadataFollower:
         image = Image()
         load(image, records, end)
         self.image.become(image)
+        # What was loaded stays: looking through it for garbage would stop everything for seconds.
+        gc.freeze()
         self._high_watermark = max(self._high_watermark, end)
         self._loaded = True
         self._risen.set()

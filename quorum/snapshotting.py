@@ -32,8 +32,8 @@ from quorum.records.snapshot_batches import SnapshotBatches
 
 logger = logging.getLogger("quorum")
 
-SLICE_GROUPS: Final = 2
-"""Groups of records that are written before anyone else has a turn: a millisecond or two."""
+SLICE_GROUPS: Final = 1
+"""Groups of records that are written before anyone else has a turn: about a millisecond."""
 SLICE_PAUSE_MS: Final = 2
 """And then the others have at least this: no more than half the time goes into a snapshot."""
 WRITE_BYTES: Final = 1024 * 1024

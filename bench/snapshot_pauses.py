@@ -1,0 +1,150 @@
+"""How long a snapshot of a large image holds everybody else up, slice by slice, and what it costs.
+
+    python -m bench.snapshot_pauses [PARTITIONS] [TOPICS]
+
+The image, the snapshot, the batches and the files are the product's. A slice is what
+`quorum.snapshotting` does between two turns of everything else; the disk is written inline here, so
+its time is reported apart. Slices are counted in time of the processor, so that what else runs on
+the machine does not show.
+"""
+
+import gc
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import click
+
+from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.log.checkpoint import checkpoint_name, read_checkpoint
+from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.records.snapshot_batches import SnapshotBatches
+from quorum.snapshotting import SLICE_GROUPS, WRITE_BYTES
+from statemachine import records
+from statemachine.image import Image
+from statemachine.replay import replay
+from statemachine.snapshot import Snapshot, begin, load
+
+PARTITIONS: Final = 2_000_000
+TOPICS: Final = 20_000
+BROKERS: Final = 100
+LEVEL: Final = 29
+CHANGES_EVERY_SLICE: Final = 20
+"""Partitions that change between two slices, so that what they were has to be kept."""
+
+
+def an_image(partitions: int, topics: int) -> Image:
+    """So many partitions of three replicas, evenly in so many topics."""
+    image = Image()
+    replay(image, records.FeatureLevel(name="metadata.version", level=LEVEL), 0)
+    directories = [UUID(int=0xD17 << 100 | broker) for broker in range(BROKERS)]
+    for topic in range(topics):
+        topic_id = UUID(int=(topic + 1) << 64)
+        replay(image, records.Topic(name=f"t-{topic}", topic_id=topic_id), image.end_offset)
+        for number in range(partitions // topics):
+            replicas = tuple((topic + number + place) % BROKERS for place in range(3))
+            record = records.Partition(
+                partition_id=number,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=replicas,
+                leader=replicas[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=tuple(directories[broker] for broker in replicas),
+            )
+            replay(image, record, image.end_offset)
+    return image
+
+
+def changes(image: Image) -> Iterator[None]:
+    """One partition after the other loses a replica from its ISR, and gets it back."""
+    while True:
+        for topic_id, topic in image.topics.items():
+            for number, partition in list(topic.existing()):
+                isr = partition.replicas[: 2 + len(partition.isr) % 2]
+                change = records.PartitionChange(partition_id=number, topic_id=topic_id, isr=isr)
+                replay(image, change, image.end_offset)
+                yield
+
+
+def sliced(snapshot: Snapshot, batches: SnapshotBatches, buffer: bytearray) -> bool:
+    """What one slice does; whether there is more."""
+    for _ in range(SLICE_GROUPS):
+        group = next(snapshot, None)
+        if group is None:
+            buffer += batches.closing()
+            return False
+        if group:
+            buffer += batches.data(group)
+        if len(buffer) >= WRITE_BYTES:
+            break
+    return True
+
+
+def written(image: Image, folder: Path) -> tuple[LogEnd, list[float], float, float]:
+    """Take a snapshot while the image changes: its id, then slices, beginning and disk in s."""
+    store, changing = SnapshotFolder(folder), changes(image)
+    id_ = LogEnd(Epoch(1), Offset(image.end_offset))
+    begun = time.thread_time()
+    snapshot = begin(image, image.end_offset)
+    assert snapshot is not None
+    batches = SnapshotBatches(id_.epoch, 1)
+    buffer = batches.opening(None, None)
+    beginning = time.thread_time() - begun
+    slices, disk, position, more = [], 0.0, 0, True
+    while more:
+        at = time.thread_time()
+        more = sliced(snapshot, batches, buffer)
+        slices.append(time.thread_time() - at)
+        if len(buffer) >= WRITE_BYTES or not more:
+            at = time.perf_counter()
+            store.write(id_, buffer, position)
+            disk += time.perf_counter() - at
+            position, buffer = position + len(buffer), bytearray()
+        for _ in range(CHANGES_EVERY_SLICE):
+            next(changing)
+    store.finish(id_)
+    return id_, slices, beginning, disk
+
+
+def main(partitions: int = PARTITIONS, topics: int = TOPICS) -> None:
+    """Print the figures."""
+    at = time.perf_counter()
+    image = an_image(partitions, topics)
+    click.echo(
+        f"{partitions} partitions in {topics} topics: replayed in {time.perf_counter() - at:.1f} s"
+    )
+    gc.collect()
+    gc.freeze()
+    with tempfile.TemporaryDirectory() as name:
+        id_, slices, beginning, disk = written(image, Path(name))
+        slices.sort()
+        path = Path(name) / checkpoint_name(id_)
+        median, p99 = slices[len(slices) // 2], slices[len(slices) * 99 // 100]
+        click.echo(
+            f"in processor time: begun in {beginning * 1e3:.1f} ms; {len(slices)} slices: median"
+            f" {median * 1e3:.2f} ms, p99 {p99 * 1e3:.2f} ms, longest {slices[-1] * 1e3:.2f} ms,"
+            f" together {sum(slices):.1f} s; disk {disk:.1f} s;"
+            f" {path.stat().st_size / 1e6:.0f} MB"
+        )
+        del image
+        at = time.perf_counter()
+        checkpoint = read_checkpoint(path)
+        checked = time.perf_counter()
+        again = Image()
+        load(again, checkpoint.records(), id_.offset)
+        click.echo(
+            f"checked in {checked - at:.1f} s, loaded in {time.perf_counter() - checked:.1f} s"
+        )
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    click.echo(f"memory at its highest: {peak_kib / 1024:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
