@@ -102,6 +102,11 @@ class Nodes:
         async with self._client(node) as client:
             return await client.discover_brokers()
 
+    async def brokers(self, node: int) -> set[int]:
+        """The brokers that are alive, as this controller says; raises `AdminError`."""
+        async with self._client(node) as client:
+            return {each.id for each in await client.brokers()}
+
     async def until(self, ask: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
         """What is answered, as soon as it is what the test waits for."""
         last: object = None

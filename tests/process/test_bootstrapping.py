@@ -145,3 +145,19 @@ async def test_a_founder_that_lost_its_folder_founds_no_second_cluster(tmp_path:
         )
         assert (found.cluster_id, found.leader_id) == (cluster_id, -1)
         assert {each.id for each in found.nodes} == {0, 4}
+
+
+async def test_a_broker_needs_no_more_than_a_server_to_ask(tmp_path: Path) -> None:
+    """It asks an observer at that, and finds the active controller, and its cluster."""
+    async with Nodes(tmp_path) as nodes:
+        nodes.reserve(0, 4, 101)
+        await nodes.start(0, quorum_voters="0")
+        await nodes.start(4, bootstrap_servers=str(nodes.address(0)))
+        await nodes.until(lambda: nodes.quorum(0), have_fetched(0, 4))
+        await nodes.start(101, process_roles="broker", bootstrap_servers=str(nodes.address(4)))
+        await nodes.until(lambda: nodes.brokers(0), lambda alive: alive == {101})
+        found = await nodes.until(
+            lambda: nodes.whereabouts(101),
+            lambda found: {each.id for each in found.nodes} >= {0, 4},
+        )
+        assert found.cluster_id == nodes.cluster_id(0) == nodes.cluster_id(101)
