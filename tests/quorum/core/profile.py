@@ -1,11 +1,14 @@
 """What may go wrong in one simulated run, drawn from its seed: few kinds at a time, but often."""
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from quorum.core.limits import Timeouts
+from quorum.core.vocabulary import ReplicaId
 
 SLOW: Final = Timeouts()
 QUICK: Final = Timeouts(
@@ -34,6 +37,7 @@ class Fault(StrEnum):
     POWER = "power fails everywhere at once"
     STOP = "a process is stopped in good order"
     SLOW_DISK = "one disk takes seconds to flush"
+    ALTER = "other voters are wanted"
 
 
 ALWAYS = (Fault.HEAL,)
@@ -58,6 +62,8 @@ class Profile:
     """How often a process dies between two effects of a step."""
     flush_ms_max: int
     fault_ms_mean: int
+    spares: int
+    """Replicas that observe to begin with, and may come to vote."""
     propose_ms_max: int
     """While there are faults, records are proposed at random intervals up to this."""
     read_ms_max: int
@@ -80,6 +86,7 @@ class Profile:
             crashes_in_step=rng.choice((0.0, 0.0, 0.001, 0.01)),
             flush_ms_max=rng.choice((1, 5, 50, 400)),
             fault_ms_mean=rng.choice((300, 800, 2_000)),
+            spares=rng.choice((1, 2, 3)) if Fault.ALTER in kinds else 0,
             propose_ms_max=rng.choice((150, 150, 3_000)),
             read_ms_max=rng.choice((50, 300, 10_000)),
             mute=rng.choice((0, 0, 1, 5)),
@@ -96,3 +103,22 @@ class Profile:
             f"voters up to {self.mute} do not echo; "
             f"every {self.fault_ms_mean} ms one of: {', '.join(self.faults)}"
         )
+
+
+def links_cut(
+    rng: random.Random, fault: Fault, victim: ReplicaId, everyone: Sequence[ReplicaId]
+) -> set[tuple[ReplicaId, ReplicaId]]:
+    """Which links of the network a fault of that kind cuts, each from one replica to another."""
+    here = {victim}
+    if fault is Fault.SPLIT:
+        here.update(rng.sample(everyone, rng.randrange(len(everyone))))
+    there = [each for each in everyone if each not in here]
+    cuts = {(a, b) for a in here for b in there}
+    return cuts if fault is Fault.ONE_WAY else cuts | {(b, a) for a, b in cuts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    trace_hash: str
+    committed: int
+    counts: Counter[str]

@@ -1,18 +1,18 @@
 """A cluster in virtual time: a heap of events, a network that fails, disks that forget.
 
-One seed decides everything; the same seed gives the same trace. A run has three parts: faults;
-then only a majority is healed, and must commit something new; then all are healed, and every
-replica must end with the same log, all of it committed. The `Judge` looks at every effect.
+One seed decides everything. A run has three parts: faults; then only a majority is healed, and
+must commit something new; then all are healed, and every replica must end with the same log, all
+of it committed. The `Judge` looks at every effect.
 """
 
 import random
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import heappop, heappush
 
 from quorum.core.effects import (
+    AppendAssignment,
     AppendLeaderChange,
     Commit,
     Effect,
@@ -21,26 +21,22 @@ from quorum.core.effects import (
     Send,
     TruncateTo,
 )
-from quorum.core.events import Correlation, Event, Stopping, Tick, Unanswered
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.events import Correlation, Event, Located, Stopping, Tick, Unanswered
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.core.voters import VoterSet
 from tests.quorum.core.disk import Disk
+from tests.quorum.core.electorate import any_majority, has_target, some_wish
 from tests.quorum.core.host import Host, Packet
 from tests.quorum.core.judge import Judge, Violation
-from tests.quorum.core.profile import CoarseRandom, Fault, Profile
+from tests.quorum.core.profile import CoarseRandom, Fault, Profile, Report, links_cut
+from tests.quorum.core.requests import directory_of, endpoints_of, parse_wish
 
 OBSERVER = ReplicaId(9)
+FIRST_SPARE = 6
 FAULTS_MS = 20_000
 HEALING_MS_MAX = 15_000
 LATE_MS_MAX = 4_000
 STEPS_AT_ONCE_MAX = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    trace_hash: str
-    committed: int
-    counts: Counter[str]
 
 
 class Simulation:
@@ -55,9 +51,10 @@ class Simulation:
         self._pushed = 0
         voters = [ReplicaId(each) for each in range(1, self.profile.voters + 1)]
         self.voters = VoterSet.of(*voters)
-        self.everyone = [*voters, OBSERVER]
+        self.spares = [ReplicaId(FIRST_SPARE + each) for each in range(self.profile.spares)]
+        self.everyone = [*voters, *self.spares, OBSERVER]
         self.judge = Judge(tuple(voters))
-        self.disks = {each: Disk() for each in self.everyone}
+        self.disks = {each: Disk(directory_of(each)) for each in self.everyone}
         self.hosts: dict[ReplicaId, Host] = {}
         self.faulty = True
         self.proposing = True
@@ -105,7 +102,9 @@ class Simulation:
 
     def _heal_majority(self) -> None:
         """Leave a majority, most often without the leader, alone and in good health."""
-        alive = self.rng.sample(self.voters.sorted(), self.voters.majority)
+        committed = [each.record for each in self.judge.committed]
+        logs = [committed, *(disk.records for disk in self.disks.values())]
+        alive = any_majority(self.rng, self.judge.electorate, logs, self.everyone)
         for replica in self.everyone:
             if replica in self._stopping or (replica not in alive and replica != OBSERVER):
                 self.crash(replica)
@@ -122,8 +121,9 @@ class Simulation:
             raise Violation("liveness", f"{failure} in {HEALING_MS_MAX} ms after healing")
 
     def _converged(self) -> bool:
+        """R18: a change of the voters has come to its end, too."""
         committed = [each.record for each in self.judge.committed]
-        return all(
+        return not has_target(committed) and all(
             host.disk.records == committed and self.judge.known(host) == len(committed)
             for host in self.hosts.values()
         )
@@ -170,6 +170,9 @@ class Simulation:
         self._stopping.discard(replica)
         self.note(f"boot: {host.node}")
         self.judge.durable(host)
+        for other in self.everyone:
+            key = ReplicaKey(other, self.disks[other].directory_id)
+            self.step(host, Located(key, endpoints_of(other)))
         self._wait(host)
 
     def _draws(self, replica: ReplicaId) -> random.Random:
@@ -215,7 +218,9 @@ class Simulation:
         end_before = len(host.disk.records)
         packet = host.perform(effect)
         self.judge.performed(host, effect, end_before)
-        if isinstance(effect, AppendLeaderChange | TruncateTo | ReadReady | ReadRefused):
+        if isinstance(
+            effect, AppendAssignment | AppendLeaderChange | TruncateTo | ReadReady | ReadRefused
+        ):
             self.counts[type(effect).__name__] += 1
         if isinstance(effect, Commit) and host.node.epoch_start is not None:
             self.after(0, lambda: self._read_of_the_others(host.me))
@@ -345,7 +350,7 @@ class Simulation:
         victim = self.rng.choice(self.everyone)
         match fault:
             case Fault.SPLIT | Fault.ISOLATE | Fault.ONE_WAY:
-                self._cut(fault, victim)
+                self.cuts |= links_cut(self.rng, fault, victim, self.everyone)
             case Fault.HEAL:
                 self.cuts.clear()
             case Fault.CRASH:
@@ -358,18 +363,19 @@ class Simulation:
                     self._stopping.add(victim)
                     self.step(host, Stopping())
                     self.after(self.rng.randrange(1_000), lambda: self._end(host))
+            case Fault.ALTER:
+                self._alter()
             case Fault.SLOW_DISK:
                 self._slow_until_ms[victim] = self.now_ms + self.rng.randrange(6_000)
 
-    def _cut(self, fault: Fault, victim: ReplicaId) -> None:
-        here = {victim}
-        if fault is Fault.SPLIT:
-            here.update(self.rng.sample(self.everyone, self.rng.randrange(len(self.everyone))))
-        there = [each for each in self.everyone if each not in here]
-        cuts = {(a, b) for a in here for b in there}
-        if fault is not Fault.ONE_WAY:
-            cuts |= {(b, a) for a, b in cuts}
-        self.cuts |= cuts
+    def _alter(self) -> None:
+        """Somebody wants other voters, of whoever leads."""
+        leaders = [each for each in self.hosts.values() if each.node.epoch_start is not None]
+        directories = {each: disk.directory_id for each, disk in self.disks.items()}
+        wish = parse_wish(some_wish(self.rng, [*self.voters.sorted(), *self.spares]), directories)
+        for host in leaders[:1]:
+            self.note(f"{host.me}: {wish}")
+            self.step(host, host.wanted(wish))
 
     def _crash_for_a_while(self, replica: ReplicaId) -> None:
         self.crash(replica)

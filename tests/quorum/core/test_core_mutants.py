@@ -1,7 +1,8 @@
 import pytest
 
 from tests.quorum.core.judge import Violation
-from tests.quorum.core.mutants import MUTANTS, Mutant
+from tests.quorum.core.mutants import Mutant
+from tests.quorum.core.mutants_of_voters import MUTANTS
 from tests.quorum.core.simulation import simulate
 
 SEEDS_MAX = 200

@@ -11,8 +11,8 @@ from functools import cache
 
 import pytest
 
-from tests.quorum.core.profile import Fault
-from tests.quorum.core.simulation import Report, simulate
+from tests.quorum.core.profile import Fault, Report
+from tests.quorum.core.simulation import simulate
 from tests.support.tree import ROOT
 
 
