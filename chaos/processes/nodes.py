@@ -47,7 +47,7 @@ class Nodes:
         founding = self.ids if voters is None else tuple(voters)
         known = ",".join(f"{id}@{network.address_of(id)}" for id in founding)
         for id in self.ids:
-            self.home(id).mkdir(parents=True)
+            self.home(id).mkdir(parents=True, exist_ok=True)
             own = {
                 "process.roles": "controller",
                 "node.id": str(id),
