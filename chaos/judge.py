@@ -10,6 +10,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from chaos.electorates import (
+    Assigned,
+    Electorates,
+    assigned_by,
+    has_majority,
+    reached_by_majority,
+)
 from chaos.truth import Ballot, DiskTruth, Stored, batches
 from chaos.violation import Violation
 from quorum.core.messages import (
@@ -23,16 +30,20 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
 
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
     """A process, as the judge knows it: who it is, the how-manieth, and its disk."""
 
-    id: ReplicaId
+    key: ReplicaKey
     boot: int
     truth: DiskTruth
+
+    @property
+    def id(self) -> ReplicaId:
+        return self.key.id
 
     def __str__(self) -> str:
         return str(self.id)
@@ -46,8 +57,9 @@ class _Epoch:
     boot: int
     start: int | None = None
     """Where its first batch lies; None until some disk holds it, or the wire."""
-    durable_ends: dict[ReplicaId, int] = field(default_factory=dict)
-    """How far each voter's disk has come in this epoch, while it was in no later one."""
+    durable_ends: dict[ReplicaKey, int] = field(default_factory=dict)
+    """How far each disk has come in this epoch, while it was in no later one."""
+    truths: dict[ReplicaKey, DiskTruth] = field(default_factory=dict)
     compared: int = 0
     """Up to here the log of this leadership was compared with what was committed before."""
 
@@ -56,13 +68,14 @@ class Judge:
     """Knows what was said and what is durable; one for each run."""
 
     def __init__(self, voters: Sequence[ReplicaId]) -> None:
-        self.voters = tuple(voters)
+        self.electorates = Electorates(voters)
         self.committed: list[Stored] = []
         self._committed_ends: list[int] = []
         self._committed_by: list[int] = []
         self._epochs: dict[int, _Epoch] = {}
         self._ballots: dict[ReplicaId, Ballot] = {}
-        self._votes: dict[tuple[ReplicaId, int], ReplicaId] = {}
+        self._votes: dict[int, dict[ReplicaKey, ReplicaId]] = {}
+        self._committed_assigned: list[Assigned] = []
         self._identity: dict[tuple[int, int], tuple[bytes, int]] = {}
         self._told: dict[tuple[ReplicaId, int], int] = {}
         self._shown: tuple[int, int] = (0, 0)
@@ -76,6 +89,16 @@ class Judge:
     def leader(self) -> ReplicaId | None:
         """Who claimed the highest epoch of all."""
         return self._epochs[max(self._epochs)].leader if self._epochs else None
+
+    @property
+    def electorate(self) -> Assigned:
+        """Who votes by all that is committed."""
+        return self._committed_assigned[-1] if self._committed_assigned else self.electorates.first
+
+    @property
+    def possible_electorates(self) -> list[Assigned]:
+        """All that a replica may go by."""
+        return self.electorates.possible(self._committed_assigned)
 
     def told(self, who: Speaker) -> int:
         """Up to where this process takes the log for committed."""
@@ -123,10 +146,14 @@ class Judge:
                 self._shows(who, response)
                 sent = batches(records)
                 self._appear(sent, None)
-                if to not in self.voters and sent and sent[-1].end > self.committed_end:
-                    raise Violation("R8", f"{who} shows {sent[-1]} to observer {to}: not committed")
+                if sent and sent[-1].end > self.committed_end:
+                    self._shows_uncommitted(who, to, sent[-1])
             case _:
                 pass
+
+    def _shows_uncommitted(self, who: Speaker, to: ReplicaId, last: Stored) -> None:
+        if not self.electorates.may_vote(to, self._committed_assigned):
+            raise Violation("R8", f"{who} shows {last} to observer {to}: not committed")
 
     def _speaks(self, who: Speaker, epoch: int, what: Request | Response) -> None:
         if epoch > who.truth.ballot.epoch:
@@ -136,7 +163,7 @@ class Judge:
         ballot = who.truth.ballot
         if (ballot.epoch, ballot.voted_for) != (epoch, candidate):
             raise Violation("R3", f"{who} votes for {candidate} in {epoch}, its disk: {ballot}")
-        first = self._votes.setdefault((who.id, epoch), candidate)
+        first = self._votes.setdefault(epoch, {}).setdefault(who.key, candidate)
         if first != candidate:
             raise Violation("R2", f"{who} voted for {first} and {candidate} in epoch {epoch}")
 
@@ -149,12 +176,14 @@ class Judge:
             if leadership.boot != who.boot:
                 raise Violation("R11", f"{who} leads epoch {epoch} again after a restart")
             return
-        given = [voter for voter in self.voters if self._votes.get((voter, epoch)) == who.id]
+        given = {key for key, to in self._votes.get(epoch, {}).items() if to == who.id}
         # Its own vote is on its disk and went to nobody where it is the only voter.
-        if who.truth.ballot[:2] == (epoch, who.id) and who.id in self.voters:
-            given = sorted({*given, who.id})
-        if 2 * len(given) <= len(self.voters):
-            raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {given}")
+        if who.truth.ballot[:2] == (epoch, who.id):
+            given.add(who.key)
+        electorate = self.electorates.chain(who.truth.assigned, who.truth.end, epoch)[-1]
+        if not has_majority(electorate, given):
+            told = " ".join(sorted(map(str, given)))
+            raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {told}: {electorate}")
         self._epochs[epoch] = _Epoch(who.id, who.boot)
 
     def _shows(self, who: Speaker, answer: FetchResponse) -> None:
@@ -190,51 +219,76 @@ class Judge:
         if now.leader == who.id:
             self._leads(who, now.epoch)
 
-    def log_kept(self, who: ReplicaId, truth: DiskTruth, new: Sequence[Stored]) -> None:
-        """More of a log is durable than before: `new`, at its end."""
+    def log_kept(self, who: Speaker, new: Sequence[Stored]) -> None:
+        """More of its log is durable than before: `new`, at its end."""
+        truth = who.truth
         at = bisect_left(truth.ends, new[0].end) if new else 0
         self._appear(new, truth.batches[at - 1].epoch if at else 0)
         for batch in new:
             leadership = self._epochs.get(batch.epoch)
             if leadership is not None and leadership.start == batch.base:
                 self._opened(truth, batch.epoch, batch.base)
-        self.count(who, truth)
+        self.count(who)
 
-    def log_reread(self, who: ReplicaId, truth: DiskTruth, before: Sequence[Stored]) -> None:
-        """A log was `before`, and something has happened to all of it."""
+    def log_reread(self, who: Speaker, before: Sequence[Stored]) -> None:
+        """Its log was `before`, and something has happened to all of it."""
+        truth = who.truth
         common = min(len(before), len(truth.batches))
         if truth.batches[:common] != before[:common]:
             raise Violation("R10", f"{who} has other batches than before: {before[:common][-3:]}")
-        if common < len(before):
-            self._cut(who, truth, before[common:])
-        self.log_kept(who, truth, truth.batches[common:])
-
-    def _cut(self, who: ReplicaId, truth: DiskTruth, lost: Sequence[Stored]) -> None:
-        for batch in lost:
+        for batch in before[common:]:
             at = bisect_left(self._committed_ends, batch.end)
             if at < len(self.committed) and self.committed[at] == batch:
                 raise Violation("R10", f"{who} cuts {batch}, which is committed")
-            if truth.ballot.leader == who and truth.ballot.epoch == batch.epoch:
+            if truth.ballot.leader == who.id and truth.ballot.epoch == batch.epoch:
                 raise Violation("R11", f"{who} leads {batch.epoch} and cuts {batch}")
+        self.log_kept(who, truth.batches[common:])
 
-    def count(self, who: ReplicaId, truth: DiskTruth) -> None:
+    def appends_control(self, who: Speaker, records: bytes) -> None:
+        """A leader has appended records of the quorum's own; they need not be durable."""
+        for batch in batches(records):
+            assigned = assigned_by(*batch)
+            leadership = self._epochs.get(batch.epoch)
+            if assigned is None or leadership is None:
+                continue
+            start, truth = leadership.start, who.truth
+            self.electorates.append(
+                truth.assigned,
+                truth.end,
+                assigned,
+                committed=self.committed_end,
+                opened=start is not None and self.committed_end > start,
+            )
+            self._count(batch.epoch, leadership)
+
+    def count(self, who: Speaker) -> None:
         """Count anew what is committed (R8, Raft §5.4.2).
 
         A record counts when it is durable while its disk is still in the record's epoch.
         """
-        if who not in self.voters or not truth.batches:
-            return
-        epoch = truth.batches[-1].epoch
+        truth = who.truth
+        epoch = truth.batches[-1].epoch if truth.batches else 0
         leadership = self._epochs.get(epoch)
-        if leadership is None or epoch != truth.ballot.epoch or leadership.start is None:
+        if leadership is None or epoch != truth.ballot.epoch:
             return
+        leadership.truths[who.key] = truth
         ends = leadership.durable_ends
-        ends[who] = max(truth.end, ends.get(who, 0))
-        if 2 * len(ends) <= len(self.voters):
+        ends[who.key] = max(truth.end, ends.get(who.key, 0))
+        self._count(epoch, leadership)
+
+    def _count(self, epoch: int, leadership: _Epoch) -> None:
+        """While other voters are not committed yet, what lies below them may count by either."""
+        ends = leadership.durable_ends
+        if leadership.start is None or not ends:
             return
-        counted = sorted(ends.values(), reverse=True)[len(self.voters) // 2]
+        longest = max(leadership.truths.values(), key=lambda each: each.end)
+        *before, last = self.electorates.chain(longest.assigned, longest.end, epoch)
+        counted = reached_by_majority(last, ends)
+        for each in before:
+            counted = max(counted, min(last.base, reached_by_majority(each, ends)))
+        counted = min(counted, longest.end)
         if counted > leadership.start and counted > leadership.compared:
-            self._commit(truth, epoch, leadership, counted)
+            self._commit(longest, epoch, leadership, counted)
 
     def _appear(self, new: Sequence[Stored], epoch_before: int | None) -> None:
         """R5: the same epoch at the same offset is the same batch, and before it the same epoch.
@@ -278,6 +332,8 @@ class Judge:
             self.committed.append(batch)
             self._committed_ends.append(batch.end)
             self._committed_by.append(epoch)
+            assigned = assigned_by(*batch) if batch.is_control else None
+            self._committed_assigned += [] if assigned is None else [assigned]
 
     # --- what the state machine is told ------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Final
 from chaos.disk import Fail, Kind, Operation, VirtualDisk
 from chaos.truth import DiskTruth
 from chaos.violation import Died
+from quorum.core.vocabulary import ReplicaKey
 from quorum.opening import LOG_FOLDER, QuorumConfig
 
 FOLDER: Final = Path("/node")
@@ -47,6 +48,8 @@ class Machine:
     config: QuorumConfig
     rng: random.Random
     disk: VirtualDisk = field(default_factory=VirtualDisk)
+    key: ReplicaKey = field(init=False)
+    """Which copy of the log is on it; the directory is not known before it was first started."""
     truth: DiskTruth = field(default_factory=lambda: DiskTruth(FOLDER / LOG_FOLDER))
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(0, 1.0))
     wall_offset_ms: int = 0
@@ -65,6 +68,7 @@ class Machine:
     """Whether this process was given a reason to end."""
 
     def __post_init__(self) -> None:
+        self.key = ReplicaKey(self.config.node_id)
         self.disk.watch = self._watch
 
     def rot(self) -> bool:

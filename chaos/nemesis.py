@@ -21,6 +21,8 @@ FULL_BYTES_MAX: Final = 400
 ACTIONS_MAX: Final = 25
 OPERATIONS_MAX: Final = 12
 RECOVERY_OPERATIONS_MAX: Final = 3
+WISH_EVERY_MS: Final = 100
+WISHES_MAX: Final = 1_000
 ROLL_EVERY_MS: Final = 700
 
 
@@ -57,6 +59,8 @@ class Nemesis:
                 Fault.SLOW_DISK | Fault.FULL_DISK | Fault.FSYNC_FAILS | Fault.ROT | Fault.CLOCK_JUMP
             ):
                 self._spoil(strike, victim)
+            case Fault.ALTER:
+                self._alter(strike)
             case _:
                 assert_never(strike.fault)
 
@@ -170,6 +174,18 @@ class Nemesis:
             case _:
                 world.cut_power(victim)
                 machine.dies_after = strike.size % RECOVERY_OPERATIONS_MAX
+
+    def _alter(self, strike: Strike, tries: int = WISHES_MAX) -> None:
+        """Let everyone whose bit is set vote; if nobody's is, what is under way is cancelled.
+
+        Somebody must lead to be asked; if nobody does for long, it is asked again, also later.
+        """
+        world = self._world
+        target = tuple(r for at, r in enumerate(world.everyone) if strike.size >> at & 1)
+        if any(process.want_voters(target) for process in [*world.processes.values()]):
+            world.note(Fault.ALTER)
+        elif tries:
+            world.timeline.after(WISH_EVERY_MS, partial(self._alter, strike, tries - 1))
 
     # --- disks and clocks --------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 It ends like a process does: at any moment, between any two effects, in the middle of a write.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -13,9 +13,16 @@ from chaos.machine import EPOCH_WALL_MS, Machine
 from chaos.network import Packet, as_received
 from chaos.violation import Died, Violation
 from chaos.work import Work
-from quorum.core.events import Asker
-from quorum.core.messages import FetchRequest, Request, Response
-from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.core.events import Asker, Located
+from quorum.core.messages import (
+    AlterQuorumRequest,
+    FetchRequest,
+    Request,
+    Response,
+    VotersResponse,
+)
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
 from quorum.finding import cluster_of
 from quorum.opening import Past, make_node
 from quorum.ports import Done, LogFailure, StateSnapshot
@@ -285,7 +292,11 @@ class Process:
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
 
     def on_control(self, end: Offset) -> None:
-        pass  # What the quorum writes for itself is none of its words.
+        """See the port."""
+        self._act()
+        records = self.log.read(Offset(end - 1), end, ALL_BYTES)
+        self.world.judge.appends_control(self.speaker, records)
+        self.world.note("voters are changed")
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         """See the port."""
@@ -303,6 +314,25 @@ class Process:
             return False
         self.enter(partial(self._propose, values))
         return True
+
+    def want_voters(self, target: tuple[ReplicaId, ...]) -> bool:
+        """Let somebody ask for these voters, or to cancel; whether this process leads."""
+        if self._asleep is not None or not self.leads:
+            return False
+        keys = tuple(map(ReplicaKey, target)) or None
+        timeouts = self.machine.config.timeouts
+        request = AlterQuorumRequest(target=keys, timeout_ms=timeouts.request_timeout_ms)
+        self.enter(partial(self.replica.want_voters, request, self._told_of_voters))
+        return True
+
+    def _told_of_voters(self, response: VotersResponse) -> None:
+        self.world.tell(self.id, response)
+
+    def hear(self, places: Mapping[ReplicaId, Endpoint]) -> None:
+        """The gossip says where everyone listens."""
+        for replica, place in places.items():
+            news = Located(ReplicaKey(replica), (place,))
+            self.enter(partial(self.replica.heard, news))
 
     def _propose(self, values: Sequence[bytes]) -> None:
         self.replica.propose(values)

@@ -42,12 +42,13 @@ class Fault(StrEnum):
     FULL_DISK = "its disk is full"
     FSYNC_FAILS = "its disk fails to keep what it was given"
     ROT = "loses power, and a bit of its log turns over"
+    ALTER = "other voters are wanted"
     CLOCK_JUMP = "its time of day jumps"
 
 
 ALWAYS: Final = (Fault.HEAL,)
 SOMETIMES: Final = tuple(each for each in Fault if each not in ALWAYS)
-EVERYWHERE: Final = frozenset({Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL})
+EVERYWHERE: Final = frozenset({Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL, Fault.ALTER})
 """Those that have no victim."""
 
 NEEDS: Final = {

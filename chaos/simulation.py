@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from chaos.electorates import has_majority
 from chaos.nemesis import Nemesis
 from chaos.profile import CALM, FAULTS_MS, Fault, Profile, Strike
 from chaos.violation import HarnessError, Violation
 from chaos.world import World
+from quorum.core.vocabulary import ReplicaId
 
 HEALING_MS_MAX: Final = 20_000
 COMMITS_WARM: Final = 4
@@ -90,10 +92,13 @@ class Simulation:
         self._pass(max(FAULTS_MS, last_ms + 1))
         # One that was to strike may have found nobody to strike: let it try again.
         for again in range(TRIES_MAX):
-            for fault in self._silent():
-                nemesis.begin((Strike(again, fault, again, again * 37 % 1_000),))
-            if not self._silent():
+            silent = [each for each in self._silent() if each is not Fault.ALTER]
+            if not silent:
                 break
+            for fault in silent:
+                nemesis.begin((Strike(again, fault, again, again * 37 % 1_000),))
+            if again >= TRIES_MAX // 2:
+                self.world.network.heal()
             self._pass(TRY_MS)
 
     def _pass(self, ms: int) -> None:
@@ -110,20 +115,33 @@ class Simulation:
         world = self.world
         world.disturb(CALM)
         world.network.heal()
-        alive = sorted(self._rng.sample(world.voters, len(world.voters) // 2 + 1))
+        alive = self._majority()
         for replica in world.everyone:
             process = world.processes.get(replica)
             if process is None:
                 continue
-            if process.machine.stopped or (replica in world.voters and replica not in alive):
+            if process.machine.stopped or replica not in alive:
                 world.cut_power(replica)
             else:
                 process.recover()
         world.tell(alive, "alone are healed")
         for replica in world.everyone:
             world.machines[replica].heal()
-            if replica in alive or replica not in world.voters:
+            if replica in alive:
                 world.boot(replica)
+
+    def _majority(self) -> list[ReplicaId]:
+        """Replicas drawn until they are a majority of all voters that may be in force."""
+        world = self.world
+        alive: list[ReplicaId] = []
+        electorates = world.judge.possible_electorates
+        for replica in self._rng.sample(world.everyone, len(world.everyone)):
+            keys = [world.machines[each].key for each in alive]
+            lacking = [each for each in electorates if not has_majority(each, keys)]
+            voters = {voter.id for each in lacking for voter in each.voters}
+            if replica in voters or self._rng.randrange(4) == 0:
+                alive.append(replica)
+        return sorted(alive)
 
     def _commit_more(self, count: int, failure: str) -> None:
         goal = self.world.judge.committed_end + count
@@ -140,6 +158,8 @@ class Simulation:
         end = judge.committed_end
         processes = self.world.processes.values()
         if any(judge.told(each.speaker) < end for each in processes):
+            return False
+        if judge.electorate.target is not None:
             return False
         return all(each.machine.truth.batches == judge.committed for each in processes)
 

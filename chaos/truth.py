@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from chaos.disk import VirtualDisk
+from chaos.electorates import Assigned, assigned_by
 from chaos.platter import File, Folder
 from chaos.violation import Violation
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
@@ -25,6 +26,8 @@ _CRC: Final = Struct(">I")
 _LENGTH_END: Final = 12
 _CRC_AT: Final = 17
 _LAST_DELTA_AT: Final = 23
+_ATTRIBUTES_END: Final = 23
+_CONTROL_BIT: Final = 0x20
 _HEADER_BYTES: Final = 61
 
 
@@ -35,6 +38,11 @@ class Stored(NamedTuple):
     end: int
     epoch: int
     data: bytes
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its records are the quorum's own."""
+        return bool(self.data[_ATTRIBUTES_END - 1] & _CONTROL_BIT)
 
     def __repr__(self) -> str:
         return f"[{self.base}, {self.end})@{self.epoch} {crc32c(self.data):08x}"
@@ -82,6 +90,8 @@ class DiskTruth:
         self.batches: list[Stored] = []
         self.ends: list[int] = []
         """Of each batch; for finding one by its offset."""
+        self.assigned: list[Assigned] = []
+        """What the log says of the voters, the last one in force."""
         self.ballot = Ballot()
         self._place: _Place | None = None
         self._ballot_bytes = b""
@@ -121,7 +131,7 @@ class DiskTruth:
 
     def reread(self, disk: VirtualDisk) -> None:
         """Read everything anew, and believe only what is whole."""
-        self.batches, self.ends, self._place = [], [], None
+        self.batches, self.ends, self._place, self.assigned = [], [], None, []
         self._read_on(disk, checked=True)
         self.look_at_ballot(disk)
 
@@ -191,4 +201,7 @@ class DiskTruth:
             self.batches.append(batch)
             self.ends.append(batch.end)
             found.append(batch)
+            if batch.is_control:
+                assigned = assigned_by(*batch)
+                self.assigned += [] if assigned is None else [assigned]
         return found

@@ -7,6 +7,7 @@ so that one fault less does not change the draws of all the others.
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -20,8 +21,9 @@ from chaos.timeline import Timeline
 from chaos.truth import Stored
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaId
+from quorum.core.voters import Endpoint
 from quorum.log.errors import FolderUnusable, StorageError
-from quorum.opening import QuorumConfig, remember
+from quorum.opening import LISTENER_NAME, QuorumConfig, remember
 
 CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
 KRAFT_VERSION: Final = 1
@@ -31,6 +33,11 @@ LATENESS_MS_MAX: Final = 30_000
 REPAIRING_MS: Final = 1_000
 WAITING_MS_MAX: Final = 2_000
 """How long a machine stays down that died by itself."""
+
+
+def place(replica: ReplicaId) -> tuple[str, int]:
+    """Where a replica listens."""
+    return "localhost", 9_000 + replica
 
 
 class CoarseRandom(random.Random):
@@ -58,6 +65,7 @@ class World:
         self.voters, self.everyone = voters, [*voters, *observers]
         self.judge = Judge(voters)
         self.network = Network(self.timeline, self._stream("network"), self.note)
+        self._places = {each: Endpoint(LISTENER_NAME, *place(each)) for each in self.everyone}
         self.machines = {each: self._machine(each) for each in self.everyone}
         self.processes: dict[ReplicaId, Process] = {}
         self.rates: Rates = CALM
@@ -117,7 +125,7 @@ class World:
             return
         machine = self.machines[replica]
         self._boots += 1
-        speaker = Speaker(replica, self._boots, machine.truth)
+        speaker = Speaker(machine.key, self._boots, machine.truth)
         rng = CoarseRandom(machine.rng.getrandbits(64))
         rng.coarse = self.rates.coarse_draws
         drift = self.rates.drift
@@ -127,6 +135,8 @@ class World:
         before = machine.truth.batches
         try:
             past = remember(machine.config, rng=machine.rng, fs=machine.disk)
+            machine.key = past.key
+            speaker = replace(speaker, key=past.key)
             process = Process(self, machine, speaker, past, rng)
         except Died:
             self.note("dies in recovery")
@@ -153,6 +163,7 @@ class World:
         self.processes[replica] = process
         self.network.listeners[replica] = process
         self.tell(replica, f"starts: {process}")
+        process.hear(self._places)
 
     def kill(self, replica: ReplicaId) -> Process | None:
         """End a process; what it had written, the operating system still knows."""
@@ -243,20 +254,20 @@ class World:
         truth, speaker = process.machine.truth, process.speaker
         if truth.look_at_ballot(process.machine.disk):
             self.judge.ballot_kept(speaker)
-            self.judge.count(speaker.id, truth)
+            self.judge.count(speaker)
         if truth.is_shorter(process.machine.disk):
             self._look_again(speaker, process.machine, truth.batches)
             return
         new = truth.read_on(process.machine.disk)
         if new:
-            self.judge.log_kept(speaker.id, truth, new)
+            self.judge.log_kept(speaker, new)
 
     def _look_again(self, speaker: Speaker, machine: Machine, before: Sequence[Stored]) -> None:
         """Read a disk from its beginning, and judge what has changed since `before`."""
         truth = machine.truth
         truth.reread(machine.disk)
         self.judge.ballot_kept(speaker)
-        self.judge.log_reread(speaker.id, truth, before)
+        self.judge.log_reread(speaker, before)
 
     # --- how it is made ----------------------------------------------------------------------
 
@@ -268,7 +279,7 @@ class World:
             node_id=replica,
             cluster_id=CLUSTER_ID,
             folder=FOLDER,
-            voters={each: ("localhost", 9_000 + each) for each in self.voters},
+            voters={each: place(each) for each in self.voters},
             timeouts=self.profile.timeouts,
             segment_bytes=self.profile.segment_bytes,
             kraft_version=KRAFT_VERSION,

@@ -6,8 +6,9 @@ from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.logs import LOGS
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.storage import STORAGE
+from chaos.mutants.voters import VOTERS
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*ELECTIONS, *LOGS, *STORAGE)
+MUTANTS: Final[tuple[Mutant, ...]] = (*ELECTIONS, *LOGS, *VOTERS, *STORAGE)
 
 
 def named(name: str) -> Mutant:

@@ -1,0 +1,111 @@
+"""Who votes, as the judges see it: what the logs say, and what makes a majority of it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from chaos.violation import Violation
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+from quorum.records.voters import assignment_in
+
+
+class Assigned(NamedTuple):
+    """The voters that one batch names, in force from its append."""
+
+    base: int
+    end: int
+    epoch: int
+    voters: tuple[ReplicaKey, ...]
+    target: tuple[ReplicaKey, ...] | None
+
+    def __str__(self) -> str:
+        to = "" if self.target is None else f", on the way to {' '.join(map(str, self.target))}"
+        return f"voters {' '.join(map(str, self.voters))}{to} at {self.base}@{self.epoch}"
+
+
+def founders(ids: Sequence[ReplicaId]) -> Assigned:
+    """The voters as long as the log names none."""
+    return Assigned(0, 0, 0, tuple(map(ReplicaKey, sorted(ids))), None)
+
+
+@lru_cache(maxsize=1_024)
+def assigned_by(base: int, end: int, epoch: int, data: bytes) -> Assigned | None:
+    """What one control batch says of the voters; None if it says nothing."""
+    found = assignment_in(data)
+    if found is None:
+        return None
+    voters = tuple(each.key for each in found.current)
+    return Assigned(base, end, epoch, voters, found.target)
+
+
+def names(voter: ReplicaKey, replica: ReplicaKey) -> bool:
+    """Whether this voter is that copy of the log."""
+    return voter.id == replica.id and voter.directory_id in (NO_DIRECTORY, replica.directory_id)
+
+
+def has_majority(electorate: Assigned, replicas: Collection[ReplicaKey]) -> bool:
+    """Whether these are more than half of the voters."""
+    found = [v for v in electorate.voters if any(names(v, each) for each in replicas)]
+    return 2 * len(found) > len(electorate.voters)
+
+
+def reached_by_majority(electorate: Assigned, ends: Mapping[ReplicaKey, int]) -> int:
+    """The offset that more than half of the voters have reached."""
+    voters = electorate.voters
+    reached = [max((end for key, end in ends.items() if names(v, key)), default=0) for v in voters]
+    return sorted(reached, reverse=True)[len(voters) // 2]
+
+
+def check_step(before: Assigned, after: Assigned) -> None:
+    """R14: one voter comes or goes, or nobody does, so that majorities of both have one in common.
+
+    A voter whose directory was not known is the one that has presented it.
+    """
+    gone = [v for v in before.voters if not any(names(v, each) for each in after.voters)]
+    come = [v for v in after.voters if not any(names(each, v) for each in before.voters)]
+    if len(gone) + len(come) > 1:
+        raise Violation(
+            "R14", f"{before}, then {after}: two majorities need not have one in common"
+        )
+
+
+class Electorates:
+    """Which voters count in which epoch: what the logs say, and what leaders have appended."""
+
+    def __init__(self, ids: Sequence[ReplicaId]) -> None:
+        self.first = founders(ids)
+        self._appended: dict[int, list[Assigned]] = {}
+
+    def chain(self, assigned: Sequence[Assigned], end: int, epoch: int) -> list[Assigned]:
+        """The electorate in force in this epoch, and before it the one that it follows.
+
+        `assigned` and `end` are what a disk of the epoch holds; its leader may be further.
+        """
+        later = [each for each in self._appended.get(epoch, ()) if each.base >= end]
+        return [self.first, *assigned[-2:], *later][-2:]
+
+    def append(
+        self, who: Sequence[Assigned], end: int, new: Assigned, *, committed: int, opened: bool
+    ) -> None:
+        """A leader, whose disk says `who` up to `end`, names other voters.
+
+        R15: the last ones are committed, and a record of its own epoch is.
+        """
+        before = self.chain(who, end, new.epoch)[-1]
+        check_step(before, new)
+        if before.end > committed:
+            raise Violation("R15", f"{new} while {before} is not committed")
+        if not opened:
+            raise Violation("R15", f"{new} before a commit in epoch {new.epoch}")
+        self._appended.setdefault(new.epoch, []).append(new)
+
+    def possible(self, committed: Sequence[Assigned]) -> list[Assigned]:
+        """All that may be in force somewhere: the last that is committed, and what came later."""
+        last = committed[-1] if committed else self.first
+        later = (a for each in self._appended.values() for a in each if a.base >= last.base)
+        return [last, *later]
+
+    def may_vote(self, replica: ReplicaId, committed: Sequence[Assigned]) -> bool:
+        """Whether somebody may take this id for a voter's."""
+        possible = self.possible(committed)
+        return any(voter.id == replica for each in possible for voter in each.voters)

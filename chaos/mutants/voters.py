@@ -1,0 +1,62 @@
+"""Faults in how the voters are changed."""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+VOTERS: Final = (
+    Mutant(
+        name="voters are changed while the last change is not committed",
+        module="quorum.core.voter_changes",
+        old="    if state.log.assignments.last_end > committed:\n",
+        new="    if False:\n",
+        caught_by=("R15",),
+        directed="quorum_voters_one_at_a_time",
+    ),
+    Mutant(
+        name="voters are changed before a commit in the leader's own epoch",
+        module="quorum.core.voter_changes",
+        old="    if committed is None or committed <= leader.epoch_start:\n",
+        new="    if committed is None:\n",
+        caught_by=("R15",),
+        directed="quorum_voters_new_epoch",
+    ),
+    Mutant(
+        name="a truncation does not take back the voters that it cuts",
+        module="quorum.core.log_view",
+        old="        self.assignments.truncate(end)\n",
+        new="",
+        caught_by=("R1", "R8", "R14", "R15", "R23", "liveness"),
+        directed="quorum_voters_truncated",
+    ),
+    Mutant(
+        name="other voters count only once they are committed",
+        module="quorum.core.state",
+        old="        assignment = self.log.assignments.last\n        self.voters",
+        new="        assignment = self.log.assignments.at(self.high_watermark or Offset(0))\n"
+        "        self.voters",
+        caught_by=("R1", "R8", "R15", "R23", "liveness"),
+        directed="quorum_voters_one_at_a_time",
+    ),
+    Mutant(
+        name="a leader that is removed counts itself",
+        module="quorum.core.leading",
+        old="    if state.is_voter:\n        # The leader counts itself",
+        new="    if True:\n        # The leader counts itself",
+        caught_by=("R8",),
+        directed="quorum_voters_removed_leader",
+    ),
+    Mutant(
+        name="all voters of the target come at once",
+        module="quorum.core.changing",
+        old="        if isinstance(found, Voter):\n            return found\n",
+        new="        if isinstance(found, Voter):\n"
+        "            current = current.with_(found)\n"
+        "            object.__setattr__(situation.assignment, 'current', current)\n"
+        "            if key is missing[-1]:\n"
+        "                return found\n"
+        "            continue\n",
+        caught_by=("R14",),
+        directed="quorum_voters_replaced",
+    ),
+)
