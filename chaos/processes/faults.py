@@ -59,8 +59,10 @@ class Fault:
     leaves_majority: bool
 
     def __str__(self) -> str:
-        links = ", ".join(f"{a} to {b}" for a, b in self.links)
-        return f"{self.kind} {links or ', '.join(map(str, self.nodes))}"
+        if self.kind is Kind.CUT_ONE_WAY:
+            ((source, target),) = self.links
+            return f"{self.kind} {source} to {target}"
+        return f"{self.kind} {', '.join(map(str, self.nodes))}"
 
 
 def schedule(kinds: Sequence[Kind], rng: random.Random) -> Iterator[Kind]:
