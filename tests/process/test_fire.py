@@ -14,6 +14,11 @@ pytestmark = pytest.mark.process
 
 SECONDS_MAX: Final = 240
 SEED: Final = 5
+OFTEN: Final = (
+    "--setting=metadata.log.max.record.bytes.between.snapshots=20000",
+    "--setting=metadata.max.retention.bytes=60000",
+)
+"""Snapshots are taken, and logs cut, all the time."""
 
 
 def fire(*arguments: str, folder: object) -> "subprocess.CompletedProcess[str]":
@@ -43,7 +48,7 @@ def report_of(kinds: Sequence[str], *arguments: str, folder: object) -> dict[str
 
 
 def test_what_was_acknowledged_outlives_kills_of_the_leader_and_of_all(tmp_path: object) -> None:
-    report_of(["kill-leader", "kill-all", "pause-leader"], folder=tmp_path)
+    report_of(["kill-leader", "kill-all", "pause-leader"], *OFTEN, folder=tmp_path)
 
 
 def test_what_was_acknowledged_outlives_a_leader_that_is_cut_off(tmp_path: object) -> None:
