@@ -110,6 +110,8 @@ class Snapshots:
         self._last_ms = clock()
         self._bytes_since = log.bytes_from(self._newest_end)
         self._is_removing = False
+        self._dropped: list[LogEnd] = []
+        self._problem: str | None = None
 
     # Taking one.
 
@@ -130,6 +132,7 @@ class Snapshots:
         next one, if nothing happens before.
         """
         self._bytes_since += appended_bytes
+        self._remove_dropped()
         due_ms = self._due_ms
         if due_ms is not None:
             now_ms = self._clock()
@@ -238,7 +241,7 @@ class Snapshots:
         """Let the oldest go as long as there is too much, or they are too old."""
         kept = list(self.kept)
         while len(kept) > KEPT_MIN and self._is_too_much(kept):
-            self._remove(kept.pop(0).id)
+            self._drop(kept.pop(0).id)
 
     def _is_too_much(self, kept: Sequence[Snapshot]) -> bool:
         oldest = kept[0]
@@ -248,9 +251,15 @@ class Snapshots:
         written_ms = header_at(self._store.read(oldest.id, 0, HEADER_BYTES)).max_timestamp_ms
         return self._wall_clock() - written_ms > self._limits.retention_ms
 
-    def _remove(self, id_: LogEnd) -> None:
+    def _drop(self, id_: LogEnd) -> None:
+        # The node may still give it to somebody, until it has heard that it is not kept.
         self._store.forget(id_)
-        self._disk.perform(partial(_problem, partial(self._store.remove, id_)), _say)
+        self._dropped.append(id_)
+
+    def _remove_dropped(self) -> None:
+        for id_ in self._dropped:
+            self._disk.perform(partial(_problem, partial(self._store.remove, id_)), _say)
+        self._dropped.clear()
 
     def advance(self, start: Offset) -> None:
         """The core says that the log begins here now; its files go one by one."""
@@ -276,10 +285,18 @@ class Snapshots:
             raise LogFailure(f"snapshot {response.snapshot} ends before byte {response.size_bytes}")
         return part
 
-    def storing(self, effect: StoreChunk, data: bytes) -> Callable[[], None]:
-        """What the disk has to do for it."""
+    def storing(self, effect: StoreChunk, data: bytes) -> Callable[[], str | None]:
+        """What the disk has to do for it, after which `stored` is called."""
         assert len(data) == effect.length
-        return partial(self._store.receive, effect.snapshot, data, effect.position)
+        work = partial(self._store.receive, effect.snapshot, data, effect.position)
+        return partial(_problem, work)
+
+    def stored(self, effect: StoreChunk, problem: str | None) -> Event | None:
+        """What the node is to hear of it: nothing, unless there was no room for it."""
+        if effect.position == 0:
+            self._problem = None
+        self._problem = self._problem or problem
+        return None if problem is None else SnapshotRefused(effect.snapshot, problem)
 
     def installing(self, effect: InstallSnapshot) -> Callable[[], ReceivedSnapshot | str]:
         """What the disk has to do for it, after which `installed` is called."""
@@ -287,7 +304,12 @@ class Snapshots:
         return partial(self._install, effect)
 
     def _install(self, effect: InstallSnapshot) -> ReceivedSnapshot | str:
-        received = self._store.install(effect.snapshot, is_mixed=effect.is_mixed)
+        if self._problem is not None:
+            return self._problem
+        try:
+            received = self._store.install(effect.snapshot, is_mixed=effect.is_mixed)
+        except OSError as error:
+            return error.strerror or str(error)
         if not isinstance(received, str):
             self._log.begin_anew(received.id.offset)
         return received
@@ -297,7 +319,7 @@ class Snapshots:
         if isinstance(outcome, str):
             return SnapshotRefused(effect.snapshot, outcome)
         for id_ in self._store.ids:
-            self._remove(id_)
+            self._drop(id_)
         self._store.note(outcome.id, outcome.size_bytes)
         self._bytes_since, self._last_ms = 0, self._clock()
         logger.info("snapshot %s is installed: %d bytes", outcome.id, outcome.size_bytes)
