@@ -1,0 +1,87 @@
+"""Kafka's own MetadataQuorumCommand adds and removes our controllers, and its dumper reads the log.
+
+What the command prints is what it prints on Kafka's controllers (tests/data, session.txt).
+"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from admin.client import AdminClient
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.log.uuids import uuid_to_text
+from quorum.opening import LOG_FOLDER
+from tests.admin.kafka_door.test_kafka_voters import until, votes
+from tests.process.kafka_tools_room import tools_room
+from tests.process.test_kafka_dumps_our_log import check_alike
+from tests.support.controllers import Node, active, controllers
+from tests.support.kafka_tools import runtime
+
+pytestmark = pytest.mark.process
+
+VERSION = "4.2.0"
+COMMAND = "kafka-metadata-quorum.sh"
+
+
+def settings_of(node: Node, folder: Path, file: Path) -> Path:
+    """What a controller of Kafka's in the place of this one would have for its settings."""
+    listener = f"CONTROLLER://{node.address}"
+    file.write_text(
+        f"process.roles=controller\nnode.id={node.node_id}\n"
+        f"controller.listener.names=CONTROLLER\nlisteners={listener}\nlog.dirs={folder}\n",
+        encoding="utf-8",
+    )
+    return file
+
+
+async def test_kafkas_command_adds_and_removes_our_controllers(tmp_path: Path) -> None:
+    java = runtime(VERSION)
+    with tools_room(java, tmp_path) as tools:
+        async with controllers(tmp_path, 1, 2, 3, observers=(4,), kraft_version=1) as nodes:
+            await active(nodes.values())
+            whom = ("--bootstrap-controller", str(nodes[2].address))
+            ids = {each: uuid_to_text(node.opened.directory_id) for each, node in nodes.items()}
+            four = settings_of(nodes[4], tmp_path / "node-4", tmp_path / "four.properties")
+
+            added = await asyncio.to_thread(
+                tools.run, COMMAND, (*whom, "--command-config", str(four), "add-controller")
+            )
+            assert added.text == (
+                f"Added controller 4 with directory id {ids[4]} and endpoints: "
+                f"CONTROLLER://{nodes[4].address}\n"
+            )
+            await until(nodes.values(), votes(1, 2, 3, 4))
+
+            again = await asyncio.to_thread(
+                tools.run, COMMAND, (*whom, "--command-config", str(four), "add-controller")
+            )
+            assert again.code != 0
+            assert "DuplicateVoterException" in again.text
+            assert "voter 4 is one already" in again.text
+
+            one = ("--controller-id", "1", "--controller-directory-id", ids[1])
+            removed = await asyncio.to_thread(
+                tools.run, COMMAND, (*whom, "remove-controller", *one)
+            )
+            assert removed.text == (f"Removed  KRaft controller 1 with directory id {ids[1]}\n")
+            await until(nodes.values(), votes(2, 3, 4))
+
+            described = await asyncio.to_thread(tools.run, COMMAND, (*whom, "describe", "--status"))
+            assert f'{{"id": 4, "directoryId": "{ids[4]}", "endpoints": ' in described.text
+            observers = described.text.splitlines()[-1]
+            assert f'"id": 1, "directoryId": "{ids[1]}"' in observers
+        (log,) = (tmp_path / "node-4" / LOG_FOLDER).glob("*.log")
+        assert "KRaftVoters" in {each.type for each in check_alike(VERSION, log)}
+
+
+async def test_kafkas_dumper_reads_voters_who_are_on_their_way_to_others(tmp_path: Path) -> None:
+    """The target and the cluster id travel in tagged fields, which it skips."""
+    runtime(VERSION)
+    async with controllers(tmp_path, 1, kraft_version=1) as nodes:
+        await active(nodes.values())
+        async with AdminClient([nodes[1].address], is_controller=True) as client:
+            await client.alter_voters([ReplicaKey(ReplicaId(1)), ReplicaKey(ReplicaId(9))])
+    (log,) = (tmp_path / "node-1" / LOG_FOLDER).glob("*.log")
+    named = [each for each in check_alike(VERSION, log) if each.type == "KRaftVoters"]
+    assert [each["voterId"] for each in named[-1].data["voters"]] == [1]
