@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from quorum.log.errors import FileDamaged
-from quorum.log.files import read_file, replace_file, usable
+from quorum.log.files import is_full, read_file, replace_file, usable
 from quorum.log.filesystem import OS, FileSystem
-from quorum.ports import LogFailure
+from quorum.ports import DiskFull, LogFailure
 
 FILE_NAME: Final = "boot-timestamp"
 
@@ -35,13 +35,17 @@ def next_boot(folder: Path, wall_ms: int, *, fs: FileSystem = OS) -> int:
 
 
 def raise_boot(folder: Path, boot: int, *, fs: FileSystem = OS) -> None:
-    """Let `boot`, which is above that of this boot, be its timestamp. Raises `LogFailure`."""
+    """Let `boot`, which is above that of this boot, be its timestamp.
+
+    Raises `LogFailure`, `DiskFull` for want of room.
+    """
     path = folder / FILE_NAME
     try:
         replace_file(path, _written(boot), fs)
     except OSError as error:
         why = error.strerror or str(error)
-        raise LogFailure(f"{path} cannot be written: {why}") from error
+        kind = DiskFull if is_full(error) else LogFailure
+        raise kind(f"{path} cannot be written: {why}") from error
 
 
 def _last_boot(path: Path, fs: FileSystem) -> int:

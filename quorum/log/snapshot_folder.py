@@ -7,7 +7,8 @@ leader is gone on with. Which snapshots are taken and kept is decided elsewhere.
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from quorum.core.vocabulary import LogEnd
 from quorum.log.checkpoint import checkpoint_id, checkpoint_name, checkpoints, read_checkpoint
 from quorum.log.errors import FileDamaged
 from quorum.log.files import (
+    is_full,
     opened,
     read_up_to,
     remove_files,
@@ -25,11 +27,21 @@ from quorum.log.files import (
     write_all,
 )
 from quorum.log.filesystem import OS, FileSystem
-from quorum.ports import LogFailure, ReceivedSnapshot
+from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
 
 _WRITTEN: Final = ".part"
 _RECEIVED: Final = ".received.part"
 _DAMAGED: Final = ".damaged"
+
+
+@contextmanager
+def _keeping(path: Path) -> Iterator[None]:
+    """Turn an `OSError` of the block into what the disk's thread knows: wait, or end."""
+    try:
+        yield
+    except OSError as error:
+        kind = DiskFull if is_full(error) else LogFailure
+        raise kind(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 class SnapshotFolder:
@@ -95,13 +107,19 @@ class SnapshotFolder:
 
     def receive(self, id_: LogEnd, data: bytes, position: int) -> None:
         """The next bytes of one that the leader sends; 0 begins it anew."""
-        if position == 0:
-            self._remove_received()
-        self._write(self._part(id_, _RECEIVED), data, position, sync=False)
+        path = self._part(id_, _RECEIVED)
+        with _keeping(path):
+            if position == 0:
+                self._remove_received()
+            self._write(path, data, position, sync=False)
 
     def install(self, id_: LogEnd, *, is_mixed: bool) -> ReceivedSnapshot | str:
         """What was received is whole: let it be visible, durably, if it is sound; see the port."""
         path = self._part(id_, _RECEIVED)
+        with _keeping(path):
+            return self._install(path, id_, is_mixed=is_mixed)
+
+    def _install(self, path: Path, id_: LogEnd, *, is_mixed: bool) -> ReceivedSnapshot | str:
         try:
             checkpoint = read_checkpoint(path, self._fs, id_=id_)
         except FileDamaged as error:

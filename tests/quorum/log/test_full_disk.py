@@ -11,11 +11,15 @@ import pytest
 from chaos.disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, Offset
 from quorum.log import writer
+from quorum.log.checkpoint import checkpoint_name
 from quorum.log.election_file import ElectionFile
+from quorum.log.errors import StorageError
 from quorum.log.segments import SegmentedLog
-from quorum.ports import DiskFull, LogFailure
+from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
 from tests.contracts.batches import batch
 from tests.quorum.log.folders import everything
+from tests.quorum.log.snapshots import id_, parts
 
 LOG = Path("/log")
 ROOT = Path("/")
@@ -153,3 +157,35 @@ def test_only_want_of_room_is_waited_for(kind: Kind, number: int, is_full: bool)
     else:
         with pytest.raises(LogFailure, match="the log in /log cannot be written: "):
             log.commit()
+
+
+def test_a_snapshot_that_is_received_waits_for_room_and_goes_on_where_it_was() -> None:
+    disk = VirtualDisk()
+    store = SnapshotFolder(ROOT, disk)
+    whole = b"".join(parts(b"a" * 2_000, b"b" * 2_000))
+    store.receive(id_(40), whole[:1_000], 0)
+    disk.capacity_bytes = disk.used_bytes + 10
+    for _ in range(2):
+        with pytest.raises(
+            DiskFull, match=r"/0+40-0+3\.checkpoint\.received\.part cannot be written"
+        ):
+            store.receive(id_(40), whole[1_000:], 1_000)
+    disk.capacity_bytes = None
+    store.receive(id_(40), whole[1_000:], 1_000)
+    assert isinstance(store.install(id_(40), is_mixed=False), ReceivedSnapshot)
+    assert disk.content(ROOT / checkpoint_name(id_(40))) == whole
+
+
+@pytest.mark.parametrize("kind", [Kind.SYNC, Kind.RENAME, Kind.READ])
+def test_a_snapshot_that_cannot_be_kept_ends_the_node_with_the_file_and_the_reason(
+    kind: Kind,
+) -> None:
+    disk = VirtualDisk()
+    store = SnapshotFolder(ROOT, disk)
+    store.receive(id_(40), b"".join(parts(b"a")), 0)
+    disk.watch = lambda operation: Fail(errno.EIO) if operation.kind is kind else None
+    with pytest.raises(
+        (LogFailure, StorageError), match=r"received\.part: |received\.part cannot"
+    ) as caught:
+        store.install(id_(40), is_mixed=False)
+    assert not isinstance(caught.value, DiskFull)
