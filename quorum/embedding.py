@@ -33,6 +33,7 @@ from quorum.wire.raft_messages import VERSIONS
 
 __all__ = [
     "Address",
+    "Leader",
     "LogFailure",
     "Machine",
     "NotLeader",
