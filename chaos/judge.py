@@ -110,7 +110,7 @@ class Judge:
         """A request is about to leave."""
         self._speaks(who, request.epoch, request)
         match request:
-            case VoteRequest(epoch=epoch):
+            case VoteRequest(epoch=epoch, pre_vote=False):
                 self._vote(who, epoch, who.id)
             case BeginQuorumEpochRequest(epoch=epoch):
                 self._leads(who, epoch)
@@ -126,8 +126,8 @@ class Judge:
                     )
                 if end.offset > truth.end or truth.end_at(end.offset) != end:
                     raise Violation("R12", f"{who} acknowledges {end}, durable is {truth.end}")
-            case FetchSnapshotRequest():
-                pass  # It acknowledges nothing.
+            case VoteRequest() | FetchSnapshotRequest():
+                pass  # A question of no consequence; it acknowledges nothing.
 
     def answers(
         self, who: Speaker, to: ReplicaId, request: Request, response: Response, records: bytes
@@ -140,7 +140,8 @@ class Judge:
         match response:
             case VoteResponse(granted=True, epoch=epoch):
                 assert isinstance(request, VoteRequest)
-                self._vote(who, epoch, request.candidate.id)
+                if not request.pre_vote:
+                    self._vote(who, epoch, request.candidate.id)
             case FetchResponse() if named == who.id and not response.error:
                 self._leads(who, response.epoch)
                 self._shows(who, response)

@@ -23,6 +23,7 @@ from quorum.core.messages import (
     Request,
     Response,
     VoteRequest,
+    VoteResponse,
 )
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
@@ -33,7 +34,7 @@ from quorum.records.decode import UnsupportedCodec
 from quorum.records.voters import assignment_in
 from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import InboundRequest
-from quorum.transport.outcomes import Outcome, Reply
+from quorum.transport.outcomes import NotServed, Outcome, Reply
 from quorum.transport.peers import Peers
 from quorum.wire.faults import Malformed
 from quorum.wire.raft_messages import (
@@ -43,6 +44,7 @@ from quorum.wire.raft_messages import (
     Here,
     Refusal,
     Standing,
+    lowest_version,
     read_request,
     read_response,
     write_refusal,
@@ -157,15 +159,20 @@ class RaftCalls:
             to,
             API_KEYS[type(request)],
             body,
-            partial(self._ended, to, done),
+            partial(self._ended, to, request, done),
             timeout_ms=timeout_ms,
+            lowest=lowest_version(request),
         )
 
     def close(self) -> None:
         self._closed = True
 
-    def _ended(self, to: ReplicaId, done: Done, outcome: Outcome) -> None:
+    def _ended(self, to: ReplicaId, request: Request, done: Done, outcome: Outcome) -> None:
         if self._closed:
+            return
+        if isinstance(outcome, NotServed) and isinstance(request, VoteRequest):
+            # Said for it, as it cannot be asked: a voter of an older release (KIP-996).
+            done(VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=request.epoch), b"")
             return
         if not isinstance(outcome, Reply):
             logger.debug("replica %d: %s", to, outcome)

@@ -53,9 +53,9 @@ ELECTIONS: Final = (
     Mutant(
         name="an answer that nobody waits for any more counts as a vote",
         module="quorum.core.elections",
-        old="if voter is None or response.epoch != state.election.epoch:\n",
+        old="if voter is None or (is_vote and response.epoch != state.election.epoch):\n",
         new="voter = voter or (None if not response.granted else min(\n"
-        "        (v for v in state.voters.sorted() if v not in candidate.votes), default=None))\n"
+        "        (v for v in state.voters.sorted() if v not in poll.votes), default=None))\n"
         "    if voter is None:\n",
         caught_by=("R1",),
         directed="quorum_repeated_answers",
@@ -71,16 +71,16 @@ ELECTIONS: Final = (
     Mutant(
         name="votes are given by the length of the log only",
         module="quorum.core.votes",
-        old="if candidate_end < own_end:",
-        new="if candidate_end.offset < own_end.offset:",
+        old="return candidate_end < own_end",
+        new="return candidate_end.offset < own_end.offset",
         caught_by=("R7",),
         directed="quorum_longer_log_of_an_older_epoch",
     ),
     Mutant(
         name="votes are given whatever the candidate's log holds",
         module="quorum.core.votes",
-        old="if candidate_end < own_end:",
-        new="if False:",
+        old="return candidate_end < own_end",
+        new="return False",
         caught_by=("R7",),
         directed="quorum_shorter_log",
     ),
@@ -99,11 +99,19 @@ ELECTIONS: Final = (
         directed="quorum_restarted_leader",
     ),
     Mutant(
-        name="a candidate whose log is short keeps the others from standing",
-        module="quorum.core.state",
-        old="                deadline_ms = self.role.election_deadline_ms\n",
-        new="                deadline_ms = self.next_election_ms(now_ms)\n",
-        caught_by=("liveness",),
-        directed="quorum_shorter_log",
+        name="pre-votes are taken for votes",
+        module="quorum.core.elections",
+        old="poll = Candidate(deadline_ms, votes={state.me.id: True})",
+        new="poll = Candidate(deadline_ms, votes={**getattr(state.role, 'votes', {})})",
+        caught_by=("R1",),
+        directed="quorum_pre_vote",
+    ),
+    Mutant(
+        name="a pre-vote is remembered like a vote",
+        module="quorum.core.elections",
+        old="    _let_go_first(state, request, now_ms)\n    return",
+        new="    state.election = Election(state.election.epoch, request.candidate)\n    return",
+        caught_by=("R2",),
+        directed="quorum_pre_vote",
     ),
 )

@@ -1,48 +1,76 @@
-"""How an epoch gets its leader: candidacies, votes, and the announcements at both ends.
+"""How an epoch gets its leader: who asks for votes, who gives them, and when to ask again.
+
+A voter that misses a leader becomes prospective first: it asks, in its own epoch, whether it would
+win (KIP-996, Raft's dissertation §9.6). Only if a majority would grant does it raise its epoch,
+and stand. So whoever is cut off does not come back with an epoch that ends a working leader's.
 
 Functions over `State`. What may be granted is decided in `votes`; here it is carried out.
 """
 
 from quorum.core import leading, own_disk
 from quorum.core.events import Asker, Correlation
-from quorum.core.messages import (
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-    Error,
-    VoteRequest,
-    VoteResponse,
+from quorum.core.limits import FAILOVER_WAIT_MS_MAX
+from quorum.core.messages import Error, VoteRequest, VoteResponse
+from quorum.core.roles import (
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Poll,
+    Prospective,
+    Resigned,
+    Unattached,
 )
-from quorum.core.roles import Candidate, Cause, Follower, Unattached
 from quorum.core.state import State
-from quorum.core.vocabulary import Election, Epoch, ReplicaId
+from quorum.core.vocabulary import Election, Epoch
 from quorum.core.voters import is_meant
-from quorum.core.votes import Tally, tally, vote_refusal
+from quorum.core.votes import Tally, pre_vote_refusal, tally, vote_refusal
+
+
+def prospect(state: State, cause: Cause, now_ms: int) -> None:
+    """Ask all others whether they would vote for this node; its epoch stays as it is."""
+    if own_disk.holds_back(state):
+        own_disk.wait_for_it(state, now_ms)
+        return
+    _poll(state, Prospective(_deadline_ms(state, now_ms), votes={state.me.id: True}), cause, now_ms)
 
 
 def campaign(state: State, cause: Cause, now_ms: int) -> None:
     """Stand in the next epoch: vote for oneself, ask all others."""
-    assert state.is_voter
-    assert not state.stopping
     if own_disk.holds_back(state):
         own_disk.wait_for_it(state, now_ms)
         return
+    deadline_ms = _deadline_ms(state, now_ms)
     state.election = Election(Epoch(state.election.epoch + 1), voted_for=state.me)
-    deadline_ms = state.next_election_ms(now_ms)
-    assert deadline_ms is not None
-    candidate = Candidate(deadline_ms, votes={state.me.id: True})
-    state.become(candidate, cause)
-    _ask_for_votes(state, candidate)
-    _conclude(state, candidate, now_ms)
+    poll = Candidate(deadline_ms, votes={state.me.id: True})
+    _poll(state, poll, cause, now_ms)
 
 
-def on_candidate_tick(state: State, candidate: Candidate, now_ms: int) -> None:
-    if now_ms >= candidate.election_deadline_ms:
-        campaign(state, Cause.ELECTION_TIMEOUT, now_ms)
-    elif candidate.ask_again_ms is not None and now_ms >= candidate.ask_again_ms:
-        candidate.ask_again_ms = None
-        _ask_for_votes(state, candidate)
+def on_follower_tick(state: State, follower: Follower, now_ms: int) -> None:
+    if now_ms < follower.fetch_deadline_ms:
+        return
+    cause = Cause.LEADER_GONE if follower.lost else Cause.FETCH_TIMEOUT
+    if state.is_voter:
+        prospect(state, cause, now_ms)
+    else:
+        state.become(Unattached(None), cause)
+
+
+def on_waiting_tick(state: State, waiting: Unattached | Resigned, now_ms: int) -> None:
+    if waiting.election_deadline_ms is None or now_ms < waiting.election_deadline_ms:
+        return
+    if isinstance(waiting, Unattached) and waiting.named:
+        campaign(state, Cause.SUCCESSION, now_ms)
+    else:
+        prospect(state, Cause.ELECTION_TIMEOUT, now_ms)
+
+
+def on_poll_tick(state: State, poll: Poll, now_ms: int) -> None:
+    if now_ms >= poll.election_deadline_ms:
+        prospect(state, Cause.ELECTION_TIMEOUT, now_ms)
+    elif poll.ask_again_ms is not None and now_ms >= poll.ask_again_ms:
+        poll.ask_again_ms = None
+        _ask_for_votes(state, poll)
 
 
 def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: int) -> None:
@@ -53,11 +81,41 @@ def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: in
     configuration").
     """
     if not is_meant(request.voter, state.me):
-        state.answer(asker, _vote_error(state, Error.INVALID_VOTER_KEY))
+        state.answer(asker, _response(state, error=Error.INVALID_VOTER_KEY))
+    elif request.epoch < state.election.epoch:
+        state.answer(asker, _response(state, error=Error.FENCED_LEADER_EPOCH))
+    elif request.pre_vote:
+        state.answer(asker, _pre_vote(state, request, now_ms))
+    else:
+        state.answer(asker, _vote(state, request, now_ms))
+
+
+def on_vote_response(
+    state: State, correlation: Correlation, response: VoteResponse, now_ms: int
+) -> None:
+    poll = state.role
+    if not isinstance(poll, Poll) or state.stopping:
         return
-    if request.epoch < state.election.epoch:
-        state.answer(asker, _vote_error(state, Error.FENCED_LEADER_EPOCH))
+    voter = poll.asked.pop(correlation, None)
+    is_vote = isinstance(poll, Candidate)
+    if voter is None or (is_vote and response.epoch != state.election.epoch):
+        return  # The answer to a question of an earlier poll.
+    if not is_vote and response.error is Error.UNSUPPORTED_VERSION:
+        campaign(state, Cause.PRE_VOTE_UNKNOWN, now_ms)
         return
+    poll.votes.setdefault(voter, response.granted and not response.error)
+    _conclude(state, poll, now_ms)
+
+
+def on_vote_unanswered(state: State, correlation: Correlation, now_ms: int) -> None:
+    poll = state.role
+    if not isinstance(poll, Poll) or poll.asked.pop(correlation, None) is None:
+        return
+    poll.ask_again_ms = now_ms + state.timeouts.election_timeout_ms // 8
+    _conclude(state, poll, now_ms)
+
+
+def _vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
     if request.epoch > state.election.epoch:
         state.enter_epoch(request.epoch, now_ms)
     refusal = vote_refusal(
@@ -69,102 +127,106 @@ def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: in
     if refusal is None and state.election.voted_for is None:
         state.election = Election(state.election.epoch, voted_for=request.candidate)
         state.become(Unattached(state.next_election_ms(now_ms)), Cause.VOTE_GRANTED)
-    granted = refusal is None
-    response = VoteResponse(epoch=state.election.epoch, leader=state.leader, granted=granted)
-    state.answer(asker, response)
+    return _response(state, granted=refusal is None)
 
 
-def on_vote_response(
-    state: State, correlation: Correlation, response: VoteResponse, now_ms: int
-) -> None:
-    candidate = state.role
-    if not isinstance(candidate, Candidate) or state.stopping:
-        return
-    voter = candidate.asked.pop(correlation, None)
-    if voter is None or response.epoch != state.election.epoch:
-        return  # The answer to a question of an earlier candidacy.
-    candidate.votes.setdefault(voter, response.granted and not response.error)
-    _conclude(state, candidate, now_ms)
+def _pre_vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
+    """Nothing is promised and no epoch is learned: the asker may never stand."""
+    refusal = pre_vote_refusal(
+        leader_lives=_leader_lives(state, now_ms),
+        candidate_end=request.log_end,
+        own_end=state.log.end,
+    )
+    if refusal is not None:
+        return _response(state)
+    _let_go_first(state, request, now_ms)
+    return _response(state, granted=True)
 
 
-def on_vote_unanswered(state: State, correlation: Correlation, now_ms: int) -> None:
-    candidate = state.role
-    if isinstance(candidate, Candidate) and candidate.asked.pop(correlation, None) is not None:
-        candidate.ask_again_ms = now_ms + state.timeouts.election_timeout_ms // 8
+def _leader_lives(state: State, now_ms: int) -> bool:
+    """Whether this node knows so itself: what others say could go round for ever (as in Kafka)."""
+    match state.role:
+        case Leader():
+            return True
+        case Follower(heard_ms=int(heard_ms), lost=False):
+            return now_ms < heard_ms + state.timeouts.fetch_timeout_ms
+        case _:
+            return False
 
 
-def on_begin_quorum_epoch(
-    state: State, asker: Asker, request: BeginQuorumEpochRequest, now_ms: int
-) -> None:
-    error = Error.NONE
-    if not is_meant(request.voter, state.me):
-        error = Error.INVALID_VOTER_KEY
-    elif request.epoch < state.election.epoch:
-        error = Error.FENCED_LEADER_EPOCH
-    else:
-        state.learn(request.epoch, request.leader, now_ms)
-        if state.leader != request.leader:
-            error = Error.INVALID_REQUEST  # We know another, or that this one has resigned.
-    epoch = state.election.epoch
-    state.answer(asker, BeginQuorumEpochResponse(error=error, epoch=epoch, leader=state.leader))
+def _let_go_first(state: State, request: VoteRequest, now_ms: int) -> None:
+    """Do not stand for a moment, so that two who miss the same leader do not split the votes."""
+    until_ms = now_ms + FAILOVER_WAIT_MS_MAX
+    match state.role:
+        case Follower() as follower:
+            follower.fetch_deadline_ms = max(follower.fetch_deadline_ms, until_ms)
+        case Unattached(election_deadline_ms=int(due_ms)) as role if not role.named:
+            role.election_deadline_ms = max(due_ms, until_ms)
+        case Resigned(election_deadline_ms=int(due_ms)) as role:
+            role.election_deadline_ms = max(due_ms, until_ms)
+        case Prospective() as poll if (request.log_end, request.candidate) > (
+            state.log.end,
+            state.me,
+        ):
+            # Both ask at once. Only one of the two gives way, or both would.
+            poll.lost = True
+            poll.election_deadline_ms = until_ms
+        case _:
+            pass
 
 
-def on_end_quorum_epoch(
-    state: State, asker: Asker, request: EndQuorumEpochRequest, now_ms: int
-) -> None:
-    error = Error.NONE
-    if request.leader == state.me.id:
-        error = Error.INCONSISTENT_VOTER_SET
-    elif request.epoch < state.election.epoch:
-        error = Error.FENCED_LEADER_EPOCH
-    else:
-        state.learn(request.epoch, request.leader, now_ms)
-        if state.leader == request.leader:
-            _succeed(state, request.preferred_successors, now_ms)
-        else:
-            error = Error.INVALID_REQUEST
-    epoch = state.election.epoch
-    state.answer(asker, EndQuorumEpochResponse(error=error, epoch=epoch, leader=state.leader))
+def _poll(state: State, poll: Prospective | Candidate, cause: Cause, now_ms: int) -> None:
+    assert state.is_voter
+    assert not state.stopping
+    state.become(poll, cause)
+    _ask_for_votes(state, poll)
+    _conclude(state, poll, now_ms)
 
 
-def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> None:
-    """The leader resigned: the first successor stands at once, the others wait their turn."""
-    assert isinstance(state.role, Follower)
+def _deadline_ms(state: State, now_ms: int) -> int:
     deadline_ms = state.next_election_ms(now_ms)
-    if deadline_ms is not None and state.me.id in successors:
-        place = successors.index(state.me.id)
-        share_ms = state.timeouts.election_backoff_ms_max // len(successors)
-        deadline_ms = now_ms + place * share_ms
-    state.become(Unattached(deadline_ms), Cause.LEADER_RESIGNED)
-    if deadline_ms is not None and deadline_ms <= now_ms:
-        campaign(state, Cause.ELECTION_TIMEOUT, now_ms)
+    assert deadline_ms is not None, "only a voter stands, and not while it stops"
+    return deadline_ms
 
 
-def _ask_for_votes(state: State, candidate: Candidate) -> None:
-    waiting = set(candidate.asked.values())
+def _ask_for_votes(state: State, poll: Poll) -> None:
+    waiting = set(poll.asked.values())
     for voter in state.voters:
-        if voter.id == state.me.id or voter.id in candidate.votes or voter.id in waiting:
+        if voter.id == state.me.id or voter.id in poll.votes or voter.id in waiting:
             continue
         request = VoteRequest(
             epoch=state.election.epoch,
             candidate=state.me,
             log_end=state.log.end,
             voter=voter.key,
+            pre_vote=isinstance(poll, Prospective),
         )
-        candidate.asked[state.send(voter.id, request)] = voter.id
+        poll.asked[state.send(voter.id, request)] = voter.id
 
 
-def _conclude(state: State, candidate: Candidate, now_ms: int) -> None:
-    match tally(state.voters, candidate.votes):
+def _conclude(state: State, poll: Poll, now_ms: int) -> None:
+    match tally(state.voters, poll.votes):
+        case Tally.WON if isinstance(poll, Prospective):
+            if not poll.lost:
+                campaign(state, Cause.MAJORITY_WOULD_GRANT, now_ms)
         case Tally.WON:
-            granting = tuple(sorted(v for v, granted in candidate.votes.items() if granted))
+            granting = tuple(sorted(v for v, granted in poll.votes.items() if granted))
             leading.take_lead(state, granting, now_ms)
-        case Tally.LOST if not candidate.lost:
-            candidate.lost = True
-            candidate.election_deadline_ms = now_ms + _backoff_ms(state)
-            state.lost_elections += 1
-        case Tally.LOST | Tally.PENDING:
+        case Tally.LOST:
+            _lose(state, poll, now_ms)
+        case Tally.PENDING if not poll.asked and not all(poll.votes.values()):
+            # Everybody who can be reached has answered: the votes were split, or too few.
+            _lose(state, poll, now_ms)
+        case Tally.PENDING:
             pass
+
+
+def _lose(state: State, poll: Poll, now_ms: int) -> None:
+    poll.ask_again_ms = None
+    if not poll.lost:
+        poll.lost = True
+        poll.election_deadline_ms = now_ms + _backoff_ms(state)
+        state.lost_elections += 1
 
 
 def _backoff_ms(state: State) -> int:
@@ -174,5 +236,7 @@ def _backoff_ms(state: State) -> int:
     return 1 + state.rng.randrange(range_ms)
 
 
-def _vote_error(state: State, error: Error) -> VoteResponse:
-    return VoteResponse(error=error, epoch=state.election.epoch, leader=state.leader)
+def _response(state: State, *, error: Error = Error.NONE, granted: bool = False) -> VoteResponse:
+    # Who grants has given up the leader it may have had: naming it would call the asker back.
+    leader = None if granted else state.leader
+    return VoteResponse(error=error, epoch=state.election.epoch, leader=leader, granted=granted)

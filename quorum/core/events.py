@@ -60,6 +60,19 @@ class Unanswered:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderUnreachable:
+    """The connection to `leader` was closed by the other side, and a new one is refused.
+
+    A hint, no proof: its process is most often gone. A leader that is merely silent gives none.
+    """
+
+    leader: ReplicaId
+
+    def __str__(self) -> str:
+        return f"leader {self.leader} cannot be reached"
+
+
+@dataclass(frozen=True, slots=True)
 class Proposed:
     """The state machine of the active controller wants `count` records appended as one batch."""
 
@@ -183,6 +196,7 @@ Event: TypeAlias = (
     | Asked
     | Answered
     | Unanswered
+    | LeaderUnreachable
     | Proposed
     | ReadIndex
     | Flushed

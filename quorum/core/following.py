@@ -8,9 +8,9 @@ from quorum.core import snapshots
 from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
 from quorum.core.events import Correlation
 from quorum.core.founding import sources
-from quorum.core.limits import FETCH_BYTES_MAX
+from quorum.core.limits import FAILOVER_WAIT_MS_MAX, FETCH_BYTES_MAX
 from quorum.core.log_view import refusal_of_batches
-from quorum.core.messages import FetchRequest, FetchResponse, FetchSnapshotResponse
+from quorum.core.messages import Error, FetchRequest, FetchResponse, FetchSnapshotResponse
 from quorum.core.roles import Cause, Follower, Resigned, Unattached
 from quorum.core.state import State
 from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
@@ -49,6 +49,8 @@ def on_fetch_response(
     follower = state.role
     if not isinstance(follower, Follower) or response.error:
         _ask_elsewhere(state, now_ms)
+        if isinstance(follower, Follower) and _has_resigned(state, follower, response):
+            _expect_no_more(state, follower, now_ms)
         return
     if response.epoch != state.election.epoch or response.leader != follower.leader:
         _ask_elsewhere(state, now_ms)
@@ -60,7 +62,7 @@ def on_fetch_response(
         return
     state.fetching.done()
     follower.round = max(follower.round, response.round)
-    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    state.hear(follower, now_ms)
     if response.snapshot is not None:
         snapshots.begin_receiving(state, follower, response, now_ms)
         return
@@ -89,10 +91,16 @@ def on_fetch_unanswered(state: State, correlation: Correlation, now_ms: int) -> 
         _ask_elsewhere(state, now_ms)
 
 
-def lose_leader(state: State) -> None:
-    """An observer whose leader is silent looks for one anew; a voter would stand instead."""
-    assert not state.is_voter
-    state.become(Unattached(None), Cause.FETCH_TIMEOUT)
+def on_leader_unreachable(state: State, leader: ReplicaId, now_ms: int) -> None:
+    """Believe it, until the leader answers again: pre-vote makes a wrong hint harmless."""
+    follower = state.role
+    if state.stopping or not isinstance(follower, Follower) or follower.leader != leader:
+        return
+    if state.is_voter:
+        _expect_no_more(state, follower, now_ms)
+    else:
+        # It looks for one anew, at once.
+        state.become(Unattached(None), Cause.LEADER_GONE)
 
 
 def next_ms(state: State) -> int | None:
@@ -115,6 +123,28 @@ def _source(state: State) -> ReplicaId | None:
             return others[state.probes % len(others)] if others else None
         case _:
             return None
+
+
+def _has_resigned(state: State, follower: Follower, response: FetchResponse) -> bool:
+    """Whether the leader itself says that it does not lead: it resigned, or was started anew.
+
+    An observer goes on asking it until it names the next one.
+    """
+    return (
+        state.is_voter
+        and response.error is Error.NOT_LEADER_OR_FOLLOWER
+        and response.epoch == state.election.epoch
+        and response.leader in (None, follower.leader)
+    )
+
+
+def _expect_no_more(state: State, follower: Follower, now_ms: int) -> None:
+    """Do not wait for the fetch time-out. The wait is random, so that two do not stand at once."""
+    if follower.lost:
+        return
+    follower.lost = True
+    soon_ms = now_ms + state.rng.randrange(FAILOVER_WAIT_MS_MAX + 1)
+    follower.fetch_deadline_ms = min(follower.fetch_deadline_ms, soon_ms)
 
 
 def _ask_elsewhere(state: State, now_ms: int) -> None:

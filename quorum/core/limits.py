@@ -41,6 +41,10 @@ VOTER_REQUESTS_MAX: Final = 100
 LOCATED_MAX: Final = OBSERVERS_MAX
 """Replicas of which a node remembers where they listen; beyond it the first is forgotten."""
 
+FAILOVER_WAIT_MS_MAX: Final = 100
+"""How long a voter that has lost its leader waits at most, at random, before it asks for
+pre-votes; and how long it lets another one that asks first have its way."""
+
 SEGMENT_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 # A batch, and an answer full of records, must fit in a frame with room for their headers.

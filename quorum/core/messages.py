@@ -38,16 +38,22 @@ class Error(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
-    """A candidate asks for a vote in `epoch`; `log_end` is the end of its own log."""
+    """A candidate asks for a vote in `epoch`; `log_end` is the end of its own log.
+
+    With `pre_vote` (KIP-996) it only asks whether it would get one: `epoch` is the one in which it
+    is, not one of its own, and nobody has to remember the answer.
+    """
 
     epoch: Epoch
     candidate: ReplicaKey
     log_end: LogEnd
     voter: ReplicaKey | None = None
     """Whose vote is asked for; None if the asker did not say."""
+    pre_vote: bool = False
 
     def __str__(self) -> str:
-        return f"Vote(epoch {self.epoch}, candidate {self.candidate}, log end {self.log_end})"
+        what = "PreVote" if self.pre_vote else "Vote"
+        return f"{what}(epoch {self.epoch}, candidate {self.candidate}, log end {self.log_end})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import random
 from typing import assert_never
 
 from quorum.core import (
+    announcements,
     elections,
     following,
     founding,
@@ -29,6 +30,7 @@ from quorum.core.events import (
     Asked,
     Event,
     Flushed,
+    LeaderUnreachable,
     Located,
     Proposed,
     ReadIndex,
@@ -60,7 +62,16 @@ from quorum.core.messages import (
 )
 from quorum.core.progress import ReplicaProgress, ReplicaStatus
 from quorum.core.receiving import Receiving
-from quorum.core.roles import Candidate, Cause, Follower, Leader, Resigned, Role, Unattached
+from quorum.core.roles import (
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+)
 from quorum.core.state import State
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import VoterAssignment, VoterSet
@@ -186,8 +197,8 @@ class QuorumNode:
                 change_ms = leader.changes.due_ms
                 periodic = (leader.check_quorum_ms, leader.announce_ms, leader.disk_look_ms)
                 moments = (*periodic, parked_ms, reads_ms, change_ms)
-            case Candidate() as candidate:
-                moments = (candidate.election_deadline_ms, candidate.ask_again_ms)
+            case Prospective() | Candidate() as poll:
+                moments = (poll.election_deadline_ms, poll.ask_again_ms)
             case Follower(fetch_deadline_ms=deadline_ms):
                 moments = (deadline_ms, following.next_ms(state))
             case Unattached(election_deadline_ms=election_ms):
@@ -251,7 +262,7 @@ class QuorumNode:
                 leading.on_proposed(state, count)
             case ReadIndex(token):
                 leading.on_read(state, token, now_ms)
-            case VotersWanted() | Located() | Surveyed():
+            case LeaderUnreachable() | VotersWanted() | Located() | Surveyed():
                 self._on_heard(event, now_ms)
             case Stopping():
                 self._on_stopping(now_ms)
@@ -280,7 +291,12 @@ class QuorumNode:
         else:
             self._on_unanswered(event, now_ms)
 
-    def _on_heard(self, event: VotersWanted | Located | Surveyed, now_ms: int) -> None:
+    def _on_heard(
+        self, event: LeaderUnreachable | VotersWanted | Located | Surveyed, now_ms: int
+    ) -> None:
+        if isinstance(event, LeaderUnreachable):
+            following.on_leader_unreachable(self._state, event.leader, now_ms)
+            return
         if not isinstance(event, VotersWanted):
             founding.on_news(self._state, event)
         if not isinstance(event, Surveyed):
@@ -302,16 +318,12 @@ class QuorumNode:
                 if state.role is leader:
                     leading.on_tick(state, leader, now_ms)
                 own_disk.on_tick(state, now_ms)
-            case Candidate() as candidate:
-                elections.on_candidate_tick(state, candidate, now_ms)
-            case Follower(fetch_deadline_ms=deadline_ms):
-                if now_ms >= deadline_ms and state.is_voter:
-                    elections.campaign(state, Cause.FETCH_TIMEOUT, now_ms)
-                elif now_ms >= deadline_ms:
-                    following.lose_leader(state)
-            case Unattached(election_deadline_ms=due_ms) | Resigned(election_deadline_ms=due_ms):
-                if due_ms is not None and now_ms >= due_ms:
-                    elections.campaign(state, Cause.ELECTION_TIMEOUT, now_ms)
+            case Prospective() | Candidate() as poll:
+                elections.on_poll_tick(state, poll, now_ms)
+            case Follower() as follower:
+                elections.on_follower_tick(state, follower, now_ms)
+            case Unattached() | Resigned() as waiting:
+                elections.on_waiting_tick(state, waiting, now_ms)
             case _:
                 assert_never(state.role)
 
@@ -327,16 +339,18 @@ class QuorumNode:
             case VoteRequest() as request:
                 elections.on_vote_request(state, asker, request, now_ms)
             case BeginQuorumEpochRequest() as request:
-                elections.on_begin_quorum_epoch(state, asker, request, now_ms)
+                announcements.on_begin_quorum_epoch(state, asker, request, now_ms)
             case EndQuorumEpochRequest() as request:
-                elections.on_end_quorum_epoch(state, asker, request, now_ms)
+                announcements.on_end_quorum_epoch(state, asker, request, now_ms)
             case _:
                 assert_never(event.request)
 
     def _on_answered(self, event: Answered, now_ms: int) -> None:
         state, response = self._state, event.response
         self._forget_announcement(event)
-        state.learn(response.epoch, response.leader, now_ms)
+        # A leader that the answerer would itself replace is no news.
+        granted = isinstance(response, VoteResponse) and response.granted
+        state.learn(response.epoch, None if granted else response.leader, now_ms)
         match response:
             case FetchResponse():
                 following.on_fetch_response(state, event.correlation, response, now_ms)

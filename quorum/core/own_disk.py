@@ -11,7 +11,15 @@ A voter that could not write its vote does not stand: it has not lost the leader
 """
 
 from quorum.core import leading
-from quorum.core.roles import Candidate, Cause, Follower, Leader, Resigned, Unattached
+from quorum.core.roles import (
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
 from quorum.core.state import State
 
 
@@ -52,10 +60,10 @@ def wait_for_it(state: State, now_ms: int) -> None:
     match state.role:
         case Follower() as follower:
             follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
-        case Candidate() as candidate:
+        case Prospective() | Candidate() as poll:
             deadline_ms = state.next_election_ms(now_ms)
             assert deadline_ms is not None
-            candidate.election_deadline_ms = deadline_ms
+            poll.election_deadline_ms = deadline_ms
         case Unattached() | Resigned() as searching:
             searching.election_deadline_ms = state.next_election_ms(now_ms)
         case Leader():

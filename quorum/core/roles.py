@@ -23,28 +23,49 @@ class Unattached:
 
     election_deadline_ms: int | None
     """When to stand; None for an observer, which never does."""
+    named: bool = False
+    """The leader that resigned wants this node to succeed it: no pre-vote is needed."""
 
     def __str__(self) -> str:
         return "unattached"
 
 
 @dataclass(slots=True)
-class Candidate:
-    """Asks for votes. A vote once counted is never changed."""
+class Poll:
+    """What asking for votes and asking for pre-votes have in common.
+
+    A vote once counted is never changed.
+    """
 
     election_deadline_ms: int
     votes: dict[ReplicaId, bool] = field(default_factory=dict)
     asked: dict[Correlation, ReplicaId] = field(default_factory=dict)
-    """The requests of this candidacy that wait for an answer; no other answer counts."""
+    """The requests of this poll that wait for an answer; no other answer counts."""
     ask_again_ms: int | None = None
     """When to ask those again that did not answer."""
     lost: bool = False
     """Too many refused: the deadline is now the end of a back-off."""
 
-    def __str__(self) -> str:
+    def _counted(self) -> str:
         granted = sum(self.votes.values())
         outcome = ", lost" if self.lost else ""
-        return f"candidate with {granted} of {len(self.votes)} votes cast{outcome}"
+        return f"{granted} of {len(self.votes)} votes cast{outcome}"
+
+
+@dataclass(slots=True)
+class Prospective(Poll):
+    """Asks, without having raised its epoch, whether it would win (KIP-996)."""
+
+    def __str__(self) -> str:
+        return f"prospective with {self._counted()}"
+
+
+@dataclass(slots=True)
+class Candidate(Poll):
+    """Asks for the votes of an epoch of its own."""
+
+    def __str__(self) -> str:
+        return f"candidate with {self._counted()}"
 
 
 @dataclass(slots=True)
@@ -56,9 +77,13 @@ class Follower:
     """The last round of reads that an answer of the leader carried, to be echoed."""
     snapshot: LogEnd | None = None
     """What the leader wants this node to take, instead of records that it no longer has."""
+    heard_ms: int | None = None
+    """When the leader last answered a fetch of ours; before, only others say that it leads."""
+    lost: bool = False
+    """The leader seems to be gone, and the deadline is near."""
 
     def __str__(self) -> str:
-        return f"follower of {self.leader}"
+        return f"follower of {self.leader}{', which seems to be gone' if self.lost else ''}"
 
 
 @dataclass(slots=True)
@@ -95,7 +120,7 @@ class Resigned:
         return "resigned"
 
 
-Role: TypeAlias = Unattached | Candidate | Follower | Leader | Resigned
+Role: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Resigned
 
 
 class Cause(StrEnum):
@@ -103,8 +128,12 @@ class Cause(StrEnum):
     VOTE_GRANTED = "grants its vote"
     ELECTION_TIMEOUT = "waited for a leader in vain"
     FETCH_TIMEOUT = "gets no answer to its fetches"
+    MAJORITY_WOULD_GRANT = "would have the votes of a majority"
+    PRE_VOTE_UNKNOWN = "asks a voter that knows no pre-vote"
+    SUCCESSION = "is to succeed the leader that resigned"
     MAJORITY_GRANTED = "has the votes of a majority"
     LEADER_FOUND = "learns who leads the epoch"
+    LEADER_GONE = "cannot reach its leader any more"
     LEADER_RESIGNED = "hears that its leader resigns"
     QUORUM_LOST = "is not fetched from by a majority"
     REMOVED = "is no voter any more, and that is committed"
@@ -117,19 +146,30 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
         Unattached: {
             Cause.HIGHER_EPOCH: (Unattached,),
             Cause.VOTE_GRANTED: (Unattached,),
-            Cause.ELECTION_TIMEOUT: (Candidate,),
+            Cause.ELECTION_TIMEOUT: (Prospective,),
+            Cause.SUCCESSION: (Candidate,),
             Cause.LEADER_FOUND: (Follower,),
+        },
+        Prospective: {
+            Cause.HIGHER_EPOCH: (Unattached,),
+            Cause.VOTE_GRANTED: (Unattached,),
+            Cause.ELECTION_TIMEOUT: (Prospective,),
+            Cause.MAJORITY_WOULD_GRANT: (Candidate,),
+            Cause.PRE_VOTE_UNKNOWN: (Candidate,),
+            Cause.LEADER_FOUND: (Follower,),
+            Cause.LEADER_RESIGNED: (Unattached,),
         },
         Candidate: {
             Cause.HIGHER_EPOCH: (Unattached,),
-            Cause.ELECTION_TIMEOUT: (Candidate,),
+            Cause.ELECTION_TIMEOUT: (Prospective,),
             Cause.MAJORITY_GRANTED: (Leader,),
             Cause.LEADER_FOUND: (Follower,),
         },
         Follower: {
             Cause.HIGHER_EPOCH: (Unattached,),
-            # A voter stands; an observer looks for the leader anew.
-            Cause.FETCH_TIMEOUT: (Candidate, Unattached),
+            # A voter asks whether it would win; an observer looks for the leader anew.
+            Cause.FETCH_TIMEOUT: (Prospective, Unattached),
+            Cause.LEADER_GONE: (Prospective, Unattached),
             Cause.LEADER_RESIGNED: (Unattached,),
         },
         Leader: {
@@ -141,7 +181,7 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
         },
         Resigned: {
             Cause.HIGHER_EPOCH: (Unattached,),
-            Cause.ELECTION_TIMEOUT: (Candidate,),
+            Cause.ELECTION_TIMEOUT: (Prospective,),
         },
     }
 )

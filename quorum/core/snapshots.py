@@ -149,7 +149,7 @@ def on_part(
         state.fetching.failed(now_ms)
         return
     state.fetching.done()
-    follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+    state.hear(follower, now_ms)
     state.effects.append(StoreChunk(correlation, receiving.id, receiving.position, response.length))
     receiving.position += response.length
     if receiving.position == response.size_bytes:

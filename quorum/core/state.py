@@ -22,6 +22,7 @@ from quorum.core.roles import (
     Cause,
     Follower,
     Leader,
+    Prospective,
     Resigned,
     Role,
     Unattached,
@@ -58,6 +59,8 @@ class State:
     installing: bool = False
     """All of it has come, and is taking the place of the log."""
     lost_elections: int = 0
+    resigned_epoch: Epoch | None = None
+    """The epoch whose leader has said that it resigns: nobody leads in it any more."""
     stopping: bool = False
     has_room: bool = True
     """Whether there is room on this node's disk, as far as it has tried."""
@@ -102,12 +105,15 @@ class State:
     def leader(self) -> ReplicaId | None:
         """Who leads the epoch, as far as this node knows, and still does."""
         match self.role:
-            case Follower(leader=leader):
+            case Follower(leader=leader, lost=False):
                 return leader
             case Leader():
                 return self.me.id
             case _:
                 return None
+
+    def follows(self, leader: ReplicaId) -> bool:
+        return isinstance(self.role, Follower) and self.role.leader == leader
 
     def send(self, to: ReplicaId, request: Request) -> Correlation:
         self.last_correlation += 1
@@ -157,7 +163,7 @@ class State:
         assert epoch > self.election.epoch
         self.election = Election(epoch)
         match self.role:
-            case Unattached() | Candidate() | Resigned():
+            case Unattached() | Prospective() | Candidate() | Resigned():
                 deadline_ms = self.role.election_deadline_ms
             case Follower() | Leader():
                 deadline_ms = self.next_election_ms(now_ms)
@@ -171,15 +177,20 @@ class State:
             self.enter_epoch(epoch, now_ms)
         if leader is None or epoch < self.election.epoch or leader == self.me.id:
             return
-        if self.is_voter and self.election.leader is not None:
-            return  # It leads already, or has resigned and its namer has not heard of it.
-        if isinstance(self.role, Unattached | Candidate):
+        if self.election.leader not in (None, leader) or epoch == self.resigned_epoch:
+            return  # It has resigned, and whoever names it has not heard of that.
+        if isinstance(self.role, Unattached | Prospective | Candidate):
             self.follow(leader, now_ms)
 
     def follow(self, leader: ReplicaId, now_ms: int) -> None:
         self.election = Election(self.election.epoch, self.election.voted_for, leader)
         self.lost_elections = 0
         self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms)), Cause.LEADER_FOUND)
+
+    def hear(self, follower: Follower, now_ms: int) -> None:
+        """The leader has answered, and well."""
+        follower.fetch_deadline_ms = self.next_fetch_timeout_ms(now_ms)
+        follower.heard_ms, follower.lost = now_ms, False
 
     def next_election_ms(self, now_ms: int) -> int | None:
         """When to stand: at random in [t, 2t), so that voters seldom stand together."""

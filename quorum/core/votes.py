@@ -11,6 +11,7 @@ class VoteRefusal(StrEnum):
     LEADER_KNOWN = "this epoch has a leader"
     VOTED_FOR_ANOTHER = "already voted for another candidate"
     LOG_BEHIND = "the candidate's log is behind"
+    LEADER_LIVES = "the leader of this epoch is alive"
 
 
 def vote_refusal(
@@ -28,10 +29,28 @@ def vote_refusal(
         return VoteRefusal.LEADER_KNOWN
     if election.voted_for not in (None, candidate):
         return VoteRefusal.VOTED_FOR_ANOTHER
-    # What we hold may be committed; a leader without it would undo it (Raft §5.4.1).
-    if candidate_end < own_end:
+    if _is_behind(candidate_end, own_end):
         return VoteRefusal.LOG_BEHIND
     return None
+
+
+def pre_vote_refusal(
+    *, leader_lives: bool, candidate_end: LogEnd, own_end: LogEnd
+) -> VoteRefusal | None:
+    """Why this node would not vote for the asker if it stood now, or None if it would.
+
+    Whom it has voted for in this epoch does not matter: the asker would stand in a later one.
+    """
+    if leader_lives:
+        return VoteRefusal.LEADER_LIVES
+    if _is_behind(candidate_end, own_end):
+        return VoteRefusal.LOG_BEHIND
+    return None
+
+
+def _is_behind(candidate_end: LogEnd, own_end: LogEnd) -> bool:
+    """What we hold may be committed; a leader without it would undo it (Raft §5.4.1)."""
+    return candidate_end < own_end
 
 
 class Tally(StrEnum):

@@ -19,6 +19,7 @@ from quorum.transport.outcomes import (
     ConnectionLost,
     Failure,
     Loss,
+    NotServed,
     Outcome,
     Overloaded,
     Reply,
@@ -80,11 +81,13 @@ class Channel:
         *,
         timeout_ms: int,
         version: int | None = None,
+        lowest: int = 0,
     ) -> None:
         """Send a request; `on_done` gets its outcome, once, and never from inside this call.
 
         `body` is written by the caller for `version`; or, without one, it is a function that
-        writes it for the highest version that both sides speak, once that is known. A request
+        writes it for the highest version that both sides speak, once that is known; one below
+        `lowest` cannot say what is to be said, and the request ends with `NotServed`. A request
         without an answer after `timeout_ms` ends with `TimedOut`, and its connection is dropped.
         """
         assert version is not None or callable(body), "for which version is this body?"
@@ -96,6 +99,7 @@ class Channel:
             version=version,
             timeout_ms=timeout_ms,
             deadline_ms=now_ms + timeout_ms,
+            lowest=lowest,
         )
         refusal = self._refusal()
         if refusal is not None:
@@ -193,7 +197,7 @@ class Channel:
         theirs = connection.offered.get(exchange.api_key)
         version = _common_version(exchange, theirs)
         if version is None:
-            self._end_later(exchange, Unsendable(_no_common_version(exchange, theirs)))
+            self._end_later(exchange, NotServed(_no_common_version(exchange, theirs)))
             return
         body = self._written(exchange, version)
         if isinstance(body, Unsendable):
@@ -311,7 +315,8 @@ class Channel:
 def _common_version(exchange: Exchange, theirs: VersionRange | None) -> int | None:
     ours, version = SPOKEN.get(exchange.api_key), exchange.version
     if version is None or ours is None or theirs is None:
-        return negotiate(ours, theirs)
+        highest = negotiate(ours, theirs)
+        return None if highest is None or highest < exchange.lowest else highest
     is_common = max(ours.lowest, theirs.lowest) <= version <= min(ours.highest, theirs.highest)
     return version if is_common else None
 

@@ -36,6 +36,7 @@ class Exchange:
         "body",
         "correlation_id",
         "deadline_ms",
+        "lowest",
         "on_done",
         "timeout_ms",
         "version",
@@ -50,11 +51,13 @@ class Exchange:
         version: int | None,
         timeout_ms: int,
         deadline_ms: int,
+        lowest: int = 0,
     ) -> None:
         self.api_key = api_key
         self.body = body
         self.on_done = on_done
         self.version = version
+        self.lowest = lowest
         self.timeout_ms = timeout_ms
         self.deadline_ms = deadline_ms
         self.correlation_id = 0

@@ -69,6 +69,16 @@ class Overloaded:
 
 
 @dataclass(frozen=True, slots=True)
+class NotServed:
+    """The request was not sent: the other side serves no version of it that we could use."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot be sent: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Unsendable:
     """The request was not sent, and would not be if tried again on the same connection."""
 
@@ -78,7 +88,7 @@ class Unsendable:
         return f"cannot be sent: {self.reason}"
 
 
-Failure: TypeAlias = ConnectionLost | TimedOut | Overloaded | Unsendable
+Failure: TypeAlias = ConnectionLost | TimedOut | Overloaded | NotServed | Unsendable
 Outcome: TypeAlias = Reply | Failure
 
 

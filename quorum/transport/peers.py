@@ -59,10 +59,12 @@ class Peers:
         on_done: OnDone,
         *,
         timeout_ms: int,
+        lowest: int = 0,
     ) -> None:
         """Ask `replica`; see `Channel.request`."""
         lane = Lane.FETCH if api_key in _FETCHES else Lane.CONTROL
-        self.channel(replica, lane).request(api_key, body, on_done, timeout_ms=timeout_ms)
+        channel = self.channel(replica, lane)
+        channel.request(api_key, body, on_done, timeout_ms=timeout_ms, lowest=lowest)
 
     def channel(self, replica: ReplicaId, lane: Lane) -> Channel:
         """The channel to `replica` for this lane."""

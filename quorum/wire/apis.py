@@ -103,8 +103,8 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: VersionRange(0, 1),
         ApiKey.ALTER_CLIENT_QUOTAS: VersionRange(0, 1),
-        # v2 carries the pre-vote (KIP-996), which a node that offers it must understand.
-        ApiKey.VOTE: VersionRange(0, 1),
+        # v2 carries the pre-vote (KIP-996).
+        ApiKey.VOTE: VersionRange(0, 2),
         ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
         ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
         ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),

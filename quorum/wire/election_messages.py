@@ -5,7 +5,7 @@ is granted or an epoch accepted is not its affair.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -44,6 +44,9 @@ from quorum.wire.raft_types import (
 )
 from quorum.wire.shape import Data
 
+PRE_VOTE_FROM: Final = 2
+"""The version of Vote that has room for a pre-vote."""
+
 ElectionRequest: TypeAlias = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
 ElectionResponse: TypeAlias = VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse
 
@@ -51,7 +54,9 @@ ElectionResponse: TypeAlias = VoteResponse | BeginQuorumEpochResponse | EndQuoru
 def write_vote(
     request: VoteRequest, version: int, *, to: ReplicaKey, cluster_id: str | None
 ) -> bytes:
-    """Version 0 says neither whose vote is asked for nor the candidate's directory."""
+    """Version 0 says neither whose vote is asked for nor the candidate's directory; a pre-vote
+    needs version 2 (KIP-996)."""
+    assert version >= PRE_VOTE_FROM or not request.pre_vote, f"no pre-vote in version {version}"
     values = {
         "replica_epoch": request.epoch,
         "replica_id": request.candidate.id,
@@ -59,6 +64,7 @@ def write_vote(
         "voter_directory_id": to.directory_id,
         "last_offset_epoch": request.log_end.epoch,
         "last_offset": request.log_end.offset,
+        "pre_vote": request.pre_vote,
     }
     return _write_request(ApiKey.VOTE, version, values, cluster_id=cluster_id, voter_id=to.id)
 
@@ -178,7 +184,9 @@ def _vote(partition: Any) -> VoteRequest | Refusal:
         return _invalid(f"candidate {partition.replica_id}")
     if partition.last_offset < 0 or partition.last_offset_epoch < 0:
         return _invalid(f"log end {partition.last_offset}@{partition.last_offset_epoch}")
-    if partition.last_offset_epoch >= partition.replica_epoch:
+    pre_vote = getattr(partition, "pre_vote", False)
+    # Who only asks whether it would win is still in the epoch that its log may end with.
+    if partition.last_offset_epoch >= partition.replica_epoch + pre_vote:
         return _invalid(
             f"epoch {partition.replica_epoch} of the candidate must be above "
             f"the last epoch {partition.last_offset_epoch} of its log"
@@ -188,6 +196,7 @@ def _vote(partition: Any) -> VoteRequest | Refusal:
         epoch=Epoch(partition.replica_epoch),
         candidate=ReplicaKey(ReplicaId(partition.replica_id), directory_id or NO_DIRECTORY),
         log_end=LogEnd(Epoch(partition.last_offset_epoch), Offset(partition.last_offset)),
+        pre_vote=pre_vote,
     )
 
 

@@ -56,6 +56,7 @@ __all__ = [
     "HostPort",
     "Refusal",
     "Standing",
+    "lowest_version",
     "read_request",
     "read_response",
     "write_refusal",
@@ -79,13 +80,19 @@ VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
         # By topic id (KIP-516): a metadata log is not asked for by name.
         ApiKey.FETCH: VersionRange(13, 17),
         ApiKey.FETCH_SNAPSHOT: VersionRange(0, 1),
-        # v2 carries the pre-vote (KIP-996).
-        ApiKey.VOTE: VersionRange(0, 1),
+        ApiKey.VOTE: VersionRange(0, 2),
         ApiKey.BEGIN_QUORUM_EPOCH: VersionRange(0, 1),
         ApiKey.END_QUORUM_EPOCH: VersionRange(0, 1),
     }
 )
 """The versions in which these calls are understood: what a listener of a quorum can offer."""
+
+
+def lowest_version(request: Request) -> int:
+    """The first version that can say `request`; a replica that serves none so high is not asked."""
+    if isinstance(request, VoteRequest) and request.pre_vote:
+        return election_messages.PRE_VOTE_FROM
+    return VERSIONS[API_KEYS[type(request)]].lowest
 
 
 def write_request(

@@ -109,11 +109,14 @@ class Judge:
         """Look at a packet before it leaves: what it says must be durable."""
         election, me = host.disk.election, host.me
         match packet.message:
-            case VoteRequest(epoch=epoch):
+            case VoteRequest(epoch=epoch, pre_vote=False):
                 self._vote(host, epoch, me)
+            case VoteRequest(epoch=epoch):
+                self._require(epoch == election.epoch, "R4", f"{me} asks in epoch {epoch}")
             case VoteResponse(granted=True, epoch=epoch):
                 assert isinstance(packet.question, VoteRequest)
-                self._vote(host, epoch, packet.question.candidate.id)
+                if not packet.question.pre_vote:
+                    self._vote(host, epoch, packet.question.candidate.id)
             case BeginQuorumEpochRequest(epoch=epoch):
                 self._led(host, epoch)
             case EndQuorumEpochRequest(epoch=epoch):

@@ -19,7 +19,15 @@ from quorum.core.messages import VoteResponse
 from quorum.core.node import QuorumNode
 from quorum.core.progress import ReplicaProgress
 from quorum.core.reads import ReadGroup
-from quorum.core.roles import Candidate, Leader, Role, Unattached
+from quorum.core.roles import (
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Poll,
+    Prospective,
+    Role,
+)
 from quorum.core.serving import Serving
 from quorum.core.state import State
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
@@ -83,9 +91,12 @@ def speak_before_persisting(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("an answer that comes twice is two votes", "R1")
 def count_duplicates(patch: pytest.MonkeyPatch) -> None:
+    right = elections.on_vote_response
+
     def double(state: State, correlation: Correlation, response: VoteResponse, now_ms: int) -> None:
         candidate = state.role
         if not isinstance(candidate, Candidate) or response.epoch != state.election.epoch:
+            right(state, correlation, response, now_ms)
             return
         missing = [each for each in state.voters.sorted() if each not in candidate.votes]
         if response.granted and missing:
@@ -100,6 +111,7 @@ def count_stale(patch: pytest.MonkeyPatch) -> None:
     def stale(state: State, correlation: Correlation, response: VoteResponse, now_ms: int) -> None:
         candidate = state.role
         if not isinstance(candidate, Candidate):
+            right(state, correlation, response, now_ms)
             return
         voter = candidate.asked.pop(correlation, None)
         voter = former.get((state.me.id, correlation)) if voter is None else voter
@@ -108,14 +120,29 @@ def count_stale(patch: pytest.MonkeyPatch) -> None:
             elections._conclude(state, candidate, now_ms)
 
     former: dict[tuple[ReplicaId, Correlation], ReplicaId] = {}
-    ask = elections._ask_for_votes
+    ask, right = elections._ask_for_votes, elections.on_vote_response
 
-    def asking(state: State, candidate: Candidate) -> None:
-        ask(state, candidate)
-        former.update({(state.me.id, key): voter for key, voter in candidate.asked.items()})
+    def asking(state: State, poll: Poll) -> None:
+        ask(state, poll)
+        if isinstance(poll, Candidate):
+            former.update({(state.me.id, key): voter for key, voter in poll.asked.items()})
 
     patch.setattr(elections, "_ask_for_votes", asking)
     patch.setattr(elections, "on_vote_response", stale)
+
+
+@mutant("a pre-vote is taken for a vote", "R1", "R2", "R3")
+def pre_vote_is_a_vote(patch: pytest.MonkeyPatch) -> None:
+    right = elections.campaign
+
+    def hasty(state: State, cause: Cause, now_ms: int) -> None:
+        prospective = state.role
+        right(state, cause, now_ms)
+        if isinstance(prospective, Prospective) and isinstance(state.role, Candidate):
+            state.role.votes.update(prospective.votes)
+            elections._conclude(state, state.role, now_ms)
+
+    patch.setattr(elections, "campaign", hasty)
 
 
 @mutant("half of the voters are a majority", "R1")
@@ -185,6 +212,8 @@ def vote_by_offset_only(patch: pytest.MonkeyPatch) -> None:
         )
 
     patch.setattr(elections, "vote_refusal", shallow)
+    # Who would not get a pre-vote does not stand.
+    patch.setattr(elections, "pre_vote_refusal", lambda **_: None)
 
 
 @mutant("a leader leads the same epoch again after a restart", "R11", "R5")
@@ -211,15 +240,15 @@ def show_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leading, "_shown_high_watermark", lambda state, leader: state.high_watermark)
 
 
-@mutant("a losing candidate keeps the others from standing", "liveness")
-def wait_anew(patch: pytest.MonkeyPatch) -> None:
-    def enter(self: State, epoch: Epoch, now_ms: int) -> None:
-        right(self, epoch, now_ms)
-        if isinstance(self.role, Unattached):
-            self.role.election_deadline_ms = self.next_election_ms(now_ms)
+@mutant("a leader is taken to be alive because others say so", "liveness")
+def believe_rumours(patch: pytest.MonkeyPatch) -> None:
+    def follow(self: State, leader: ReplicaId, now_ms: int) -> None:
+        right(self, leader, now_ms)
+        if isinstance(self.role, Follower):
+            self.role.heard_ms = now_ms
 
-    right = State.enter_epoch
-    patch.setattr(State, "enter_epoch", enter)
+    right = State.follow
+    patch.setattr(State, "follow", follow)
 
 
 @mutant("a follower takes the leader's high watermark beyond its own log", "R8")

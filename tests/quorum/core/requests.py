@@ -2,6 +2,7 @@
 
 fetch as 2 epoch 3 from 5@2 [waiting 500] [round 3]
 vote for 2 epoch 3 log 5@2
+prevote for 2 epoch 3 log 5@2
 begin epoch 3 leader 2
 end epoch 3 leader 2 successors 1,3
 
@@ -42,11 +43,12 @@ def parse_request(words: Sequence[str]) -> Request:
                 max_bytes=1_000_000,
                 round=said.get("round", 0),
             )
-        case ["vote", "for", candidate, "epoch", epoch, "log", end]:
+        case ["vote" | "prevote" as kind, "for", candidate, "epoch", epoch, "log", end]:
             return VoteRequest(
                 epoch=Epoch(int(epoch)),
                 candidate=ReplicaKey(ReplicaId(int(candidate))),
                 log_end=_log_end(end),
+                pre_vote=kind == "prevote",
             )
         case ["begin", "epoch", epoch, "leader", leader]:
             return BeginQuorumEpochRequest(epoch=Epoch(int(epoch)), leader=ReplicaId(int(leader)))

@@ -10,16 +10,16 @@ memory until a disk is flushed, and time stands still until somebody waits or a 
     voters 1 2 3 led by 1 the same, and let voter 1 be elected and everybody know it
     observer 9            start a node that is no voter
     tick 1                node 1's timer fires; the clock moves there if it lies ahead
-    stand 1               node 1's timers fire until it stands; whatever it asks before is lost
+    stand 1               node 1 stands when its time is up, as if no other voter knew pre-votes
     elect 1               node 1 stands, and all that follows at once happens
     wait 10               10 ms pass, and no timer fires
     run 10                10 ms pass; timers, disks and packets are all prompt; shows the end only
     deliver 2 [from 1]    node 2 receives what waits in its inbox now
     drop 2 [from 1]       what waits in the inbox of node 2 is lost
     repeat 2 [from 1]     what waits in the inbox of node 2 will arrive twice
+    unreachable 1         node 1 loses the connection to its leader, and a new one is refused
     timeout 1 [to 2]      node 1 gives up the requests that nobody has answered
-    partition 1 | 2 3     packets between the parts are lost from now on
-    heal                  the network is whole again
+    partition 1 | 2 3     packets between the parts are lost from now on, until `heal`
     flush 1               what node 1 has appended is on its disk now
     crash 1 [keeping 2]   node 1 dies; of what was not flushed, 2 batches survive
     restart 1             node 1 starts with what is on its disk
@@ -43,12 +43,15 @@ from quorum.core.events import (
     Answered,
     Correlation,
     Event,
+    LeaderUnreachable,
     Room,
     Stopping,
     Tick,
     Unanswered,
 )
 from quorum.core.limits import Timeouts
+from quorum.core.messages import Error, VoteResponse
+from quorum.core.roles import Prospective
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.core.voters import VoterSet
 from tests.quorum.core.disk import Disk
@@ -96,6 +99,7 @@ class Stage:
             "drop": self._drop,
             "repeat": self._repeat,
             "timeout": self._time_out,
+            "unreachable": self._unreachable,
             "partition": self._partition,
             "heal": self._partition,
             "flush": self._flush,
@@ -192,7 +196,14 @@ class Stage:
         while host.node.epoch == epoch:
             for inbox in self._inboxes.values():
                 inbox[:] = [each for each in inbox if each.sender != host.me]
-            said = list(self._tick(number))
+            role = host.node.role
+            if isinstance(role, Prospective) and role.asked:
+                correlation, voter = min(role.asked.items())
+                unknown = VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=epoch)
+                event = Answered(voter, correlation, unknown)
+                said = [f"at {self._now_ms} ms", *self._step(host, event)]
+            else:
+                said = list(self._tick(number))
         yield from said
 
     def _elect(self, number: str) -> Iterator[str]:
@@ -251,6 +262,11 @@ class Stage:
         event = Unanswered(asked, correlation)
         yield f"{host.me}: {event}"
         yield from self._step(host, event)
+
+    def _unreachable(self, number: str) -> Iterator[str]:
+        leader = self._host(number).node.leader
+        assert leader is not None, f"{number} has no leader"
+        yield from self._step(self._host(number), LeaderUnreachable(leader))
 
     def _ask(self, number: str, *request: str) -> Iterator[str]:
         host = self._host(number)

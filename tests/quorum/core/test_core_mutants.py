@@ -5,7 +5,7 @@ from tests.quorum.core.mutants import Mutant
 from tests.quorum.core.mutants_of_voters import MUTANTS
 from tests.quorum.core.simulation import simulate
 
-SEEDS_MAX = 200
+SEEDS_MAX = 600
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

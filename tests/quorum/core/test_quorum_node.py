@@ -68,8 +68,9 @@ def elected(log: LogView | None = None) -> QuorumNode:
     leader = node(log=log)
     leader.step(Tick(), now_ms=0)
     effects = leader.step(Tick(), now_ms=2_000)
-    granted = VoteResponse(epoch=leader.epoch, granted=True)
-    leader.step(Answered(TWO, sent(effects)[0].correlation, granted), now_ms=2_000)
+    for _ in ("pre-vote", "vote"):
+        granted = VoteResponse(epoch=leader.epoch, granted=True)
+        effects = leader.step(Answered(TWO, sent(effects)[0].correlation, granted), now_ms=2_000)
     assert isinstance(leader.role, Leader)
     return leader
 

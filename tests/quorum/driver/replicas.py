@@ -17,7 +17,7 @@ from typing import Final
 from quorum.core.events import Asker
 from quorum.core.limits import Timeouts
 from quorum.core.log_view import LogView
-from quorum.core.messages import VoteRequest
+from quorum.core.messages import FetchRequest, VoteRequest
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import VoterSet
@@ -44,6 +44,15 @@ HASTY: Final = replace(PATIENT, election_timeout_ms=60, fetch_timeout_ms=120)
 VOTERS: Final = (1, 2, 3)
 NOBODY: Final = Asker(-1)
 """An asker who does not wait for the answer."""
+
+NUDGE: Final = FetchRequest(
+    replica=ReplicaKey(ReplicaId(99)),
+    epoch=Epoch(0),
+    log_end=LogEnd(Epoch(0), Offset(0)),
+    max_wait_ms=0,
+    max_bytes=1,
+)
+"""A question that changes nothing: nobody leads epoch 0."""
 
 WALL_MS: Final = 1_795_236_537_164
 
@@ -246,7 +255,7 @@ class Replica:
     def _nudge(self) -> None:
         if self._nudging is not None:
             self._nudging.cancel()
-        self.quorum.asked(NOBODY, vote(candidate=self.me, epoch=0))
+        self.quorum.asked(NOBODY, NUDGE)
         self._nudging = asyncio.get_running_loop().call_later(0.005, self._nudge)
 
     def committed(self) -> list[bytes]:

@@ -7,10 +7,10 @@ from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import (
     ConnectionLost,
     Loss,
+    NotServed,
     Overloaded,
     Reply,
     RequestFailed,
-    Unsendable,
 )
 from quorum.wire.apis import ApiKey
 from tests.quorum.transport.conftest import Run
@@ -101,7 +101,7 @@ def test_a_version_that_is_not_common_cannot_be_sent(run: Run) -> None:
                     await channel.call(
                         api_key, lambda v: b"", version=version, timeout_ms=TIMEOUT_MS
                     )
-                assert isinstance(failed.value.failure, Unsendable)
+                assert isinstance(failed.value.failure, NotServed)
             # The connection is none the worse for it.
             await channel.call(VOTE, b"", version=1, timeout_ms=TIMEOUT_MS)
 

@@ -31,9 +31,11 @@ ERRORS = st.sampled_from(Error)
 LEADERS = st.none() | REPLICA_IDS
 
 
-def _vote(candidate: ReplicaKey, log_end: LogEnd, ahead: int) -> VoteRequest:
+def _vote(
+    candidate: ReplicaKey, log_end: LogEnd, ahead: int, pre_vote: bool = False
+) -> VoteRequest:
     epoch = Epoch(min(log_end.epoch + ahead, 2**31 - 1))
-    return VoteRequest(epoch=epoch, candidate=candidate, log_end=log_end)
+    return VoteRequest(epoch=epoch, candidate=candidate, log_end=log_end, pre_vote=pre_vote)
 
 
 def _fetch(replica: ReplicaKey, log_end: LogEnd, ahead: int, wait: int, size: int) -> FetchRequest:
@@ -44,6 +46,7 @@ def _fetch(replica: ReplicaKey, log_end: LogEnd, ahead: int, wait: int, size: in
 
 
 VOTES = st.builds(_vote, REPLICAS, LOG_ENDS, st.integers(1, 1_000))
+PRE_VOTES = st.builds(_vote, REPLICAS, LOG_ENDS, st.integers(0, 1_000), st.just(True))
 BEGINS = st.builds(BeginQuorumEpochRequest, epoch=EPOCHS, leader=REPLICA_IDS)
 ENDS = st.builds(
     EndQuorumEpochRequest,

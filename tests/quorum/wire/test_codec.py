@@ -131,7 +131,7 @@ def test_the_reason_names_the_place(data: bytes, reason: str) -> None:
 
 @pytest.mark.parametrize("decode", [codec.decode_request, codec.decode_response])
 def test_versions_that_are_not_spoken_are_not_decoded(decode: Decode) -> None:
-    for api_key, version in [(ApiKey.VOTE, 2), (ApiKey.FETCH, 18), (4_711, 0)]:
+    for api_key, version in [(ApiKey.VOTE, 3), (ApiKey.FETCH, 18), (4_711, 0)]:
         with pytest.raises(UnsupportedVersion):
             decode(api_key, version, b"")
 

@@ -25,6 +25,7 @@ from quorum.wire.raft_messages import (
     Here,
     Refusal,
     Standing,
+    lowest_version,
     read_request,
     read_response,
     write_refusal,
@@ -41,6 +42,7 @@ from tests.quorum.wire.flat_messages import (
     ENDS,
     HERE,
     ME,
+    PRE_VOTES,
     REPLICAS,
     VOTE_RESPONSES,
     VOTES,
@@ -100,6 +102,23 @@ def test_an_answer_arrives_as_it_was_given(
     known = address if version >= 1 and response.leader is not None else None
     answer = read_response(api_key, version, body)
     assert answer == Answer(response=response, leader_address=known)
+
+
+@given(PRE_VOTES, REPLICAS, CLUSTER_IDS)
+def test_a_pre_vote_arrives_as_it_was_sent(
+    request: VoteRequest, to: ReplicaKey, cluster_id: str | None
+) -> None:
+    """KIP-996: it may be of the epoch that the asker's log ends with."""
+    assert lowest_version(request) == 2
+    body = write_request(request, 2, to=to, cluster_id=cluster_id)
+    here = Here(cluster_id=cluster_id, replica=to)
+    assert read_request(ApiKey.VOTE, 2, body, here=here) == request
+
+
+def test_a_vote_may_be_of_a_version_that_knows_pre_votes() -> None:
+    body = write_request(VOTE, 2, to=ME, cluster_id=None)
+    assert read_request(ApiKey.VOTE, 2, body, here=HERE) == VOTE
+    assert lowest_version(VOTE) == 0
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -343,7 +362,7 @@ def test_any_bytes_are_a_message_or_malformed(api_key: ApiKey, version: int, jun
             continue
 
 
-@pytest.mark.parametrize(("api_key", "version"), [(52, 2), (1, 12), (1, 18), (18, 3)])
+@pytest.mark.parametrize(("api_key", "version"), [(52, 3), (1, 12), (1, 18), (18, 3)])
 def test_other_versions_and_calls_are_not_understood(api_key: int, version: int) -> None:
     with pytest.raises(UnsupportedVersion):
         read_request(api_key, version, b"", here=HERE)
