@@ -14,6 +14,9 @@ class ReplicaProgress:
     """As it names itself in its fetches."""
     voter: Voter | None = None
     """As whom it votes; None for an observer."""
+    directory: int | None = None
+    """The directory id that it has to have to be this voter; None where it is not known. A number,
+    for it is compared at every fetch."""
     log_end: Offset | None = None
     """What its last fetch acknowledged as durable; None until it has fetched in this epoch."""
     last_fetch_ms: int | None = None

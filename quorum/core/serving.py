@@ -86,6 +86,8 @@ class Serving:
             same = (each for each in known if voter.is_(each.replica))
             progress = next(same, None) or ReplicaProgress(voter.key)
             progress.voter = voter
+            has_directory = voter.directory_id_is_known
+            progress.directory = voter.key.directory_id.int if has_directory else None
             self.voters[voter.id] = progress
         for progress in known:
             if self.voters.get(progress.replica.id) is not progress:
@@ -104,7 +106,7 @@ class Serving:
 
     def progress_of(self, replica: ReplicaKey) -> ReplicaProgress:
         progress = self.voters.get(replica.id)
-        if progress is not None and progress.voter is not None and progress.voter.is_(replica):
+        if progress is not None and progress.directory in (None, replica.directory_id.int):
             return progress
         observer = self._observers.get(replica)
         if observer is None:
