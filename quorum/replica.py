@@ -308,19 +308,15 @@ class Replica:
 
     def _resume(self, step: Step) -> None:
         self._held_up = None
-        awaited, outcome, news = step.awaited, step.outcome, None
+        awaited, outcome = step.awaited, step.outcome
         if isinstance(awaited, TruncateTo):
             self._forget_flushes()
             self._state_machine.on_truncate(awaited.end)
-        elif isinstance(awaited, StoreChunk):
-            news = self._the_snapshots.stored(awaited, outcome)
         self._go_on(step)
         if isinstance(awaited, InstallSnapshot):
             self._forget_flushes()
             # Before anything else: until then the node knows another log than there is.
             self._step(self._the_snapshots.installed(awaited, outcome))
-        elif news is not None and self._held_up is None:
-            self._step(news)
 
     def _forget_flushes(self) -> None:
         # The disk works in order, so that every flush asked for before has been reported; and

@@ -111,7 +111,6 @@ class Snapshots:
         self._bytes_since = log.bytes_from(self._newest_end)
         self._is_removing = False
         self._dropped: list[LogEnd] = []
-        self._problem: str | None = None
 
     # Taking one.
 
@@ -221,7 +220,8 @@ class Snapshots:
     def _give_up(self) -> None:
         taking, self._taking = self._taking, None
         if taking is not None:
-            taking.state.close()
+            if not taking.is_complete:
+                taking.state.close()
             work = partial(self._store.abandon, taking.id)
             self._disk.perform(partial(_problem, work), _say)
 
@@ -285,18 +285,10 @@ class Snapshots:
             raise LogFailure(f"snapshot {response.snapshot} ends before byte {response.size_bytes}")
         return part
 
-    def storing(self, effect: StoreChunk, data: bytes) -> Callable[[], str | None]:
-        """What the disk has to do for it, after which `stored` is called."""
+    def storing(self, effect: StoreChunk, data: bytes) -> Callable[[], None]:
+        """What the disk has to do for it; it waits for room where there is none."""
         assert len(data) == effect.length
-        work = partial(self._store.receive, effect.snapshot, data, effect.position)
-        return partial(_problem, work)
-
-    def stored(self, effect: StoreChunk, problem: str | None) -> Event | None:
-        """What the node is to hear of it: nothing, unless there was no room for it."""
-        if effect.position == 0:
-            self._problem = None
-        self._problem = self._problem or problem
-        return None if problem is None else SnapshotRefused(effect.snapshot, problem)
+        return partial(self._store.receive, effect.snapshot, data, effect.position)
 
     def installing(self, effect: InstallSnapshot) -> Callable[[], ReceivedSnapshot | str]:
         """What the disk has to do for it, after which `installed` is called."""
@@ -304,12 +296,7 @@ class Snapshots:
         return partial(self._install, effect)
 
     def _install(self, effect: InstallSnapshot) -> ReceivedSnapshot | str:
-        if self._problem is not None:
-            return self._problem
-        try:
-            received = self._store.install(effect.snapshot, is_mixed=effect.is_mixed)
-        except OSError as error:
-            return error.strerror or str(error)
+        received = self._store.install(effect.snapshot, is_mixed=effect.is_mixed)
         if not isinstance(received, str):
             self._log.begin_anew(received.id.offset)
         return received
