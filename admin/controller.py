@@ -29,7 +29,7 @@ from quorum.driver import Quorum
 from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import decode as decode_records
-from quorum.records.voters import decode_kraft_version
+from quorum.records.voters import KRAFT_VERSION, decode_kraft_version
 from statemachine.commands import Answer, Command, FenceBrokers, FoundCluster, RegisterController
 from statemachine.decide import decide
 from statemachine.image import Image
@@ -119,6 +119,7 @@ class Controller:
         self._appended_ms = 0
         self._committed = Offset(0)
         self._waiting: deque[_Waiting] = deque()
+        self._is_loaded = False
 
     def attach(self, quorum: Quorum) -> None:
         """Name the quorum that the records come from; the two need each other."""
@@ -251,9 +252,15 @@ class Controller:
         # What was loaded stays: looking through it for garbage would stop everything for seconds.
         gc.freeze()
         self._committed = end
+        self._is_loaded = True
         logger.info("the image begins with the checkpoint at offset %d of epoch %d", end, epoch)
 
     def on_commit(self, high_watermark: Offset) -> None:
+        if self._is_loaded:
+            # A snapshot names its voters beside the level, outside of the metadata.
+            self._is_loaded = False
+            if self._the_quorum.node.voters_at(high_watermark) is not None:
+                self.kraft_version = KRAFT_VERSION
         if self.is_active:
             self.image.committed(high_watermark)
         else:

@@ -49,14 +49,15 @@ async def test_the_log_begins_where_the_older_of_two_snapshots_ends(tmp_path: Pa
 
 
 async def test_a_controller_goes_on_from_its_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
-    async with a_controller(tmp_path, snapshots=OFTEN) as node:
+    async with a_controller(tmp_path, snapshots=OFTEN, kraft_version=1) as node:
         await join(node.controller, *BROKERS)
         await until_cut(node)
         await asked(node.controller, topic("last", 101))
         before = contents(node.controller.image)
         await node.stop()
     for _ in range(2):
-        async with a_controller(tmp_path, snapshots=OFTEN) as node:
+        async with a_controller(tmp_path, snapshots=OFTEN, kraft_version=1) as node:
+            assert node.controller.kraft_version == 1
             after = contents(node.controller.image)
             check_image(node.controller.image)
             for name in ("topics", "brokers", "configs", "features", "index", "next_producer_id"):
