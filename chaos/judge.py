@@ -79,6 +79,7 @@ class Judge:
         self._identity: dict[tuple[int, int], tuple[bytes, int]] = {}
         self._told: dict[tuple[ReplicaId, int], int] = {}
         self._shown: tuple[int, int] = (0, 0)
+        self._told_anybody = 0
 
     @property
     def committed_end(self) -> int:
@@ -351,6 +352,21 @@ class Judge:
         if high_watermark <= before:
             raise Violation("R9", f"{who}: {before} was committed, then {high_watermark}")
         self._told[who.id, who.boot] = high_watermark
+        self._told_anybody = max(self._told_anybody, high_watermark)
         low, high = (bisect_right(self._committed_ends, each) for each in (before, high_watermark))
         if records != b"".join(each.data for each in self.committed[low:high]):
             raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")
+
+    # --- what is read ------------------------------------------------------------------------
+
+    @property
+    def to_be_read(self) -> int:
+        """What a read that begins now must see: all that anybody was told is committed."""
+        return self._told_anybody
+
+    def reads(self, who: Speaker, floor: int, offset: int) -> None:
+        """L2: a read sees what was to be read when it began, and its state machine has it."""
+        if offset < floor:
+            raise Violation("L2", f"{who} reads at {offset}, when it began {floor} was known")
+        if offset > self.told(who):
+            raise Violation("L2", f"{who} reads at {offset}, it was told of {self.told(who)}")

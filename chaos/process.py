@@ -21,6 +21,7 @@ from quorum.core.messages import (
     Response,
     VotersResponse,
 )
+from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
 from quorum.finding import cluster_of
@@ -245,7 +246,9 @@ class Process:
         timeout_ms = self.machine.config.timeouts.request_timeout_ms
         if isinstance(request, FetchRequest):
             timeout_ms += request.max_wait_ms
-            request = replace(request, max_bytes=min(request.max_bytes, self.fetch_bytes_max))
+            size = min(request.max_bytes, self.fetch_bytes_max)
+            round_ = 0 if self.world.profile.is_mute else request.round
+            request = replace(request, max_bytes=size, round=round_)
         self.world.judge.asks(self.speaker, request)
         self._last_call += 1
         call = self._last_call
@@ -285,6 +288,12 @@ class Process:
         self.world.story.tell(
             self.world.timeline.now_ms, self.id, f"commits {high_watermark}", high_watermark
         )
+        self.world.on_told(self.id)
+
+    @property
+    def claims_to_lead(self) -> bool:
+        """Whether it takes itself for the leader of the quorum."""
+        return self.replica.node.epoch_start is not None
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         """See the port."""
@@ -336,3 +345,20 @@ class Process:
 
     def _propose(self, values: Sequence[bytes]) -> None:
         self.replica.propose(values)
+
+    def read(self) -> None:
+        """Let the state machine read what is committed, and nothing older."""
+        self.enter(self._read)
+
+    def _read(self) -> None:
+        judge, counts = self.world.judge, self.world.story.counts
+        floor = judge.to_be_read
+
+        def done(outcome: Offset | ReadRefusal) -> None:
+            if isinstance(outcome, ReadRefusal):
+                counts["a read is refused"] += 1
+                return
+            counts["a read is answered"] += 1
+            judge.reads(self.speaker, floor, outcome)
+
+        self.replica.read_index(done)

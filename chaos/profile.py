@@ -134,6 +134,11 @@ class Profile:
     value_bytes_max: int
 
     @property
+    def is_mute(self) -> bool:
+        """Whether no replica echoes rounds of reads, as those of Kafka do not."""
+        return self.seed % 4 == 1
+
+    @property
     def replicas(self) -> int:
         return self.voters + self.observers
 

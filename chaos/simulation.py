@@ -22,6 +22,8 @@ COMMITS_WARM: Final = 4
 COMMITS_HEALED: Final = 4
 TRIES_MAX: Final = 30
 TRY_MS: Final = 1_000
+READ_MS_MAX: Final = (100, 400, 10_000)
+"""Clients read at random intervals up to one of these."""
 COMMITTED_MIN: Final = 10
 """Records; a run that commits fewer has shown nothing."""
 
@@ -54,6 +56,7 @@ class Simulation:
         self.profile = profile
         self.world = World(profile)
         self._rng = random.Random(f"{profile.seed}/workload")
+        self._reads = random.Random(f"{profile.seed}/reads")
         self._proposing = True
         self._words = 0
 
@@ -63,6 +66,8 @@ class Simulation:
         for replica in world.everyone:
             world.boot(replica)
         self._propose_again()
+        self._read_again()
+        world.on_told = self._read_of_others
         self._commit_more(COMMITS_WARM, "a new cluster commits nothing")
         self._disturb()
         self._heal_majority()
@@ -175,6 +180,21 @@ class Simulation:
             if process.propose(values):
                 self._words += count
                 return
+
+    def _read_again(self) -> None:
+        """Read where somebody takes himself for the leader, and sometimes anywhere else."""
+        rng, world = self._reads, self.world
+        # Seldom at times: what proves a read too easily does so only for the first in a while.
+        world.timeline.after(rng.randrange(1, READ_MS_MAX[self.profile.seed % 3]), self._read_again)
+        for process in [*world.processes.values()]:
+            if process.claims_to_lead or rng.random() < 0.1:
+                process.read()
+
+    def _read_of_others(self, told: ReplicaId) -> None:
+        """Somebody was told of a commit: whoever else takes himself for the leader is asked."""
+        for process in [*self.world.processes.values()]:
+            if process.id != told and process.claims_to_lead:
+                self.world.timeline.after(0, process.read)
 
     def _check_harness(self) -> None:
         committed = self.world.judge.committed_end

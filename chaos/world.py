@@ -6,7 +6,7 @@ so that one fault less does not change the draws of all the others.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -69,6 +69,8 @@ class World:
         self.machines = {each: self._machine(each) for each in self.everyone}
         self.processes: dict[ReplicaId, Process] = {}
         self.rates: Rates = CALM
+        self.on_told: Callable[[ReplicaId], None] = lambda _: None
+        """Called when a replica was told that more is committed."""
         self._boots = 0
         self._rng = self._stream("world")
 

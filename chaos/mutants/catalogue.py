@@ -5,10 +5,11 @@ from typing import Final
 from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.logs import LOGS
 from chaos.mutants.mutant import Mutant
+from chaos.mutants.reads import READS
 from chaos.mutants.storage import STORAGE
 from chaos.mutants.voters import VOTERS
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*ELECTIONS, *LOGS, *VOTERS, *STORAGE)
+MUTANTS: Final[tuple[Mutant, ...]] = (*ELECTIONS, *LOGS, *VOTERS, *STORAGE, *READS)
 
 
 def named(name: str) -> Mutant:

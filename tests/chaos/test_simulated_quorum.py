@@ -64,6 +64,8 @@ def test_everything_that_can_go_wrong_does_go_wrong() -> None:
         happened += report(seed).counts
     wanted = {FIRED_AS.get(each, each): 15 for each in Fault} | {
         "a log is truncated": 50,
+        "a read is answered": 500,
+        "a read is refused": 500,
         "a message is lost": 1_000,
         "a message comes twice": 1_000,
         "a message straggles": 1_000,
