@@ -11,7 +11,7 @@ from tests.support import tree
 
 PAGE: Final = tree.ROOT / "docs" / "quorum.md"
 TRANSCRIPTS: Final = tree.ROOT / "tests" / "transcripts"
-RULE: Final = re.compile(r"\bR\d+\b")
+RULE: Final = re.compile(r"\b[RL]\d+\b")
 NAMED: Final = re.compile(r"`([^`]+)`")
 
 
