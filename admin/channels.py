@@ -16,7 +16,7 @@ from admin.consistency import Consistency, offset_of, with_consistency
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
 from quorum.transport.channel import Channel
-from quorum.transport.outcomes import ConnectionLost, Loss, RequestFailed, Unsendable
+from quorum.transport.outcomes import ConnectionLost, Loss, NotServed, RequestFailed, Unsendable
 from quorum.transport.sweeper import Sweeper
 from quorum.wire.apis import ApiKey
 from quorum.wire.codec import encode_request_body, make_known, nested, request_schema
@@ -97,9 +97,9 @@ class Channels:
             return Told(reply.decode(), offset_of(api_key, reply.version, reply.body))
         except RequestFailed as error:
             match error.failure:
-                case Unsendable(reason):
+                case NotServed(reason) | Unsendable(reason):
                     raise Incompatible(f"{address}: {reason}") from None
-                case ConnectionLost(Loss.REFUSED | Loss.NO_ADDRESS, reason):
+                case ConnectionLost(Loss.REFUSED | Loss.UNREACHABLE | Loss.NO_ADDRESS, reason):
                     raise Unanswered(reason, may_be_done=False) from None
                 case failure:
                     raise Unanswered(f"{address}: {failure}", may_be_done=True) from None

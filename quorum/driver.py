@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorum.cluster import Cluster
-from quorum.core.events import Asker, Located, Surveyed
+from quorum.core.events import Asker, LeaderUnreachable, Located, Surveyed
 from quorum.core.messages import Request, VoterRequest, VotersResponse
 from quorum.core.node import QuorumNode
 from quorum.core.reads import ReadRefusal
@@ -166,6 +166,11 @@ class Quorum:
     def asked(self, asker: Asker, request: Request) -> None:
         """Another replica asks something of this node."""
         self.replica.asked(asker, request)
+
+    def gone(self, replica: ReplicaId) -> None:
+        """The connection to `replica` was closed by the other side, and a new one is refused."""
+        if replica == self.node.leader:
+            self.replica.heard(LeaderUnreachable(replica))
 
     # The owner task.
 

@@ -122,6 +122,7 @@ def peers_of(
     *,
     sweeper: Sweeper,
     rng: random.Random,
+    on_gone: Callable[[ReplicaId], None],
 ) -> Peers:
     """The channels to the other replicas, wherever the book says they are."""
     return Peers(
@@ -133,6 +134,7 @@ def peers_of(
             retry_backoff_ms=timeouts.retry_backoff_ms,
             retry_backoff_ms_max=timeouts.retry_backoff_ms_max,
         ),
+        on_gone=on_gone,
     )
 
 

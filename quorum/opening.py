@@ -105,7 +105,14 @@ def open_quorum(
     where = _whereabouts(config)
     addresses = address_book(past.key, where, wall_ms=wall_clock(), fs=fs)
     addresses.voters = lambda: node.voters
-    peers = peers_of(addresses, config.node_id, config.timeouts, sweeper=sweeper, rng=rng)
+    peers = peers_of(
+        addresses,
+        config.node_id,
+        config.timeouts,
+        sweeper=sweeper,
+        rng=rng,
+        on_gone=lambda replica: quorum.gone(replica),
+    )
     raft_calls = RaftCalls(
         Here(cluster_id=past.cluster_id, replica=past.key),
         peers,

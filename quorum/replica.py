@@ -48,6 +48,7 @@ from quorum.core.events import (
     Correlation,
     Event,
     Flushed,
+    LeaderUnreachable,
     Located,
     Proposed,
     Room,
@@ -190,7 +191,7 @@ class Replica:
         """Another replica asks something of this node."""
         self._put(Asked(asker, request))
 
-    def heard(self, news: Located | Surveyed) -> None:
+    def heard(self, news: Located | Surveyed | LeaderUnreachable) -> None:
         """The gossip knows where a replica listens, or whether there is a quorum."""
         self._put(news)
 

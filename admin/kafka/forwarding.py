@@ -18,6 +18,7 @@ from quorum.transport.outcomes import (
     ConnectionLost,
     Failure,
     Loss,
+    NotServed,
     Overloaded,
     Reply,
     RequestFailed,
@@ -111,7 +112,9 @@ def _opened(call: Call, reply: Reply) -> Any:
 
 def _may_have_arrived(failure: Failure) -> bool:
     match failure:
-        case Overloaded() | Unsendable() | ConnectionLost(Loss.REFUSED | Loss.NO_ADDRESS):
+        case Overloaded() | NotServed() | Unsendable():
+            return False
+        case ConnectionLost(Loss.REFUSED | Loss.UNREACHABLE | Loss.NO_ADDRESS):
             return False
         case _:
             return True

@@ -10,6 +10,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from quorum.transport.address import Address
 from quorum.transport.buffers import parts_of
@@ -41,6 +42,11 @@ AddressLookup = Callable[[], tuple[str, int] | None]
 """Where to connect now, or None while that is unknown."""
 
 
+_CLOSED: Final = frozenset({Loss.CLOSED, Loss.REFUSED})
+_GONE_AT: Final = 2
+"""How many connections in a row the other side has to close, reset or refuse."""
+
+
 class Channel:
     """At most one connection at a time to where `address` says, asked anew at each connection.
 
@@ -56,8 +62,13 @@ class Channel:
         sweeper: Sweeper,
         rng: random.Random,
         limits: ChannelLimits | None = None,
+        on_gone: Callable[[], None] | None = None,
     ) -> None:
+        """`on_gone` is told that the other process is most likely gone: it has closed or reset the
+        connection, and the next attempt as well, or refused it. One that is silent is not."""
         self._address = address
+        self._on_gone = on_gone
+        self._closed_in_a_row = 0
         self._client_id = client_id
         self._header_bytes = len(write_request_header(ApiKey.API_VERSIONS, 3, 0, client_id))
         self._sweeper = sweeper
@@ -172,13 +183,23 @@ class Channel:
             self._send(connection, exchange)
 
     def on_replies(self, replies: Sequence[tuple[Exchange, Reply]]) -> None:
-        self._failed_attempts = 0
+        self._failed_attempts = self._closed_in_a_row = 0
         self._undelivered.extend(replies)
         self._deliver()
 
     def on_lost(self, connection: ClientConnection, loss: Loss, reason: str) -> None:
-        if connection is self._connection:
-            self._drop(loss, reason)
+        if connection is not self._connection:
+            return
+        was_asked = bool(connection.in_flight)
+        self._drop(loss, reason)
+        if self._on_gone is None or self._is_closed:
+            return
+        self._closed_in_a_row = self._closed_in_a_row + 1 if loss in _CLOSED else 0
+        if self._closed_in_a_row >= _GONE_AT:
+            self._on_gone()
+        elif self._closed_in_a_row == 1 and connection.has_replied and was_asked:
+            # Whoever waits for an answer wants to know now whether there is still somebody.
+            self._connect_when_due(self._sweeper.now_ms())
 
     # Inside.
 
@@ -246,9 +267,11 @@ class Channel:
         loop = asyncio.get_running_loop()
         try:
             await loop.create_connection(lambda: connection, address.host, address.port)
+        except (ConnectionRefusedError, ConnectionResetError) as error:
+            self.on_lost(connection, Loss.REFUSED, f"{address}: {error}")
         except (OSError, OverflowError, ValueError) as error:
             # The last two are how hosts and ports are refused that cannot exist.
-            self.on_lost(connection, Loss.REFUSED, f"{address}: {error}")
+            self.on_lost(connection, Loss.UNREACHABLE, f"{address}: {error}")
 
     def _attempt_ended(self, connection: ClientConnection) -> None:
         attempt = self._attempts.pop(connection)

@@ -27,7 +27,8 @@ class Loss(Enum):
     a silent one says nothing of it."""
 
     NO_ADDRESS = "no address is known"
-    REFUSED = "no connection could be made"
+    REFUSED = "nobody accepts connections there"
+    UNREACHABLE = "no connection could be made"
     CLOSED = "the other side closed the connection"
     SILENT = "an answer did not come in time"
     GARBLED = "the other side does not speak our protocol"

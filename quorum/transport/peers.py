@@ -7,7 +7,9 @@ long. So fetches and snapshots have a connection of their own, and everything el
 
 import asyncio
 import random
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from quorum.core.vocabulary import ReplicaId
@@ -43,7 +45,10 @@ class Peers:
         sweeper: Sweeper,
         rng: random.Random,
         limits: ChannelLimits | None = None,
+        on_gone: Callable[[ReplicaId], None] | None = None,
     ) -> None:
+        """`on_gone` hears of replicas that were asked for records and seem to be gone."""
+        self._on_gone = on_gone
         self._addresses = addresses
         self._client_id = client_id
         self._sweeper = sweeper
@@ -77,9 +82,14 @@ class Peers:
             sweeper=self._sweeper,
             rng=self._rng,
             limits=self._limits,
+            on_gone=partial(self._gone, replica) if lane is Lane.FETCH else None,
         )
         self._channels[replica, lane] = channel
         return channel
+
+    def _gone(self, replica: ReplicaId) -> None:
+        if self._on_gone is not None:
+            self._on_gone(replica)
 
     async def forget(self, replica: ReplicaId) -> None:
         """Close the channels to a replica that is not asked any more."""

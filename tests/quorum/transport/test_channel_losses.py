@@ -57,7 +57,7 @@ def test_a_refused_connection_fails_what_waits_and_delays_the_next_attempt(run: 
         for _ in range(2):
             channel.request(VOTE, b"", outcomes, version=1, timeout_ms=TIMEOUT_MS)
         assert [lost(o) for o in await outcomes.until(2)] == [Loss.REFUSED] * 2
-        assert str(outcomes.all[0]).startswith(f"no connection could be made: {HOST}:{port}: ")
+        assert str(outcomes.all[0]).startswith(f"nobody accepts connections there: {HOST}:{port}: ")
         shortest_ms, longest_ms = 16, 24
         for attempts in range(2, 10):
             channel.request(VOTE, b"", outcomes, version=1, timeout_ms=TIMEOUT_MS)
@@ -80,7 +80,7 @@ def test_an_address_that_cannot_exist_is_a_refused_one(run: Run, address: tuple[
     async def test() -> None:
         sweeper = Sweeper(ManualClock())
         channel = Channel(lambda: address, client_id=None, sweeper=sweeper, rng=random.Random(1))
-        with pytest.raises(RequestFailed, match="no connection could be made"):
+        with pytest.raises(RequestFailed, match=r"no connection could|nobody accepts"):
             await channel.call(VOTE, b"", version=1, timeout_ms=TIMEOUT_MS)
         await channel.close()
         sweeper.close()
