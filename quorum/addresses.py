@@ -64,7 +64,9 @@ class AddressBook:
 
     def address_of(self, replica: ReplicaId) -> HostPort | None:
         """Host and port, or None while unknown."""
-        return next(self._addresses(replica), None)
+        # Looked up for every answer to a fetch: most often the first source has it.
+        sighting = self.gossip.of(replica)
+        return next(self._addresses(replica), None) if sighting is None else sighting.address
 
     def places(self) -> tuple[HostPort, ...]:
         """Every address at which somebody may answer, each once, this node's own left out.

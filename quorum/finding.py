@@ -192,6 +192,9 @@ def gossiper(
         tell(Surveyed(found))
 
     book.on_news = locate
+    if book.gossip.me is not None:
+        # A voter that has moved and is elected writes down its own new place as well.
+        locate([book.gossip.me])
     discovery = Discovery(
         book,
         cluster,

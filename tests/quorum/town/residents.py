@@ -138,6 +138,7 @@ class Process:
         self.heard: list[Event] = []
         """What the gossip has to tell the core, in order."""
         self.book.on_news = self._locate
+        self._locate([self.sighting])
         self.discovery = Discovery(
             self.book,
             self.cluster,

@@ -44,6 +44,7 @@ class Town:
         """Called after each event with the process that it happened to."""
         self.on_send: Callable[[Process, Packet], None] = lambda *_: None
         self._numbers = 0
+        self._starts = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
 
     # --- who lives here ------------------------------------------------------------------------
@@ -52,13 +53,13 @@ class Town:
         self.residents[resident.id] = resident
 
     def start(self, id_: ReplicaId) -> Process:
-        self._numbers += 1
+        self._starts += 1
         process = self.processes[id_] = Process(
             self.residents[id_],
-            number=self._numbers,
+            number=self._starts,
             now_ms=self.now_ms,
             rng=self.rng,
-            made=f"made-{self._numbers}",
+            made=f"made-{self._starts}",
         )
         self.on_step(process)
         return process

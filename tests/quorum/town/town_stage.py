@@ -10,6 +10,7 @@ move 1 to d:4         who does not run moves to another address
 wipe 1                the folder of one that does not run is lost
 clock 1 -5000         its clock on the wall is behind
 log                   what is on the disks
+voters 1              who votes, and where, by the log of node 1
 """
 
 import random
@@ -41,6 +42,7 @@ class TownStage:
             "move": self._move,
             "wipe": self._wipe,
             "clock": self._clock,
+            "voters": self._voters,
             "log": self._log,
         }
         return scenes[verb](*words)
@@ -99,6 +101,11 @@ class TownStage:
     def _clock(self, number: str, offset_ms: str) -> Iterator[str]:
         self._town.residents[ReplicaId(int(number))].wall_offset_ms = int(offset_ms)
         yield from ()
+
+    def _voters(self, number: str) -> Iterator[str]:
+        for voter in self._town.processes[ReplicaId(int(number))].host.node.voters:
+            where = ", ".join(f"{each.host}:{each.port}" for each in voter.endpoints)
+            yield f"{voter.key} at {where or 'a place that nobody knows'}"
 
     def _log(self) -> Iterator[str]:
         for id_, resident in sorted(self._town.residents.items()):
