@@ -133,8 +133,15 @@ class Run:
             raise RunFailed(f"nothing was acknowledged for {GIVE_UP_SECONDS:g} s") from None
 
     async def _leader(self) -> int:
-        async with self._anybody() as client:
-            return (await client.describe_quorum()).leader_id
+        try:
+            async with asyncio.timeout(GIVE_UP_SECONDS), self._anybody() as client:
+                while True:
+                    try:
+                        return (await client.describe_quorum()).leader_id
+                    except AdminError:
+                        self._nodes.check()
+        except TimeoutError:
+            raise RunFailed(f"nobody led for {GIVE_UP_SECONDS:g} s") from None
 
     async def _until_all_have_caught_up(self) -> int:
         """Return a high watermark that every node has reached."""
