@@ -3,7 +3,6 @@
 import pytest
 
 from quorum.core import leading, voter_changes, voter_requests
-from quorum.core.assignments import Assignments
 from quorum.core.changing import Situation, Wait
 from quorum.core.messages import VoterRequest
 from quorum.core.roles import Leader
@@ -48,11 +47,6 @@ def change_all_at_once(patch: pytest.MonkeyPatch) -> None:
         return VoterAssignment(VoterSet(tuple(map(Voter, keys)))) if keys else outcome
 
     patch.setattr(voter_changes, "outcome_of", bold)
-
-
-@mutant("voters are not taken back by a truncation", "R1", "R8", "R15", "R7", "liveness")
-def keep_voters(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Assignments, "truncate", lambda self, end: None)
 
 
 @mutant("a leader that is removed counts itself", "R8")
