@@ -12,6 +12,7 @@ from quorum.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
+    FetchSnapshotRequest,
     Request,
     VoteRequest,
 )
@@ -33,6 +34,13 @@ RAFT: Final[Mapping[int, Request]] = MappingProxyType(
             epoch=Epoch(1),
             log_end=LogEnd(Epoch(0), Offset(0)),
             max_wait_ms=0,
+            max_bytes=1 << 20,
+        ),
+        ApiKey.FETCH_SNAPSHOT: FetchSnapshotRequest(
+            replica=OBSERVER,
+            epoch=Epoch(1),
+            snapshot=LogEnd(Epoch(1), Offset(1)),
+            position=0,
             max_bytes=1 << 20,
         ),
         ApiKey.VOTE: VoteRequest(
