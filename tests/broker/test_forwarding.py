@@ -98,6 +98,9 @@ async def test_another_error_of_the_envelope_is_the_clients_unknown_error(tmp_pa
 EMPTY: dict[ApiKey, dict[str, Any]] = {
     ApiKey.UNREGISTER_BROKER: {"broker_id": 1},
     ApiKey.UPDATE_FEATURES: {"feature_updates": ()},
+    ApiKey.ALTER_QUORUM: {"target_voters": None},
+    ApiKey.ADD_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None, "listeners": ()},
+    ApiKey.REMOVE_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None},
 }
 
 
