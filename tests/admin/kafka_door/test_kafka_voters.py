@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -20,7 +21,7 @@ from quorum.records.voters import decode_voters
 from quorum.wire.apis import ApiKey
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import CLUSTER_ID, Node, active, controllers
-from tests.support.kafka_client import Form, kafka_client
+from tests.support.kafka_client import Form, KafkaClient, kafka_client
 
 
 def key(node: Node) -> ReplicaKey:
@@ -118,32 +119,56 @@ async def test_one_voter_is_added_and_removed_as_kafkas_tools_do(tmp_path: Path)
                 await client.add_voter(key(nodes[4]), [("CONTROLLER", nodes[4].address)])
 
 
+async def update(client: KafkaClient, voter: ReplicaKey, epoch: int, port: int) -> int:
+    """UpdateRaftVoter; the error code."""
+    form = Form(ApiKey.UPDATE_RAFT_VOTER, 0)
+    payload = form.request(
+        cluster_id=CLUSTER_ID,
+        current_leader_epoch=epoch,
+        voter_id=voter.id,
+        voter_directory_id=voter.directory_id,
+        listeners=(form.part("Listener", name="OTHER", host="127.0.0.1", port=port),),
+        k_raft_version_feature=form.part(
+            "KRaftVersionFeature", min_supported_version=0, max_supported_version=1
+        ),
+    )
+    return int((await client.send(form, payload)).error_code.value)
+
+
+def listeners_of(node: Node, voter: int) -> list[tuple[str, int]]:
+    found = node.opened.quorum.node.voters.get(ReplicaId(voter))
+    assert found is not None
+    return [(each.name, each.port) for each in found.endpoints]
+
+
 async def test_a_voter_says_where_it_listens_now(tmp_path: Path) -> None:
-    """KIP-853's UpdateRaftVoter, as a controller of Kafka's sends it to its leader."""
+    """KIP-853's UpdateRaftVoter, as a controller of Kafka's sends it, which does not gossip."""
+    async with controllers(tmp_path, 1, 2, 3, voters=(1, 2, 3, 4), kraft_version=1) as nodes:
+        node = await active(nodes.values())
+        epoch = node.opened.quorum.node.epoch
+        silent = ReplicaKey(ReplicaId(4), UUID(int=4 << 100))
+        async with kafka_client(node.address) as client:
+            assert await update(client, silent, epoch, 9_999) == 0
+            assert listeners_of(node, 4) == [("OTHER", 9_999)]
+            assert await update(client, silent, 0, 9_998) == 74
+            # The next record of the voters is made of what is known of them all.
+            other = next(each for each in nodes.values() if each is not node)
+            async with client_of(node) as admin:
+                await admin.remove_voter(key(other))
+            await until([node], votes(*sorted({1, 2, 3, 4} - {other.node_id})))
+            assert listeners_of(node, 4) == [("OTHER", 9_999)]
+
+
+async def test_where_a_node_listens_that_gossips_is_what_it_says_itself(tmp_path: Path) -> None:
+    """Whatever an UpdateRaftVoter in its name says: it is recorded, and put right again."""
     async with (
         controllers(tmp_path, 1, kraft_version=1) as nodes,
         kafka_client(nodes[1].address) as client,
     ):
         node = await active(nodes.values())
-
-        async def update(epoch: int, port: int) -> int:
-            form = Form(ApiKey.UPDATE_RAFT_VOTER, 0)
-            payload = form.request(
-                cluster_id=CLUSTER_ID,
-                current_leader_epoch=epoch,
-                voter_id=1,
-                voter_directory_id=key(node).directory_id,
-                listeners=(form.part("Listener", name="OTHER", host="127.0.0.1", port=port),),
-                k_raft_version_feature=form.part(
-                    "KRaftVersionFeature", min_supported_version=0, max_supported_version=1
-                ),
-            )
-            return int((await client.send(form, payload)).error_code.value)
-
-        assert await update(node.opened.quorum.node.epoch, 9_999) == 0
-        (voter,) = node.opened.quorum.node.voters
-        assert [(each.name, each.port) for each in voter.endpoints] == [("OTHER", 9_999)]
-        assert await update(0, 9_998) == 74
+        assert await update(client, key(node), node.opened.quorum.node.epoch, 9_999) == 0
+        own = (("CONTROLLER", node.address),)
+        await until([node], lambda found: found.addresses[1] == own)
 
 
 async def test_a_cluster_whose_log_names_nobody_says_why_its_voters_stay(tmp_path: Path) -> None:
