@@ -1,6 +1,7 @@
 """The HTTP door of controllers, asked by a client over a socket."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from admin.addresses import Address
 from admin.anywhere import Anywhere
 from admin.http.app import make_app
 from admin.plan_file import PLAN_BYTES_MAX
@@ -273,8 +273,7 @@ async def test_a_request_to_a_leader_that_falls_silent_is_made_again_to_the_next
         await asked(leader.controller, topic("a", 101))
         follower = next(each for each in nodes.values() if each is not leader)
         await knows_a_leader(follower)
-        await leader.listener.close(within_ms=1)
-        async with http_door(follower) as http, silence(leader.address) as heard:
+        async with http_door(follower) as http, silence_of(leader) as heard:
             asking = asyncio.get_running_loop().create_task(
                 http.post("/v1/reassignments", plan(("a", 0, [102])))
             )
@@ -297,10 +296,19 @@ class Deaf(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def silence(address: Address) -> AsyncIterator[asyncio.Event]:
-    """Somebody who listens and never answers; the event is that a client has asked."""
+async def silence_of(node: Node) -> AsyncIterator[asyncio.Event]:
+    """In place of the node somebody listens who never answers; the event: a client has asked.
+
+    There is no moment at which connections are refused: a leader that refuses them is given up at
+    once, and nobody would ask it any more.
+    """
     heard = asyncio.Event()
-    server = await asyncio.get_running_loop().create_server(lambda: Deaf(heard), *address)
+    loop = asyncio.get_running_loop()
+    closing = loop.create_task(node.listener.close(within_ms=1))
+    await asyncio.sleep(0)  # The port is free; that its connections end, nobody has seen yet.
+    listening = socket.create_server(node.address)
+    server = await loop.create_server(lambda: Deaf(heard), sock=listening)
+    await closing
     try:
         yield heard
     finally:
