@@ -118,6 +118,9 @@ async def test_proposals_that_wait_when_the_lead_is_lost_are_not_committed() -> 
     async with Trio() as trio:
         leader = await trio.leader()
         await trio.everywhere(Offset(1))
+        # A fetch that is looked at after the jump would be a recent one, and keep it in the lead.
+        trio.wires.cut_off(leader.me)
+        await trio.dealt_with(leader)
         leader.skip(PATIENT.check_quorum_ms)
         leader.quorum.propose([b"too late"])
         await trio.until(lambda: not leader.leads)
@@ -125,8 +128,8 @@ async def test_proposals_that_wait_when_the_lead_is_lost_are_not_committed() -> 
         assert leader.log.end.offset == 2
         assert leader.diary.high_watermark == 1
         assert not leader.quorum.accepts(1)
-        trio[2].skip(2 * PATIENT.fetch_timeout_ms)
-        leader = await trio.leader()
+        leader = await succeeded(trio, leader)
+        trio.wires.mend()
         await trio.commit(leader, b"in time")
         assert leader.committed() == [b"in time"]
 
@@ -214,12 +217,18 @@ def brings_records(letter: Letter) -> bool:
 
 
 async def deposed(trio: Trio, old: Replica) -> Replica:
-    """Let the leader, which is cut off, resign, and replica 2 succeed it; return that one."""
-    new = trio[2]
+    """Let the leader, which is cut off, resign, and another succeed it; return that one."""
     old.skip(PATIENT.check_quorum_ms)
-    new.skip(2 * PATIENT.fetch_timeout_ms)
-    await trio.until(lambda: new.leads and not old.leads)
-    return new
+    await trio.until(lambda: not old.leads)
+    return await succeeded(trio, old)
+
+
+async def succeeded(trio: Trio, old: Replica) -> Replica:
+    """Let the others miss the leader: who still hears of it grants nobody a pre-vote."""
+    for each in trio.all:
+        if each is not old:
+            each.skip(2 * PATIENT.fetch_timeout_ms)
+    return await trio.leader()
 
 
 async def replaced_with_a_tail(trio: Trio, old: Replica, value: bytes) -> Replica:
