@@ -56,7 +56,7 @@ def _succeed(state: State, successors: tuple[ReplicaId, ...], now_ms: int) -> No
     """The leader resigned: the first successor stands at once, the p-th after its share of the
     back-off, those not named after all of it. Whoever is named needs no pre-vote."""
     state.resigned_epoch = state.election.epoch
-    if not state.is_voter or state.stopping:
+    if state.stopping or not state.may_be_needed:
         state.become(Unattached(None), Cause.LEADER_RESIGNED)
         return
     backoff_ms = state.timeouts.election_backoff_ms_max

@@ -33,6 +33,11 @@ class Assignments:
         return self._entries[-1][1] if self._entries else self._base
 
     @property
+    def before_last(self) -> VoterAssignment | None:
+        """The assignment that the last one replaced, as far as the log says."""
+        return self._entries[-2][1] if len(self._entries) > 1 else self._base
+
+    @property
     def last_end(self) -> Offset:
         """The end of the batch with the last assignment: it is committed from there on."""
         return self._entries[-1][0] if self._entries else Offset(0)

@@ -22,7 +22,7 @@ from quorum.core.roles import (
     Unattached,
 )
 from quorum.core.state import State
-from quorum.core.vocabulary import Election, Epoch
+from quorum.core.vocabulary import Election, Epoch, ReplicaId
 from quorum.core.voters import is_meant
 from quorum.core.votes import Tally, pre_vote_refusal, tally, vote_refusal
 
@@ -32,7 +32,8 @@ def prospect(state: State, cause: Cause, now_ms: int) -> None:
     if own_disk.holds_back(state):
         own_disk.wait_for_it(state, now_ms)
         return
-    _poll(state, Prospective(_deadline_ms(state, now_ms), votes={state.me.id: True}), cause, now_ms)
+    poll = Prospective(_deadline_ms(state, now_ms), votes=_own_vote(state))
+    _poll(state, poll, cause, now_ms)
 
 
 def campaign(state: State, cause: Cause, now_ms: int) -> None:
@@ -42,7 +43,7 @@ def campaign(state: State, cause: Cause, now_ms: int) -> None:
         return
     deadline_ms = _deadline_ms(state, now_ms)
     state.election = Election(Epoch(state.election.epoch + 1), voted_for=state.me)
-    poll = Candidate(deadline_ms, votes={state.me.id: True})
+    poll = Candidate(deadline_ms, votes=_own_vote(state))
     _poll(state, poll, cause, now_ms)
 
 
@@ -50,7 +51,7 @@ def on_follower_tick(state: State, follower: Follower, now_ms: int) -> None:
     if now_ms < follower.fetch_deadline_ms:
         return
     cause = Cause.LEADER_GONE if follower.lost else Cause.FETCH_TIMEOUT
-    if state.is_voter:
+    if state.may_be_needed:
         prospect(state, cause, now_ms)
     else:
         state.become(Unattached(None), cause)
@@ -176,16 +177,21 @@ def _let_go_first(state: State, request: VoteRequest, now_ms: int) -> None:
 
 
 def _poll(state: State, poll: Prospective | Candidate, cause: Cause, now_ms: int) -> None:
-    assert state.is_voter
+    assert state.may_be_needed
     assert not state.stopping
     state.become(poll, cause)
     _ask_for_votes(state, poll)
     _conclude(state, poll, now_ms)
 
 
+def _own_vote(state: State) -> dict[ReplicaId, bool]:
+    """It counts only for a voter: who stands to have its own removal committed is none."""
+    return {state.me.id: True} if state.is_voter else {}
+
+
 def _deadline_ms(state: State, now_ms: int) -> int:
     deadline_ms = state.next_election_ms(now_ms)
-    assert deadline_ms is not None, "only a voter stands, and not while it stops"
+    assert deadline_ms is not None, "only who may be needed stands, and not while it stops"
     return deadline_ms
 
 

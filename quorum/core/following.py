@@ -96,7 +96,7 @@ def on_leader_unreachable(state: State, leader: ReplicaId, now_ms: int) -> None:
     follower = state.role
     if state.stopping or not isinstance(follower, Follower) or follower.leader != leader:
         return
-    if state.is_voter:
+    if state.may_be_needed:
         _expect_no_more(state, follower, now_ms)
     else:
         # It looks for one anew, at once.
@@ -131,8 +131,8 @@ def _has_resigned(state: State, follower: Follower, response: FetchResponse) -> 
     An observer goes on asking it until it names the next one.
     """
     return (
-        state.is_voter
-        and response.error is Error.NOT_LEADER_OR_FOLLOWER
+        response.error is Error.NOT_LEADER_OR_FOLLOWER
+        and state.may_be_needed
         and response.epoch == state.election.epoch
         and response.leader in (None, follower.leader)
     )

@@ -29,7 +29,7 @@ def may_stand(state: State) -> bool:
 
 def holds_back(state: State, now_ms: int) -> bool:
     """Whether the time to stand has come for a voter that may not; it gets another one."""
-    if not state.is_voter or may_stand(state):
+    if not state.may_be_needed or may_stand(state):
         return False
     match state.role:
         case Unattached(election_deadline_ms=int(due_ms)) as waiting if now_ms >= due_ms:

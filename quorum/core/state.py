@@ -90,6 +90,22 @@ class State:
             self.effects.append(Warn(_displaced(self.me.id)))
         self.is_displaced = is_displaced
 
+    @property
+    def may_be_needed(self) -> bool:
+        """Whether an election may depend on this node: it votes, or may still be a voter to others.
+
+        Its removal may be in no other log than its own. Then the others go by the voters before,
+        may need its vote, and cannot win against its longer log; so it stands for them, and leads
+        without counting itself until its removal is committed (Raft §4.2.2 of the dissertation).
+        """
+        if self.is_voter or self.is_displaced:
+            return self.is_voter
+        assignments = self.log.assignments
+        if assignments.last_end <= (self.high_watermark or 0):
+            return False
+        before = assignments.before_last
+        return before is not None and before.current.has(self.me)
+
     def append(self, batch: Batch) -> None:
         """Take `batch` into the log; what it says of the voters is in force at once."""
         self.log.append(batch)
@@ -194,7 +210,7 @@ class State:
 
     def next_election_ms(self, now_ms: int) -> int | None:
         """When to stand: at random in [t, 2t), so that voters seldom stand together."""
-        if not self.is_voter or self.stopping:
+        if self.stopping or not self.may_be_needed:
             return None
         timeout_ms = self.timeouts.election_timeout_ms
         return now_ms + timeout_ms + self.rng.randrange(timeout_ms)
