@@ -101,7 +101,7 @@ ELECTIONS: Final = (
     Mutant(
         name="pre-votes are taken for votes",
         module="quorum.core.elections",
-        old="poll = Candidate(deadline_ms, votes={state.me.id: True})",
+        old="poll = Candidate(deadline_ms, votes=_own_vote(state))",
         new="poll = Candidate(deadline_ms, votes={**getattr(state.role, 'votes', {})})",
         caught_by=("R1",),
         directed="quorum_pre_vote",
