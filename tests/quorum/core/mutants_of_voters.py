@@ -21,7 +21,7 @@ def change_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(voter_changes, "_hindrance", lambda state, leader: None)
 
 
-@mutant("a voter change is appended before a commit in the leader's epoch", "R15")
+@mutant("a voter change is appended before a commit in the leader's epoch", "R15", first_seed=4)
 def change_before_own_commit(patch: pytest.MonkeyPatch) -> None:
     right = voter_changes._hindrance
 
@@ -34,7 +34,7 @@ def change_before_own_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(voter_changes, "_hindrance", hasty)
 
 
-@mutant("two voters change at once", "R14")
+@mutant("two voters change at once", "R14", first_seed=11)
 def change_all_at_once(patch: pytest.MonkeyPatch) -> None:
     right = voter_requests.outcome_of
 
@@ -49,7 +49,7 @@ def change_all_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(voter_changes, "outcome_of", bold)
 
 
-@mutant("a leader that is removed counts itself", "R8")
+@mutant("a leader that is removed counts itself", "R8", first_seed=15)
 def count_itself(patch: pytest.MonkeyPatch) -> None:
     right = leading._advance_high_watermark
 
@@ -61,7 +61,7 @@ def count_itself(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leading, "_advance_high_watermark", vain)
 
 
-@mutant("who votes no more still counts", "R8")
+@mutant("who votes no more still counts", "R8", first_seed=6)
 def count_former_voters(patch: pytest.MonkeyPatch) -> None:
     right = Serving.take_voters
 
@@ -75,7 +75,7 @@ def count_former_voters(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Serving, "take_voters", loyal)
 
 
-@mutant("voters are in force from their commit only", "R8", "R1", "R7")
+@mutant("voters are in force from their commit only", "R8", "R1", "R7", first_seed=7)
 def in_force_from_commit(patch: pytest.MonkeyPatch) -> None:
     def committed_only(self: State) -> None:
         known = self.log.assignments.at(self.high_watermark or Offset(0))
