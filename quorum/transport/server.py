@@ -84,10 +84,11 @@ class Server:
         What has not left `within_ms` is dropped.
         """
         self._is_closing = True
-        for listener in self._listeners:
-            listener.close()
         for connection in tuple(self._connections):
             connection.drain()
+        await self._accept_no_more()
+        for listener in self._listeners:
+            listener.close()
         for _ in range(_TURNS_OF_AN_ACCEPTED):
             await asyncio.sleep(0)
         if not await self._all_gone(within_ms):
@@ -104,6 +105,18 @@ class Server:
         for connection in tuple(self._connections):
             connection.sweep(now_ms)
         return now_ms + self._sweep_ms() if self._connections else None
+
+    async def _accept_no_more(self) -> None:
+        """Let what was accepted in this turn of the loop get its transport, while nothing follows.
+
+        A transport that begins when its listener has closed fails, and leaves its socket open
+        without a word (CPython 3.11, `Server._attach`).
+        """
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            for listening in listener.sockets:
+                loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0)
 
     async def _all_gone(self, within_ms: int) -> bool:
         if not self._connections:

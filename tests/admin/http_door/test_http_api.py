@@ -305,7 +305,9 @@ async def silence_of(node: Node) -> AsyncIterator[asyncio.Event]:
     heard = asyncio.Event()
     loop = asyncio.get_running_loop()
     closing = loop.create_task(node.listener.close(within_ms=1))
-    await asyncio.sleep(0)  # The port is free; that its connections end, nobody has seen yet.
+    for _ in range(2):
+        await asyncio.sleep(0)
+    # The port is free; that its connections end, nobody has seen yet.
     listening = socket.create_server(node.address)
     server = await loop.create_server(lambda: Deaf(heard), sock=listening)
     await closing

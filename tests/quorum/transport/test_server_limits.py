@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import socket
 from contextlib import AsyncExitStack
 
 import pytest
@@ -267,6 +269,24 @@ def test_what_has_come_but_was_not_handed_on_is_not_served_while_closing(run: Ru
             assert len(handler.seen) == 2
 
     run(test())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_who_comes_while_it_closes_is_closed_at_whatever_turn_of_the_loop(
+    run: Run, turns: int
+) -> None:
+    """A socket that is left open shows as a warning when it is collected, which fails the test."""
+
+    async def test() -> None:
+        async with serving(Handler(), CLOCK) as (server, port):
+            with socket.create_connection(("127.0.0.1", port)):
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await server.close()
+                assert server.connections == 0
+
+    run(test())
+    gc.collect()
 
 
 def test_closing_does_not_wait_for_answers_for_ever(run: Run) -> None:
