@@ -91,11 +91,19 @@ async def _run(cluster: "LocalCluster") -> Exit:
         for task in (starting, stopping):
             task.cancel()
         await asyncio.gather(starting, stopping, return_exceptions=True)
+        await _stop(cluster)
+    return Exit.DONE
+
+
+async def _stop(cluster: "LocalCluster") -> None:
+    """End every node, even where nobody is left to be told of it."""
+    try:
         if cluster.is_running:
             say("stopping all nodes")
-        for name in await cluster.stop():
-            say(f"{name} did not stop when asked, and had to be killed")
-    return Exit.DONE
+    finally:
+        killed = await cluster.stop()
+    for name in killed:
+        say(f"{name} did not stop when asked, and had to be killed")
 
 
 async def _tell_ends(cluster: "LocalCluster", stopping: "Task[bool]") -> None:

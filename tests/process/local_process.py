@@ -77,11 +77,17 @@ class LocalProcess:
                 return line.rstrip("\n")
         raise AssertionError(f"{containing!r} was not said, but:\n{''.join(said)}")
 
+    def close_terminal(self) -> None:
+        """Let nobody listen any more to what it says."""
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to stop; its exit code."""
         self._process.send_signal(how)
-        self._process.communicate(timeout=STOP_SECONDS)
-        return self._process.returncode
+        if self._process.stderr is not None and not self._process.stderr.closed:
+            self._process.communicate(timeout=STOP_SECONDS)
+        return self._process.wait(timeout=STOP_SECONDS)
 
 
 @contextmanager

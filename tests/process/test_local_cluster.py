@@ -260,3 +260,12 @@ def test_a_cluster_tells_of_a_node_that_ends_stops_clean_and_comes_back_the_same
         assert running.cluster["cluster_id"] == first["cluster_id"]
         assert metaquorum("topics", "list", *server(running)).out == "kept\n"
         assert running.stop(signal.SIGINT) == 0
+
+
+def test_a_cluster_whose_terminal_is_gone_stops_all_the_same(tmp_path: Path) -> None:
+    sizes = ("--controllers", "1", "--brokers", "1", "--base-port", "0")
+    with local(tmp_path / "local", *sizes) as running:
+        nodes = [running.pid(1), running.pid(101)]
+        running.close_terminal()
+        running.stop()
+    assert not any(map(is_alive, nodes))
