@@ -47,6 +47,8 @@ class Seen:
     log_end: Offset
     is_live: bool
     """Whether it has fetched within the fetch time-out."""
+    was_level: bool = False
+    """Whether it had caught up with what was the high watermark at a fetch within that time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,24 +158,21 @@ def _addition(situation: Situation, missing: tuple[ReplicaKey, ...]) -> Voter | 
 def candidate(situation: Situation, wanted: Voter) -> Voter | Waiting:
     """The voter that `wanted` would be, with directory and address, or why it cannot be one yet.
 
-    It has caught up when it has reached the high watermark: it will then not keep the quorum from
-    committing for longer than any other follower.
+    It has caught up when it has reached the high watermark, or had just done so: it will then not
+    keep the quorum from committing for longer than any other follower. Under a steady load the
+    high watermark has always moved on by the time that its next fetch says what it has.
     """
     seen = situation.seen_as(wanted)
     if wanted.is_(situation.me):
-        key, reached, is_live = situation.me, situation.high_watermark, True
-    elif seen is None:
+        seen = Seen(situation.me, situation.high_watermark, is_live=True)
+    if seen is None or not seen.is_live:
         return Waiting.NOT_SEEN
-    else:
-        key, reached, is_live = seen.key, seen.log_end, seen.is_live
-    if not is_live:
-        return Waiting.NOT_SEEN
-    endpoints = wanted.endpoints or situation.endpoints_of(key)
+    endpoints = wanted.endpoints or situation.endpoints_of(seen.key)
     if not endpoints:
         return Waiting.ADDRESS_UNKNOWN
-    if reached < situation.high_watermark:
+    if seen.log_end < situation.high_watermark and not seen.was_level:
         return Waiting.CATCHING_UP
-    return replace(wanted, key=key, endpoints=endpoints)
+    return replace(wanted, key=seen.key, endpoints=endpoints)
 
 
 def _checked(situation: Situation, current: VoterSet) -> VoterAssignment | Wait:

@@ -184,11 +184,12 @@ def _situation(state: State, leader: Leader, now_ms: int) -> Situation:
 
 
 def _seen(progress: ReplicaProgress, live_since_ms: int) -> Seen:
-    fetched_ms = progress.last_fetch_ms
+    fetched_ms, level_ms = progress.last_fetch_ms, progress.last_caught_up_ms
     return Seen(
         progress.replica,
         progress.log_end or Offset(0),
         is_live=fetched_ms is not None and fetched_ms > live_since_ms,
+        was_level=level_ms is not None and level_ms > live_since_ms,
     )
 
 

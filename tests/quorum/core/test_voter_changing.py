@@ -180,6 +180,13 @@ def test_of_several_that_are_waited_for_those_that_are_closest_are_named() -> No
     assert step == Wait(Waiting.CATCHING_UP, (ReplicaId(4),))
 
 
+def test_under_load_who_was_level_at_its_last_fetch_is_not_waited_for() -> None:
+    level = replace(seen(4, at=HIGH_WATERMARK - 3), was_level=True)
+    step = next_step(situation(voting(1, 2, 3), by_id(2, 3, 4), level))
+    assert isinstance(step, VoterAssignment)
+    assert step.current.sorted() == (1, 2, 3, 4)
+
+
 def test_one_replica_that_is_dead_does_not_hold_up_the_others() -> None:
     step = next_step(situation(voting(1, 2, 3), by_id(4, 5, 6), seen(4, live=False)))
     assert isinstance(step, VoterAssignment)
