@@ -52,7 +52,7 @@ class AppendAssignment:
     assignment: VoterAssignment
 
     def __str__(self) -> str:
-        return f"append {self.assignment} {self.batch}"
+        return f"append {self.batch}: {self.assignment}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class ReadReady:
     offset: Offset
 
     def __str__(self) -> str:
-        return f"reads {', '.join(map(str, self.tokens))} are ready at {self.offset}"
+        return f"answer {_reads(self.tokens)} as of offset {self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class ReadRefused:
     reason: ReadRefusal
 
     def __str__(self) -> str:
-        return f"reads {', '.join(map(str, self.tokens))} are refused: {self.reason}"
+        return f"refuse {_reads(self.tokens)}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +244,7 @@ Prompt: TypeAlias = (
 """Done at once: the next effect waits for no disk."""
 
 Effect: TypeAlias = Durable | Prompt
+
+
+def _reads(tokens: tuple[ReadToken, ...]) -> str:
+    return f"{'read' if len(tokens) == 1 else 'reads'} {', '.join(map(str, tokens))}"

@@ -200,8 +200,10 @@ class FetchResponse:
         if self.snapshot is not None:
             return f"Fetch snapshot {self.snapshot} instead (epoch {self.epoch})"
         what = self.span or " ".join(map(str, self.batches)) or "nothing"
+        known = self.high_watermark
+        committed = "no high watermark yet" if known is None else f"high watermark {known}"
         round_ = f", round {self.round}" if self.round else ""
-        return f"Fetch {what}, high watermark {self.high_watermark}{round_} (epoch {self.epoch})"
+        return f"Fetch {what}, {committed}{round_} (epoch {self.epoch})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,9 +47,13 @@ class Poll:
     """Too many refused: the deadline is now the end of a back-off."""
 
     def _counted(self) -> str:
-        granted = sum(self.votes.values())
-        outcome = ", lost" if self.lost else ""
-        return f"{granted} of {len(self.votes)} votes cast{outcome}"
+        votes, refusals = (
+            [str(voter) for voter in sorted(self.votes) if self.votes[voter] == granted]
+            for granted in (True, False)
+        )
+        parts = [f"the vote{'s' * (len(votes) > 1)} of {', '.join(votes)}" if votes else "no vote"]
+        parts += [f"refused by {', '.join(refusals)}"] * bool(refusals)
+        return ", ".join(parts + ["lost"] * self.lost)
 
 
 @dataclass(slots=True)

@@ -70,7 +70,14 @@ class Packet:
     records: tuple[StoredBatch, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.sender} -> {self.to}: {self.message}"
+        return f"{self.sender} -> {self.to}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """The message in words; the answer to a pre-vote does not say itself that it is one."""
+        asked = self.question
+        is_answer = isinstance(asked, VoteRequest) and asked.pre_vote and not self.is_request
+        return f"Pre{self.message}" if is_answer else str(self.message)
 
     @property
     def is_request(self) -> bool:

@@ -1,8 +1,8 @@
-"""The stage on which transcripts play: a few nodes, a network and disks that do as they are told.
+"""The stage on which transcripts play: what may be commanded, and what is shown of it.
 
-Nothing happens by itself. Packets wait in the inbox of the node they are for, records wait in
-memory until a disk is flushed, and time stands still until somebody waits or a timer fires. Only
-`run` lets everything happen that can.
+Nothing happens by itself; only `run` lets everything happen that can. Where a scene has several
+commands, each is repeated before what came of it. How to read the answers is on the page
+docs/transcripts.md.
 
     voters 1 2 3          start voters with empty disks; the cluster has no others
     voters 1 2 3 recorded the same, of a log that is to name its voters
@@ -38,49 +38,31 @@ import random
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from quorum.core.effects import Effect
-from quorum.core.events import (
-    Answered,
-    Correlation,
-    Event,
-    LeaderUnreachable,
-    Room,
-    Stopping,
-    Tick,
-    Unanswered,
-)
+from quorum.core.events import Answered, Correlation, LeaderUnreachable, Room, Stopping, Tick
 from quorum.core.limits import Timeouts
 from quorum.core.messages import Error, VoteResponse
 from quorum.core.roles import Prospective
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.core.voters import VoterSet
+from tests.quorum.core.backstage import OUTSIDE, Backstage
 from tests.quorum.core.disk import Disk
 from tests.quorum.core.host import Host, Packet
 from tests.quorum.core.judge import Judge
+from tests.quorum.core.notation import written
 from tests.quorum.core.requests import directory_of, parse_request
 
-OUTSIDE = ReplicaId(0)
-ROUNDS_MAX = 1_000
 
-
-class Stage:
+class Stage(Backstage):
     def __init__(self) -> None:
-        self._now_ms = 0
+        super().__init__()
         self._voters = VoterSet.of(1)
         self._records_voters = False
         self._has_directories = False
-        self._judge = Judge(())
-        self.disks: dict[ReplicaId, Disk] = {}
-        self.hosts: dict[ReplicaId, Host] = {}
-        self._inboxes: dict[ReplicaId, list[Packet]] = {}
-        self._parts: dict[ReplicaId, int] = {}
-        self._open: dict[tuple[ReplicaId, Correlation], tuple[ReplicaId, int]] = {}
-        self._shown: dict[ReplicaId, str] = {}
         self._boots = 0
 
     def answer(self, command: str) -> str:
         """Do what the lines of `command` say; return what happened."""
-        return "\n".join(line for each in command.splitlines() for line in self._obey(each))
+        return written(command, self._obey)
 
     def _obey(self, line: str) -> Iterator[str]:
         verb, *words = line.split()
@@ -156,21 +138,23 @@ class Stage:
         self._judge.durable(host)
         yield self._show(host)
 
-    def _host(self, number: str) -> Host:
-        return self.hosts[ReplicaId(int(number))]
-
-    def _state(self) -> Iterator[str]:
-        yield from (self._show(self.hosts[each]) for each in sorted(self.hosts))
-
     def _log(self) -> Iterator[str]:
         yield from (f"{each}: {disk}" for each, disk in sorted(self.disks.items()))
 
     def _replicas(self, number: str) -> Iterator[str]:
         for each in self._host(number).node.replicas():
-            role = "leader" if each.is_leader else "voter" if each.is_voter else "observer"
+            if each.is_leader:
+                yield f"{each.replica} leader: log end {each.log_end}"
+                continue
+            role = "voter" if each.is_voter else "observer"
+            if each.last_fetch_ms is None:
+                yield f"{each.replica} {role}: has not fetched"
+                continue
+            caught_up = each.last_caught_up_ms
             yield (
                 f"{each.replica} {role}: log end {each.log_end}, "
-                f"last fetch {each.last_fetch_ms} ms, last caught up {each.last_caught_up_ms} ms"
+                f"fetched at {each.last_fetch_ms} ms, "
+                f"{'not caught up yet' if caught_up is None else f'caught up at {caught_up} ms'}"
             )
 
     def _crash(self, number: str, *keeping: str) -> Iterator[str]:
@@ -214,16 +198,6 @@ class Stage:
         self._now_ms += int(ms)
         yield f"at {self._now_ms} ms"
 
-    def _flush(self, number: str) -> Iterator[str]:
-        host = self._host(number)
-        if not host.disk.begin_flush():
-            yield f"{host.me} has nothing to flush"
-            return
-        event = host.flushed()
-        self._judge.durable(host)
-        yield f"{host.me}: {event}"
-        yield from self._step(host, event)
-
     def _propose(self, number: str, *words: str) -> Iterator[str]:
         host = self._host(number)
         if not host.node.accepts(len(words)):
@@ -253,15 +227,10 @@ class Stage:
 
     def _time_out(self, number: str, *to: str) -> Iterator[str]:
         host = self._host(number)
-        for (asker, correlation), (asked, _) in sorted(self._open.items()):
+        for asker, correlation in sorted(self._open):
+            asked = self._open[asker, correlation].asked
             if asker == host.me and (not to or asked == int(to[1])):
-                yield from self._give_up(host, asked, correlation)
-
-    def _give_up(self, host: Host, asked: ReplicaId, correlation: Correlation) -> Iterator[str]:
-        del self._open[host.me, correlation]
-        event = Unanswered(asked, correlation)
-        yield f"{host.me}: {event}"
-        yield from self._step(host, event)
+                yield from self._give_up(host, correlation)
 
     def _unreachable(self, number: str) -> Iterator[str]:
         leader = self._host(number).node.leader
@@ -282,63 +251,7 @@ class Stage:
         yield str(message)
         yield from self._step(host, host.event(packet))
 
-    def _step(self, host: Host, event: Event) -> Iterator[str]:
-        if isinstance(event, Answered):
-            self._open.pop((host.me, event.correlation), None)
-        for effect in host.node.step(event, now_ms=self._now_ms):
-            yield self._perform(host, effect)
-        if self._shown.get(host.me) != str(host.node):
-            yield f"  {self._show(host)}"
-
-    def _show(self, host: Host) -> str:
-        """The node as it is; after an event that is shown only when it has changed."""
-        shown = self._shown[host.me] = str(host.node)
-        return shown
-
-    def _perform(self, host: Host, effect: Effect) -> str:
-        self._judge.about_to_perform(host, effect)
-        end_before = len(host.disk.records)
-        packet = host.perform(effect)
-        self._judge.performed(host, effect, end_before)
-        if packet is None:
-            return f"  {effect}"
-        self._judge.leaving(host, packet)
-        if packet.is_request:
-            self._open[host.me, packet.correlation] = (packet.to, self._now_ms)
-        if packet.is_request or packet.to == OUTSIDE:
-            shown = str(effect)
-        else:
-            shown = f"answer to {packet.to}: {packet.message}"
-        return f"  {shown}{'' if self._post(packet) else ' (lost)'}"
-
     # --- the network -------------------------------------------------------------------------
-
-    def _post(self, packet: Packet) -> bool:
-        """Put the packet into the inbox it is for; False if the network loses it."""
-        if packet.to == OUTSIDE:
-            return True
-        apart = self._parts.get(packet.sender, 0) != self._parts.get(packet.to, 0)
-        if apart or packet.to not in self.hosts:
-            return False
-        self._inboxes[packet.to].append(packet)
-        return True
-
-    def _take(self, number: str, *source: str) -> list[Packet]:
-        me = ReplicaId(int(number))
-        wanted = ReplicaId(int(source[1])) if source else None
-        inbox = self._inboxes[me]
-        taken = [each for each in inbox if wanted in (None, each.sender)]
-        self._inboxes[me] = [each for each in inbox if each not in taken]
-        return taken
-
-    def _deliver(self, number: str, *source: str) -> Iterator[str]:
-        for packet in self._take(number, *source):
-            host = self.hosts[packet.to]
-            if not host.expects(packet):
-                yield f"{packet} (of no use: {packet.to} has restarted since)"
-                continue
-            yield str(packet)
-            yield from self._step(host, host.event(packet))
 
     def _drop(self, number: str, *source: str) -> Iterator[str]:
         yield from (f"{packet} (lost)" for packet in self._take(number, *source))
@@ -354,47 +267,3 @@ class Stage:
             ReplicaId(int(word)): at for at, part in enumerate(parts) for word in part.split()
         }
         yield from ()
-
-    # --- letting things happen ---------------------------------------------------------------
-
-    def _run(self, ms: str) -> Iterator[str]:
-        end_ms = self._now_ms + int(ms)
-        for _ in range(ROUNDS_MAX):
-            if self._happens_now():
-                continue
-            next_ms = min(self._moments(), default=end_ms + 1)
-            if next_ms > end_ms:
-                break
-            self._now_ms = max(self._now_ms, next_ms)
-            self._fire()
-        else:
-            raise AssertionError(f"the nodes do not come to rest in {ROUNDS_MAX} rounds")
-        self._now_ms = end_ms
-        yield f"at {self._now_ms} ms"
-        yield from self._state()
-
-    def _happens_now(self) -> bool:
-        """Flush every disk, then deliver every packet; False if there was nothing to do."""
-        done = False
-        for me in sorted(self.hosts):
-            if self.hosts[me].disk.batches_at_risk and self.hosts[me].node.has_room:
-                done = bool(list(self._flush(str(me))))
-            if self._inboxes[me]:
-                done = bool(list(self._deliver(str(me))))
-        return done
-
-    def _moments(self) -> list[int]:
-        timers = [host.node.deadline_ms for host in self.hosts.values()]
-        timeout_ms = Timeouts().request_timeout_ms
-        timeouts = [sent_ms + timeout_ms for _, sent_ms in self._open.values()]
-        return [each for each in timers if each is not None] + timeouts
-
-    def _fire(self) -> None:
-        timeout_ms = Timeouts().request_timeout_ms
-        for (asker, correlation), (asked, sent_ms) in sorted(self._open.items()):
-            if self._now_ms >= sent_ms + timeout_ms and (asker, correlation) in self._open:
-                list(self._give_up(self.hosts[asker], asked, correlation))
-        for me in sorted(self.hosts):
-            deadline_ms = self.hosts[me].node.deadline_ms
-            if deadline_ms is not None and self._now_ms >= deadline_ms:
-                list(self._step(self.hosts[me], Tick()))

@@ -41,7 +41,7 @@ class VotersStage(Stage):
     def _change(self, number: str) -> Iterator[str]:
         host = self._host(number)
         change = host.node.voter_change()
-        target = "none" if change.target is None else ", ".join(map(str, change.target))
+        target = "none" if change.target is None else f"[{', '.join(map(str, change.target))}]"
         yield f"voters {host.node.voters}, target {target}; waits for {change.wait or 'nothing'}"
 
     def _wipe(self, number: str) -> Iterator[str]:

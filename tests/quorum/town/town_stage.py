@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 
 from quorum.addresses import HostPort
 from quorum.core.vocabulary import ReplicaId
+from tests.quorum.core.notation import written
 from tests.quorum.town.residents import Resident
 from tests.quorum.town.town import Town
 
@@ -28,7 +29,7 @@ class TownStage:
 
     def answer(self, command: str) -> str:
         """Do what the lines of `command` say; return what happened."""
-        return "\n".join(line for each in command.splitlines() for line in self._obey(each))
+        return written(command, self._obey)
 
     def _obey(self, line: str) -> Iterator[str]:
         verb, *words = line.split()
