@@ -59,15 +59,18 @@ class Situation:
     """The leader, whose log is never behind."""
     assignment: VoterAssignment
     others: tuple[Seen, ...] = ()
-    """Those that vote come first."""
+    """Who fetched last comes first."""
     high_watermark: Offset = Offset(0)
     located: Mapping[ReplicaKey, tuple[Endpoint, ...]] = field(default_factory=dict)
     """Where replicas listen by what they said last; a directory id of zero stands for any."""
 
     def seen_as(self, voter: Voter) -> Seen | None:
-        """What was seen of the replica that is this voter, or could be."""
-        matching = (each for each in self.others if voter.is_(each.key))
-        return min(matching, key=lambda each: not each.is_live, default=None)
+        """What was seen of the replica that is this voter, or could be.
+
+        Of two directories under one id, the one that fetched last: where a disk was just wiped, the
+        old directory has not been silent for long enough to be told from a live one.
+        """
+        return next((each for each in self.others if voter.is_(each.key)), None)
 
     def is_live(self, voter: Voter) -> bool:
         seen = self.seen_as(voter)

@@ -78,7 +78,7 @@ class Serving:
         Who is no voter any more is an observer, and the other way round. Another directory under
         a voter's id is another replica, of which nothing is known by what the voter had said.
         """
-        known = [*self.voters.values(), *self._observers.values()]
+        known = self.last_fetched_first()
         self.voters, self._observers = {}, {}
         for voter in voters:
             if voter.id == self._me:
@@ -103,6 +103,11 @@ class Serving:
     @property
     def observers(self) -> tuple[ReplicaProgress, ...]:
         return tuple(self._observers[key] for key in sorted(self._observers))
+
+    def last_fetched_first(self) -> list[ReplicaProgress]:
+        """All that is known of other replicas; who never fetched comes last."""
+        known = [*self.voters.values(), *self._observers.values()]
+        return sorted(known, key=_freshness, reverse=True)
 
     def progress_of(self, replica: ReplicaKey) -> ReplicaProgress:
         progress = self.voters.get(replica.id)
@@ -228,3 +233,8 @@ class Serving:
     def _sweep_by(self, deadline_ms: int) -> None:
         if self._sweep_ms is None or deadline_ms < self._sweep_ms:
             self._sweep_ms = deadline_ms
+
+
+def _freshness(progress: ReplicaProgress) -> tuple[int, ReplicaKey]:
+    fetched_ms = progress.last_fetch_ms
+    return (-1 if fetched_ms is None else fetched_ms, progress.replica)

@@ -175,9 +175,7 @@ def _situation(state: State, leader: Leader, now_ms: int) -> Situation:
     return Situation(
         me=state.me,
         assignment=assignment,
-        others=tuple(
-            _seen(each, live_since_ms) for each in (*serving.voters.values(), *serving.observers)
-        ),
+        others=tuple(_seen(each, live_since_ms) for each in serving.last_fetched_first()),
         high_watermark=state.high_watermark or Offset(0),
         located=state.located,
     )
