@@ -6,13 +6,14 @@ another node's. Errors are `StorageError`s that say what to do.
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
 from quorum.addresses import AddressBook
 from quorum.cluster import Cluster
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import ReplicaKey
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint, Voter, VoterSet
 from quorum.driver import Quorum
 from quorum.finding import (
@@ -98,29 +99,13 @@ def open_quorum(
     before this returns. Raises `StorageError` for a folder that is another's, in use, damaged or
     not usable.
     """
+    world = _World(clock=clock, rng=rng, fs=fs)
     past = remember(config, rng=rng, wall_clock=wall_clock, fs=fs)
     past.tell(state_machine)
     node = make_node(config, past, rng=random.Random(rng.getrandbits(64)), now_ms=clock())
-    sweeper = Sweeper(clock)
-    where = _whereabouts(config)
-    addresses = address_book(past.key, where, wall_ms=wall_clock(), fs=fs)
+    addresses = address_book(past.key, _whereabouts(config), wall_ms=wall_clock(), fs=fs)
     addresses.voters = lambda: node.voters
-    peers = peers_of(
-        addresses,
-        config.node_id,
-        config.timeouts,
-        sweeper=sweeper,
-        rng=rng,
-        on_gone=lambda replica: quorum.gone(replica),
-    )
-    raft_calls = RaftCalls(
-        Here(cluster_id=past.cluster_id, replica=past.key),
-        peers,
-        addresses=addresses,
-        timeout_ms=config.timeouts.request_timeout_ms,
-        complaints=Complaints("quorum", clock),
-        endpoints=() if where.place is None else (Endpoint(config.listener_name, *where.place),),
-    )
+    others = _others(config, past, world, addresses, on_gone=lambda each: quorum.gone(each))
     disk = DiskThread(
         asyncio.get_running_loop(),
         on_failure=lambda failure: quorum.fail(failure),
@@ -136,13 +121,13 @@ def open_quorum(
         rng=rng,
         fs=fs,
     )
-    cluster.on_known.append(raft_calls.know_cluster)
+    cluster.on_known.append(others.calls.know_cluster)
     quorum = Quorum(
         node,
         log=past.log,
         elections=past.elections,
         disk=disk,
-        rpc=raft_calls,
+        rpc=others.calls,
         state_machine=state_machine,
         clock=clock,
         wall_clock=wall_clock,
@@ -150,32 +135,87 @@ def open_quorum(
         store=past.store,
         snapshot_limits=config.snapshots,
     )
-    raft_calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, addresses)))
+    others.calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, addresses)))
     return Opened(
         quorum=quorum,
-        raft_calls=raft_calls,
-        gossiper=gossiper(
-            addresses,
-            cluster,
-            standing=standing_of(node, has_log=past.view.end.offset > 0),
-            tell=quorum.heard,
-            listener_name=config.listener_name,
-            folder=config.folder,
-            disk=disk,
-            fs=fs,
-            client_id=f"replica-{config.node_id}",
-            sweeper=sweeper,
-            clock=clock,
-            rng=rng,
-            timeout_ms=config.timeouts.request_timeout_ms,
-        ),
+        raft_calls=others.calls,
+        gossiper=_gossiper(config, past, world, others, disk, cluster, quorum),
         addresses=addresses,
         cluster=cluster,
         directory_id=past.key.directory_id,
         disk=disk,
         log=past.log,
-        peers=peers,
-        sweeper=sweeper,
+        peers=others.peers,
+        sweeper=others.sweeper,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _World:
+    """What a replica is given of the world."""
+
+    clock: Clock
+    rng: random.Random
+    fs: FileSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Others:
+    """The other replicas: where they are, and how they are asked."""
+
+    addresses: AddressBook
+    peers: Peers
+    calls: RaftCalls
+    sweeper: Sweeper
+
+
+def _others(
+    config: QuorumConfig,
+    past: Past,
+    world: _World,
+    addresses: AddressBook,
+    *,
+    on_gone: Callable[[ReplicaId], None],
+) -> _Others:
+    place = _whereabouts(config).place
+    sweeper = Sweeper(world.clock)
+    peers = peers_of(
+        addresses, config.node_id, config.timeouts, sweeper=sweeper, rng=world.rng, on_gone=on_gone
+    )
+    calls = RaftCalls(
+        Here(cluster_id=past.cluster_id, replica=past.key),
+        peers,
+        addresses=addresses,
+        timeout_ms=config.timeouts.request_timeout_ms,
+        complaints=Complaints("quorum", world.clock),
+        endpoints=() if place is None else (Endpoint(config.listener_name, *place),),
+    )
+    return _Others(addresses=addresses, peers=peers, calls=calls, sweeper=sweeper)
+
+
+def _gossiper(
+    config: QuorumConfig,
+    past: Past,
+    world: _World,
+    others: _Others,
+    disk: DiskThread,
+    cluster: Cluster,
+    quorum: Quorum,
+) -> Gossiper:
+    return gossiper(
+        others.addresses,
+        cluster,
+        standing=standing_of(quorum.node, has_log=past.view.end.offset > 0),
+        tell=quorum.heard,
+        listener_name=config.listener_name,
+        folder=config.folder,
+        disk=disk,
+        fs=world.fs,
+        client_id=f"replica-{config.node_id}",
+        sweeper=others.sweeper,
+        clock=world.clock,
+        rng=world.rng,
+        timeout_ms=config.timeouts.request_timeout_ms,
     )
 
 
