@@ -15,6 +15,7 @@ from typing import Final
 from quorum.transport.address import Address
 from quorum.transport.buffers import parts_of
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
+from quorum.transport.dialling import REFUSALS, dial
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import (
     ConnectionLost,
@@ -264,10 +265,9 @@ class Channel:
         attempt.add_done_callback(lambda _: self._attempt_ended(connection))
 
     async def _connect(self, connection: ClientConnection, address: Address) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            await loop.create_connection(lambda: connection, address.host, address.port)
-        except (ConnectionRefusedError, ConnectionResetError) as error:
+            await dial(lambda: connection, address)
+        except REFUSALS as error:
             self.on_lost(connection, Loss.REFUSED, f"{address}: {error}")
         except (OSError, OverflowError, ValueError) as error:
             # The last two are how hosts and ports are refused that cannot exist.
