@@ -13,7 +13,8 @@ from admin.apache.runtime import Runtime
 from admin.kinds import Role
 from admin.local_plan import ClusterPlan, NodePlan, log_dir
 from statemachine.image import Image
-from tests.support.controllers import CLUSTER_ID, Node, a_place
+from tests.support.controllers import CLUSTER_ID, HOST, Node
+from tests.support.ports import free_ports
 
 BROKER_ID = 101
 PATIENCE_SECONDS = 60
@@ -62,9 +63,8 @@ async def kafka_broker(
     broker_id: int = BROKER_ID,
 ) -> AsyncIterator[KafkaBroker]:
     """A broker that is starting; it is killed at the end."""
-    place = await a_place()
-    await place.server.close(within_ms=0)
-    node = NodePlan(role=Role.BROKER, id=broker_id, kafka=place.address)
+    address = Address(HOST, free_ports(folder / f"port-{broker_id}", 1)[1])
+    node = NodePlan(role=Role.BROKER, id=broker_id, kafka=address)
     first = NodePlan(role=Role.CONTROLLER, id=1, kafka=Address(*controller))
     plan = ClusterPlan(cluster_id=cluster_id, nodes=(first, node), kafka=runtime.release.version)
     settings = {"metadata.version": str(metadata_version)}
@@ -74,7 +74,7 @@ async def kafka_broker(
         process = await asyncio.create_subprocess_exec(
             *local_kafka.command(folder, node, runtime), stdout=out, stderr=out
         )
-    broker = KafkaBroker(process, place.address, log, log_dir(folder, node))
+    broker = KafkaBroker(process, address, log, log_dir(folder, node))
     try:
         yield broker
     finally:

@@ -5,8 +5,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -17,8 +17,8 @@ from admin.addresses import Address
 from admin.apache import broker_files
 from tests.admin.adopt.old_controllers import fingerprint
 from tests.process.local_process import metaquorum
-from tests.process.test_controllers import free_port
 from tests.support.kafka_tools import runtime
+from tests.support.ports import free_ports
 from tests.support.real_cluster import CLUSTER, CLUSTER_ID, available, controller
 from tests.support.tree import ROOT
 
@@ -29,13 +29,25 @@ STOP_SECONDS: Final = 20
 TERMINATED: Final = 128 + signal.SIGTERM
 """How Java ends on SIGTERM."""
 LOOKS_MAX: Final = 30
+LOOK_AGAIN_SECONDS: Final = 0.05
+UP_LOOKS_MAX: Final = 1_200
 
 
 @contextmanager
-def running(commands: Sequence[Sequence[str]], log: Path, *, ends_with: int = 0) -> Iterator[None]:
-    """These commands as processes, until the end, when each of them stops as it should."""
+def running(
+    commands: Sequence[Sequence[str]],
+    log: Path,
+    *,
+    up: str = " listens at ",
+    ends_with: int = 0,
+) -> Iterator[None]:
+    """These commands as processes, until the end, when each of them stops as it should.
+
+    `up` is what each of them says when it has come up.
+    """
     processes: list[subprocess.Popen[bytes]] = []
     with log.open("ab") as said:
+        before = said.tell()
         try:
             for command in commands:
                 processes.append(
@@ -43,12 +55,24 @@ def running(commands: Sequence[Sequence[str]], log: Path, *, ends_with: int = 0)
                         command, cwd=ROOT, stdout=said, stderr=said, start_new_session=True
                     )
                 )
+            _until_up(processes, lambda: log.read_bytes()[before:].decode().count(up))
             yield
         finally:
             for process in processes:
                 process.send_signal(signal.SIGTERM)
             codes = [_ended(process) for process in processes]
     assert codes == [ends_with] * len(commands), log.read_text()[-3_000:]
+
+
+def _until_up(processes: Sequence["subprocess.Popen[bytes]"], up: Callable[[], int]) -> None:
+    """Return when so many are up: whoever is told to stop before that has not learned how."""
+    for _ in range(UP_LOOKS_MAX):
+        if up() == len(processes):
+            return
+        with suppress(subprocess.TimeoutExpired):
+            code = processes[0].wait(LOOK_AGAIN_SECONDS)
+            raise AssertionError(f"it ended with {code}")
+    raise AssertionError(f"{up()} of {len(processes)} came up")
 
 
 def _ended(process: "subprocess.Popen[bytes]") -> int:
@@ -65,6 +89,8 @@ class Adopted:
 
     folder: Path
     addresses: Mapping[int, Address]
+    broker: Address
+    """Where a broker may listen."""
     starts: Sequence[Sequence[str]]
     """Their commands, as `metaquorum adopt` prints them."""
 
@@ -86,8 +112,9 @@ def adopted(tmp_path: Path) -> Iterator[Adopted]:
         for node_id in (2, 3, 4)
     ]
     before = [fingerprint(source) for source in sources]
-    addresses = {node_id: Address(HOST, free_port()) for node_id in (2, 3, 4)}
-    cluster = Adopted(tmp_path / "new", addresses, [])
+    broker, *controllers = (Address(HOST, port) for port in free_ports(tmp_path, 4).values())
+    addresses = dict(zip((2, 3, 4), controllers, strict=True))
+    cluster = Adopted(tmp_path / "new", addresses, broker, [])
     done = metaquorum("adopt", *sources, "--dir", cluster.folder, "--voters", cluster.voters)
     assert (done.code, done.err) == (0, "")
     starts = [shlex.split(line) for line in done.out.splitlines() if " start --config " in line]
@@ -108,7 +135,7 @@ def create(topic: str, server: str) -> None:
 def test_a_cluster_goes_on_with_our_controllers_and_what_comes_new_is_kept(
     adopted: Adopted, tmp_path: Path
 ) -> None:
-    server = f"{HOST}:{free_port()}"
+    server = str(adopted.broker)
     settings = {
         "process.roles": "broker",
         "node.id": 105,
@@ -139,11 +166,10 @@ def test_a_broker_of_that_cluster_leads_again_what_it_led(adopted: Adopted, tmp_
     (storage / "meta.properties").write_text(
         f"version=1\ncluster.id={CLUSTER_ID}\nnode.id=104\ndirectory.id=UvC-6SuQENwXJNqF6I2T2Q\n"
     )
-    address = Address(HOST, free_port())
     properties, logging = tmp_path / "broker.properties", tmp_path / "logging.properties"
     settings = broker_files.settings(
         104,
-        address,
+        adopted.broker,
         storage,
         controllers=adopted.addresses,
         brokers=1,
@@ -154,9 +180,14 @@ def test_a_broker_of_that_cluster_leads_again_what_it_led(adopted: Adopted, tmp_
     logging.write_text(kafka.release.logging_file)
     with (
         running(adopted.starts, tmp_path / "said.log"),
-        running([kafka.broker(properties, logging)], tmp_path / "broker.log", ends_with=TERMINATED),
+        running(
+            [kafka.broker(properties, logging)],
+            tmp_path / "broker.log",
+            up="Kafka Server started",
+            ends_with=TERMINATED,
+        ),
     ):
-        server = ("--bootstrap-server", str(address), "--timeout", "40s")
+        server = ("--bootstrap-server", str(adopted.broker), "--timeout", "40s")
         assert "orders" in metaquorum("topics", "list", *server).out
         told = ""
         for _ in range(LOOKS_MAX):
@@ -164,4 +195,4 @@ def test_a_broker_of_that_cluster_leads_again_what_it_led(adopted: Adopted, tmp_
             if told.count("Leader: 104") == 3:
                 break
         assert told.count("Leader: 104") == 3, told
-        create("new", str(address))
+        create("new", str(adopted.broker))

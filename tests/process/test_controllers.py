@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -28,6 +27,7 @@ from tests.process.controller_processes import (
 )
 from tests.support.broker_requests import Broker, created, joined
 from tests.support.kafka_client import KafkaClient, kafka_client
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.process
 
@@ -197,7 +197,7 @@ async def seconds_to_stop(cluster: LocalCluster, name: str) -> float:
 async def test_a_node_refuses_what_another_uses_and_folders_that_are_not_its_own(
     tmp_path: Path,
 ) -> None:
-    port, other_port = free_port(), free_port()
+    port, other_port = free_ports(tmp_path, 2).values()
     node = Single(tmp_path / "data", port)
     async with up(node) as process:
         same_folder = Single(node.folder, other_port)
@@ -223,7 +223,7 @@ async def test_a_node_refuses_what_another_uses_and_folders_that_are_not_its_own
 async def test_a_node_with_a_damaged_log_refuses_to_start_and_changes_nothing(
     tmp_path: Path,
 ) -> None:
-    node = Single(tmp_path / "data", free_port())
+    node = Single(tmp_path / "data", free_ports(tmp_path, 1)[1])
     async with up(node) as process:
         process.terminate()
         await ended(process)
@@ -249,11 +249,3 @@ def files(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def free_port() -> int:
-    """A port that nobody holds at the moment."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
