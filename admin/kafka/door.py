@@ -205,6 +205,9 @@ class KafkaDoor:
             except NotForwarded as not_forwarded:
                 reason = str(not_forwarded)
                 logger.debug("%s was not passed on: %s", call.api_key, reason)
+                if not_forwarded.refusal is not None:
+                    respond(api.refuse(call, not_forwarded.refusal, reason))
+                    return
                 if not_forwarded.may_be_done:
                     # It may be done by now, so nobody may be told for certain that it is not.
                     error = REQUEST_TIMED_OUT

@@ -34,12 +34,21 @@ logger = logging.getLogger("kafka")
 ENVELOPE_VERSION: Final = 0
 
 
-class NotForwarded(Exception):
-    """The active controller's answer could not be had; `may_be_done` unless it never was asked."""
+_NEVER_TAKEN: Final = frozenset({envelopes.UNSUPPORTED_VERSION, envelopes.INVALID_REQUEST})
+"""How a controller refuses an envelope with a request in it that it does not take from others:
+one of Kafka's, or of another release of ours. Asking it again would be no use."""
 
-    def __init__(self, reason: str, *, may_be_done: bool) -> None:
+
+class NotForwarded(Exception):
+    """The active controller's answer could not be had; `may_be_done` unless it never was asked.
+
+    `refusal` is the error with which it refuses this kind of request, whenever it is asked.
+    """
+
+    def __init__(self, reason: str, *, may_be_done: bool, refusal: int | None = None) -> None:
         super().__init__(reason)
         self.may_be_done = may_be_done
+        self.refusal = refusal
 
 
 class Forwarder:
@@ -71,7 +80,7 @@ class Forwarder:
                 reply = await channel.call(
                     ApiKey.ENVELOPE, envelope, timeout_ms=TIMEOUT_MS_MAX, version=ENVELOPE_VERSION
                 )
-            return _opened(call, reply)
+            return _opened(leader, call, reply)
         except TimeoutError:
             raise NotForwarded(
                 f"node {leader} leads, and did not answer", may_be_done=True
@@ -100,9 +109,17 @@ class Forwarder:
         self._sweeper.close()
 
 
-def _opened(call: Call, reply: Reply) -> Any:
+def _opened(leader: ReplicaId, call: Call, reply: Reply) -> Any:
     response = reply.decode()
-    if response.error_code.value != 0 or response.response_data is None:
+    error: int = response.error_code.value
+    if error in _NEVER_TAKEN:
+        raise NotForwarded(
+            f"node {leader} is the active controller, and takes no {call.api_key} version "
+            f"{call.version} from other nodes: ask it directly, or when another one leads",
+            may_be_done=False,
+            refusal=envelopes.UNSUPPORTED_VERSION,
+        )
+    if error != 0 or response.response_data is None:
         raise NotForwarded(f"refused: {response.error_code.name}", may_be_done=False)
     body = envelopes.inner_body(call, response.response_data)
     payload = decode_response(call.api_key, call.version, body)

@@ -122,7 +122,7 @@ class Nodes:
                     if holds(answer):
                         return answer
                     last = answer
-                    await _nap()
+                    await nap()
         except TimeoutError:
             raise AssertionError(f"it did not come to be; at last: {last}") from None
 
@@ -131,7 +131,7 @@ class Nodes:
         try:
             async with asyncio.timeout(WITHIN_SECONDS):
                 while words not in self.said(node):
-                    await _nap()
+                    await nap()
         except TimeoutError:
             raise AssertionError(f"node {node} never said {words!r}") from None
 
@@ -144,7 +144,7 @@ class Nodes:
         return AdminClient([self.address(node)], is_controller=True, timeout_ms=ASK_MS)
 
 
-async def _nap() -> None:
+async def nap() -> None:
     """Let a moment pass before the next look at something outside this process."""
     with suppress(TimeoutError):
         async with asyncio.timeout(LOOK_AGAIN_SECONDS):
