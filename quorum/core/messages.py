@@ -66,7 +66,8 @@ class VoteResponse:
     def __str__(self) -> str:
         if self.error:
             return f"Vote {_refused(self.error, self.epoch, self.leader)}"
-        return f"Vote {'granted' if self.granted else 'refused'} (epoch {self.epoch})"
+        known = "" if self.leader is None else f", leader {self.leader}"
+        return f"Vote {'granted' if self.granted else 'refused'} (epoch {self.epoch}{known})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +273,7 @@ class VotersResponse:
     def __str__(self) -> str:
         if self.error:
             return f"voters {_refused(self.error, self.epoch, self.leader)}: {self.text}"
-        return f"voters recorded (epoch {self.epoch})"
+        return f"voters accepted (epoch {self.epoch})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,15 @@ is watched by the judge. What may be commanded is in `stage`.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quorum.core.effects import AppendFetched, AppendProposed, Effect
+from quorum.core.effects import (
+    AnswerVoters,
+    AppendFetched,
+    AppendProposed,
+    Effect,
+    ReadReady,
+    ReadRefused,
+    Warn,
+)
 from quorum.core.events import Answered, Correlation, Event, Tick, Unanswered
 from quorum.core.limits import Timeouts
 from quorum.core.messages import Request, Response
@@ -19,6 +27,8 @@ from tests.quorum.core.judge import Judge
 
 OUTSIDE = ReplicaId(0)
 ROUNDS_MAX = 1_000
+SNAPSHOT_BYTES = 2_500_000
+"""Of every snapshot on the stage: three parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +48,11 @@ class Backstage:
         self.hosts: dict[ReplicaId, Host] = {}
         self._inboxes: dict[ReplicaId, list[Packet]] = {}
         self._parts: dict[ReplicaId, int] = {}
+        self._cuts: set[frozenset[ReplicaId]] = set()
         self._open: dict[tuple[ReplicaId, Correlation], Unfinished] = {}
         self._shown: dict[ReplicaId, str] = {}
+        self._told: list[str] = []
+        """What was said to those outside while `run` ran."""
 
     # --- a node ------------------------------------------------------------------------------
 
@@ -67,6 +80,8 @@ class Backstage:
         end_before = len(host.disk.records)
         packet = host.perform(effect)
         self._judge.performed(host, effect, end_before)
+        if isinstance(effect, AnswerVoters | ReadReady | ReadRefused | Warn):
+            self._told.append(f"{host.me}: {effect}")
         if packet is None:
             added = " ".join(record.word for record in host.disk.records[end_before:])
             is_of_words = isinstance(effect, AppendProposed | AppendFetched)
@@ -91,6 +106,13 @@ class Backstage:
         yield f"{host.me}: {event}"
         yield from self._step(host, event)
 
+    def _install(self, number: str, *damaged: str) -> Iterator[str]:
+        host = self._host(number)
+        event = host.found_damaged() if damaged else host.installed(SNAPSHOT_BYTES)
+        self._judge.durable(host)
+        yield f"{host.me}: {event}"
+        yield from self._step(host, event)
+
     def _give_up(self, host: Host, correlation: Correlation) -> Iterator[str]:
         given_up = self._open.pop((host.me, correlation))
         yield f"{host.me}: no answer from {given_up.asked} to {given_up.message}"
@@ -103,6 +125,7 @@ class Backstage:
         if packet.to == OUTSIDE:
             return True
         apart = self._parts.get(packet.sender, 0) != self._parts.get(packet.to, 0)
+        apart |= frozenset((packet.sender, packet.to)) in self._cuts
         if apart or packet.to not in self.hosts:
             return False
         self._inboxes[packet.to].append(packet)
@@ -129,6 +152,7 @@ class Backstage:
 
     def _run(self, ms: str) -> Iterator[str]:
         end_ms = self._now_ms + int(ms)
+        self._told.clear()
         for _ in range(ROUNDS_MAX):
             if self._happens_now():
                 continue
@@ -140,6 +164,7 @@ class Backstage:
         else:
             raise AssertionError(f"the nodes do not come to rest in {ROUNDS_MAX} rounds")
         self._now_ms = end_ms
+        yield from self._told
         yield f"at {self._now_ms} ms"
         yield from self._state()
 
@@ -149,6 +174,8 @@ class Backstage:
         for me in sorted(self.hosts):
             if self.hosts[me].disk.batches_at_risk and self.hosts[me].node.has_room:
                 done = bool(list(self._flush(str(me))))
+            if self.hosts[me].installing is not None:
+                done = bool(list(self._install(str(me))))
             if self._inboxes[me]:
                 done = bool(list(self._deliver(str(me))))
         return done

@@ -10,7 +10,8 @@ from uuid import UUID
 from quorum.core.assignments import Assignments
 from quorum.core.log_view import LogView
 from quorum.core.messages import Batch
-from quorum.core.vocabulary import NO_DIRECTORY, Election, Epoch, LogEnd, Offset
+from quorum.core.vocabulary import NO_DIRECTORY, Election, Epoch, LogEnd, Offset, Snapshot
+from quorum.core.voters import VoterAssignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,11 @@ class Record:
 
 
 class Disk:
-    """One replica's election file and log. The log starts at offset 0."""
+    """One replica's election file, log and snapshots.
+
+    The records keep their places in the list when the log is cut at its start: what stands there
+    is what the snapshot holds, which nobody can read record by record any more.
+    """
 
     def __init__(self, directory_id: UUID = NO_DIRECTORY) -> None:
         self.directory_id = directory_id
@@ -39,13 +44,15 @@ class Disk:
         self.batches: list[StoredBatch] = []
         self.records: list[Record] = []
         self.durable = 0
+        self.start = Offset(0)
+        self.snapshots: tuple[Snapshot, ...] = ()
         self._flushing: int | None = None
 
     def __str__(self) -> str:
-        """The records in order, with a bar behind the last durable one."""
+        """Snapshots, then the records in order, with a bar behind the last durable one."""
         words = [str(record) for record in self.records]
         words.insert(self.durable, "|")
-        return " ".join(words)
+        return " ".join([*(f"[{each}]" for each in self.snapshots), *words[self.start :]])
 
     @property
     def end(self) -> LogEnd:
@@ -59,12 +66,30 @@ class Disk:
     def recovered(self) -> LogView:
         """What a node that starts on this disk knows of its log."""
         assert self.durable == len(self.records)
-        outlines = [each.outline for each in self.batches]
+        outlines = [each.outline for each in self.batches if each.outline.base >= self.start]
         starts = {each.epoch: each.base for each in reversed(outlines)}
         assigned = [(each.end, each.assignment) for each in outlines if each.assignment]
         return LogView(
-            Offset(0), self.end.offset, sorted(starts.items()), assignments=Assignments(assigned)
+            self.start,
+            self.end.offset,
+            sorted(starts.items()),
+            epoch_before=self.end_at(self.start).epoch if self.start else None,
+            assignments=Assignments(assigned, base=self.voters_at(self.start)),
+            snapshots=self.snapshots,
         )
+
+    def voters_at(self, end: int) -> VoterAssignment | None:
+        """Who votes by what lies below `end`."""
+        outlines = [each.outline for each in self.batches if each.outline.end <= end]
+        return next((each.assignment for each in reversed(outlines) if each.assignment), None)
+
+    def install(self, snapshot: Snapshot, batches: tuple[StoredBatch, ...]) -> None:
+        """Hold nothing but this snapshot, which was made of these batches."""
+        self.batches, self.records, self._flushing = [], [], None
+        for each in batches:
+            self.append(each)
+        assert self.end == snapshot.id
+        self.durable, self.start, self.snapshots = snapshot.end, snapshot.end, (snapshot,)
 
     def append(self, batch: StoredBatch) -> None:
         outline = batch.outline
@@ -78,6 +103,7 @@ class Disk:
         found = [
             each for each in self.batches if start <= each.outline.base and each.outline.end <= end
         ]
+        assert start >= self.start, f"{start} is before the log start offset {self.start}"
         assert found, f"no whole batch in [{start}, {end})"
         assert found[0].outline.base == start, "replicas stop at the end of a batch"
         return tuple(found[:batches_max])

@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 
 from quorum.core.beginning import Beginning
 from quorum.core.effects import (
+    AdvanceLogStart,
     Answer,
     AppendAssignment,
     AppendFetched,
     AppendLeaderChange,
     AppendProposed,
     Effect,
+    InstallSnapshot,
     PersistElection,
     Send,
+    StoreChunk,
     TruncateTo,
 )
 from quorum.core.events import (
@@ -29,6 +32,9 @@ from quorum.core.events import (
     Proposed,
     ReadIndex,
     ReadToken,
+    SnapshotInstalled,
+    SnapshotRefused,
+    SnapshotTaken,
     VotersWanted,
 )
 from quorum.core.limits import Timeouts
@@ -38,15 +44,18 @@ from quorum.core.messages import (
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
     Request,
     Response,
     VoteRequest,
     VoterRequest,
 )
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey, Snapshot
 from quorum.core.voters import VoterAssignment, VoterSet
 from tests.quorum.core.disk import Disk, StoredBatch
+
+SNAPSHOTS_KEPT = 2
 
 REQUESTS = (
     VoteRequest,
@@ -130,6 +139,9 @@ class Host:
         self._last_read = 0
         self._proposed: tuple[str, ...] = ()
         self._fetched: dict[Correlation, tuple[StoredBatch, ...]] = {}
+        self._received: tuple[StoredBatch, ...] = ()
+        """What the snapshot is made of whose parts have come."""
+        self.installing: LogEnd | None = None
 
     def expects(self, packet: Packet) -> bool:
         """Whether the packet can reach this process: answers to a former one cannot."""
@@ -163,6 +175,25 @@ class Host:
     def flushed(self) -> Event:
         return Flushed(self.disk.complete_flush())
 
+    def took_snapshot(self, size_bytes: int) -> Event:
+        """The state machine has written all that is committed into a snapshot."""
+        snapshot = Snapshot(self.disk.end_at(self.node.high_watermark or 0), size_bytes)
+        self.disk.snapshots = (*self.disk.snapshots, snapshot)[-SNAPSHOTS_KEPT:]
+        return SnapshotTaken(self.disk.snapshots)
+
+    def installed(self, size_bytes: int) -> Event:
+        """What was received is one whole snapshot, and takes the place of the log."""
+        assert self.installing is not None
+        snapshot, self.installing = Snapshot(self.installing, size_bytes), None
+        self.disk.install(snapshot, self._received)
+        return SnapshotInstalled(snapshot, self.disk.voters_at(snapshot.end))
+
+    def found_damaged(self) -> Event:
+        """What was received is not the snapshot that it should be."""
+        assert self.installing is not None
+        id_, self.installing = self.installing, None
+        return SnapshotRefused(id_, "its checksum is wrong")
+
     def perform(self, effect: Effect) -> Packet | None:
         """Do what the node asks for; what it sends is returned."""
         match effect:
@@ -189,8 +220,19 @@ class Host:
             case Answer():
                 return self._answer(effect)
             case _:
-                pass  # Commit, Lead, StopLeading, Warn: for the owner of the records to hear.
+                self._perform_of_snapshots(effect)
         return None
+
+    def _perform_of_snapshots(self, effect: Effect) -> None:
+        match effect:
+            case AdvanceLogStart(start):
+                self.disk.start = start
+            case StoreChunk(correlation):
+                self._received = self._fetched.pop(correlation)
+            case InstallSnapshot(id_):
+                self.installing = id_
+            case _:
+                pass  # Commit, Lead, StopLeading, Warn: for the owner of the records to hear.
 
     def _request(self, send: Send) -> Packet:
         request = send.request
@@ -213,4 +255,7 @@ class Host:
             records = self.disk.read(span.start, span.end, self.batches_max)
             outlines = tuple(each.outline for each in records)
             message = replace(message, span=None, batches=outlines)
+        if isinstance(message, FetchSnapshotResponse) and not message.error:
+            below = message.snapshot.offset
+            records = tuple(each for each in self.disk.batches if each.outline.end <= below)
         return replace(request, sender=self.me, to=request.sender, message=message, records=records)

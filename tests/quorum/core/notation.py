@@ -1,10 +1,14 @@
 """How transcripts are written down: one notation for the answers of every stage."""
 
 import re
-from collections.abc import Callable, Iterable
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+WIDTH: Final = 100
 DIRECTORY: Final = re.compile(r"\b(\d+)/([1-9])[0-9a-f]{7}\b")
+DIRECTORY_ID: Final = re.compile(r"\b([1-9])[0-9a-f]{7}-0000-0000-0000-0{12}\b")
+LETTERS: Final = "-abcdefghi"
 VOTERS: Final = re.compile(r"\bvoters-([\d+/a-z]+)(?:->([\d+/a-z]+))?(?:=([\w-]+))?")
 
 
@@ -20,12 +24,25 @@ def written(command: str, obey: Callable[[str], Iterable[str]]) -> str:
 
 def readable(line: str) -> str:
     """With `2/b` for replica 2 on the second disk it has had, and records of voters spelt out."""
-    line = DIRECTORY.sub(lambda found: f"{found[1]}/{'_abcdefghi'[int(found[2])]}", line)
+    line = DIRECTORY.sub(lambda found: f"{found[1]}/{LETTERS[int(found[2])]}", line)
+    line = DIRECTORY_ID.sub(lambda found: LETTERS[int(found[1])], line)
     return VOTERS.sub(_voters, line)
+
+
+def listed(logs: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """The logs of some nodes, those that are the same in one line, folded where they are long."""
+    owners: dict[str, list[int]] = {}
+    for owner, log in logs:
+        owners.setdefault(readable(log), []).append(owner)
+    for log, same in owners.items():
+        who = ", ".join(map(str, same))
+        yield from textwrap.wrap(
+            f"{who}: {log}", WIDTH, subsequent_indent="   ", break_on_hyphens=False
+        )
 
 
 def _voters(found: re.Match[str]) -> str:
     current, target, cluster = found.groups()
-    aim = f" -> {target.replace('+', ' ')}" if target else ""
-    named = f", cluster {cluster}" if cluster else ""
-    return f"voters({current.replace('+', ' ')}{aim}{named})"
+    aim = f"->{target.replace('+', ',')}" if target else ""
+    named = f",cluster={cluster}" if cluster else ""
+    return f"voters({current.replace('+', ',')}{aim}{named})"

@@ -3,6 +3,7 @@
 fetch as 2 epoch 3 from 5@2 [waiting 500] [round 3]
 vote for 2 epoch 3 log 5@2
 prevote for 2 epoch 3 log 5@2
+snapshot for 2 epoch 3 id 5@2 at 1000
 begin epoch 3 leader 2
 end epoch 3 leader 2 successors 1,3
 
@@ -20,6 +21,7 @@ from quorum.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
+    FetchSnapshotRequest,
     RemoveVoterRequest,
     Request,
     VoteRequest,
@@ -49,6 +51,14 @@ def parse_request(words: Sequence[str]) -> Request:
                 candidate=ReplicaKey(ReplicaId(int(candidate))),
                 log_end=_log_end(end),
                 pre_vote=kind == "prevote",
+            )
+        case ["snapshot", "for", replica, "epoch", epoch, "id", end, "at", position]:
+            return FetchSnapshotRequest(
+                replica=ReplicaKey(ReplicaId(int(replica))),
+                epoch=Epoch(int(epoch)),
+                snapshot=_log_end(end),
+                position=int(position),
+                max_bytes=1_000_000,
             )
         case ["begin", "epoch", epoch, "leader", leader]:
             return BeginQuorumEpochRequest(epoch=Epoch(int(epoch)), leader=ReplicaId(int(leader)))

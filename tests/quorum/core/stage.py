@@ -17,9 +17,10 @@ docs/transcripts.md.
     deliver 2 [from 1]    node 2 receives what waits in its inbox now
     drop 2 [from 1]       what waits in the inbox of node 2 is lost
     repeat 2 [from 1]     what waits in the inbox of node 2 will arrive twice
-    unreachable 1         node 1 loses the connection to its leader, and a new one is refused
+    unreachable 1 [leader 2] node 1 loses the connection to its leader, a new one is refused
     timeout 1 [to 2]      node 1 gives up the requests that nobody has answered
     partition 1 | 2 3     packets between the parts are lost from now on, until `heal`
+    cut 1 3               so are those between these two, in both directions
     flush 1               what node 1 has appended is on its disk now
     crash 1 [keeping 2]   node 1 dies; of what was not flushed, 2 batches survive
     restart 1             node 1 starts with what is on its disk
@@ -31,24 +32,28 @@ docs/transcripts.md.
     free 1                there is again
     stop 1                node 1 is told that it will end soon
     ask 1 REQUEST         node 1 is asked by somebody from outside; see `requests`
-    state, log, replicas 1
+    disk 1 epoch 4 log 1 1 4   what the disk of node 1 holds before it starts: its epoch, and
+                          records of these epochs, named a, b, c... by their offsets
+    due 1 2               when these will stand, unless something happens before
+    log [1 2], state, replicas 1
 """
 
 import random
+import string
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from quorum.core.events import Answered, Correlation, LeaderUnreachable, Room, Stopping, Tick
 from quorum.core.limits import Timeouts
-from quorum.core.messages import Error, VoteResponse
-from quorum.core.roles import Prospective
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
+from quorum.core.messages import Batch, Error, VoteResponse
+from quorum.core.roles import Follower, Leader, Prospective
+from quorum.core.vocabulary import NO_DIRECTORY, Election, Epoch, Offset, ReplicaId
 from quorum.core.voters import VoterSet
 from tests.quorum.core.backstage import OUTSIDE, Backstage
-from tests.quorum.core.disk import Disk
+from tests.quorum.core.disk import Disk, StoredBatch
 from tests.quorum.core.host import Host, Packet
 from tests.quorum.core.judge import Judge
-from tests.quorum.core.notation import written
+from tests.quorum.core.notation import listed, written
 from tests.quorum.core.requests import directory_of, parse_request
 
 
@@ -59,6 +64,7 @@ class Stage(Backstage):
         self._records_voters = False
         self._has_directories = False
         self._boots = 0
+        self._prepared: set[ReplicaId] = set()
 
     def answer(self, command: str) -> str:
         """Do what the lines of `command` say; return what happened."""
@@ -83,7 +89,8 @@ class Stage(Backstage):
             "timeout": self._time_out,
             "unreachable": self._unreachable,
             "partition": self._partition,
-            "heal": self._partition,
+            "cut": self._cut,
+            "heal": self._heal,
             "flush": self._flush,
             "crash": self._crash,
             "restart": self._start,
@@ -95,6 +102,8 @@ class Stage(Backstage):
             "free": partial(self._room, True),
             "stop": self._stop,
             "ask": self._ask,
+            "disk": self._prepare,
+            "due": self._due,
             "state": self._state,
             "log": self._log,
             "replicas": self._replicas,
@@ -135,11 +144,40 @@ class Stage(Backstage):
             timeouts=Timeouts(),
             records_voters=self._records_voters,
         )
-        self._judge.durable(host)
+        if me in self._prepared:
+            self._prepared.remove(me)  # The judge has not seen how this came about.
+        else:
+            self._judge.durable(host)
         yield self._show(host)
 
-    def _log(self) -> Iterator[str]:
-        yield from (f"{each}: {disk}" for each, disk in sorted(self.disks.items()))
+    def _prepare(self, number: str, *words: str) -> Iterator[str]:
+        me = ReplicaId(int(number))
+        assert me not in self.hosts, f"{me} is running"
+        disk = self.disks[me] = Disk()
+        disk.election = Election(Epoch(int(words[1])))
+        for at, epoch in enumerate(words[3:]):
+            outline = Batch(Offset(at), Offset(at + 1), Epoch(int(epoch)))
+            disk.append(StoredBatch(outline, (string.ascii_lowercase[at],)))
+        disk.durable = len(disk.records)
+        self._prepared.add(me)
+        yield f"{me}: {disk}"
+
+    def _due(self, *numbers: str) -> Iterator[str]:
+        for host in map(self._host, numbers):
+            role, due_ms = host.node.role, None
+            if isinstance(role, Follower):
+                due_ms = role.fetch_deadline_ms
+            elif not isinstance(role, Leader):
+                due_ms = role.election_deadline_ms
+            what = "gives its leader up" if isinstance(role, Follower) else "stands"
+            if due_ms is None:
+                yield f"{host.me} waits for no such time"
+            else:
+                yield f"{host.me} {what} at {due_ms} ms, in {max(0, due_ms - self._now_ms)} ms"
+
+    def _log(self, *numbers: str) -> Iterator[str]:
+        wanted = [ReplicaId(int(number)) for number in numbers] or sorted(self.disks)
+        yield from listed((me, str(self.disks[me])) for me in wanted)
 
     def _replicas(self, number: str) -> Iterator[str]:
         for each in self._host(number).node.replicas():
@@ -232,8 +270,8 @@ class Stage(Backstage):
             if asker == host.me and (not to or asked == int(to[1])):
                 yield from self._give_up(host, correlation)
 
-    def _unreachable(self, number: str) -> Iterator[str]:
-        leader = self._host(number).node.leader
+    def _unreachable(self, number: str, *whom: str) -> Iterator[str]:
+        leader = ReplicaId(int(whom[1])) if whom else self._host(number).node.leader
         assert leader is not None, f"{number} has no leader"
         yield from self._step(self._host(number), LeaderUnreachable(leader))
 
@@ -266,4 +304,12 @@ class Stage(Backstage):
         self._parts = {
             ReplicaId(int(word)): at for at, part in enumerate(parts) for word in part.split()
         }
+        yield from ()
+
+    def _cut(self, one: str, other: str) -> Iterator[str]:
+        self._cuts.add(frozenset((ReplicaId(int(one)), ReplicaId(int(other)))))
+        yield from ()
+
+    def _heal(self) -> Iterator[str]:
+        self._parts, self._cuts = {}, set()
         yield from ()

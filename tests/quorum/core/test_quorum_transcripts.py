@@ -1,6 +1,6 @@
 import pytest
 
-from tests.quorum.core.voters_stage import VotersStage
+from tests.quorum.core.snapshots_stage import SnapshotsStage
 from tests.support.transcript import Transcripts
 from tests.support.tree import ROOT
 
@@ -9,7 +9,7 @@ STORIES = sorted(path.stem for path in (ROOT / "tests" / "transcripts").glob("qu
 
 @pytest.mark.parametrize("story", STORIES)
 def test_the_quorum_tells_the_story_as_it_is_recorded(story: str, transcripts: Transcripts) -> None:
-    transcripts.check(story, VotersStage().answer)
+    transcripts.check(story, SnapshotsStage().answer)
 
 
 def test_there_are_stories() -> None:

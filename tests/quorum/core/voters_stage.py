@@ -41,8 +41,11 @@ class VotersStage(Stage):
     def _change(self, number: str) -> Iterator[str]:
         host = self._host(number)
         change = host.node.voter_change()
-        target = "none" if change.target is None else f"[{', '.join(map(str, change.target))}]"
-        yield f"voters {host.node.voters}, target {target}; waits for {change.wait or 'nothing'}"
+        target = "no target"
+        if change.target is not None:
+            target = f"target [{', '.join(map(str, change.target))}]"
+        wait = "" if change.wait is None else f"; waiting, {change.wait}"
+        yield f"voters {host.node.voters}; {target}{wait}"
 
     def _wipe(self, number: str) -> Iterator[str]:
         me = ReplicaId(int(number))

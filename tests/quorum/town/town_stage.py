@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from quorum.addresses import HostPort
 from quorum.core.vocabulary import ReplicaId
-from tests.quorum.core.notation import written
+from tests.quorum.core.notation import listed, written
 from tests.quorum.town.residents import Resident
 from tests.quorum.town.town import Town
 
@@ -109,8 +109,8 @@ class TownStage:
             yield f"{voter.key} at {where or 'a place that nobody knows'}"
 
     def _log(self) -> Iterator[str]:
-        for id_, resident in sorted(self._town.residents.items()):
-            yield f"{id_}: {resident.disk}"
+        residents = sorted(self._town.residents.items())
+        yield from listed((id_, str(resident.disk)) for id_, resident in residents)
 
     def _told(self) -> list[str]:
         told, self._town.told = self._town.told, []
