@@ -14,7 +14,7 @@ from admin.addresses import Address
 from admin.kinds import Role
 from admin.settings import SETTINGS, InvalidSetting
 from admin.sources import Given, gather
-from quorum.core.limits import Timeouts
+from quorum.core.limits import FETCH_WAIT_MS_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId
 from quorum.snapshotting import SnapshotLimits
 
@@ -105,10 +105,13 @@ def _missing(name: str, file: Path | None) -> InvalidSetting:
 
 
 def _timeouts(values: Mapping[str, Any]) -> Timeouts:
+    fetch_timeout_ms = values["quorum.fetch.timeout.ms"]
     return Timeouts(
         election_timeout_ms=values["quorum.election.timeout.ms"],
         election_backoff_ms_max=values["quorum.election.backoff.max.ms"],
-        fetch_timeout_ms=values["quorum.fetch.timeout.ms"],
+        fetch_timeout_ms=fetch_timeout_ms,
+        # A follower must get several chances to fetch before it gives up on the leader.
+        fetch_wait_ms=min(FETCH_WAIT_MS_MAX, fetch_timeout_ms // 3),
         request_timeout_ms=values["quorum.request.timeout.ms"],
         retry_backoff_ms=values["quorum.retry.backoff.ms"],
         retry_backoff_ms_max=values["quorum.retry.backoff.max.ms"],

@@ -27,9 +27,8 @@ REPLICATION_FACTOR_MAX: Final = 64
 SEGMENT_BYTES_MIN: Final = 64 * 1024
 FETCH_BYTES_MIN: Final = 4 * 1024
 
-# A follower must get several chances to fetch before it gives up on the leader, and a fetch that
-# the leader parks must not look like a lost one.
-FETCH_TIMEOUT_MS_MIN: Final = 3 * FETCH_WAIT_MS_MAX
+FETCH_TIMEOUT_MS_MIN: Final = 300
+# A fetch that the leader parks must not look like a lost one.
 REQUEST_TIMEOUT_MS_MIN: Final = FETCH_WAIT_MS_MAX + 1
 
 

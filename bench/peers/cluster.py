@@ -71,11 +71,17 @@ class NotDone(Exception):
 class Cluster:
     """Use it as an async context; leaving it kills every node."""
 
-    def __init__(self, kind: Kind, folder: Path, *, prefix: Sequence[str] = ()) -> None:
-        """`prefix` is put before the command of each node."""
+    def __init__(
+        self,
+        kind: Kind,
+        folder: Path,
+        *,
+        placed: Callable[[int, Sequence[str]], Sequence[str]] = lambda _, command: command,
+    ) -> None:
+        """`placed` makes of the command of a node the one that runs it where it is to run."""
         self.kind = kind
         self._folder = folder
-        self._prefix = list(prefix)
+        self._placed = placed
         self._processes: dict[int, Process] = {}
 
     async def __aenter__(self) -> "Cluster":
@@ -91,7 +97,7 @@ class Cluster:
     async def __aexit__(self, *_: object) -> None:
         await self._end_all()
 
-    async def start(self, node: int, *, through: Sequence[str] = ()) -> float:
+    async def start(self, node: int) -> float:
         """Start the process of a node; return the moment before, by `perf_counter`."""
         home = self._folder / f"node-{node}"
         home.mkdir(parents=True, exist_ok=True)
@@ -103,7 +109,7 @@ class Cluster:
         begun = perf_counter()
         with (home / LOG_FILE).open("ab") as log:
             self._processes[node] = await asyncio.create_subprocess_exec(
-                *(*through, *self._prefix, *self.kind.command(node)),
+                *self._placed(node, self.kind.command(node)),
                 stdin=DEVNULL,
                 stdout=log,
                 stderr=STDOUT,
@@ -174,9 +180,10 @@ async def one_of(
 ) -> AsyncIterator[Cluster]:
     """A cluster at free ports, with its files in a folder of its own, which is not there yet.
 
-    `before` is called when the files are written and no node has started.
+    `prefix` is put before the command of each node. `before` is called when the files are
+    written and no node has started.
     """
     kind.prepare(folder, free_addresses(len(NODES)))
     before()
-    async with Cluster(kind, folder, prefix=prefix) as cluster:
+    async with Cluster(kind, folder, placed=lambda _, command: [*prefix, *command]) as cluster:
         yield cluster

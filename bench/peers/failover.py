@@ -11,6 +11,7 @@ from typing import Final
 
 from bench.faults import RunFailed
 from bench.peers.cluster import NODES, Cluster, NotDone
+from chaos.processes.network import Namespaces
 
 PROBE_SECONDS: Final = 0.02
 OUTAGE_SECONDS_MAX: Final = 30.0
@@ -25,6 +26,20 @@ async def outages_by_kill(cluster: Cluster, count: int) -> AsyncIterator[float]:
         lost = await cluster.kill(leader)
         yield await outage(cluster, leader, lost)
         await cluster.start(leader)
+        await cluster.until_whole(leader)
+        await asyncio.sleep(CALM_SECONDS)
+
+
+async def outages_by_cut(cluster: Cluster, network: Namespaces, count: int) -> AsyncIterator[float]:
+    """Let nothing pass between the leader and the others, so many times; yield each outage."""
+    for _ in range(count):
+        leader = await cluster.leader()
+        others = [node for node in NODES if node != leader]
+        begun = perf_counter()
+        await network.cut([(leader, node) for node in others])
+        await network.cut([(node, leader) for node in others])
+        yield await outage(cluster, leader, begun)
+        await network.heal()
         await cluster.until_whole(leader)
         await asyncio.sleep(CALM_SECONDS)
 

@@ -87,6 +87,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "slow-128": _more("slow-fsync", "... 128 connections", 1.5, 2.5),
     "killed": _at_most("killed", "fail-over, leader killed: median", "s", 0.5, 0.3),
     "killed-worst": _at_most("killed", "... worst", "s", 2.5, 1.5),
+    "cut-off": _at_most(
+        "cut-off", "fail-over, leader silently cut off, 1 s time-outs: median", "s", 1.5, 1.0
+    ),
     "idle": _at_most("idle", "idle: processor time of a node", "%", 1.0, 0.35),
     "restart": _at_most("restart", "restart with 1,000,000 records in the log", "s", 3.0, 1.8),
 }

@@ -9,7 +9,7 @@ from typing import Final
 
 from bench import machine
 from bench.load import Load
-from bench.peers import downloads, failover, restart
+from bench.peers import cut_off, downloads, failover, restart
 from bench.peers.cluster import NODES, Cluster, Kind, one_of
 from bench.peers.etcd import Etcd
 from bench.peers.figures import ETCD, OURS, PYSYNCOBJ
@@ -61,6 +61,12 @@ async def killed(side: str, folder: Path, wish: Wish) -> Found:
             found.append(seconds)
             yield "killed", seconds
         yield "killed-worst", max(found)
+
+
+async def cut(side: str, folder: Path, wish: Wish) -> Found:
+    """Outages after the leader's links fell silent, with time-outs of a second."""
+    async for seconds in cut_off.outages(side, folder, wish.kills):
+        yield "cut-off", seconds
 
 
 async def idle(side: str, folder: Path, _: Wish) -> Found:
@@ -119,6 +125,7 @@ STEPS: Final[Mapping[str, Step]] = MappingProxyType(
         "commits": Step(commits, (OURS, ETCD, PYSYNCOBJ)),
         "slow-fsync": Step(slow_fsync, (OURS, ETCD)),
         "killed": Step(killed, (OURS, ETCD)),
+        "cut-off": Step(cut, (OURS, ETCD)),
         "idle": Step(idle, (OURS, ETCD)),
         "restart": Step(restarted, (OURS,)),
     }

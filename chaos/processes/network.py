@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -150,16 +151,33 @@ def is_inside() -> bool:
     return _INSIDE in os.environ
 
 
-def go_inside() -> None:
-    """Begin this program anew in a network namespace; return if the machine does not allow it."""
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """How a program is run in a network namespace of its own."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+def inside(module: str, arguments: Sequence[str]) -> Inside | None:
+    """How to run `python -m module` there; None where the machine does not allow it."""
     if any(shutil.which(tool) is None for tool in TOOLS):
-        return
+        return None
     for unshare in (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]):
         probe = [*unshare, *_PROBE]
         if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-            environment = {**os.environ, _INSIDE: "1", "PYTHONPATH": _import_path()}
-            command = [*unshare, sys.executable, "-m", "chaos.processes", *sys.argv[1:]]
-            os.execvpe(command[0], command, environment)
+            return Inside(
+                [*unshare, sys.executable, "-m", module, *arguments],
+                {**os.environ, _INSIDE: "1", "PYTHONPATH": _import_path()},
+            )
+    return None
+
+
+def go_inside() -> None:
+    """Begin this program anew in a network namespace; return if the machine does not allow it."""
+    found = inside("chaos.processes", sys.argv[1:])
+    if found is not None:
+        os.execvpe(found.command[0], list(found.command), found.environment)
 
 
 def _import_path() -> str:

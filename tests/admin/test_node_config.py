@@ -52,9 +52,16 @@ def test_a_controller_is_read_from_properties(tmp_path: Path) -> None:
     assert config.listener == Address("127.0.0.1", 9093)
     assert config.voters[config.node_id] == config.listener
     assert {str(address) for address in config.voters.values()} >= {"[::1]:9095"}
-    assert config.timeouts.fetch_timeout_ms == 3_000
+    assert (config.timeouts.fetch_timeout_ms, config.timeouts.fetch_wait_ms) == (3_000, 500)
     assert config.http is None
     assert config.cluster_id is None
+
+
+def test_a_leader_keeps_fetches_no_longer_than_a_third_of_the_fetch_timeout(
+    tmp_path: Path,
+) -> None:
+    path = properties(tmp_path, CONTROLLER, quorum_fetch_timeout_ms="1s")
+    assert controller(path, {}).timeouts.fetch_wait_ms == 333
 
 
 def test_a_broker_is_read_from_toml_with_nested_tables_lists_and_sizes(tmp_path: Path) -> None:
@@ -102,7 +109,7 @@ def test_options_of_commands_in_the_environment_are_not_settings(tmp_path: Path)
         ("log.dir=C:\\\\data", "backslashes are not understood"),
         ("num.partitions=many", "num.partitions: 'many' is not a whole number"),
         ("num.partitions=0", "num.partitions is 0; it must be from 1 to 100000"),
-        ("quorum.fetch.timeout.ms=1s", "quorum.fetch.timeout.ms is 1s; it must be from 1500 to"),
+        ("quorum.fetch.timeout.ms=200", "quorum.fetch.timeout.ms is 200; it must be from 300 to"),
         ("quorum.fetch.timeout.ms=5 seconds", "has no unit that is known: write ms, s, min, h, d"),
         ("log.segment.bytes=8Mi", "has no unit that is known: write B, kB, MB, GB, KiB, MiB, GiB"),
         ("cluster.id=mine", "'mine' is not a cluster id: 22 letters, digits, - and _ (a uuid)"),
