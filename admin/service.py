@@ -25,7 +25,8 @@ from quorum.cluster import Cluster
 from quorum.core.messages import Error, VoterRequest, VotersResponse
 from quorum.core.progress import ReplicaStatus
 from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
+from quorum.core.vocabulary import ReplicaId
+from quorum.core.voters import Voter
 from quorum.driver import Quorum
 from quorum.opening import LISTENER_NAME
 from statemachine.commands import (
@@ -213,7 +214,7 @@ class Service:
             leader_id=NO_LEADER if node.leader is None else node.leader,
             leader_epoch=node.epoch,
             high_watermark=node.high_watermark or 0,
-            voters=voters or [self._unheard(each) for each in node.voters.sorted()],
+            voters=voters or [self._unheard(each) for each in node.voters],
             observers=[self._replica(each) for each in replicas if not each.is_voter],
             addresses=self._listeners(),
             target_voters=None if change.target is None else [each.id for each in change.target],
@@ -295,14 +296,13 @@ class Service:
         if isinstance(outcome, ReadRefusal):
             raise NotActive(UNPROVED[outcome], self.quorum.leader)
 
-    def _unheard(self, voter: ReplicaId) -> ReplicaInfo:
-        """A voter as a node sees it that does not lead."""
+    def _unheard(self, voter: Voter) -> ReplicaInfo:
+        """A voter as a node sees it that does not lead: by the log, unless it is this node."""
         me = self.quorum.node
-        if voter != me.me.id:
-            return ReplicaInfo(id=voter, directory_id=NO_DIRECTORY, log_end_offset=UNKNOWN)
-        return ReplicaInfo(
-            id=voter, directory_id=me.me.directory_id, log_end_offset=me.log_end.offset
-        )
+        key, log_end = voter.key, UNKNOWN
+        if voter.id == me.me.id:
+            key, log_end = me.me, me.log_end.offset
+        return ReplicaInfo(id=voter.id, directory_id=key.directory_id, log_end_offset=log_end)
 
     def _replica(self, status: ReplicaStatus) -> ReplicaInfo:
         to_wall_ms = self.quorum.to_wall_ms

@@ -3,9 +3,7 @@
 In a transcript the cluster is the one that `metaquorum local` makes by default: controllers at
 127.0.0.1:19001 to 19003, brokers at 127.0.0.1:19101 and up. The cluster that is really asked has
 free ports; they are replaced in both directions. What differs from run to run is shown as <n>,
-<uuid>, <time> and <folder>, and what comes in no order of its own is shown in order. <uuid?> is the
-directory of a voter in `describe --status`: our leader knows it from the voter's own fetches, so
-that a voter which has been dead since before the election has none there.
+<uuid>, <time> and <folder>, and what comes in no order of its own is shown in order.
 
 Commands, one a scene:
 
@@ -13,10 +11,14 @@ Commands, one a scene:
     until WORDS, unless WORDS       lines before a tool: it is asked again until its answer has, or
                                     has no longer, these words
     file NAME, then its lines       writes a file that the tools can be given
+                                    (addresses in it are replaced, too)
     kill NODE, stop NODE, start NODE
                                     kill -9, a plain kill, and another start; the node is
                                     "broker 104", "the active controller", or afterwards "the
-                                    killed controller"
+                                    killed controller"; controller 4 is not of the cluster, and
+                                    joins it when it is started
+
+In a command, <directory of controller 1> is the id of that node's directory.
 """
 
 import re
@@ -31,7 +33,10 @@ from tests.process.kafka_tools_room import ToolsRoom
 TRIES_MAX: Final = 3_000
 SHOWN_PORT: Final = 19_000
 
-_UUID: Final = re.compile(r'(TopicId: |ClusterId: +|Cluster ID: |"directoryId": ")[\w-]{22}')
+_UUID: Final = re.compile(
+    r'(TopicId: |ClusterId: +|Cluster ID: |"directoryId": "|with directory id )[\w-]{22}'
+)
+_DIRECTORY: Final = re.compile(r"<directory of (\w+ \d+)>")
 _NO_UUID: Final = "A" * 22
 _TIME: Final = re.compile(r"\b1[0-9]{12}\b")
 _EPOCH: Final = re.compile(r"(?<=\tEpoch: )\d+")
@@ -42,7 +47,6 @@ _NUMBERED: Final = re.compile(
 _MEASURED: Final = re.compile(r"\d+\.\d+|\d+(?= ms)")
 _LOG_DIRS: Final = re.compile(r'(?<="log_dirs":\[)[^\]]*')
 _TRACE: Final = re.compile(r"\s+at |\s+\.\.\. \d+ more|Caused by: ")
-_VOTER: Final = re.compile(r'(\{"id": \d+, )(?:"directoryId": [^,]+, )?(?="endpoints")')
 _OBSERVERS: Final = re.compile(r"CurrentObservers: +\[(.*)\]")
 _REPLICA_ROW: Final = re.compile(r"\d+ +\t")
 
@@ -62,6 +66,9 @@ class Cluster(Protocol):
 
     def active(self) -> str:
         """The name of the active controller."""
+
+    def directory(self, name: str) -> str:
+        """The id of the directory in which the node keeps the metadata log, as Kafka writes it."""
 
     def kill(self, name: str) -> None:
         """End it at once."""
@@ -115,7 +122,7 @@ class Shell:
 
     def _write(self, rest: str) -> str:
         name, _, text = rest.partition("\n")
-        (self._folder / name).write_text(text, encoding="utf-8")
+        (self._folder / name).write_text(self._real(text), encoding="utf-8")
         return ""
 
     def _on(self, do: Callable[[str], None]) -> Callable[[str], str]:
@@ -136,13 +143,16 @@ class Shell:
                 return node.replace(" ", "-")
 
     def _real(self, command: str) -> str:
-        """The command with the addresses of the cluster that is really asked."""
+        """The text with the addresses and ids of the cluster that is really asked."""
 
         def port(found: re.Match[str]) -> str:
             id = int(found[1]) - SHOWN_PORT
             return f"127.0.0.1:{self._cluster.ports[id]}"
 
-        return re.sub(r"127\.0\.0\.1:(\d+)", port, command)
+        def directory(found: re.Match[str]) -> str:
+            return self._cluster.directory(self._named(found[1]))
+
+        return _DIRECTORY.sub(directory, re.sub(r"127\.0\.0\.1:(\d+)", port, command))
 
 
 def _parted(line: str) -> tuple[str, str, str]:
@@ -170,8 +180,6 @@ def _shown_line(line: str) -> str:
     if '"log_dirs"' in line:
         # It says "any" of a replica that is too young to have one.
         line = _LOG_DIRS.sub(lambda found: re.sub(r'"[^"]*"', '"<folder>"', found[0]), line)
-    if line.startswith("CurrentVoters:"):
-        return _VOTER.sub(r'\1"directoryId": <uuid?>, ', line)
     observers = _OBSERVERS.match(line)
     if observers is not None:
         each = sorted(re.findall(r"\{.*?\}", observers[1]))

@@ -14,8 +14,11 @@ import pytest
 
 from admin.client import AdminClient
 from admin.local import LocalCluster
-from admin.local_plan import Wanted, settle
+from admin.local_plan import Wanted, log_dir, settle
+from quorum.log.meta_properties import look
+from quorum.log.uuids import uuid_to_text
 from statemachine.vocabulary import METADATA_VERSION
+from tests.process.joining_nodes import Nodes as Joining
 from tests.process.kafka_shell import Shell
 from tests.process.kafka_tools_room import tools_room
 from tests.support.kafka_tools import runtime
@@ -24,6 +27,8 @@ from tests.support.transcript import Transcripts
 pytestmark = pytest.mark.process
 
 STEP_SECONDS: Final = 60
+JOINING_ID: Final = 4
+"""The controller that is not there from the beginning."""
 # A broker that is killed shall soon be missed.
 SETTINGS: Final = {"broker.session.timeout.ms": "5s", "broker.heartbeat.interval.ms": "1s"}
 
@@ -33,13 +38,23 @@ T = TypeVar("T")
 class Nodes:
     """The nodes of a cluster that lives on a loop, for a thread beside it."""
 
-    def __init__(self, cluster: LocalCluster, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, cluster: LocalCluster, joining: Joining, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._cluster = cluster
+        self._joining = joining
         self._loop = loop
 
     @property
     def ports(self) -> Mapping[int, int]:
-        return {node.id: node.kafka.port for node in self._cluster.plan.nodes}
+        ports = {node.id: node.kafka.port for node in self._cluster.plan.nodes}
+        return ports | self._joining.ports
+
+    def directory(self, name: str) -> str:
+        (node,) = (each for each in self._cluster.plan.nodes if each.name == name)
+        meta = look(log_dir(self._cluster.folder, node))
+        assert meta is not None
+        return uuid_to_text(meta.directory_id)
 
     def active(self) -> str:
         async def found() -> str:
@@ -55,7 +70,15 @@ class Nodes:
         assert self._done(self._cluster.stop_node(name)), f"{name} had to be killed"
 
     def start(self, name: str) -> None:
-        self._done(self._cluster.restart(name))
+        if name == f"controller-{JOINING_ID}":
+            self._done(self._join())
+        else:
+            self._done(self._cluster.restart(name))
+
+    async def _join(self) -> None:
+        first = self._cluster.controllers[0]
+        await self._joining.start(JOINING_ID, bootstrap_servers=str(first))
+        await self._joining.until_said(JOINING_ID, "registered this controller")
 
     def _done(self, step: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(step, self._loop).result(STEP_SECONDS)
@@ -76,10 +99,13 @@ async def play(
     plan = settle(folder / "cluster", wanted, random.Random(str(folder)))
     settings = {**SETTINGS, METADATA_VERSION: str(founded_at)}
     with tools_room(java, folder) as tools:
-        async with LocalCluster(
-            folder / "cluster", plan, settings=settings, runtime=java
-        ) as cluster:
-            shell = Shell(Nodes(cluster, asyncio.get_running_loop()), tools, folder)
+        async with (
+            LocalCluster(folder / "cluster", plan, settings=settings, runtime=java) as cluster,
+            Joining(folder) as joining,
+        ):
+            joining.reserve(JOINING_ID)
+            nodes = Nodes(cluster, joining, asyncio.get_running_loop())
+            shell = Shell(nodes, tools, folder)
             for name in names:
                 await asyncio.to_thread(transcripts.check, name, shell.answer)
 

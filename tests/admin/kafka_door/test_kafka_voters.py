@@ -56,6 +56,19 @@ def votes(*ids: int) -> Callable[[QuorumDescription], bool]:
     )
 
 
+async def test_a_follower_names_the_voters_with_the_directories_in_its_log(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3, kraft_version=1) as nodes:
+        leader = await active(nodes.values())
+        follower = next(each for each in nodes.values() if each is not leader)
+        wanted = {each: node.opened.directory_id for each, node in nodes.items()}
+        async with asyncio.timeout(PATIENCE_SECONDS), client_of(follower) as client:
+            # The first leader records the others as soon as they have fetched.
+            while True:
+                found = await client.describe_quorum(stale=True)
+                if {each.id: each.directory_id for each in found.voters} == wanted:
+                    break
+
+
 async def test_one_command_replaces_every_voter(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, 3, observers=(4, 5, 6), kraft_version=1) as nodes:
         await active(nodes.values())
