@@ -1,0 +1,82 @@
+"""docs/transcripts.md: every story is on the page, and what the page says of it is in it."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.support import tree
+from tests.support.transcript import parse
+
+PAGE: Final = tree.ROOT / "docs" / "transcripts.md"
+FOLDER: Final = tree.ROOT / "tests" / "transcripts"
+STORIES: Final = sorted(
+    path.stem for kind in ("quorum", "town") for path in FOLDER.glob(f"{kind}_*.txt")
+)
+SCENE: Final = re.compile(r'`(\w+)`(?: "([^"]+)")?')
+COMMENT_WIDTH: Final = 100
+SENTENCES_OF_RAFT_MIN: Final = 26
+
+
+def rules() -> list[tuple[str, str]]:
+    """Each rule on the page, and where it is shown."""
+    return [(cells[0], cells[-1]) for cells in rows("rule")] + [
+        (f"{cells[0]} {cells[1]}", cells[-1]) for cells in rows("no.")
+    ]
+
+
+def rows(first_title: str) -> Iterator[list[str]]:
+    """The rows of the tables whose first column has this title."""
+    title = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("|"):
+            title = ""
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        title = title or cells[0]
+        if title == first_title and cells[0] != title and not cells[0].startswith("---"):
+            yield cells
+
+
+def said(story: str) -> str:
+    """All comments of a story, as running text."""
+    path = FOLDER / f"{story}.txt"
+    comments = (
+        line.removeprefix("#").strip()
+        for scene in parse(path.read_text(encoding="utf-8"), path)
+        for line in scene.comments
+    )
+    return " ".join(comments)
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule[0]))
+def test_every_rule_has_a_story_with_the_scene_that_is_named(rule: tuple[str, str]) -> None:
+    scenes = SCENE.findall(rule[1])
+    assert scenes, f"nothing shows: {rule[0]}"
+    for story, words in scenes:
+        assert (FOLDER / f"{story}.txt").exists(), f"there is no story {story}"
+        assert words in said(story), f"no comment of {story} says: {words}"
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_every_story_is_on_the_page(story: str) -> None:
+    shown = {name for _, where in rules() for name, _ in SCENE.findall(where)}
+    assert story in shown, f"no rule in {PAGE.name} names {story}"
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_every_story_begins_by_saying_what_it_shows(story: str) -> None:
+    path = FOLDER / f"{story}.txt"
+    first, *scenes = parse(path.read_text(encoding="utf-8"), path)
+    assert not first.command, "begin with a comment that stands alone"
+    assert len(" ".join(first.comments)) > 60, "say what is shown, and why it matters"
+    assert len(scenes) >= 2
+    wide = [line for scene in scenes for line in scene.comments if len(line) > COMMENT_WIDTH]
+    assert not wide, wide
+
+
+def test_the_sentences_of_the_raft_paper_are_counted_without_a_gap() -> None:
+    numbers = [int(cells[0]) for cells in rows("no.")]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= SENTENCES_OF_RAFT_MIN
