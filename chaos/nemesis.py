@@ -11,7 +11,14 @@ from typing import Final, assert_never
 from chaos.process import Process
 from chaos.profile import Fault, Strike
 from chaos.world import World
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.messages import (
+    AddVoterRequest,
+    AlterQuorumRequest,
+    RemoveVoterRequest,
+    VoterRequest,
+)
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.voters import Voter
 
 CLOG_MS_MAX: Final = 5_000
 PAUSE_MS_MAX: Final = 8_000
@@ -59,8 +66,8 @@ class Nemesis:
                 Fault.SLOW_DISK | Fault.FULL_DISK | Fault.FSYNC_FAILS | Fault.ROT | Fault.CLOCK_JUMP
             ):
                 self._spoil(strike, victim)
-            case Fault.ALTER:
-                self._alter(strike)
+            case Fault.ALTER | Fault.ADD | Fault.REMOVE:
+                self._want(strike, victim)
             case _:
                 assert_never(strike.fault)
 
@@ -175,17 +182,33 @@ class Nemesis:
                 world.cut_power(victim)
                 machine.dies_after = strike.size % RECOVERY_OPERATIONS_MAX
 
-    def _alter(self, strike: Strike, tries: int = WISHES_MAX) -> None:
-        """Let everyone whose bit is set vote; if nobody's is, what is under way is cancelled.
-
-        Somebody must lead to be asked; if nobody does for long, it is asked again, also later.
-        """
+    def _want(self, strike: Strike, victim: ReplicaId, tries: int = WISHES_MAX) -> None:
+        """Somebody must lead to be asked; as long as nobody does, it is tried again."""
         world = self._world
-        target = tuple(r for at, r in enumerate(world.everyone) if strike.size >> at & 1)
-        if any(process.want_voters(target) for process in [*world.processes.values()]):
-            world.note(Fault.ALTER)
+        request = self._wish(strike, victim)
+        if any(process.want_voters(request) for process in [*world.processes.values()]):
+            world.note(strike.fault)
         elif tries:
-            world.timeline.after(WISH_EVERY_MS, partial(self._alter, strike, tries - 1))
+            world.timeline.after(WISH_EVERY_MS, partial(self._want, strike, victim, tries - 1))
+
+    def _wish(self, strike: Strike, victim: ReplicaId) -> VoterRequest:
+        """Who is to vote: everyone whose bit is set; if nobody's is, a change is cancelled."""
+        world = self._world
+        timeout_ms = world.profile.timeouts.request_timeout_ms
+        key = world.machines[victim].key
+        match strike.fault:
+            case Fault.ADD:
+                return AddVoterRequest(
+                    voter=Voter(key, (world.places[victim],)),
+                    timeout_ms=timeout_ms,
+                    ack_when_committed=strike.size % 2 == 0,
+                )
+            case Fault.REMOVE:
+                return RemoveVoterRequest(voter=key, timeout_ms=timeout_ms)
+            case _:
+                named = (r for at, r in enumerate(world.everyone) if strike.size >> at & 1)
+                target = tuple(map(ReplicaKey, named)) or None
+                return AlterQuorumRequest(target=target, timeout_ms=timeout_ms)
 
     # --- disks and clocks --------------------------------------------------------------------
 

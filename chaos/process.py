@@ -15,10 +15,11 @@ from chaos.violation import Died, Violation
 from chaos.work import Work
 from quorum.core.events import Asker, Located
 from quorum.core.messages import (
-    AlterQuorumRequest,
     FetchRequest,
     Request,
     Response,
+    VoteRequest,
+    VoterRequest,
     VotersResponse,
 )
 from quorum.core.reads import ReadRefusal
@@ -57,6 +58,8 @@ class Process:
         self.log = past.log
         self.work = Work(self)
         self._calls: dict[int, Done] = {}
+        self._votes: dict[int, Done] = {}
+        """Calls for votes that were answered: an answer that comes twice reaches the core twice."""
         self._last_call = 0
         self._askers: dict[Asker, Packet] = {}
         self._last_asker = 0
@@ -180,8 +183,10 @@ class Process:
         self.replica.asked(asker, packet.request)
 
     def _answered(self, packet: Packet) -> None:
-        done = self._calls.pop(packet.call, None)
+        done = self._calls.pop(packet.call, None) or self._votes.get(packet.call)
         if done is not None:
+            if isinstance(packet.request, VoteRequest):
+                self._votes[packet.call] = done
             assert packet.response is not None
             done(as_received(packet.response, packet.records), packet.records)
 
@@ -324,13 +329,10 @@ class Process:
         self.enter(partial(self._propose, values))
         return True
 
-    def want_voters(self, target: tuple[ReplicaId, ...]) -> bool:
-        """Let somebody ask for these voters, or to cancel; whether this process leads."""
+    def want_voters(self, request: VoterRequest) -> bool:
+        """Let somebody ask for other voters; whether this process leads."""
         if self._asleep is not None or not self.leads:
             return False
-        keys = tuple(map(ReplicaKey, target)) or None
-        timeouts = self.machine.config.timeouts
-        request = AlterQuorumRequest(target=keys, timeout_ms=timeouts.request_timeout_ms)
         self.enter(partial(self.replica.want_voters, request, self._told_of_voters))
         return True
 

@@ -43,11 +43,15 @@ class Fault(StrEnum):
     FSYNC_FAILS = "its disk fails to keep what it was given"
     ROT = "loses power, and a bit of its log turns over"
     ALTER = "other voters are wanted"
+    ADD = "is wanted as a voter, beside the others"
+    REMOVE = "is wanted as a voter no more"
     CLOCK_JUMP = "its time of day jumps"
 
 
 ALWAYS: Final = (Fault.HEAL,)
 SOMETIMES: Final = tuple(each for each in Fault if each not in ALWAYS)
+WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE})
+"""Those that wait until somebody leads."""
 EVERYWHERE: Final = frozenset({Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL, Fault.ALTER})
 """Those that have no victim."""
 
@@ -161,7 +165,7 @@ class Profile:
             strikes=_strikes(rng, faults, voters + observers),
             segment_bytes=rng.choice((400, 2_000, 1 << 20)),
             fetch_bytes_max=rng.choice((1, 500, 1 << 20)),
-            proposal_ms_max=rng.choice((40, 150, 150, 400)),
+            proposal_ms_max=rng.choice((60, 250, 400, 1_000)),
             value_bytes_max=rng.choice((10, 10, 700)),
         )
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from chaos.electorates import has_majority
 from chaos.nemesis import Nemesis
-from chaos.profile import CALM, FAULTS_MS, Fault, Profile, Strike
+from chaos.profile import CALM, FAULTS_MS, WISHES, Fault, Profile, Strike
 from chaos.violation import HarnessError, Violation
 from chaos.world import World
 from quorum.core.vocabulary import ReplicaId
@@ -24,6 +24,8 @@ TRIES_MAX: Final = 30
 TRY_MS: Final = 1_000
 READ_MS_MAX: Final = (100, 400, 10_000)
 """Clients read at random intervals up to one of these."""
+RECORDS_QUICKLY: Final = 200
+"""A log grows half as fast when it has these, then a third as fast, and so on."""
 COMMITTED_MIN: Final = 10
 """Records; a run that commits fewer has shown nothing."""
 
@@ -97,7 +99,7 @@ class Simulation:
         self._pass(max(FAULTS_MS, last_ms + 1))
         # One that was to strike may have found nobody to strike: let it try again.
         for again in range(TRIES_MAX):
-            silent = [each for each in self._silent() if each is not Fault.ALTER]
+            silent = [each for each in self._silent() if each not in WISHES]
             if not silent:
                 break
             for fault in silent:
@@ -170,7 +172,9 @@ class Simulation:
 
     def _propose_again(self) -> None:
         world, profile = self.world, self.profile
-        world.timeline.after(self._rng.randrange(1, profile.proposal_ms_max), self._propose_again)
+        # A long log grows slowly: what a recovery costs is what the log holds.
+        ms_max = profile.proposal_ms_max * (1 + world.judge.committed_end // RECORDS_QUICKLY)
+        world.timeline.after(self._rng.randrange(1, ms_max), self._propose_again)
         if not self._proposing:
             return
         count = self._rng.randrange(1, 4)

@@ -65,7 +65,7 @@ class World:
         self.voters, self.everyone = voters, [*voters, *observers]
         self.judge = Judge(voters)
         self.network = Network(self.timeline, self._stream("network"), self.note)
-        self._places = {each: Endpoint(LISTENER_NAME, *place(each)) for each in self.everyone}
+        self.places = {each: Endpoint(LISTENER_NAME, *place(each)) for each in self.everyone}
         self.machines = {each: self._machine(each) for each in self.everyone}
         self.processes: dict[ReplicaId, Process] = {}
         self.rates: Rates = CALM
@@ -165,7 +165,7 @@ class World:
         self.processes[replica] = process
         self.network.listeners[replica] = process
         self.tell(replica, f"starts: {process}")
-        process.hear(self._places)
+        process.hear(self.places)
 
     def kill(self, replica: ReplicaId) -> Process | None:
         """End a process; what it had written, the operating system still knows."""

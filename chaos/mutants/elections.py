@@ -61,6 +61,17 @@ ELECTIONS: Final = (
         directed="quorum_repeated_answers",
     ),
     Mutant(
+        name="an answer that comes twice is two votes",
+        module="quorum.core.elections",
+        old="    voter = poll.asked.pop(correlation, None)\n    is_vote",
+        new="    voter = poll.asked.get(correlation)\n"
+        "    if voter in poll.votes:\n"
+        "        voter = min(v for v in state.voters.ids if v not in poll.votes)\n"
+        "    is_vote",
+        caught_by=("R1",),
+        directed="quorum_repeated_answers",
+    ),
+    Mutant(
         name="half of the voters are a majority",
         module="quorum.core.voters",
         old="return len(self.voters) // 2 + 1",
@@ -113,5 +124,14 @@ ELECTIONS: Final = (
         new="    state.election = Election(state.election.epoch, request.candidate)\n    return",
         caught_by=("R2",),
         directed="quorum_pre_vote",
+    ),
+    Mutant(
+        name="a leader is taken to be alive because others say so",
+        module="quorum.core.state",
+        old="self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms)), Cause.LEADER_FOUND)",
+        new="self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms), heard_ms=now_ms),\n"
+        "            Cause.LEADER_FOUND)",
+        caught_by=("liveness",),
+        directed="quorum_leader_named_by_others",
     ),
 )

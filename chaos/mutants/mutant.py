@@ -33,6 +33,9 @@ class Mutant:
     directed: str
     """The test that shows it at once: a transcript of the quorum, or a test by path and name."""
 
+    seed: int = 0
+    """One that caught it when this was written, to be tried first by those who are in a hurry."""
+
     def __str__(self) -> str:
         return self.name
 

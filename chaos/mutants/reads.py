@@ -1,4 +1,4 @@
-"""Faults in when a read is answered; those in its proof are planted in tests of the core."""
+"""Faults in when a read is answered, and in what proves that its leader still leads."""
 
 from typing import Final
 
@@ -13,5 +13,53 @@ READS: Final = (
         "        effects.sort(key=lambda each: type(each).__name__ != 'ReadReady')",
         caught_by=("L2",),
         directed="quorum_reads_of_a_lone_voter",
+    ),
+    Mutant(
+        name="a leader answers reads without asking whether it still leads",
+        module="quorum.core.reading",
+        old="while leader.reads and _is_proved(state, leader, leader.reads.oldest):",
+        new="while leader.reads:",
+        caught_by=("L2",),
+        directed="quorum_reads_of_a_deposed_leader",
+    ),
+    Mutant(
+        name="a read is answered before a commit in the leader's own epoch",
+        module="quorum.core.reading",
+        old="if not leader.reads or committed is None or committed <= leader.epoch_start:",
+        new="if not leader.reads or committed is None:",
+        caught_by=("L2",),
+        directed="quorum_reads_of_a_new_leader",
+    ),
+    Mutant(
+        name="a fetch that was under way when the read came proves it",
+        module="quorum.core.reading",
+        old="return voter.round >= group.round or",
+        new="return voter.round >= group.round - 1 or",
+        caught_by=("L2",),
+        directed="quorum_reads",
+    ),
+    Mutant(
+        name="a read shares a round whose answers have left before it came",
+        module="quorum.core.reading",
+        old="    if serving.round_sent == serving.round:\n",
+        new="    if serving.round == 0:\n",
+        caught_by=("L2",),
+        directed="quorum_reads",
+    ),
+    Mutant(
+        name="what was appended before the read came proves it",
+        module="quorum.core.reading",
+        old="(voter.log_end or Offset(0)) > group.log_end",
+        new="(voter.log_end or Offset(0)) >= group.log_end",
+        caught_by=("L2",),
+        directed="quorum_reads_without_echo",
+    ),
+    Mutant(
+        name="a removed leader counts itself for the proof of a read",
+        module="quorum.core.reading",
+        old="return shown + state.is_voter >= state.voters.majority",
+        new="return shown + 1 >= state.voters.majority",
+        caught_by=("L2",),
+        directed="quorum_reads_of_a_removed_leader",
     ),
 )

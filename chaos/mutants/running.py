@@ -57,9 +57,9 @@ def judged(mutants: Sequence[Mutant], *, seeds: int, jobs: int) -> Iterator[Verd
         yield from pool.map(lambda each: judge(each, seeds=seeds), mutants)
 
 
-def judge(mutant: Mutant, *, seeds: int) -> Verdict:
+def judge(mutant: Mutant, *, seeds: int, first: int = 0) -> Verdict:
     """Run one mutant: seeds until it is caught, then its directed test."""
-    by_seeds = _run(mutant, "seeds", "0", str(seeds))
+    by_seeds = _run(mutant, "seeds", str(first), str(seeds))
     lines = by_seeds.stdout.strip().splitlines()
     found = json.loads(lines[-1]) if by_seeds.returncode == 0 and lines else {}
     directed = _run(mutant, "directed")

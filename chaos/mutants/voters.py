@@ -47,6 +47,14 @@ VOTERS: Final = (
         directed="quorum_voters_removed_leader",
     ),
     Mutant(
+        name="who votes no more still counts",
+        module="quorum.core.serving",
+        old="        self.voters, self._observers = {}, {}\n",
+        new="        self.voters, self._observers = dict(self.voters), {}\n",
+        caught_by=("R8",),
+        directed="quorum_voters_replaced",
+    ),
+    Mutant(
         name="all voters of the target come at once",
         module="quorum.core.changing",
         old="        if isinstance(found, Voter):\n            return found\n",

@@ -3,7 +3,6 @@
 `voters-1+2->3` says that 1 and 2 vote, and that 3 is to. A directory stands behind a slash.
 """
 
-import random
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -52,42 +51,6 @@ def voters_of(records: Sequence[Record]) -> Voters | None:
         return None
     current, _, _ = records[at].word.removeprefix(PREFIX).partition("->")
     return tuple(_key(each) for each in current.split("+"))
-
-
-def has_target(records: Sequence[Record]) -> bool:
-    """Whether the voters of a log are on their way to others."""
-    at = last_voters_at(records)
-    return at is not None and "->" in records[at].word
-
-
-def any_majority(
-    rng: random.Random,
-    electorate: Electorate,
-    logs: Sequence[Sequence[Record]],
-    everyone: Sequence[ReplicaId],
-) -> set[ReplicaId]:
-    """Replicas drawn until they are a majority of all voters that any of the logs names last."""
-    sets = {electorate.of(log) for log in logs}
-    alive: set[ReplicaId] = set()
-    for replica in rng.sample(everyone, len(everyone)):
-        lacking = [each for each in sets if 2 * len({v.id for v in each} & alive) <= len(each)]
-        if any(replica == voter.id for each in lacking for voter in each):
-            alive.add(replica)
-    return alive
-
-
-def some_wish(rng: random.Random, candidates: Sequence[ReplicaId]) -> list[str]:
-    """What somebody may want of the voters, in the words of `requests.parse_wish`."""
-    target = rng.sample(candidates, rng.randrange(1, min(6, len(candidates) + 1)))
-    match rng.randrange(6):
-        case 0:
-            return ["cancel"]
-        case 1:
-            return ["add", str(target[0])]
-        case 2:
-            return ["remove", str(target[0])]
-        case _:
-            return ["alter", *map(str, target)]
 
 
 def _key(text: str) -> ReplicaKey:
