@@ -1,8 +1,9 @@
 """The asyncio shell around a replica: it only waits.
 
-One task, `Quorum.run`, owns the replica (`quorum.replica`); nothing else in the process lets it
-take a turn. What the network, the disk thread and the state machine hand in wakes that task, and
-so does the next moment that the node has named.
+While `Quorum.run` runs, the loop lets the replica (`quorum.replica`) take its turns, and nothing
+else in the process does. What the network, the disk thread and the state machine hand in asks for
+a turn, and so does the next moment that the node has named. A turn is a callback of the loop: a
+task that is woken by a future for each of them costs more than the waking.
 """
 
 import asyncio
@@ -65,7 +66,9 @@ class Quorum:
         self._rpc = rpc
         self._clock = clock
         self._wall_clock = wall_clock
-        self._wakeup: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._is_turn_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._stopped = False
@@ -176,18 +179,14 @@ class Quorum:
 
     async def run(self) -> None:
         """Own the replica until `stop`; an error of the disk or of our own logic ends it loudly."""
-        loop, replica = asyncio.get_running_loop(), self.replica
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        self._loop = loop
         try:
-            while not self._stopped:
-                replica.turn()
-                self._tell()
-                self._arm(loop, replica.deadline_ms)
-                self._wakeup = loop.create_future()
-                if self._stopped or replica.has_work:
-                    self._wake()
-                await self._wakeup
-                self._wakeup = None
+            self._wake()
+            await self._ended
         finally:
+            self._loop = None
             if self._timer is not None:
                 self._timer.cancel()
             self._rpc.close()
@@ -208,8 +207,27 @@ class Quorum:
         self.replica.fail(failure)
 
     def _wake(self) -> None:
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+        if self._loop is not None and not self._is_turn_due:
+            self._is_turn_due = True
+            self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_due = False
+        if self._loop is None or self._ended is None or self._ended.done():
+            return
+        if self._stopped:
+            self._ended.set_result(None)
+            return
+        replica = self.replica
+        try:
+            replica.turn()
+            self._tell()
+            self._arm(self._loop, replica.deadline_ms)
+        except Exception as failure:  # noqa: BLE001 - it is not swallowed: `run` raises it
+            self._ended.set_exception(failure)
+            return
+        if replica.has_work:
+            self._wake()
 
     def _tell(self) -> None:
         """Wake those who wait for what the last turn has brought."""

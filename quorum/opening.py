@@ -135,7 +135,13 @@ def open_quorum(
         store=past.store,
         snapshot_limits=config.snapshots,
     )
-    others.calls.hand_to(Handed(asked=quorum.asked, standing=lambda: _standing(quorum, addresses)))
+    others.calls.hand_to(
+        Handed(
+            asked=quorum.asked,
+            standing=lambda: _standing(quorum, addresses),
+            epoch=lambda: quorum.node.epoch,
+        )
+    )
     return Opened(
         quorum=quorum,
         raft_calls=others.calls,

@@ -39,9 +39,9 @@ from quorum.transport.peers import Peers
 from quorum.wire.faults import Malformed
 from quorum.wire.raft_messages import (
     API_KEYS,
-    Answer,
     Code,
     Here,
+    HostPort,
     Refusal,
     Standing,
     lowest_version,
@@ -70,6 +70,8 @@ class Handed:
 
     asked: Callable[[Asker, Request], None]
     standing: Callable[[], Standing]
+    epoch: Callable[[], Epoch]
+    """That of the standing, which is asked for at every answer."""
 
 
 class RaftCalls:
@@ -179,8 +181,7 @@ class RaftCalls:
             done(None, b"")
             return
         try:
-            answer, records = _read(outcome)
-            response = answer.response
+            response, leader_address, records = _read(outcome)
             unbelievable = self._unbelievable(response.epoch)
             if unbelievable is not None:
                 raise _Refused(unbelievable.reason)
@@ -188,15 +189,15 @@ class RaftCalls:
             self._complaints.useless(f"replica {to}", str(error))
             done(None, b"")
             return
-        if response.leader is not None and answer.leader_address is not None:
+        if response.leader is not None and leader_address is not None:
             # Whoever asks it from now on has to find it.
-            self._addresses.hint(response.leader, answer.leader_address)
+            self._addresses.hint(response.leader, leader_address)
         done(response, records)
 
     def _unbelievable(self, epoch: Epoch) -> Refusal | None:
         """Why this epoch is not to be learned, or None."""
         assert self._handed is not None, "hand_to comes first"
-        own = self._handed.standing().epoch
+        own = self._handed.epoch()
         if epoch <= own + EPOCH_LEAP_MAX:
             return None
         reason = f"epoch {epoch} is not to be believed, this node is in {own}"
@@ -207,8 +208,9 @@ class _Refused(Exception):
     """The other replica refused the call as such: another cluster, another topic, ..."""
 
 
-def _read(reply: Reply) -> tuple[Answer, bytes]:
-    """The flat answer and the records beside it, checked; raises what `_ended` catches."""
+def _read(reply: Reply) -> tuple[Response, HostPort | None, bytes]:
+    """The flat answer, where the leader is, and the records, checked; raises what `_ended`
+    catches."""
     answer = read_response(reply.api_key, reply.version, reply.body)
     if isinstance(answer, Refusal):
         raise _Refused(str(answer))
@@ -218,6 +220,6 @@ def _read(reply: Reply) -> tuple[Answer, bytes]:
         raise _Refused(f"refused: {response.error}")
     records = bytes(answer.records)
     if not isinstance(response, FetchResponse) or not records:
-        return answer, records
+        return response, answer.leader_address, records
     batches = tuple(check(records, assignment_in=assignment_in))
-    return replace(answer, response=replace(response, batches=batches)), records
+    return response.carrying(batches), answer.leader_address, records

@@ -264,13 +264,9 @@ def _answer(state: State, answers: Iterable[tuple[Asker, FetchResponse]]) -> Non
 
 
 def _view(state: State, leader: Leader) -> View:
-    return View(
-        epoch=state.election.epoch,
-        leader=state.me.id,
-        log_start=state.log.start,
-        log_end=state.log.end.offset,
-        high_watermark=_shown_high_watermark(state, leader),
-    )
+    log = state.log
+    shown = _shown_high_watermark(state, leader)
+    return View(leader.epoch, state.me.id, log.start, log.end.offset, shown)
 
 
 def _shown_high_watermark(state: State, leader: Leader) -> Offset | None:

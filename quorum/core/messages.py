@@ -193,6 +193,21 @@ class FetchResponse:
     round: int = 0
     """The round of reads that the next fetch is to echo; 0 for none."""
 
+    def carrying(self, batches: tuple[Batch, ...]) -> "FetchResponse":
+        """The same answer with the outlines of what came; `replace` takes three times as long."""
+        return FetchResponse(
+            error=self.error,
+            epoch=self.epoch,
+            leader=self.leader,
+            high_watermark=self.high_watermark,
+            log_start=self.log_start,
+            diverging=self.diverging,
+            snapshot=self.snapshot,
+            span=self.span,
+            batches=batches,
+            round=self.round,
+        )
+
     def __str__(self) -> str:
         if self.error:
             return f"Fetch {_refused(self.error, self.epoch, self.leader)}"

@@ -207,7 +207,8 @@ class QuorumNode:
                 moments = (election_ms, following.next_ms(state))
             case _:
                 assert_never(state.role)
-        return None if state.stopping else min((m for m in moments if m is not None), default=None)
+        named = [] if state.stopping else [each for each in moments if each is not None]
+        return min(named) if named else None
 
     def step(self, event: Event, *, now_ms: int) -> list[Effect]:
         """Advance by one event and return what must be done about it, in order."""

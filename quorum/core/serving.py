@@ -11,7 +11,7 @@ when its time is up (the long poll of KIP-595). What is worth an answer differs:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_BYTES_MAX, OBSERVERS_MAX, PARKED_FETCHES_MAX
@@ -32,8 +32,7 @@ class Parked:
     progress: ReplicaProgress
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """The leader's log as fetches are to see it, now."""
 
     epoch: Epoch

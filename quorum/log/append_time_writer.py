@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,8 @@ from quorum.log.writer import Write
 logger = logging.getLogger("quorum")
 
 _CLOSED: Final = -1
+_SEGMENT: Final = attrgetter("segment")
+_TIME_AND_EPOCH: Final = attrgetter("time_ms", "epoch")
 
 
 class AppendTimeWriter:
@@ -63,7 +66,7 @@ class AppendTimeWriter:
 
     def write(self, writes: Iterable[Write]) -> None:
         """Note these batches, which have been written to the log."""
-        for segment, run in groupby(writes, key=lambda write: write.segment):
+        for segment, run in groupby(writes, key=_SEGMENT):
             batches = list(run)
             try:
                 self._go_to(segment, batches[0].base)
@@ -161,7 +164,7 @@ class AppendTimeWriter:
         parts = []
         if batches[0].base != self._end:
             parts.append(encode_entry(UNKNOWN, batches[0].base, UNKNOWN))
-        for _, run in groupby(batches, key=lambda write: (write.time_ms, write.epoch)):
+        for _, run in groupby(batches, key=_TIME_AND_EPOCH):
             *_, last = run
             parts.append(encode_entry(last.time_ms, last.end, last.epoch))
         return b"".join(parts)

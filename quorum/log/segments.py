@@ -258,8 +258,10 @@ class SegmentedLog:
         with self._lock:
             writes, self._pending, self._pending_bytes = self._pending, [], 0
             end = self._extent.end
-        with self._failing_for_good("written"):
+        try:
             done = self._writer.write(writes, sync=sync)
+        except OSError as error:
+            raise self._failed_for_good("written", error) from error
         if done < len(writes):
             self._wait_for_room(writes, done)
         self._written = end.offset
@@ -351,9 +353,12 @@ class SegmentedLog:
         try:
             yield
         except OSError as error:
-            why = error.strerror or str(error)
-            self._failure = LogFailure(f"the log in {self.folder} cannot be {what}: {why}")
-            raise self._failure from error
+            raise self._failed_for_good(what, error) from error
+
+    def _failed_for_good(self, what: str, error: OSError) -> LogFailure:
+        why = error.strerror or str(error)
+        self._failure = LogFailure(f"the log in {self.folder} cannot be {what}: {why}")
+        return self._failure
 
     def _refuse_after_failure(self) -> None:
         # What a failed fsync did not write may be marked clean: the next one succeeds, and lies.

@@ -62,7 +62,7 @@ class SegmentWriter:
     def _write_group(self, group: Sequence[Write]) -> bool:
         """Write a group of batches to one segment; whether there was room for it."""
         path, position = group[0].segment.path, group[0].position
-        if path != self._path:
+        if path is not self._path and path != self._path:
             self._sync()
             self.close()
         batches = [write.batch for write in group]
@@ -119,7 +119,7 @@ class SegmentWriter:
             self._path, self._fd = None, -1
 
     def _go_to(self, path: Path) -> None:
-        if path == self._path:
+        if path is self._path or path == self._path:
             return
         assert self._path is None
         is_new = not self._fs.exists(path)

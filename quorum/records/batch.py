@@ -109,7 +109,8 @@ class Header(NamedTuple):
     @property
     def outline(self) -> Batch:
         """What the quorum needs to know of this batch."""
-        return Batch(Offset(self.base_offset), Offset(self.end_offset), Epoch(self.epoch))
+        base = self.base_offset
+        return Batch(Offset(base), Offset(base + self.last_offset_delta + 1), Epoch(self.epoch))
 
 
 def header_at(buffer: Buffer, position: int = 0) -> Header:
@@ -129,12 +130,12 @@ def headers(buffer: Buffer) -> Iterator[tuple[int, Header]]:
     Only what is needed to step from one to the next is checked: raises `CorruptBatch` where a
     length is impossible or reaches beyond the buffer.
     """
-    position = 0
-    while position < len(buffer):
+    position, end = 0, len(buffer)
+    while position < end:
         header = header_at(buffer, position)
-        check_length(header, position, len(buffer))
+        check_length(header, position, end)
         yield position, header
-        position += header.size_bytes
+        position += header.length + LENGTH_END
 
 
 def outlines(buffer: Buffer) -> list[Batch]:
@@ -148,7 +149,7 @@ def check_length(header: Header, position: int, end: int) -> None:
         raise CorruptBatch(position, f"magic {header.magic}, only {MAGIC} is known")
     if header.length < HEADER_BYTES - LENGTH_END:
         raise CorruptBatch(position, f"length {header.length}, shorter than any header")
-    if position + header.size_bytes > end:
+    if position + header.length + LENGTH_END > end:
         raise CorruptBatch(
             position, f"{header.size_bytes} bytes long, but only {end - position} are there"
         )

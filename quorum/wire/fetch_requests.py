@@ -73,11 +73,10 @@ class _Asked(NamedTuple):
 
 
 class _Tail(NamedTuple):
-    """What stands behind the head: who asks, and the round of reads that it echoes."""
+    """What stands behind the head, up to the round of reads: who asks."""
 
     cluster_id: str | None
     replica: ReplicaKey
-    round: int = 0
 
 
 def write_fetch_request(request: FetchRequest, version: int, *, cluster_id: str | None) -> bytes:
@@ -127,7 +126,7 @@ def _read_usual(version: int, body: Data) -> _Asked | None:
     head = _HEAD.unpack_from(body)
     if head[6] != _ONE or head[8] != _ONE:
         return None
-    tail = _tail_of(version, bytes(body[_HEAD.size :]))
+    tail, round_ = _tail_of(version, bytes(body[_HEAD.size :]))
     wait, _, max_bytes, _, _, _, _, topic_id, _, partition, epoch, offset, last_epoch, _, of = head
     return _Asked(
         tail.cluster_id,
@@ -140,11 +139,12 @@ def _read_usual(version: int, body: Data) -> _Asked | None:
         epoch,
         offset,
         last_epoch,
-        tail.round,
+        round_,
     )
 
 
-def _tail_of(version: int, data: bytes) -> _Tail:
+def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
+    """Who asks, and the round of reads that it echoes; 0 for none."""
     is_usual = len(data) <= _TAIL_BYTES_MAX
     halves = rounds.split(data)
     if halves is not None:
@@ -152,9 +152,9 @@ def _tail_of(version: int, data: bytes) -> _Tail:
         read_before = _read_before if is_usual else _read_before.__wrapped__
         tail = read_before(version, before)
         if tail is not None:
-            return tail._replace(round=round_)
+            return tail, round_
     read_tail = _read_tail if is_usual else _read_tail.__wrapped__
-    return read_tail(version, data)
+    return read_tail(version, data), 0
 
 
 def _read_any(version: int, body: Data) -> _Asked | Refusal:

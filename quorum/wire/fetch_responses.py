@@ -49,14 +49,13 @@ _TAIL_BYTES_MAX: Final = 1024
 
 
 class _Tail(NamedTuple):
-    """The tagged fields at the end."""
+    """The tagged fields at the end, up to the round of reads."""
 
     epoch: int
     leader: ReplicaId | None
     leader_address: HostPort | None
     diverging: LogEnd | None
     snapshot: LogEnd | None
-    round: int = 0
 
 
 def write_fetch_response(
@@ -100,11 +99,11 @@ def read_fetch_response(version: int, body: Data) -> Answer | Refusal:
     if topic_id != _TOPIC_ID or partition != METADATA_PARTITION or aborted >= _ONE:
         reason = f"answers for partition {partition} of topic {topic_id.hex()}"
         raise Malformed(ApiKey.FETCH, version, reason)
-    records, tail = _records_and_tail(version, body)
+    records, tail, round_ = _records_and_tail(version, body)
     if flat_error(top_code or code) is None or (tail.epoch < 0 and (top_code or code)):
         reason = codec.error_name(top_code or code)
         return Refusal(top_code or code, reason, top_level=bool(top_code))
-    response = _flat(version, Error(top_code or code), offsets[0], offsets[2], tail)
+    response = _flat(version, Error(top_code or code), offsets[0], offsets[2], tail, round_)
     return Answer(
         response=response,
         records=records,
@@ -113,7 +112,7 @@ def read_fetch_response(version: int, body: Data) -> Answer | Refusal:
 
 
 def _flat(
-    version: int, error: Error, high_watermark: int, log_start: int, tail: _Tail
+    version: int, error: Error, high_watermark: int, log_start: int, tail: _Tail, round_: int
 ) -> FetchResponse:
     if tail.epoch < 0 or high_watermark < _UNKNOWN:
         reason = f"leader epoch {tail.epoch}, high watermark {high_watermark}"
@@ -126,11 +125,11 @@ def _flat(
         log_start=Offset(max(0, log_start)),
         diverging=tail.diverging,
         snapshot=tail.snapshot,
-        round=tail.round,
+        round=round_,
     )
 
 
-def _records_and_tail(version: int, body: Data) -> tuple[Data, _Tail]:
+def _records_and_tail(version: int, body: Data) -> tuple[Data, _Tail, int]:
     try:
         claimed, start = read_uvarint(body, _HEAD.size)
     except ValueError as error:
@@ -139,10 +138,11 @@ def _records_and_tail(version: int, body: Data) -> tuple[Data, _Tail]:
     if end > len(body):
         reason = f"{end - start} bytes of records, where {len(body) - start} bytes are left"
         raise Malformed(ApiKey.FETCH, version, reason)
-    return body[start:end], _tail_of(version, bytes(body[end:]))
+    return body[start:end], *_tail_of(version, bytes(body[end:]))
 
 
-def _tail_of(version: int, data: bytes) -> _Tail:
+def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
+    """What is behind the records, and the round of reads; 0 for none."""
     is_usual = len(data) <= _TAIL_BYTES_MAX
     halves = rounds.split(data)
     if halves is not None:
@@ -150,9 +150,9 @@ def _tail_of(version: int, data: bytes) -> _Tail:
         read_before = _read_before if is_usual else _read_before.__wrapped__
         tail = read_before(version, before)
         if tail is not None:
-            return tail._replace(round=round_)
+            return tail, round_
     read_tail = _read_tail if is_usual else _read_tail.__wrapped__
-    return read_tail(version, data)
+    return read_tail(version, data), 0
 
 
 @lru_cache(_TAILS_MAX)

@@ -1,5 +1,6 @@
 import random
 from collections.abc import Iterable
+from dataclasses import fields, replace
 
 import pytest
 
@@ -19,8 +20,10 @@ from quorum.core.log_view import LogView
 from quorum.core.messages import (
     Batch,
     BeginQuorumEpochRequest,
+    Error,
     FetchRequest,
     FetchResponse,
+    Span,
     VoteResponse,
 )
 from quorum.core.node import QuorumNode
@@ -218,3 +221,21 @@ def test_the_same_events_at_the_same_times_give_the_same_effects() -> None:
     ]
     assert told[0] == told[1]
     assert any(told[0])
+
+
+def test_an_answer_that_is_given_batches_keeps_all_else() -> None:
+    answer = FetchResponse(
+        error=Error.NOT_LEADER_OR_FOLLOWER,
+        epoch=Epoch(3),
+        leader=TWO,
+        high_watermark=Offset(4),
+        log_start=Offset(1),
+        diverging=LogEnd(Epoch(2), Offset(3)),
+        snapshot=LogEnd(Epoch(1), Offset(1)),
+        span=Span(Offset(4), Offset(5), 7),
+        round=9,
+    )
+    batches = (Batch(Offset(4), Offset(5), Epoch(3)),)
+    assert answer.carrying(batches) == replace(answer, batches=batches)
+    unset = {each.name for each in fields(answer) if getattr(answer, each.name) == each.default}
+    assert unset == {"batches"}, "the test gives every field a value of its own"

@@ -54,11 +54,11 @@ class Bench:
         return asker
 
     def append(self, count: int) -> None:
-        self.view = replace(self.view, log_end=Offset(self.view.log_end + count))
+        self.view = self.view._replace(log_end=Offset(self.view.log_end + count))
         self._note(self.serving.wake_for_records(self.view))
 
     def commit(self) -> None:
-        self.view = replace(self.view, high_watermark=self.view.log_end)
+        self.view = self.view._replace(high_watermark=self.view.log_end)
         self._note(self.serving.wake_for_commit(self.view, self.now_ms))
 
     def wait(self, ms: int) -> None:

@@ -116,7 +116,11 @@ class Pair:
             complaints=Complaints("quorum", lambda: 0),
         )
         standing = Standing(Epoch(4), ReplicaId(3), LEADER_AT)
-        calls.hand_to(Handed(asked=self.there.hand_in, standing=lambda: standing))
+        calls.hand_to(
+            Handed(
+                asked=self.there.hand_in, standing=lambda: standing, epoch=lambda: standing.epoch
+            )
+        )
         return calls
 
     def move_to_another_cluster(self) -> None:
