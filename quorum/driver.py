@@ -8,12 +8,13 @@ task that is woken by a future for each of them costs more than the waking.
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from quorum.cluster import Cluster
 from quorum.core.events import Asker, LeaderUnreachable, Located, Surveyed
-from quorum.core.messages import Request, VoterRequest, VotersResponse
+from quorum.core.messages import Request, TransferResponse, VoterRequest, VotersResponse
 from quorum.core.node import QuorumNode
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId
@@ -26,6 +27,22 @@ logger = logging.getLogger("quorum")
 
 FAREWELL_SECONDS_MAX: Final = 0.3
 """How long a stopping node waits for the others to have heard that it resigns."""
+
+
+T = TypeVar("T")
+
+
+async def _told(ask: Callable[[Callable[[T], None]], None]) -> T:
+    """What `ask` calls its argument with."""
+    outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def done(found: T) -> None:
+        # The asker may have given up and cancelled it meanwhile.
+        if not outcome.done():
+            outcome.set_result(found)
+
+    ask(done)
+    return await outcome
 
 
 class Quorum:
@@ -134,15 +151,7 @@ class Quorum:
 
         Linearizable: the state machine has applied everything that was answered before the call.
         """
-        outcome: asyncio.Future[Offset | ReadRefusal] = asyncio.get_running_loop().create_future()
-
-        def done(found: Offset | ReadRefusal) -> None:
-            # The asker may have given up and cancelled it meanwhile.
-            if not outcome.done():
-                outcome.set_result(found)
-
-        self.replica.read_index(done)
-        return await outcome
+        return await _told(self.replica.read_index)
 
     async def want_voters(self, request: VoterRequest) -> VotersResponse:
         """Ask this node for other voters; answered once that is committed, or with why it is not.
@@ -150,15 +159,15 @@ class Quorum:
         The request's own time-out bounds the wait for what must come before; a node that does not
         lead, or leads no longer, says so.
         """
-        outcome: asyncio.Future[VotersResponse] = asyncio.get_running_loop().create_future()
+        return await _told(partial(self.replica.want_voters, request))
 
-        def done(response: VotersResponse) -> None:
-            # The asker may have given up and cancelled it meanwhile.
-            if not outcome.done():
-                outcome.set_result(response)
+    async def transfer_leadership(self, to: ReplicaId | None) -> TransferResponse:
+        """Let `to` lead, or whichever voter suits best; answered once the lead is given up.
 
-        self.replica.want_voters(request, done)
-        return await outcome
+        Or with why it is not: a node that does not lead, or leads no longer, says so, and a leader
+        whose successor does not catch up within the election time-out leads on.
+        """
+        return await _told(partial(self.replica.transfer_leadership, to))
 
     def heard(self, news: Located | Surveyed) -> None:
         """The gossip knows where a replica listens, or whether there is a quorum."""

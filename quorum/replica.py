@@ -22,6 +22,7 @@ from quorum.cluster import Cluster
 from quorum.core.effects import (
     AdvanceLogStart,
     Answer,
+    AnswerTransfer,
     AnswerVoters,
     AppendAssignment,
     AppendFetched,
@@ -67,7 +68,7 @@ from quorum.core.messages import (
 )
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
-from quorum.local_askers import LocalAskers, ReadDone, VotersDone
+from quorum.local_askers import LocalAskers, ReadDone, TransferDone, VotersDone
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
 from quorum.proposals import Appending, Proposals
 from quorum.snapshotting import SnapshotLimits, Snapshots, earliest
@@ -184,6 +185,10 @@ class Replica:
     def want_voters(self, request: VoterRequest, done: VotersDone) -> None:
         """Ask for other voters; `done` is called, later, once that is committed or refused."""
         self._put(self._askers.want_voters(request, done))
+
+    def transfer_leadership(self, to: ReplicaId | None, done: TransferDone) -> None:
+        """Ask for another leader; `done` is called, later, once the lead is given up or kept."""
+        self._put(self._askers.transfer(to, done))
 
     # What the owner hands in.
 
@@ -345,7 +350,7 @@ class Replica:
                 self._lead_pending = epoch
             case StopLeading(epoch):
                 self._stop_leading(epoch)
-            case ReadReady() | ReadRefused() | AnswerVoters():
+            case ReadReady() | ReadRefused() | AnswerVoters() | AnswerTransfer():
                 self._askers.answer(effect)
             case Warn(text):
                 logger.warning("%s", text)

@@ -20,6 +20,7 @@ class Waiting(StrEnum):
 
     NO_COMMIT_IN_EPOCH = "the leader has not committed a record of its own epoch yet"
     UNCOMMITTED = "the last change of the voters is not committed yet"
+    TRANSFER = "the lead is being handed over"
     CATCHING_UP = "they have not caught up with the leader's log yet"
     ADDRESS_UNKNOWN = "it is not known where they listen"
     NOT_SEEN = "they do not fetch from the leader"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from quorum.core.events import Asker, Correlation, ReadToken
-from quorum.core.messages import Batch, Request, Response, VotersResponse
+from quorum.core.messages import Batch, Request, Response, TransferResponse, VotersResponse
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
 from quorum.core.voters import VoterAssignment
@@ -161,6 +161,17 @@ class AnswerVoters:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerTransfer:
+    """Answer somebody who wanted another leader."""
+
+    asker: Asker
+    response: TransferResponse
+
+    def __str__(self) -> str:
+        return f"answer: {self.response}"
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """The high watermark has risen: what lies below it will never change."""
 
@@ -234,6 +245,7 @@ Prompt: TypeAlias = (
     | Send
     | Answer
     | AnswerVoters
+    | AnswerTransfer
     | Commit
     | Lead
     | StopLeading

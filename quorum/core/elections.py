@@ -7,7 +7,7 @@ and stand. So whoever is cut off does not come back with an epoch that ends a wo
 Functions over `State`. What may be granted is decided in `votes`; here it is carried out.
 """
 
-from quorum.core import leading, own_disk
+from quorum.core import leading, standing
 from quorum.core.events import Asker, Correlation
 from quorum.core.limits import FAILOVER_WAIT_MS_MAX
 from quorum.core.messages import Error, VoteRequest, VoteResponse
@@ -29,8 +29,7 @@ from quorum.core.votes import Tally, pre_vote_refusal, tally, vote_refusal
 
 def prospect(state: State, cause: Cause, now_ms: int) -> None:
     """Ask all others whether they would vote for this node; its epoch stays as it is."""
-    if own_disk.holds_back(state):
-        own_disk.wait_for_it(state, now_ms)
+    if standing.is_held_back(state, now_ms):
         return
     poll = Prospective(_deadline_ms(state, now_ms), votes=_own_vote(state))
     _poll(state, poll, cause, now_ms)
@@ -38,8 +37,7 @@ def prospect(state: State, cause: Cause, now_ms: int) -> None:
 
 def campaign(state: State, cause: Cause, now_ms: int) -> None:
     """Stand in the next epoch: vote for oneself, ask all others."""
-    if own_disk.holds_back(state):
-        own_disk.wait_for_it(state, now_ms)
+    if standing.is_held_back(state, now_ms):
         return
     deadline_ms = _deadline_ms(state, now_ms)
     state.election = Election(Epoch(state.election.epoch + 1), voted_for=state.me)

@@ -114,6 +114,17 @@ class VotersWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class TransferLeadership:
+    """Somebody wants another leader: the voter `to`, or, if it is None, whoever suits best."""
+
+    asker: Asker
+    to: ReplicaId | None
+
+    def __str__(self) -> str:
+        return f"wanted: leader {'other than this' if self.to is None else self.to}"
+
+
+@dataclass(frozen=True, slots=True)
 class Located:
     """A replica says where it listens; a directory id of zero stands for any of its id."""
 
@@ -202,6 +213,7 @@ Event: TypeAlias = (
     | Flushed
     | Room
     | VotersWanted
+    | TransferLeadership
     | Located
     | Surveyed
     | SnapshotTaken

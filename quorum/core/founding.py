@@ -9,7 +9,15 @@ could win nothing, and would only raise its epoch. Functions over `State`.
 from typing import Final, assert_never
 
 from quorum.core.events import Located, Surveyed
-from quorum.core.roles import Cause, Follower, Resigned, Unattached
+from quorum.core.roles import (
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
 from quorum.core.state import State
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint, Voter
@@ -27,20 +35,22 @@ def may_stand(state: State) -> bool:
     return len(state.voters) - len(unlocated) >= state.voters.majority
 
 
-def holds_back(state: State, now_ms: int) -> bool:
-    """Whether the time to stand has come for a voter that may not; it gets another one."""
-    if not state.may_be_needed or may_stand(state):
-        return False
+def wait_for_it(state: State, now_ms: int) -> None:
+    """The time to stand has come for a voter that may not yet; it gets another one."""
+    deadline_ms = state.next_election_ms(now_ms)
     match state.role:
-        case Unattached(election_deadline_ms=int(due_ms)) as waiting if now_ms >= due_ms:
-            waiting.election_deadline_ms = state.next_election_ms(now_ms)
-        case Resigned(election_deadline_ms=int(due_ms)) as resigned if now_ms >= due_ms:
-            resigned.election_deadline_ms = state.next_election_ms(now_ms)
-        case Follower(fetch_deadline_ms=due_ms) if now_ms >= due_ms:
-            state.become(Unattached(state.next_election_ms(now_ms)), Cause.FETCH_TIMEOUT)
+        case Unattached() | Resigned() as waiting:
+            waiting.election_deadline_ms = deadline_ms
+        case Prospective() | Candidate() as poll:
+            assert deadline_ms is not None
+            poll.election_deadline_ms = deadline_ms
+        case Follower(lost=lost):
+            cause = Cause.LEADER_GONE if lost else Cause.FETCH_TIMEOUT
+            state.become(Unattached(deadline_ms), cause)
+        case Leader():
+            raise AssertionError("a leader does not stand")
         case _:
-            return False
-    return True
+            assert_never(state.role)
 
 
 def on_news(state: State, news: Located | Surveyed) -> None:

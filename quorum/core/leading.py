@@ -1,7 +1,8 @@
-"""What a leader does: it opens its epoch, serves fetches, commits, and knows when to give up.
+"""What a leader does: it opens its epoch, serves fetches, commits, and gives its lead up.
 
 Functions over `State`. Who has come how far is kept by `serving`; what that commits is computed
-by `high_watermark`.
+by `high_watermark`; when it is to give up is said in `check_quorum`, `own_disk`, `voter_changes`
+and `handing_over`.
 """
 
 from collections.abc import Iterable
@@ -68,16 +69,12 @@ def take_voters(state: State, leader: Leader, now_ms: int) -> None:
     if not leader.serving.voters:
         leader.check_quorum_ms = leader.announce_ms = leader.disk_look_ms = None
     elif leader.announce_ms is None:
-        leader.check_quorum_ms = now_ms + state.timeouts.check_quorum_ms
+        leader.check_quorum_ms = now_ms + state.timeouts.fetch_timeout_ms
         leader.disk_look_ms = now_ms + state.timeouts.fetch_timeout_ms
         leader.announce_ms = now_ms
 
 
 def on_tick(state: State, leader: Leader, now_ms: int) -> None:
-    if leader.check_quorum_ms is not None and now_ms >= leader.check_quorum_ms:
-        _check_quorum(state, leader, now_ms)
-        if state.role is not leader:
-            return
     if leader.announce_ms is not None and now_ms >= leader.announce_ms:
         _announce(state, leader, now_ms)
     reading.give_up_due(state, leader, now_ms)
@@ -143,9 +140,11 @@ def on_flushed(state: State, durable: LogEnd, now_ms: int) -> None:
         reading.settle(state, state.role)
 
 
-def resign(state: State, leader: Leader, cause: Cause, now_ms: int) -> None:
-    """Give the lead up; the voters that have come furthest are to stand first."""
-    successors = _by_progress(leader)
+def resign(
+    state: State, leader: Leader, cause: Cause, now_ms: int, *, first: ReplicaId | None = None
+) -> None:
+    """Give the lead up; `first` is to stand first, then the voters that have come furthest."""
+    successors = _by_progress(leader, first)
     request = EndQuorumEpochRequest(
         epoch=leader.epoch, leader=state.me.id, preferred_successors=successors
     )
@@ -233,29 +232,13 @@ def _announce(state: State, leader: Leader, now_ms: int) -> None:
     leader.announce_ms = now_ms + state.timeouts.fetch_timeout_ms // 4
 
 
-def _check_quorum(state: State, leader: Leader, now_ms: int) -> None:
-    """Resign unless a majority, this node counted, has fetched lately (KIP-595, zombie leader)."""
-    last_fetches = sorted(
-        (
-            leader.since_ms if each.last_fetch_ms is None else each.last_fetch_ms
-            for each in leader.serving.voters.values()
-        ),
-        reverse=True,
-    )
-    others_needed = state.voters.majority - state.is_voter
-    if not others_needed:
-        leader.check_quorum_ms = None
-        return
-    majority_until_ms = last_fetches[others_needed - 1] + state.timeouts.check_quorum_ms
-    if now_ms < majority_until_ms:
-        leader.check_quorum_ms = majority_until_ms
-    else:
-        resign(state, leader, Cause.QUORUM_LOST, now_ms)
-
-
-def _by_progress(leader: Leader) -> tuple[ReplicaId, ...]:
+def _by_progress(leader: Leader, first: ReplicaId | None) -> tuple[ReplicaId, ...]:
     progress = leader.serving.voters
-    return tuple(sorted(progress, key=lambda each: (-(progress[each].log_end or 0), each)))
+
+    def rank(voter: ReplicaId) -> tuple[bool, int, ReplicaId]:
+        return voter != first, -(progress[voter].log_end or 0), voter
+
+    return tuple(sorted(progress, key=rank))
 
 
 def _answer(state: State, answers: Iterable[tuple[Asker, FetchResponse]]) -> None:

@@ -38,6 +38,9 @@ VOTERS_MAX: Final = 100
 VOTER_REQUESTS_MAX: Final = 100
 """Requests for other voters that wait at a leader; a further one is refused."""
 
+TRANSFER_ASKERS_MAX: Final = 100
+"""Requests for one and the same transfer of the lead that wait for it; a further one is refused."""
+
 LOCATED_MAX: Final = OBSERVERS_MAX
 """Replicas of which a node remembers where they listen; beyond it the first is forgotten."""
 
@@ -93,6 +96,12 @@ class Timeouts:
     def check_quorum_ms(self) -> int:
         """A leader that a majority has not fetched from for this long resigns (KIP-595)."""
         return self.fetch_timeout_ms * 3 // 2
+
+    @property
+    def doubt_interval_ms(self) -> int:
+        """How often a leader that a majority has not fetched from for the fetch time-out asks
+        somebody else for a newer epoch, until it resigns."""
+        return max(1, self.fetch_timeout_ms // 16)
 
     @property
     def fetch_jitter_ms_max(self) -> int:

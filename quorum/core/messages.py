@@ -24,6 +24,8 @@ class Error(IntEnum):
     INVALID_REQUEST = 42
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
+    ELECTION_NOT_NEEDED = 84
     INCONSISTENT_VOTER_SET = 94
     SNAPSHOT_NOT_FOUND = 98
     POSITION_OUT_OF_RANGE = 99
@@ -289,6 +291,27 @@ class VotersResponse:
         if self.error:
             return f"voters {_refused(self.error, self.epoch, self.leader)}: {self.text}"
         return f"voters accepted (epoch {self.epoch})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferResponse:
+    """The answer to whoever wants another leader; `text` says what is wrong, and what is right.
+
+    Without an error the lead of `epoch` is given up, and everything that was proposed to it is
+    committed.
+    """
+
+    error: Error = Error.NONE
+    text: str = ""
+    epoch: Epoch
+    leader: ReplicaId | None = None
+    successor: ReplicaId | None = None
+    """Who stands first; whether it wins is for the voters to say."""
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"transfer {_refused(self.error, self.epoch, self.leader)}: {self.text}"
+        return f"epoch {self.epoch} is given up, voter {self.successor} stands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

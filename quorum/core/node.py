@@ -15,9 +15,12 @@ from typing import assert_never
 
 from quorum.core import (
     announcements,
+    check_quorum,
+    describing,
     elections,
     following,
     founding,
+    handing_over,
     leading,
     own_disk,
     snapshots,
@@ -42,6 +45,7 @@ from quorum.core.events import (
     Stored,
     Surveyed,
     Tick,
+    TransferLeadership,
     Unanswered,
     VotersWanted,
 )
@@ -60,7 +64,7 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.progress import ReplicaProgress, ReplicaStatus
+from quorum.core.progress import ReplicaStatus
 from quorum.core.receiving import Receiving
 from quorum.core.roles import (
     Candidate,
@@ -167,6 +171,11 @@ class QuorumNode:
         return self._state.has_room
 
     @property
+    def successor(self) -> ReplicaId | None:
+        """To whom this node is handing over its lead; None where it is not."""
+        return describing.successor(self._state)
+
+    @property
     def epoch_start(self) -> Offset | None:
         """Where the epoch that this node leads begins in the log; None unless it leads."""
         return self.role.epoch_start if isinstance(self.role, Leader) else None
@@ -177,7 +186,7 @@ class QuorumNode:
         leader, committed = state.role, state.high_watermark
         if not isinstance(leader, Leader) or not 0 < count <= BATCH_RECORDS_MAX:
             return False
-        if not state.has_room:
+        if not state.has_room or leader.transfer is not None:
             return False
         if committed is None:
             committed = leader.epoch_start
@@ -195,8 +204,9 @@ class QuorumNode:
                 parked_ms = leader.serving.deadline_ms
                 reads_ms = leader.reads.deadline_ms
                 change_ms = leader.changes.due_ms
+                transfer_ms = None if leader.transfer is None else leader.transfer.deadline_ms
                 periodic = (leader.check_quorum_ms, leader.announce_ms, leader.disk_look_ms)
-                moments = (*periodic, parked_ms, reads_ms, change_ms)
+                moments = (*periodic, parked_ms, reads_ms, change_ms, transfer_ms)
             case Prospective() | Candidate() as poll:
                 moments = (poll.election_deadline_ms, poll.ask_again_ms)
             case Follower(fetch_deadline_ms=deadline_ms):
@@ -224,31 +234,11 @@ class QuorumNode:
 
     def voter_change(self) -> VoterChange:
         """Who is to vote in the end, and what that waits for, as a leader knows it."""
-        assignment = self._state.log.assignments.last
-        wait = self.role.changes.wait if isinstance(self.role, Leader) else None
-        target = None if assignment is None else assignment.target
-        return VoterChange(target, wait)
+        return describing.voter_change(self._state)
 
     def replicas(self) -> tuple[ReplicaStatus, ...]:
         """What a leader knows of every replica, voters first; empty on any other node."""
-        if not isinstance(self.role, Leader):
-            return ()
-        serving = self.role.serving
-        own = ReplicaStatus(
-            replica=self.me,
-            log_end=self.log_end.offset,
-            last_fetch_ms=None,
-            last_caught_up_ms=None,
-            is_voter=self._state.is_voter,
-            is_leader=True,
-        )
-        voters = [_status(each, is_voter=True) for each in serving.voters.values()]
-        observers = [_status(each, is_voter=False) for each in serving.observers]
-        (voters if own.is_voter else observers).append(own)
-        return (
-            *sorted(voters, key=lambda each: each.replica),
-            *sorted(observers, key=lambda each: each.replica),
-        )
+        return describing.replicas(self._state)
 
     def _dispatch(self, event: Event, now_ms: int) -> None:
         state = self._state
@@ -263,6 +253,8 @@ class QuorumNode:
                 leading.on_proposed(state, count)
             case ReadIndex(token):
                 leading.on_read(state, token, now_ms)
+            case TransferLeadership():
+                handing_over.on_wanted(state, event, now_ms)
             case LeaderUnreachable() | VotersWanted() | Located() | Surveyed():
                 self._on_heard(event, now_ms)
             case Stopping():
@@ -275,6 +267,7 @@ class QuorumNode:
         match event:
             case Flushed(durable):
                 leading.on_flushed(state, durable, now_ms)
+                self._give_up_if_due(now_ms)
             case Room(exists):
                 own_disk.on_room(state, exists, now_ms)
             case SnapshotTaken(kept):
@@ -311,14 +304,11 @@ class QuorumNode:
 
     def _on_tick(self, now_ms: int) -> None:
         state = self._state
-        if state.stopping or founding.holds_back(state, now_ms):
+        if state.stopping:
             return
         match state.role:
             case Leader() as leader:
-                voter_changes.on_tick(state, leader, now_ms)
-                if state.role is leader:
-                    leading.on_tick(state, leader, now_ms)
-                own_disk.on_tick(state, now_ms)
+                _on_leader_tick(state, leader, now_ms)
             case Prospective() | Candidate() as poll:
                 elections.on_poll_tick(state, poll, now_ms)
             case Follower() as follower:
@@ -333,8 +323,7 @@ class QuorumNode:
         match event.request:
             case FetchRequest() as request:
                 leading.on_fetch(state, asker, request, now_ms)
-                if not state.has_room and isinstance(state.role, Leader):
-                    own_disk.give_up_if_full(state, state.role, now_ms)
+                self._give_up_if_due(now_ms)
             case FetchSnapshotRequest() as request:
                 snapshots.on_fetch_snapshot(state, asker, request, now_ms)
             case VoteRequest() as request:
@@ -345,6 +334,16 @@ class QuorumNode:
                 announcements.on_end_quorum_epoch(state, asker, request, now_ms)
             case _:
                 assert_never(event.request)
+
+    def _give_up_if_due(self, now_ms: int) -> None:
+        """Others have come on, or our own disk has: it may be what a leader waits for to resign."""
+        state, leader = self._state, self._state.role
+        if not isinstance(leader, Leader):
+            return
+        if leader.transfer is not None:
+            handing_over.go_on(state, leader, now_ms)
+        if not state.has_room and state.role is leader:
+            own_disk.give_up_if_full(state, leader, now_ms)
 
     def _on_answered(self, event: Answered, now_ms: int) -> None:
         state, response = self._state, event.response
@@ -375,6 +374,18 @@ class QuorumNode:
             del leader.announcing[event.peer]
 
 
+def _on_leader_tick(state: State, leader: Leader, now_ms: int) -> None:
+    for on_tick in (
+        voter_changes.on_tick,
+        check_quorum.on_tick,
+        leading.on_tick,
+        handing_over.on_tick,
+        own_disk.on_tick,
+    ):
+        if state.role is leader:
+            on_tick(state, leader, now_ms)
+
+
 def _role_after_restart(state: State, now_ms: int) -> Role:
     """KIP-595, "Bootstrapping" step 2: the role that the remembered election gives."""
     leader = state.election.leader
@@ -384,14 +395,3 @@ def _role_after_restart(state: State, now_ms: int) -> Role:
     if leader is not None:
         return Follower(leader, state.next_fetch_timeout_ms(now_ms))
     return Unattached(state.next_election_ms(now_ms))
-
-
-def _status(progress: ReplicaProgress, *, is_voter: bool) -> ReplicaStatus:
-    return ReplicaStatus(
-        replica=progress.replica,
-        log_end=progress.log_end,
-        last_fetch_ms=progress.last_fetch_ms,
-        last_caught_up_ms=progress.last_caught_up_ms,
-        is_voter=is_voter,
-        is_leader=False,
-    )

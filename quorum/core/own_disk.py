@@ -36,12 +36,9 @@ def give_up_if_full(state: State, leader: Leader, now_ms: int) -> None:
         leading.resign(state, leader, Cause.DISK_BEHIND, now_ms)
 
 
-def on_tick(state: State, now_ms: int) -> None:
+def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     """Look whether what waited for the leader's disk at the last look still does."""
-    leader = state.role
-    if not isinstance(leader, Leader) or leader.disk_look_ms is None:
-        return
-    if now_ms < leader.disk_look_ms:
+    if leader.disk_look_ms is None or now_ms < leader.disk_look_ms:
         return
     if state.log.durable < leader.disk_owes and _is_outdone(state, leader):
         leading.resign(state, leader, Cause.DISK_BEHIND, now_ms)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from quorum.core.events import Correlation
+from quorum.core.handover import Transfer
 from quorum.core.reads import Reads
 from quorum.core.serving import Serving
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
@@ -102,12 +103,16 @@ class Leader:
     announce_ms: int | None
     """When to announce the epoch again to voters that do not fetch; None if there is no other."""
     announcing: dict[ReplicaId, Correlation] = field(default_factory=dict)
+    doubts: int | None = None
+    """Whom to ask next who leads, since a majority does not fetch; None while it does."""
     reads: Reads = field(default_factory=Reads)
     changes: VoterChanges = field(default_factory=VoterChanges)
     disk_look_ms: int | None = None
     """When to look whether its own disk keeps up; None if it needs no other voter."""
     disk_owes: Offset = Offset(0)
     """Where the log ended at the last look."""
+    transfer: Transfer | None = None
+    """To whom the lead is being handed over: nothing is proposed meanwhile."""
 
     def __str__(self) -> str:
         return "leader"
@@ -142,6 +147,7 @@ class Cause(StrEnum):
     QUORUM_LOST = "is not fetched from by a majority"
     REMOVED = "is no voter any more, and that is committed"
     DISK_BEHIND = "has a disk that does not keep up"
+    TRANSFER = "hands its lead over"
     STOPPING = "is about to stop"
 
 
@@ -181,6 +187,7 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
             Cause.QUORUM_LOST: (Resigned,),
             Cause.REMOVED: (Resigned,),
             Cause.DISK_BEHIND: (Resigned,),
+            Cause.TRANSFER: (Resigned,),
             Cause.STOPPING: (Resigned,),
         },
         Resigned: {

@@ -9,12 +9,29 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from quorum.core.beginning import Beginning
-from quorum.core.effects import Answer, AnswerVoters, Effect, ReadRefused, Send, StopLeading, Warn
+from quorum.core.effects import (
+    Answer,
+    AnswerTransfer,
+    AnswerVoters,
+    Effect,
+    ReadRefused,
+    Send,
+    StopLeading,
+    Warn,
+)
 from quorum.core.events import Asker, Correlation
 from quorum.core.fetching import Fetching
 from quorum.core.limits import LOCATED_MAX, Timeouts
 from quorum.core.log_view import LogView
-from quorum.core.messages import Batch, Error, FetchResponse, Request, Response, VotersResponse
+from quorum.core.messages import (
+    Batch,
+    Error,
+    FetchResponse,
+    Request,
+    Response,
+    TransferResponse,
+    VotersResponse,
+)
 from quorum.core.reads import ReadRefusal
 from quorum.core.receiving import Receiving
 from quorum.core.roles import (
@@ -152,6 +169,8 @@ class State:
                 self.answer(asker, self.not_leader())
             for asker in before.changes.dismiss():
                 self.effects.append(AnswerVoters(asker, self.voters_unknown()))
+            for asker in () if before.transfer is None else before.transfer.askers:
+                self.effects.append(AnswerTransfer(asker, self.transfer_overtaken()))
             if before.reads:
                 refused = ReadRefused(before.reads.take_all(), ReadRefusal.NOT_LEADER)
                 self.effects.append(refused)
@@ -160,6 +179,15 @@ class State:
         text = "this node does not lead any more; look whether the change was recorded"
         return VotersResponse(
             error=Error.NOT_LEADER_OR_FOLLOWER,
+            text=text,
+            epoch=self.election.epoch,
+            leader=self.leader,
+        )
+
+    def transfer_overtaken(self) -> TransferResponse:
+        text = "this node lost the lead before it could hand it over; look who leads now"
+        return TransferResponse(
+            error=Error.FENCED_LEADER_EPOCH,
             text=text,
             epoch=self.election.epoch,
             leader=self.leader,

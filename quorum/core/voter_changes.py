@@ -99,6 +99,8 @@ def _hindrance(state: State, leader: Leader) -> Wait | None:
         return Wait(Waiting.NO_COMMIT_IN_EPOCH)
     if state.log.assignments.last_end > committed:
         return Wait(Waiting.UNCOMMITTED)
+    if leader.transfer is not None:
+        return Wait(Waiting.TRANSFER)
     return None
 
 

@@ -35,6 +35,7 @@ from quorum.core.events import (
     SnapshotInstalled,
     SnapshotRefused,
     SnapshotTaken,
+    TransferLeadership,
     VotersWanted,
 )
 from quorum.core.limits import Timeouts
@@ -171,6 +172,11 @@ class Host:
         """Somebody wants other voters of this node."""
         self._last_asker += 1
         return VotersWanted(Asker(self._last_asker), request)
+
+    def transfer(self, to: ReplicaId | None) -> Event:
+        """Somebody wants another leader."""
+        self._last_asker += 1
+        return TransferLeadership(Asker(self._last_asker), to)
 
     def flushed(self) -> Event:
         return Flushed(self.disk.complete_flush())

@@ -3,14 +3,33 @@
 import random
 from typing import Final
 
+import pytest
+
 from quorum.core.beginning import Beginning
 from quorum.core.effects import AppendLeaderChange, Effect, Send
-from quorum.core.events import Event, Located, Surveyed, Tick
+from quorum.core.events import (
+    Answered,
+    Asked,
+    Asker,
+    Event,
+    LeaderUnreachable,
+    Located,
+    Surveyed,
+    Tick,
+)
 from quorum.core.limits import Timeouts
 from quorum.core.log_view import LogView
-from quorum.core.messages import FetchRequest
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    Error,
+    FetchRequest,
+    Request,
+    VoteRequest,
+    VoteResponse,
+)
 from quorum.core.node import QuorumNode
-from quorum.core.roles import Prospective
+from quorum.core.roles import Candidate, Prospective
 from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint, VoterSet
 
@@ -56,6 +75,58 @@ def test_no_voter_stands_before_it_knows_where_a_majority_is() -> None:
     assert replica.epoch == 0
     after(replica, located(3), 40_000)
     assert isinstance(replica.role, Prospective)
+
+
+def heard(request: Request) -> Asked:
+    return Asked(Asker(1), request)
+
+
+def follower_of_2(beginning: Beginning) -> QuorumNode:
+    """Voter 1 follows voter 2 in epoch 1, with an empty log."""
+    replica = node(1, 2, 3, 4, 5, beginning=beginning)
+    begin = BeginQuorumEpochRequest(epoch=Epoch(1), leader=ReplicaId(2))
+    replica.step(heard(begin), now_ms=0)
+    assert replica.leader == 2
+    return replica
+
+
+END = EndQuorumEpochRequest(
+    epoch=Epoch(1), leader=ReplicaId(2), preferred_successors=(ReplicaId(1), ReplicaId(3))
+)
+
+
+@pytest.mark.parametrize("road", [heard(END), LeaderUnreachable(ReplicaId(2)), Tick()], ids=str)
+def test_no_road_to_standing_leads_past_who_must_know_a_majority(road: Event) -> None:
+    """Named as the successor, cut off from the leader, or out of patience: the gate is one."""
+    replica = follower_of_2(alone(1, 2, 3, 4, 5))
+    said = after(replica, road, 10) + after(replica, Tick(), 20_000)
+    assert not [each for each in said if isinstance(each, Send) and is_vote(each)]
+    assert replica.epoch == 1
+    replica.step(located(2), now_ms=40_000)
+    after(replica, located(3), 40_000)
+    assert isinstance(replica.role, Prospective | Candidate)
+
+
+@pytest.mark.parametrize("road", [heard(END), LeaderUnreachable(ReplicaId(2)), Tick()], ids=str)
+def test_no_road_to_standing_leads_past_a_quorum_that_was_found(road: Event) -> None:
+    replica = follower_of_2(Beginning(has_found=True))
+    said = after(replica, road, 10) + after(replica, Tick(), 20_000)
+    assert not [each for each in said if isinstance(each, Send) and is_vote(each)]
+
+
+def test_who_is_told_while_it_asks_that_there_is_a_quorum_does_not_stand() -> None:
+    """The last step of the road: a voter without pre-votes makes the asker stand at once."""
+    replica = node(1, 2, 3, beginning=Beginning())
+    said = replica.step(Tick(), now_ms=10_000)
+    asked = next(each for each in said if isinstance(each, Send) and is_vote(each))
+    replica.step(Surveyed(found=True), now_ms=10_001)
+    unknown = VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=Epoch(0))
+    assert replica.step(Answered(asked.to, asked.correlation, unknown), now_ms=10_002) == []
+    assert replica.epoch == 0
+
+
+def is_vote(sent: Send) -> bool:
+    return isinstance(sent.request, VoteRequest)
 
 
 def test_a_lone_voter_is_a_majority() -> None:

@@ -3,6 +3,7 @@
 locate 4 5            everybody hears where these listen
 want 1 WISH           somebody wants other voters of node 1; see `requests`
 change 1              where a change of the voters stands, as node 1 knows it
+hand 1 [to 3]         somebody wants another leader than node 1, or node 3 in its place
 wipe 2                the disk of node 2, which is not running, is replaced by an empty one
 """
 
@@ -21,6 +22,7 @@ class VotersStage(Stage):
             "locate": self._locate,
             "want": self._want,
             "change": self._change,
+            "hand": self._hand,
             "wipe": self._wipe,
         }
 
@@ -46,6 +48,12 @@ class VotersStage(Stage):
             target = f"target [{', '.join(map(str, change.target))}]"
         wait = "" if change.wait is None else f"; waiting, {change.wait}"
         yield f"voters {host.node.voters}; {target}{wait}"
+
+    def _hand(self, number: str, *to: str) -> Iterator[str]:
+        host = self._host(number)
+        event = host.transfer(ReplicaId(int(to[1])) if to else None)
+        yield f"{host.me}: {event}"
+        yield from self._step(host, event)
 
     def _wipe(self, number: str) -> Iterator[str]:
         me = ReplicaId(int(number))
