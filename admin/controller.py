@@ -96,10 +96,12 @@ class Controller:
         session_timeout_ms: int,
         metadata_version: int,
         registration: RegisterController,
+        features: tuple[tuple[str, int], ...] = (),
         default_min_isr: int = 1,
         no_op_interval_ms: int = 0,
     ) -> None:
-        """`no_op_interval_ms` without an append are followed by a NoOp record; 0 is never."""
+        """A cluster that is founded here gets this level, and `features` that differ from its
+        defaults. `no_op_interval_ms` without an append are followed by a NoOp; 0 is never."""
         self.image = Image()
         self.sessions: Sessions | None = None
         """What the active controller knows of its brokers; None while this is not it."""
@@ -111,6 +113,7 @@ class Controller:
         self._clock = clock
         self._session_timeout_ms = session_timeout_ms
         self._metadata_version = metadata_version
+        self._features = features
         self.registration = registration
         """What this controller says of itself."""
         self.default_min_isr = default_min_isr
@@ -279,7 +282,9 @@ class Controller:
         # It also puts an end to a transaction that the leader before this one had begun.
         if not self.image.level or self.image.transaction is not None:
             founding = FoundCluster(
-                metadata_version=self._metadata_version, default_min_isr=self.default_min_isr
+                metadata_version=self._metadata_version,
+                features=self._features,
+                default_min_isr=self.default_min_isr,
             )
             self.submit(founding, self._expect_done)
         self.submit(self.registration, self._expect_done)

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from aiohttp import web
 from admin.anywhere import Anywhere
 from admin.config import Config
 from admin.controller import Controller
+from admin.formatted import formatted
 from admin.http.app import make_app
 from admin.kafka.broker_calls import Desk
 from admin.kafka.door import OFFERED, KafkaDoor
@@ -98,7 +100,12 @@ async def _run(config: Config) -> None:
 
 def _open(config: Config) -> tuple[Controller, Opened]:
     ids = random.SystemRandom()
-    controller = _controller(config, ids)
+    found = formatted(config.log_dir)
+    if found is not None:
+        level = found.metadata_version
+        logger.info("%s: a cluster begins with metadata.version %d", found.path, level)
+        config = replace(config, metadata_version=level)
+    controller = _controller(config, ids, () if found is None else found.features)
     opened = open_quorum(
         _quorum_config(config), controller, clock=monotonic_ms, wall_clock=wall_ms, rng=ids
     )
@@ -135,7 +142,9 @@ async def _listen(
     await _listen_http(config, service, parts)
 
 
-def _controller(config: Config, ids: random.Random) -> Controller:
+def _controller(
+    config: Config, ids: random.Random, features: tuple[tuple[str, int], ...]
+) -> Controller:
     # What the others are told to find it at; it may listen at every address of its machine.
     host, port = config.advertised
     registration = RegisterController(
@@ -155,6 +164,7 @@ def _controller(config: Config, ids: random.Random) -> Controller:
         clock=monotonic_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
         metadata_version=config.metadata_version,
+        features=features,
         registration=registration,
         default_min_isr=config.min_insync_replicas,
         no_op_interval_ms=config.no_op_interval_ms,

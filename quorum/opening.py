@@ -7,7 +7,7 @@ another node's. Errors are `StorageError`s that say what to do.
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from quorum.addresses import AddressBook
@@ -242,19 +242,23 @@ def configured_voters(config: QuorumConfig) -> VoterSet:
 
 
 def make_node(config: QuorumConfig, past: Past, *, rng: random.Random, now_ms: int) -> QuorumNode:
-    """The node that goes on from there."""
+    """The node that goes on from there, or begins with the voters that its folder names."""
+    has_log = past.view.end.offset > 0
+    where = _whereabouts(config)
+    founders, level = configured_voters(config), config.kraft_version
+    if past.founders is not None and past.founding is not None:
+        founders, level = past.founders, past.founding.kraft_version
+        where = replace(where, configured={})
     return QuorumNode(
         past.key,
-        configured_voters(config),
+        founders,
         election=past.election,
         log=past.view,
         timeouts=config.timeouts,
         rng=rng,
         now_ms=now_ms,
-        records_voters=config.kraft_version >= KRAFT_VERSION,
-        beginning=beginning_of(
-            _whereabouts(config), me=config.node_id, has_log=past.view.end.offset > 0
-        ),
+        records_voters=level >= KRAFT_VERSION,
+        beginning=beginning_of(where, me=config.node_id, has_log=has_log),
         received=past.store.partial,
     )
 

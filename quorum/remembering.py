@@ -15,9 +15,9 @@ from quorum.core.assignments import Assignments
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.vocabulary import Election, Offset, ReplicaId, ReplicaKey, Snapshot
-from quorum.core.voters import VoterAssignment
+from quorum.core.voters import VoterAssignment, VoterSet
 from quorum.log.basis import basis, contains
-from quorum.log.checkpoint import Checkpoint
+from quorum.log.checkpoint import Checkpoint, formatted_for
 from quorum.log.election_file import ElectionFile
 from quorum.log.errors import FileDamaged
 from quorum.log.file_reader import StoredBatch
@@ -84,6 +84,14 @@ class Past:
     checkpoint: Checkpoint | None
     """Where the state begins that the log goes on from; None where there is none."""
     store: SnapshotFolder
+    founding: Checkpoint | None = None
+    """What an empty log begins with, where Kafka's tool has formatted the folder."""
+
+    @property
+    def founders(self) -> VoterSet | None:
+        """Who that says are the voters; None where it names nobody."""
+        named = None if self.founding is None else self.founding.voters
+        return None if named is None else named.current
 
     def tell(self, state_machine: StateMachine) -> None:
         """Give the checkpoint, if there is one, to the state machine. Raises `StorageError`."""
@@ -137,6 +145,9 @@ def remember(
         )
         if election.epoch < view.end.epoch:
             raise FileDamaged(elections.path, _behind(election, view), _LOST_VOTE_REMEDY)
+        founding = formatted_for(folder, fs) if view.end.offset == 0 else None
+        if founding is not None and founding.voters is not None:
+            logger.info("%s: a log begins with voters %s", founding.path, founding.voters.current)
     except BaseException:
         log.close()
         raise
@@ -149,6 +160,7 @@ def remember(
         election=election,
         checkpoint=checkpoint,
         store=store,
+        founding=founding,
     )
 
 

@@ -26,7 +26,7 @@ BOOTSTRAP = "Bootstrap records"
 
 def found_cluster(draft: Draft, command: FoundCluster) -> Done:
     """Put the features in force, if none is. A founding that broke off begins anew."""
-    levels = _founding_levels(command)
+    levels = founding_levels(command)
     if isinstance(levels, str):
         return Done(error=Error.UNSUPPORTED_VERSION, message=levels)
     transaction = draft.image.transaction
@@ -44,7 +44,7 @@ def found_cluster(draft: Draft, command: FoundCluster) -> Done:
     return Done()
 
 
-def _founding_levels(command: FoundCluster) -> dict[str, int] | str:
+def founding_levels(command: FoundCluster) -> dict[str, int] | str:
     """The level of each feature, metadata.version before the others; or why they cannot be."""
     level = command.metadata_version
     if not METADATA_VERSION_MIN <= level <= METADATA_VERSION_MAX:

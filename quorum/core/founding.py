@@ -6,6 +6,7 @@ before it founds one, and does not if it hears of a quorum (KIP-595, "Bootstrapp
 could win nothing, and would only raise its epoch. Functions over `State`.
 """
 
+from dataclasses import replace
 from typing import Final, assert_never
 
 from quorum.core.events import Located, Surveyed
@@ -19,8 +20,8 @@ from quorum.core.roles import (
     Unattached,
 )
 from quorum.core.state import State
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint, Voter
+from quorum.core.vocabulary import ReplicaId
+from quorum.core.voters import Endpoint
 
 SEARCHED_MAX: Final = 64
 """Replicas without a vote that are asked who leads."""
@@ -67,9 +68,10 @@ def on_news(state: State, news: Located | Surveyed) -> None:
 
 def _locate(state: State, replica: ReplicaId, endpoints: tuple[Endpoint, ...]) -> None:
     state.beginning.unlocated -= {replica}
-    if state.log.end.offset == 0 and replica in state.founders and endpoints:
+    founder = state.founders.get(replica)
+    if state.log.end.offset == 0 and founder is not None and endpoints:
         # Whoever founds the cluster writes it down.
-        state.founders = state.founders.with_(Voter(ReplicaKey(replica), endpoints))
+        state.founders = state.founders.with_(replace(founder, endpoints=endpoints))
         state.take_voters()
 
 

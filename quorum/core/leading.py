@@ -156,7 +156,8 @@ def resign(
 def _opening(state: State) -> Batch:
     """The batch that opens the epoch; in an empty log that is to name its voters, so it does.
 
-    Of their directories this node knows its own alone: it is one of them, or it would not lead.
+    Of their directories this node knows its own, as it is one of them, or it would not lead; and
+    those of the others only where its folder was formatted with them.
     """
     start, epoch = state.log.end.offset, state.election.epoch
     if start > 0 or not state.records_voters:

@@ -70,10 +70,23 @@ def checkpoint_id(name: str) -> LogEnd | None:
     return None if match is None else LogEnd(Epoch(int(match[2])), Offset(int(match[1])))
 
 
+def formatted_for(folder: Path, fs: FileSystem = OS) -> Checkpoint | None:
+    """What Kafka's `kafka-storage format` has put where a log is to begin: who its voters are.
+
+    None where it has named nobody. Raises as `read_checkpoint` does.
+    """
+    path = folder / checkpoint_name(LogEnd(Epoch(0), Offset(0)))
+    with usable(folder):
+        if path.name not in fs.names(folder):
+            return None
+    return read_checkpoint(path, fs)
+
+
 def checkpoints(folder: Path, fs: FileSystem = OS) -> list[tuple[LogEnd, Path]]:
     """The checkpoint files in `folder`, the newest first; the files themselves are not read.
 
-    The one at offset 0, with which Kafka formats a folder, precedes every record, and is left out.
+    The one at offset 0, with which Kafka formats a folder, precedes every record, and is left out:
+    `formatted_for` reads it.
     """
     with usable(folder):
         names = fs.names(folder)

@@ -3,11 +3,14 @@
 import random
 import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
-from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId
-from quorum.core.voters import VoterAssignment, VoterSet
+from quorum.core.events import Located
+from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint, Voter, VoterAssignment, VoterSet
+from quorum.log.checkpoint import checkpoint_name
 from quorum.log.election_file import ElectionFile
 from quorum.log.errors import FileDamaged
 from quorum.log.segments import SegmentedLog
@@ -15,6 +18,7 @@ from quorum.log.uuids import uuid_to_text
 from quorum.opening import LOG_FOLDER, Opened, QuorumConfig, open_quorum
 from quorum.records.control import ControlType, control_key
 from quorum.records.encode import encode, stamp
+from quorum.records.snapshot_batches import SnapshotBatches
 from quorum.records.voters import encode_assignment
 from tests.quorum.driver.replicas import Diary
 from tests.support.bell import Bell
@@ -61,6 +65,37 @@ async def test_the_voters_are_those_of_the_log_not_those_of_the_configuration(
         assert voters.sorted() == (2, 3, 4)
         assert uuid_to_text(voters.voters[2].key.directory_id) == "r2YayKXfSImQNLiUjajxqQ"
         assert [each.port for each in voters.voters[2].endpoints] == [19004]
+    finally:
+        await replica.close()
+
+
+async def test_an_empty_log_begins_with_the_voters_that_its_folder_was_formatted_for(
+    tmp_path: Path,
+) -> None:
+    """What `kafka-storage format --initial-controllers` writes; quorum.voters is not needed."""
+    named = VoterSet(
+        tuple(
+            Voter(
+                ReplicaKey(ReplicaId(each), UUID(int=each)),
+                (Endpoint("CONTROLLER", "127.0.0.1", 19_000 + each),),
+            )
+            for each in (1, 2, 3)
+        )
+    )
+    batches = SnapshotBatches(Epoch(0), 0)
+    checkpoint = tmp_path / LOG_FOLDER / checkpoint_name(LogEnd(Epoch(0), Offset(0)))
+    checkpoint.parent.mkdir()
+    checkpoint.write_bytes(batches.opening(VoterAssignment(named), None) + batches.closing())
+    replica = opened(tmp_path, node_id=2)
+    try:
+        node = replica.quorum.node
+        assert node.voters == named
+        assert replica.addresses.address_of(ReplicaId(3)) == ("127.0.0.1", 19_003)
+        # It is heard of elsewhere; it is the same voter.
+        node.step(Located(ReplicaKey(ReplicaId(1)), (Endpoint("CONTROLLER", "h", 9),)), now_ms=0)
+        moved = node.voters.get(ReplicaId(1))
+        assert moved is not None
+        assert (moved.key.directory_id, moved.endpoints[0].host) == (UUID(int=1), "h")
     finally:
         await replica.close()
 

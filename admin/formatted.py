@@ -1,0 +1,102 @@
+"""What Kafka's `kafka-storage format` has left in a folder for the first leader of its cluster.
+
+Who votes is for the quorum to read (`quorum.log.checkpoint`). Here is the rest: the levels of the
+features, as metadata records in `bootstrap.checkpoint` or, where a release of Kafka keeps both in
+one file, in the checkpoint at offset 0. Nothing here changes a folder.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.log.checkpoint import Checkpoint, formatted_for, read_checkpoint
+from quorum.log.errors import StorageError
+from quorum.log.files import usable
+from quorum.log.segment import segment_base
+from quorum.opening import LOG_FOLDER
+from statemachine import records, serde
+from statemachine.cluster import founding_levels
+from statemachine.commands import FoundCluster
+from statemachine.features import KRAFT_VERSION, RECORDED
+from statemachine.serde.primitives import MalformedRecord
+from statemachine.vocabulary import METADATA_VERSION
+
+FILE_NAME: Final = "bootstrap.checkpoint"
+
+_BEFORE_ALL: Final = LogEnd(Epoch(0), Offset(0))
+
+
+class NotHonoured(StorageError):
+    """The folder was formatted with something that no controller of ours would act upon."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            f"{path}: it was formatted with {what}. Nothing has been changed. Format a new folder "
+            "without it"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formatted:
+    """The levels that the first leader is to put in force."""
+
+    path: Path
+    metadata_version: int
+    features: tuple[tuple[str, int], ...]
+    """Of every other feature that metadata records tell of."""
+
+
+def formatted(folder: Path) -> Formatted | None:
+    """What the folder of a node was formatted with; None where no tool of Kafka's has done so.
+
+    None as well for a log that has begun: it says itself what is in force. Raises `StorageError`.
+    """
+    log = folder / LOG_FOLDER
+    with usable(log):
+        names = log.iterdir() if log.is_dir() else ()
+        if any(segment_base(each.name) is not None and each.stat().st_size for each in names):
+            return None
+    levels: dict[str, int] = {}
+    path = folder / FILE_NAME
+    for checkpoint in _checkpoints(path, log):
+        path = checkpoint.path
+        levels |= _levels(checkpoint)
+    if METADATA_VERSION not in levels:
+        return None
+    features = tuple((name, levels.get(name, 0)) for name in RECORDED)
+    command = FoundCluster(metadata_version=levels[METADATA_VERSION], features=features)
+    outcome = founding_levels(command)
+    if isinstance(outcome, str):
+        raise NotHonoured(path, f"what cannot be: {outcome}")
+    return Formatted(
+        path=path, metadata_version=levels[METADATA_VERSION], features=command.features
+    )
+
+
+def _checkpoints(path: Path, log: Path) -> Iterator[Checkpoint]:
+    if path.exists():
+        yield read_checkpoint(path, id_=_BEFORE_ALL)
+    founding = formatted_for(log) if log.is_dir() else None
+    if founding is not None:
+        yield founding
+
+
+def _levels(checkpoint: Checkpoint) -> Mapping[str, int]:
+    levels: dict[str, int] = {}
+    for value in checkpoint.records():
+        try:
+            record = serde.decode(value)
+        except MalformedRecord as error:
+            raise NotHonoured(checkpoint.path, f"a record that is not known: {error}") from error
+        match record:
+            case records.FeatureLevel(name=name, level=level):
+                if name not in (METADATA_VERSION, KRAFT_VERSION, *RECORDED):
+                    raise NotHonoured(checkpoint.path, f"{name} at level {level}")
+                levels[name] = level
+            case records.UserScramCredential(name=name):
+                raise NotHonoured(checkpoint.path, f"SCRAM credentials of user {name}")
+            case _:
+                raise NotHonoured(checkpoint.path, f"a record of {type(record).__name__}")
+    return levels

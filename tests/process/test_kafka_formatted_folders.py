@@ -1,0 +1,85 @@
+"""Controllers of ours begin in folders that Kafka's own tool has formatted."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from admin.client import AdminClient
+from admin.dump.entries import entries
+from admin.model import QuorumDescription
+from quorum.log.meta_properties import look
+from quorum.log.uuids import uuid_to_text
+from quorum.opening import LOG_FOLDER
+from tests.process.joining_nodes import Nodes
+from tests.process.kafka_tools_room import ToolsRoom, tools_room
+from tests.process.one_kafka_controller import FORMAT
+from tests.support.kafka_tools import runtime
+
+pytestmark = pytest.mark.process
+
+VERSION: Final = "4.2.0"
+CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
+DIRECTORIES: Final = {1: "AAAAAAAAAAAAAAAAAAAB0Q", 2: "AAAAAAAAAAAAAAAAAAAB0w"}
+LEVELS: Final = {"metadata.version": 25, "transaction.version": 1, "kraft.version": 1}
+
+
+def format_folder(tools: ToolsRoom, nodes: Nodes, node: int, *how: str) -> None:
+    settings = nodes.folder / f"{node}.properties"
+    settings.write_text(
+        f"process.roles=controller\nnode.id={node}\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners=CONTROLLER://{nodes.address(node)}\nlog.dirs={nodes.data(node)}\n"
+        f"controller.quorum.bootstrap.servers={nodes.address(1)}\n",
+        encoding="utf-8",
+    )
+    said = tools.run(FORMAT, ("format", "-t", CLUSTER_ID, "-c", str(settings), *how))
+    assert said.code == 0, said.text
+
+
+def format_two(tools: ToolsRoom, nodes: Nodes) -> None:
+    """As two controllers of Kafka would be, at a level and with a feature of their own."""
+    voters = ",".join(f"{each}@{nodes.address(each)}:{id}" for each, id in DIRECTORIES.items())
+    how = ("--initial-controllers", voters, "--release-version", "4.0")
+    for each in DIRECTORIES:
+        format_folder(tools, nodes, each, *how, "--feature", "transaction.version=1")
+
+
+def have_all(found: QuorumDescription) -> bool:
+    return all(each.log_end_offset >= found.high_watermark > 0 for each in found.voters)
+
+
+async def features(nodes: Nodes, node: int) -> dict[str, int | None]:
+    async with AdminClient([nodes.address(node)], is_controller=True) as client:
+        return {each.name: each.level for each in (await client.describe_features()).features}
+
+
+async def test_controllers_begin_with_what_their_folders_were_formatted_for(
+    tmp_path: Path,
+) -> None:
+    """Nothing is set but where to ask: voters, their directories and levels are in the folders."""
+    java = runtime(VERSION)
+    async with Nodes(tmp_path) as nodes:
+        nodes.reserve(1, 2, 3)
+        with tools_room(java, tmp_path) as tools:
+            await asyncio.to_thread(format_two, tools, nodes)
+            scram = ("--add-scram", "SCRAM-SHA-256=[name=alice,password=secret]")
+            await asyncio.to_thread(format_folder, tools, nodes, 3, "--standalone", *scram)
+        for each in DIRECTORIES:
+            await nodes.start(each, bootstrap_servers=str(nodes.address(3 - each)))
+        await nodes.start(3, bootstrap_servers=str(nodes.address(1)))
+        quorum = await nodes.until(lambda: nodes.quorum(1), have_all)
+        assert {v.id: uuid_to_text(v.directory_id) for v in quorum.voters} == DIRECTORIES
+        assert quorum.cluster_id == CLUSTER_ID
+        await nodes.until(lambda: features(nodes, 2), lambda found: LEVELS.items() <= found.items())
+        # What nobody here would check is refused, by name.
+        await nodes.until_said(3, "formatted with SCRAM credentials of user alice")
+        assert await nodes.processes[3].wait() == 1
+
+    (log,) = (nodes.data(2) / LOG_FOLDER).glob("*.log")
+    (first,) = [each for each in list(entries(log))[:3] if each.type == "KRaftVoters"]
+    named = {v["voterId"]: uuid_to_text(v["voterDirectoryId"]) for v in first.data["voters"]}
+    assert named == DIRECTORIES
+    meta = look(nodes.data(1))
+    assert meta is not None
+    assert uuid_to_text(meta.directory_id) == DIRECTORIES[1]
