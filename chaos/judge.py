@@ -6,10 +6,11 @@ tells the state machine above it; it raises `Violation` with the number of the i
 is incremental: a run costs what happens in it, not what has happened before.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from chaos.boundaries import check_part
 from chaos.electorates import (
     Assigned,
     Electorates,
@@ -17,7 +18,10 @@ from chaos.electorates import (
     has_majority,
     reached_by_majority,
 )
-from chaos.truth import Ballot, DiskTruth, Stored, batches
+from chaos.history import History
+from chaos.model import State
+from chaos.stored import Stored, batches
+from chaos.truth import Ballot, DiskTruth
 from chaos.violation import Violation
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -25,6 +29,7 @@ from quorum.core.messages import (
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
     Request,
     Response,
     VoteRequest,
@@ -69,13 +74,10 @@ class Judge:
 
     def __init__(self, voters: Sequence[ReplicaId]) -> None:
         self.electorates = Electorates(voters)
-        self.committed: list[Stored] = []
-        self._committed_ends: list[int] = []
-        self._committed_by: list[int] = []
+        self.history = History()
         self._epochs: dict[int, _Epoch] = {}
         self._ballots: dict[ReplicaId, Ballot] = {}
         self._votes: dict[int, dict[ReplicaKey, ReplicaId]] = {}
-        self._committed_assigned: list[Assigned] = []
         self._identity: dict[tuple[int, int], tuple[bytes, int]] = {}
         self._told: dict[tuple[ReplicaId, int], int] = {}
         self._shown: tuple[int, int] = (0, 0)
@@ -84,7 +86,7 @@ class Judge:
     @property
     def committed_end(self) -> int:
         """Everything below is committed, as counted here."""
-        return self._committed_ends[-1] if self._committed_ends else 0
+        return self.history.end
 
     @property
     def leader(self) -> ReplicaId | None:
@@ -94,12 +96,13 @@ class Judge:
     @property
     def electorate(self) -> Assigned:
         """Who votes by all that is committed."""
-        return self._committed_assigned[-1] if self._committed_assigned else self.electorates.first
+        assigned = self.history.assigned
+        return assigned[-1] if assigned else self.electorates.first
 
     @property
     def possible_electorates(self) -> list[Assigned]:
         """All that a replica may go by."""
-        return self.electorates.possible(self._committed_assigned)
+        return self.electorates.possible(self.history.assigned)
 
     def told(self, who: Speaker) -> int:
         """Up to where this process takes the log for committed."""
@@ -150,11 +153,13 @@ class Judge:
                 self._appear(sent, None)
                 if sent and sent[-1].end > self.committed_end:
                     self._shows_uncommitted(who, to, sent[-1])
+            case FetchSnapshotResponse() if not response.error:
+                check_part(who, who.truth, response, records)
             case _:
                 pass
 
     def _shows_uncommitted(self, who: Speaker, to: ReplicaId, last: Stored) -> None:
-        if not self.electorates.may_vote(to, self._committed_assigned):
+        if not self.electorates.may_vote(to, self.history.assigned):
             raise Violation("R8", f"{who} shows {last} to observer {to}: not committed")
 
     def _speaks(self, who: Speaker, epoch: int, what: Request | Response) -> None:
@@ -235,12 +240,12 @@ class Judge:
     def log_reread(self, who: Speaker, before: Sequence[Stored]) -> None:
         """Its log was `before`, and something has happened to all of it."""
         truth = who.truth
-        common = min(len(before), len(truth.batches))
-        if truth.batches[:common] != before[:common]:
-            raise Violation("R10", f"{who} has other batches than before: {before[:common][-3:]}")
+        common = _in_common(before, truth.batches)
+        differs = common < min(len(before), len(truth.batches))
+        if differs and truth.batches[common].base >= truth.received_end:
+            raise Violation("R10", f"{who} has other batches than before: {before[common:][:3]}")
         for batch in before[common:]:
-            at = bisect_left(self._committed_ends, batch.end)
-            if at < len(self.committed) and self.committed[at] == batch:
+            if self.history.has(batch):
                 raise Violation("R10", f"{who} cuts {batch}, which is committed")
             if truth.ballot.leader == who.id and truth.ballot.epoch == batch.epoch:
                 raise Violation("R11", f"{who} leads {batch.epoch} and cuts {batch}")
@@ -316,26 +321,19 @@ class Judge:
 
     def _opened(self, truth: DiskTruth, epoch: int, start: int) -> None:
         """R7: the log that a leader began its epoch with holds all that was committed before."""
-        by_lower = bisect_left(self._committed_by, epoch)
-        if by_lower == 0:
-            return
-        end = self._committed_ends[by_lower - 1]
-        if end > start or truth.between(0, end) != self.committed[:by_lower]:
+        before = self.history.before_epoch(epoch)
+        end = before[-1].end if before else 0
+        if end > start or truth.between(0, end) != before:
             raise Violation("R7", f"epoch {epoch} begins at {start}, without all below {end}")
 
     def _commit(self, truth: DiskTruth, epoch: int, leadership: _Epoch, end: int) -> None:
         """R6: what was committed stays; what is new comes after it."""
         start, leadership.compared = leadership.compared, end
         known = min(end, self.committed_end)
-        low, high = (bisect_right(self._committed_ends, each) for each in (start, known))
-        if truth.between(start, known) != self.committed[low:high]:
+        if truth.between(start, known) != self.history.between(start, known):
             raise Violation("R6", f"epoch {epoch} commits something else below {known}")
         for batch in truth.between(self.committed_end, end):
-            self.committed.append(batch)
-            self._committed_ends.append(batch.end)
-            self._committed_by.append(epoch)
-            assigned = assigned_by(*batch) if batch.is_control else None
-            self._committed_assigned += [] if assigned is None else [assigned]
+            self.history.add(batch, epoch)
 
     # --- what the state machine is told ------------------------------------------------------
 
@@ -353,9 +351,23 @@ class Judge:
             raise Violation("R9", f"{who}: {before} was committed, then {high_watermark}")
         self._told[who.id, who.boot] = high_watermark
         self._told_anybody = max(self._told_anybody, high_watermark)
-        low, high = (bisect_right(self._committed_ends, each) for each in (before, high_watermark))
-        if records != b"".join(each.data for each in self.committed[low:high]):
+        committed = self.history.between(before, high_watermark)
+        if records != b"".join(each.data for each in committed):
             raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")
+
+    def holds(self, who: Speaker, end: int, state: State) -> None:
+        """R20: its state machine has come to what the records below `end` come to."""
+        if state != self.history.state_at(end):
+            raise Violation("R20", f"{who} is {state} at {end}, not {self.history.state_at(end)}")
+
+    def loads(self, who: Speaker, end: int, epoch: int, state: State) -> None:
+        """R20 and R21: it has been given a snapshot that ends there instead of records."""
+        if not self.history.is_boundary(end) or epoch != self.history.epoch_before(end):
+            raise Violation("R21", f"{who} loads {end}@{epoch}, committed is {self.committed_end}")
+        if end < self.told(who):
+            raise Violation("R9", f"{who} loads {end}, {self.told(who)} was committed")
+        self._told[who.id, who.boot] = end
+        self.holds(who, end, state)
 
     # --- what is read ------------------------------------------------------------------------
 
@@ -370,3 +382,11 @@ class Judge:
             raise Violation("L2", f"{who} reads at {offset}, when it began {floor} was known")
         if offset > self.told(who):
             raise Violation("L2", f"{who} reads at {offset}, it was told of {self.told(who)}")
+
+
+def _in_common(before: Sequence[Stored], now: Sequence[Stored]) -> int:
+    """How many batches two logs begin with alike."""
+    common = min(len(before), len(now))
+    if before[:common] == now[:common]:
+        return common
+    return next(at for at in range(common) if before[at] != now[at])

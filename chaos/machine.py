@@ -13,6 +13,7 @@ from quorum.core.vocabulary import ReplicaKey
 from quorum.opening import LOG_FOLDER, QuorumConfig
 
 FOLDER: Final = Path("/node")
+LOG: Final = FOLDER / LOG_FOLDER
 EPOCH_WALL_MS: Final = 1_795_236_537_164
 """The time of day at which every run begins."""
 
@@ -47,10 +48,10 @@ class Machine:
 
     config: QuorumConfig
     rng: random.Random
+    truth: DiskTruth
     disk: VirtualDisk = field(default_factory=VirtualDisk)
     key: ReplicaKey = field(init=False)
     """Which copy of the log is on it; the directory is not known before it was first started."""
-    truth: DiskTruth = field(default_factory=lambda: DiskTruth(FOLDER / LOG_FOLDER))
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(0, 1.0))
     wall_offset_ms: int = 0
     slow_until_ms: int = 0
@@ -76,22 +77,39 @@ class Machine:
 
         A checksum covers it, and sound batches follow: no crash can have left this.
         """
-        sound = self.truth.batches[:-ROTTEN_BEFORE_END]
+        truth = self.truth
+        sound = [b for b in truth.batches[:-ROTTEN_BEFORE_END] if b.base >= truth.start]
         if self.rotten is not None or not sound:
             return False
         batch = sound[self.rng.randrange(len(sound))]
-        path, at = self.truth.place_of(batch, self.disk)
+        path, at = truth.place_of(batch, self.disk)
         bit = 1 << self.rng.randrange(8)
         position = at + self.rng.randrange(COVERED_FROM, len(batch.data))
         self.rotten = (path, position, bit)
         self.disk.rot(*self.rotten)
         return True
 
+    def rot_snapshot(self) -> bool:
+        """Let a bit of its newest snapshot turn over; False where it has none in use."""
+        newest = self.truth.newest
+        if self.rotten is not None or newest is None:
+            return self.rotten_name is not None
+        bit = 1 << self.rng.randrange(8)
+        position = self.rng.randrange(len(newest.file.durable))
+        self.rotten = (self.truth.folder / newest.name, position, bit)
+        self.disk.rot(*self.rotten)
+        return True
+
+    @property
+    def rotten_name(self) -> str | None:
+        """Of the file in which something turned over."""
+        return None if self.rotten is None else self.rotten[0].name
+
     def repair(self) -> None:
-        """Let what turned over be again what it was."""
-        if self.rotten is not None:
+        """Let what turned over be again what it was, unless it is gone."""
+        if self.rotten is not None and self.disk.exists(self.rotten[0]):
             self.disk.rot(*self.rotten)
-            self.rotten = None
+        self.rotten = None
 
     def revive(self) -> None:
         """The power is back; whatever the disk was to do wrong is forgotten."""

@@ -63,7 +63,12 @@ class Nemesis:
             case Fault.DIES_IN_TURN | Fault.DIES_IN_WRITING | Fault.DIES_IN_RECOVERY:
                 self._arm(strike, victim)
             case (
-                Fault.SLOW_DISK | Fault.FULL_DISK | Fault.FSYNC_FAILS | Fault.ROT | Fault.CLOCK_JUMP
+                Fault.SLOW_DISK
+                | Fault.FULL_DISK
+                | Fault.FSYNC_FAILS
+                | Fault.ROT
+                | Fault.ROT_SNAPSHOT
+                | Fault.CLOCK_JUMP
             ):
                 self._spoil(strike, victim)
             case Fault.ALTER | Fault.ADD | Fault.REMOVE:
@@ -227,6 +232,9 @@ class Nemesis:
             case Fault.ROT:
                 world.cut_power(victim)
                 machine.rot()
+            case Fault.ROT_SNAPSHOT:
+                if machine.rot_snapshot() and strike.size % 3:
+                    world.cut_power(victim)
             case _:
                 world.note(Fault.CLOCK_JUMP)
                 machine.wall_offset_ms += (strike.size - 500) * 100_000

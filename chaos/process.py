@@ -9,13 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from chaos.judge import Speaker
+from chaos.ledger import Ledger
 from chaos.machine import EPOCH_WALL_MS, Machine
 from chaos.network import Packet, as_received
 from chaos.violation import Died, Violation
 from chaos.work import Work
+from quorum.applying import Applying
 from quorum.core.events import Asker, Located
 from quorum.core.messages import (
     FetchRequest,
+    FetchSnapshotRequest,
     Request,
     Response,
     VoteRequest,
@@ -55,8 +58,14 @@ class Process:
         """So many more things it does to the world, and it is gone."""
         self.rng = rng
         self.fetch_bytes_max = world.profile.fetch_bytes_max
+        self.part_bytes_max = world.profile.part_bytes_max
         self.log = past.log
         self.work = Work(self)
+        self._runs = False
+        self._parts_of: Epoch | None = None
+        self.ledger = Ledger()
+        self._applying = Applying(self.ledger)
+        past.tell(self)
         self._calls: dict[int, Done] = {}
         self._votes: dict[int, Done] = {}
         """Calls for votes that were answered: an answer that comes twice reaches the core twice."""
@@ -86,7 +95,11 @@ class Process:
                 rng=rng,
                 fs=machine.disk,
             ),
+            store=past.store,
+            snapshot_limits=machine.config.snapshots,
         )
+        self._applying.read_from(self.replica)
+        self._runs = True
         self._arm()
 
     @property
@@ -145,7 +158,8 @@ class Process:
 
     def recover(self) -> None:
         """Nothing is wrong with it from now on."""
-        self.dies_in, self.rng.coarse, self.fetch_bytes_max = None, False, ALL_BYTES
+        self.dies_in, self.rng.coarse = None, False
+        self.fetch_bytes_max = self.part_bytes_max = ALL_BYTES
         self.wake_up()
         self._timer_ms = None  # One that is late comes in time now.
         self.enter(self._turn)
@@ -254,12 +268,21 @@ class Process:
             size = min(request.max_bytes, self.fetch_bytes_max)
             round_ = 0 if self.world.profile.is_mute else request.round
             request = replace(request, max_bytes=size, round=round_)
+        elif isinstance(request, FetchSnapshotRequest):
+            size = min(request.max_bytes, self.part_bytes_max)
+            request = replace(request, max_bytes=size)
+            self._note_part(request)
         self.world.judge.asks(self.speaker, request)
         self._last_call += 1
         call = self._last_call
         self._calls[call] = done
         self.later(timeout_ms, partial(self._give_up, call))
         self.world.network.post(Packet(self.id, to, self.boot, call, request))
+
+    def _note_part(self, request: FetchSnapshotRequest) -> None:
+        is_begun = request.position > 0 and self._parts_of != request.epoch
+        self.world.note("a snapshot is gone on with" if is_begun else "a part of a snapshot comes")
+        self._parts_of = request.epoch
 
     def answer(self, asker: Asker, response: Response, records: bytes) -> None:
         """See the port."""
@@ -278,11 +301,17 @@ class Process:
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         """See the port."""
-        raise AssertionError("the logs of this world begin at 0")
+        self._applying.load_snapshot(records, end, epoch)
+        self.world.judge.loads(self.speaker, end, epoch, self.ledger.state)
+        self.world.note("a snapshot is installed" if self._runs else "a snapshot is loaded")
+        self.world.tell(self.id, f"loads the snapshot {end}@{epoch}")
 
     def snapshot(self) -> StateSnapshot | None:
         """See the port."""
-        return None
+        if self.ledger.is_open:
+            self.world.note("a transaction has no snapshot")
+            return None
+        return self._applying.snapshot()
 
     def on_commit(self, high_watermark: Offset) -> None:
         """See the port."""
@@ -290,6 +319,8 @@ class Process:
         start = Offset(self.world.judge.told(self.speaker))
         records = self.log.read(start, high_watermark, ALL_BYTES) if high_watermark > start else b""
         self.world.judge.tells(self.speaker, high_watermark, records)
+        self._applying.on_commit(high_watermark)
+        self.world.judge.holds(self.speaker, high_watermark, self.ledger.state)
         self.world.story.tell(
             self.world.timeline.now_ms, self.id, f"commits {high_watermark}", high_watermark
         )
@@ -303,6 +334,7 @@ class Process:
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         """See the port."""
         self.leads = True
+        self._applying.on_lead(epoch, start)
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
 
     def on_control(self, end: Offset) -> None:
@@ -315,10 +347,12 @@ class Process:
     def on_stop_leading(self, epoch: Epoch) -> None:
         """See the port."""
         self.leads = False
+        self._applying.on_stop_leading(epoch)
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
 
     def on_truncate(self, end: Offset) -> None:
         """See the port."""
+        self._applying.on_truncate(end)
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
         self.world.story.counts["a log is truncated"] += 1
 

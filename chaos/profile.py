@@ -6,11 +6,15 @@ from enum import StrEnum
 from typing import Final
 
 from quorum.core.limits import Timeouts
+from quorum.snapshotting import SnapshotLimits
 
 SLOW: Final = Timeouts()
 QUICK: Final = Timeouts(
     election_timeout_ms=200, election_backoff_ms_max=200, fetch_timeout_ms=400, fetch_wait_ms=100
 )
+
+BYTES_BETWEEN: Final = (400, 1_000, 2_000, 6_000, 1 << 30)
+"""Of records, between two snapshots."""
 
 FAULTS_MS: Final = 20_000
 """How long a run is disturbed."""
@@ -38,6 +42,7 @@ class Fault(StrEnum):
     PAUSE = "stands still and wakes"
     STOP = "is stopped in good order"
     ROLL = "all are stopped and started, one after the other"
+    ROT_SNAPSHOT = "a bit of its newest snapshot turns over, and then perhaps it loses power"
     SLOW_DISK = "its disk takes seconds"
     FULL_DISK = "its disk is full"
     FSYNC_FAILS = "its disk fails to keep what it was given"
@@ -134,6 +139,9 @@ class Profile:
     segment_bytes: int
     fetch_bytes_max: int
     """A follower asks for no more at once: it gets a large log in slices."""
+    snapshots: SnapshotLimits
+    part_bytes_max: int
+    """A follower asks for no more of a snapshot at once: it gets it in parts."""
     proposal_ms_max: int
     value_bytes_max: int
 
@@ -153,7 +161,10 @@ class Profile:
         voters = rng.choice((1, 2, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5))
         observers = rng.choice((0, 1, 1, 2))
         count = rng.choice((0, 1, 1, 2, 2, 3, 4, 6, 8, len(SOMETIMES)))
+        snapshots = _snapshots(random.Random(f"{seed}/snapshots"))
         kinds = [each for each in rng.sample(SOMETIMES, count) if voters >= NEEDS.get(each, 1)]
+        if snapshots.bytes_between > BYTES_BETWEEN[-2]:
+            kinds = [each for each in kinds if each is not Fault.ROT_SNAPSHOT]
         faults = tuple(sorted(kinds, key=list(Fault).index))
         return cls(
             seed=seed,
@@ -165,6 +176,8 @@ class Profile:
             strikes=_strikes(rng, faults, voters + observers),
             segment_bytes=rng.choice((400, 2_000, 1 << 20)),
             fetch_bytes_max=rng.choice((1, 500, 1 << 20)),
+            snapshots=snapshots,
+            part_bytes_max=random.Random(f"{seed}/parts").choice((50, 50, 200, 1_000)),
             proposal_ms_max=rng.choice((60, 250, 400, 1_000)),
             value_bytes_max=rng.choice((10, 10, 700)),
         )
@@ -174,9 +187,18 @@ class Profile:
         return (
             f"{self.voters} voters and {self.observers} observers, election time-out "
             f"{self.timeouts.election_timeout_ms} ms; segments of {self.segment_bytes} bytes, "
-            f"fetches of {self.fetch_bytes_max}; always: {self.rates}; "
+            f"fetches of {self.fetch_bytes_max}, snapshots every {self.snapshots.bytes_between} "
+            f"in parts of {self.part_bytes_max}; always: {self.rates}; "
             f"{len(self.strikes)} strikes of these kinds: {kinds}"
         )
+
+
+def _snapshots(rng: random.Random) -> SnapshotLimits:
+    return SnapshotLimits(
+        bytes_between=rng.choice(BYTES_BETWEEN),
+        interval_ms=rng.choice((0, 2_000)),
+        retention_bytes=rng.choice((1, 2_000, 10_000)),
+    )
 
 
 def _rates(rng: random.Random) -> Rates:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from chaos.electorates import has_majority
+from chaos.model import CLOSES, OPENS
 from chaos.nemesis import Nemesis
 from chaos.profile import CALM, FAULTS_MS, WISHES, Fault, Profile, Strike
 from chaos.violation import HarnessError, Violation
@@ -35,6 +36,7 @@ FIRED_AS: Final = {
     Fault.DIES_IN_RECOVERY: "dies in recovery",
     Fault.SLOW_DISK: "a disk is slow",
     Fault.ROT: "refuses a disk that is damaged",
+    Fault.ROT_SNAPSHOT: "goes back to what is older than its newest snapshot",
     Fault.FULL_DISK: "a disk has no room",
     Fault.FSYNC_FAILS: "ends because of its disk",
 }
@@ -59,6 +61,7 @@ class Simulation:
         self.world = World(profile)
         self._rng = random.Random(f"{profile.seed}/workload")
         self._reads = random.Random(f"{profile.seed}/reads")
+        self._transactions = random.Random(f"{profile.seed}/transactions")
         self._proposing = True
         self._words = 0
 
@@ -140,12 +143,16 @@ class Simulation:
     def _majority(self) -> list[ReplicaId]:
         """Replicas drawn until they are a majority of all voters that may be in force."""
         world = self.world
-        alive: list[ReplicaId] = []
         electorates = world.judge.possible_electorates
+        # Who is about to be added may be a voter in the next moment, dead or not.
+        wanted = {key.id for each in electorates for key in each.target or ()}
+        alive = [each for each in world.everyone if each in wanted]
         for replica in self._rng.sample(world.everyone, len(world.everyone)):
             keys = [world.machines[each].key for each in alive]
             lacking = [each for each in electorates if not has_majority(each, keys)]
             voters = {voter.id for each in lacking for voter in each.voters}
+            if replica in alive:
+                continue
             if replica in voters or self._rng.randrange(4) == 0:
                 alive.append(replica)
         return sorted(alive)
@@ -168,7 +175,7 @@ class Simulation:
             return False
         if judge.electorate.target is not None:
             return False
-        return all(each.machine.truth.batches == judge.committed for each in processes)
+        return all(each.machine.truth.batches == judge.history.batches for each in processes)
 
     def _propose_again(self) -> None:
         world, profile = self.world, self.profile
@@ -180,6 +187,10 @@ class Simulation:
         count = self._rng.randrange(1, 4)
         size = self._rng.randrange(profile.value_bytes_max)
         values = [f"{self._words + each} ".encode().ljust(size, b".") for each in range(count)]
+        if self._transactions.randrange(8) == 0:
+            values.insert(self._transactions.randrange(count + 1), OPENS)
+        if self._transactions.randrange(3) == 0:
+            values.append(CLOSES)
         for process in [*world.processes.values()]:
             if process.propose(values):
                 self._words += count

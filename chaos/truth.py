@@ -1,51 +1,24 @@
-"""What is really on a disk, read without the product's help: the durable log, the durable vote.
+"""What is really on a disk, read without the product's help: the durable log, vote and snapshots.
 
-The judges compare what a node says with this. Its parser is its own, a few lines for each format,
-so that a mistake of the product's parser cannot hide itself. It follows a log as it grows; after
-a truncation or a crash it reads everything anew.
+The judges compare what a node says with this. It follows a log as it grows; after a truncation or
+a crash it reads everything anew. Where a snapshot takes the place of a log, or of its front, what
+is committed is read instead: that is what a snapshot stands for, and the judges see to it.
 """
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from crc32c import crc32c
-
+from chaos.checkpoints import Checkpoint, checkpoints
 from chaos.disk import VirtualDisk
 from chaos.electorates import Assigned, assigned_by
-from chaos.platter import File, Folder
+from chaos.history import History
+from chaos.platter import File, Folder, Node
+from chaos.stored import Stored, batches
 from chaos.violation import Violation
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
-
-_OPENING: Final = Struct(">qii")
-_LAST_DELTA: Final = Struct(">i")
-_CRC: Final = Struct(">I")
-_LENGTH_END: Final = 12
-_CRC_AT: Final = 17
-_LAST_DELTA_AT: Final = 23
-_ATTRIBUTES_END: Final = 23
-_CONTROL_BIT: Final = 0x20
-_HEADER_BYTES: Final = 61
-
-
-class Stored(NamedTuple):
-    """One batch, byte for byte."""
-
-    base: int
-    end: int
-    epoch: int
-    data: bytes
-
-    @property
-    def is_control(self) -> bool:
-        """Whether its records are the quorum's own."""
-        return bool(self.data[_ATTRIBUTES_END - 1] & _CONTROL_BIT)
-
-    def __repr__(self) -> str:
-        return f"[{self.base}, {self.end})@{self.epoch} {crc32c(self.data):08x}"
 
 
 class Ballot(NamedTuple):
@@ -54,23 +27,6 @@ class Ballot(NamedTuple):
     epoch: int = 0
     voted_for: int | None = None
     leader: int | None = None
-
-
-def batches(data: bytes | bytearray, position: int = 0, *, checked: bool = False) -> list[Stored]:
-    """The whole batches from here on, up to the first that is none; `checked` looks at each CRC."""
-    found: list[Stored] = []
-    while position + _HEADER_BYTES <= len(data):
-        base, length, epoch = _OPENING.unpack_from(data, position)
-        end = position + _LENGTH_END + length
-        if length <= 0 or end > len(data):
-            break
-        batch = bytes(data[position:end])
-        if checked and crc32c(batch[_CRC_AT + 4 :]) != _CRC.unpack_from(batch, _CRC_AT)[0]:
-            break
-        (delta,) = _LAST_DELTA.unpack_from(batch, _LAST_DELTA_AT)
-        found.append(Stored(base, base + delta + 1, epoch, batch))
-        position = end
-    return found
 
 
 @dataclass(slots=True)
@@ -83,16 +39,24 @@ class _Place:
 
 
 class DiskTruth:
-    """The durable log and the durable vote in one folder of one disk."""
+    """The durable log, vote and snapshots in one folder of one disk."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, history: History) -> None:
         self.folder = folder
+        self._history = history
+        self.start = 0
+        """From here on the log is in files."""
+        self.checkpoints: dict[str, Checkpoint] = {}
+        self.received_end = 0
+        """The end of the last snapshot that took the place of a log."""
         self.batches: list[Stored] = []
         self.ends: list[int] = []
         """Of each batch; for finding one by its offset."""
         self.assigned: list[Assigned] = []
         """What the log says of the voters, the last one in force."""
         self.ballot = Ballot()
+        self._names: dict[str, Node] | None = None
+        self._segments: list[str] = []
         self._place: _Place | None = None
         self._ballot_bytes = b""
 
@@ -129,23 +93,65 @@ class DiskTruth:
                 return self.folder / name, at
         raise AssertionError(f"{batch} is in no file")
 
-    def reread(self, disk: VirtualDisk) -> None:
-        """Read everything anew, and believe only what is whole."""
-        self.batches, self.ends, self._place, self.assigned = [], [], None, []
-        self._read_on(disk, checked=True)
+    def reread(self, disk: VirtualDisk) -> list[Checkpoint]:
+        """Read everything anew, and believe only what is whole; return all snapshots."""
+        self._names, self.checkpoints = None, {}
+        found = self.look_at_names(disk)
+        self._go_on_from(self.start)
+        self._read_on(checked=True)
+        if self.end == self.start:
+            self.received_end = self.start
+        newest = self.newest
+        if newest is not None and self.end_at(newest.end).epoch != newest.epoch:
+            # Power went while the log was being replaced: it will be when it is opened.
+            self._go_on_from(newest.end)
+            self.received_end = newest.end
         self.look_at_ballot(disk)
+        return found
 
-    def read_on(self, disk: VirtualDisk) -> list[Stored]:
+    def _go_on_from(self, start: int) -> None:
+        """Begin with all that is committed below, and with nothing else."""
+        if not self._history.is_boundary(start):
+            raise Violation("R21", f"a log goes on from {start}: {self._history.end} is committed")
+        self.batches = self._history.between(0, start)
+        self.ends = [each.end for each in self.batches]
+        self.assigned = self._history.assigned_at(start)
+        self._place = None
+
+    @property
+    def newest(self) -> Checkpoint | None:
+        """The last snapshot that is whole."""
+        whole = [each for each in self.checkpoints.values() if each.content is not None]
+        return max(whole, key=lambda each: each.end, default=None)
+
+    @property
+    def can_fall_back(self) -> bool:
+        """Whether what is in files goes on from a snapshot that is whole, or from the beginning."""
+        newest = self.newest
+        return self.start == 0 or (newest is not None and newest.end >= self.start)
+
+    def look_at_names(self, disk: VirtualDisk) -> list[Checkpoint]:
+        """See which segments and snapshots there are; return the snapshots that are new."""
+        folder = disk.kept(self.folder)
+        names = folder.durable if isinstance(folder, Folder) else {}
+        if names is self._names:
+            return []
+        self._names = names
+        self._segments = sorted(n for n in names if n.endswith(".log") and len(n) == 24)
+        self.start = int(self._segments[0][:20]) if self._segments else 0
+        self.checkpoints, new = checkpoints(names, self.checkpoints)
+        return new
+
+    def read_on(self) -> list[Stored]:
         """Read what has become durable behind what was there; return that."""
-        return self._read_on(disk, checked=False)
+        return self._read_on(checked=False)
 
-    def is_shorter(self, disk: VirtualDisk) -> bool:
-        """Whether something is gone that was read before."""
-        place, folder = self._place, disk.kept(self.folder)
-        if place is None or not isinstance(folder, Folder):
-            return place is not None
-        there = folder.durable.get(place.name) is place.file
-        return not there or len(place.file.durable) < place.position
+    def is_another(self) -> bool:
+        """Whether something is gone that was read before, or the log begins elsewhere."""
+        place, names = self._place, self._names or {}
+        if place is None:
+            return self.start > self.end
+        return names.get(place.name) is not place.file or len(place.file.durable) < place.position
 
     def look_at_ballot(self, disk: VirtualDisk) -> bool:
         """Read the vote again; whether it is another one."""
@@ -167,30 +173,19 @@ class DiskTruth:
         )
         return True
 
-    def _read_on(self, disk: VirtualDisk, *, checked: bool) -> list[Stored]:
+    def _read_on(self, *, checked: bool) -> list[Stored]:
         found: list[Stored] = []
         place = self._place
         if place is not None:
             found += self._read_file(place, checked=checked)
-        for name, file in self._later_segments(disk):
+        for name in self._segments[bisect_right(self._segments, place.name if place else "") :]:
             if place is not None and place.position < len(place.file.durable):
                 break  # The segment before is torn: nothing behind it belongs to the log.
+            file = (self._names or {})[name]
+            assert isinstance(file, File)
             place = self._place = _Place(name, file, 0)
             found += self._read_file(place, checked=checked)
         return found
-
-    def _later_segments(self, disk: VirtualDisk) -> list[tuple[str, File]]:
-        folder = disk.kept(self.folder)
-        if not isinstance(folder, Folder):
-            return []
-        last = "" if self._place is None else self._place.name
-        names = sorted(
-            name
-            for name in folder.durable
-            if name > last and name.endswith(".log") and len(name) == 24
-        )
-        files = [(name, folder.durable[name]) for name in names]
-        return [(name, file) for name, file in files if isinstance(file, File)]
 
     def _read_file(self, place: _Place, *, checked: bool) -> list[Stored]:
         found: list[Stored] = []

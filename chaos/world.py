@@ -11,14 +11,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from chaos.boundaries import check_snapshots, check_start
+from chaos.checkpoints import Checkpoint
 from chaos.judge import Judge, Speaker
-from chaos.machine import FOLDER, Machine, VirtualClock
+from chaos.machine import FOLDER, LOG, Machine, VirtualClock
 from chaos.network import Network
 from chaos.process import Process
 from chaos.profile import CALM, Profile, Rates
+from chaos.stored import Stored
 from chaos.story import Story
 from chaos.timeline import Timeline
-from chaos.truth import Stored
+from chaos.truth import DiskTruth
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaId
 from quorum.core.voters import Endpoint
@@ -155,11 +158,16 @@ class World:
                 self._lose_power(speaker, machine)
                 return
             if machine.rotten is not None:
+                if "checkpoint" in str(machine.rotten_name) and machine.truth.can_fall_back:
+                    raise Violation("R21", f"{replica} has an older snapshot: {error}") from error
                 self.note("refuses a disk that is damaged")
                 machine.disk.kill()
                 self.timeline.after(REPAIRING_MS, partial(self._repair, replica))
                 return
             raise Violation("R23", f"{replica} does not start: {error}") from error
+        if machine.rotten is not None and not machine.disk.exists(machine.rotten[0]):
+            self.note("goes back to what is older than its newest snapshot")
+            machine.rotten = None
         self._look_again(speaker, machine, before)
         machine.stopped, machine.dies_after = False, None
         self.processes[replica] = process
@@ -257,19 +265,31 @@ class World:
         if truth.look_at_ballot(process.machine.disk):
             self.judge.ballot_kept(speaker)
             self.judge.count(speaker)
-        if truth.is_shorter(process.machine.disk):
+        start = truth.start
+        snapshots = truth.look_at_names(process.machine.disk)
+        if truth.is_another():
             self._look_again(speaker, process.machine, truth.batches)
             return
-        new = truth.read_on(process.machine.disk)
+        self._check_snapshots(speaker, process.machine, snapshots, start)
+        new = truth.read_on()
         if new:
             self.judge.log_kept(speaker, new)
 
     def _look_again(self, speaker: Speaker, machine: Machine, before: Sequence[Stored]) -> None:
         """Read a disk from its beginning, and judge what has changed since `before`."""
         truth = machine.truth
-        truth.reread(machine.disk)
+        start = truth.start
+        self._check_snapshots(speaker, machine, truth.reread(machine.disk), start)
         self.judge.ballot_kept(speaker)
         self.judge.log_reread(speaker, before)
+
+    def _check_snapshots(
+        self, speaker: Speaker, machine: Machine, new: Sequence[Checkpoint], start: int
+    ) -> None:
+        check_snapshots(speaker, new, self.judge.history, damaged=machine.rotten_name)
+        if machine.truth.start != start:
+            self.note("a log is cut at its start")
+            check_start(speaker, machine.truth, start)
 
     # --- how it is made ----------------------------------------------------------------------
 
@@ -285,5 +305,7 @@ class World:
             timeouts=self.profile.timeouts,
             segment_bytes=self.profile.segment_bytes,
             kraft_version=KRAFT_VERSION,
+            snapshots=self.profile.snapshots,
         )
-        return Machine(config, self._stream(f"machine {replica}"))
+        truth = DiskTruth(LOG, self.judge.history)
+        return Machine(config, self._stream(f"machine {replica}"), truth)

@@ -6,10 +6,11 @@ from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.logs import LOGS
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.reads import READS
+from chaos.mutants.snapshots import SNAPSHOTS
 from chaos.mutants.storage import STORAGE
 from chaos.mutants.voters import VOTERS
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*ELECTIONS, *LOGS, *VOTERS, *STORAGE, *READS)
+MUTANTS: Final[tuple[Mutant, ...]] = (*ELECTIONS, *LOGS, *VOTERS, *STORAGE, *SNAPSHOTS, *READS)
 
 
 def named(name: str) -> Mutant:

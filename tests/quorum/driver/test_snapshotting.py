@@ -1,113 +1,11 @@
 """Snapshots beside a replica that goes on: when one is taken, in which steps, and what is kept."""
 
-import random
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from quorum.core.events import Event, SnapshotTaken
-from quorum.core.limits import Timeouts
-from quorum.core.log_view import LogView
-from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import VoterSet
+from quorum.core.events import SnapshotTaken
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
-from quorum.log.memory import MemoryLog
-from quorum.log.snapshot_folder import SnapshotFolder
-from quorum.ports import Log, StateSnapshot
-from quorum.snapshotting import (
-    SLICE_PAUSE_MS,
-    TRY_AGAIN_AFTER_FAILURE_MS,
-    TRY_AGAIN_MS,
-    SnapshotLimits,
-    Snapshots,
-)
-from tests.contracts.batches import run
-
-T = TypeVar("T")
-LIMITS = SnapshotLimits(bytes_between=500, interval_ms=0, retention_bytes=1 << 30)
-
-
-class Bench:
-    """One owner of snapshots: a log of 20 committed records, a disk and a clock by hand."""
-
-    def __init__(self, folder: Path, limits: SnapshotLimits = LIMITS) -> None:
-        self.now_ms = 0
-        self.end: int | None = 10
-        self.log = MemoryLog()
-        for batch in run(0, *[1] * 20):
-            self.log.append(batch)
-        self.log.commit()
-        self.disk: list[Callable[[], None]] = []
-        self.put: list[Event] = []
-        self.given_up = 0
-        self.store = SnapshotFolder(folder)
-        node = QuorumNode(
-            ReplicaKey(ReplicaId(1)),
-            VoterSet.of(1),
-            election=Election(Epoch(1)),
-            log=LogView(self.log.start, self.log.end.offset, self.log.epochs),
-            timeouts=Timeouts(),
-            rng=random.Random(1),
-            now_ms=0,
-        )
-        node._state.high_watermark = Offset(20)
-        self.snapshots = Snapshots(
-            self.store,
-            node=node,
-            log=self.log,
-            disk=self,
-            state_machine=self,  # type: ignore[arg-type]
-            clock=lambda: self.now_ms,
-            wall_clock=lambda: self.now_ms,
-            put=self.put.append,
-            wake=lambda: None,
-            cluster_id=lambda: None,
-            limits=limits,
-        )
-
-    def snapshot(self) -> StateSnapshot | None:
-        def close() -> None:
-            self.given_up += 1
-
-        if self.end is None:
-            return None
-        groups: Iterator[Sequence[bytes]] = iter([[b"a", b"b"], [], [b"c"]])
-        return StateSnapshot(Offset(self.end), groups, close)
-
-    def request_commit(self, log: Log, done: object) -> None:
-        raise AssertionError("nothing was appended")
-
-    def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        self.disk.append(partial(_report, work, done))
-
-    def turns(self, count: int, *, appended: int = 0) -> int | None:
-        """So many turns with a pause between them; returns when the next one is due."""
-        due_ms = None
-        for _ in range(count):
-            due_ms = self.snapshots.turn(appended)
-            appended = 0
-            self.now_ms += SLICE_PAUSE_MS
-        return due_ms
-
-    def work(self) -> None:
-        while self.disk:
-            self.disk.pop(0)()
-
-    def take(self, end: int) -> None:
-        """Let one be taken that ends there."""
-        self.end = end
-        self.turns(10, appended=1_000)
-        self.work()
-
-
-def _report(work: Callable[[], T], done: Callable[[T], None]) -> None:
-    done(work())
-
-
-def id_(offset: int) -> LogEnd:
-    return LogEnd(Epoch(1), Offset(offset))
+from quorum.snapshotting import TRY_AGAIN_AFTER_FAILURE_MS, TRY_AGAIN_MS, SnapshotLimits
+from tests.quorum.driver.snapshot_bench import Bench, id_
 
 
 def test_one_is_taken_step_by_step_and_told_of_when_it_is_durable(tmp_path: Path) -> None:

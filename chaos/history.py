@@ -1,0 +1,70 @@
+"""What is committed, as the judge has counted it: its batches, and what they come to.
+
+A log that was cut at its start goes on from here: what its snapshot stands for is a front of this.
+"""
+
+from bisect import bisect_left, bisect_right
+
+from chaos import model
+from chaos.electorates import Assigned, assigned_by
+from chaos.model import State
+from chaos.stored import Stored
+
+
+class History:
+    """Grows, and never changes."""
+
+    def __init__(self) -> None:
+        self.batches: list[Stored] = []
+        self.assigned: list[Assigned] = []
+        """What it says of the voters."""
+        self._ends: list[int] = []
+        self._by: list[int] = []
+        self._states: list[State] = []
+
+    @property
+    def end(self) -> int:
+        """Everything below is committed."""
+        return self._ends[-1] if self._ends else 0
+
+    def add(self, batch: Stored, epoch: int) -> None:
+        """This is committed as well, by the leader of that epoch."""
+        self.batches.append(batch)
+        self._ends.append(batch.end)
+        self._by.append(epoch)
+        self._states.append(model.after(self._states[-1] if self._states else State(), batch))
+        assigned = assigned_by(*batch) if batch.is_control else None
+        self.assigned += [] if assigned is None else [assigned]
+
+    def has(self, batch: Stored) -> bool:
+        """Whether this very batch is committed."""
+        at = bisect_left(self._ends, batch.end)
+        return at < len(self.batches) and self.batches[at] == batch
+
+    def between(self, start: int, end: int) -> list[Stored]:
+        """The batches from `start` to `end`, both of them boundaries."""
+        low, high = (bisect_right(self._ends, each) for each in (start, end))
+        return self.batches[low:high]
+
+    def before_epoch(self, epoch: int) -> list[Stored]:
+        """What the leaders of lower epochs have committed."""
+        return self.batches[: bisect_left(self._by, epoch)]
+
+    # --- as of one offset --------------------------------------------------------------------
+
+    def is_boundary(self, offset: int) -> bool:
+        """Whether a batch ends there, and all before it is committed."""
+        at = bisect_left(self._ends, offset)
+        return offset == 0 or (at < len(self._ends) and self._ends[at] == offset)
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the last record before a boundary; 0 where there is none."""
+        return self.batches[bisect_left(self._ends, offset)].epoch if offset else 0
+
+    def state_at(self, offset: int) -> State:
+        """What everything below a boundary has come to."""
+        return self._states[bisect_left(self._ends, offset)] if offset else State()
+
+    def assigned_at(self, offset: int) -> list[Assigned]:
+        """What was said of the voters below a boundary."""
+        return [each for each in self.assigned if each.end <= offset]

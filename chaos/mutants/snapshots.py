@@ -1,0 +1,133 @@
+"""Faults in what a snapshot says, where it ends, and what goes once it is there."""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+_SAY: Final = "tests/quorum/driver/test_what_snapshots_say.py::"
+_FOLDER: Final = "tests/quorum/log/test_snapshot_folder.py::"
+_CORE: Final = "tests/quorum/core/test_snapshots_of_the_core.py::"
+
+SNAPSHOTS: Final = (
+    Mutant(
+        name="a snapshot is taken for one of all that was appended",
+        module="quorum.snapshotting",
+        old="        id_ = LogEnd(self._node.epoch_at(Offset(state.end - 1)), state.end)\n",
+        new="        id_ = self._node.log_end\n",
+        caught_by=("R21",),
+        directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
+    ),
+    Mutant(
+        name="a snapshot has the epoch of the replica, and not that of its last record",
+        module="quorum.snapshotting",
+        old="LogEnd(self._node.epoch_at(Offset(state.end - 1)), state.end)",
+        new="LogEnd(self._node.epoch, state.end)",
+        caught_by=("R21",),
+        directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
+    ),
+    Mutant(
+        name="a snapshot names the voters of today, and not those at its end",
+        module="quorum.snapshotting",
+        old="self._node.voters_at(state.end)",
+        new="self._node.voters_at(self._node.log_end.offset)",
+        caught_by=("R21",),
+        directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
+    ),
+    Mutant(
+        name="a snapshot is not synced before it gets its name",
+        module="quorum.log.snapshot_folder",
+        old="        self._write(self._part(id_, _WRITTEN), data, position, sync=True)\n",
+        new="        self._write(self._part(id_, _WRITTEN), data, position, sync=False)\n",
+        caught_by=("R21",),
+        directed="tests/quorum/log/test_snapshot_power_loss.py::"
+        "test_a_snapshot_being_taken_never_costs_a_record",
+    ),
+    Mutant(
+        name="a snapshot that was received is not synced before it gets its name",
+        module="quorum.log.snapshot_folder",
+        old="            sync_file(fd, self._fs)\n            size_bytes",
+        new="            size_bytes",
+        caught_by=("R21",),
+        directed="tests/quorum/log/test_snapshot_power_loss.py::"
+        "test_a_snapshot_being_installed_leaves_the_old_log_or_the_new_one",
+    ),
+    Mutant(
+        name="a snapshot is installed without a look at what has come",
+        module="quorum.log.snapshot_folder",
+        old="            checkpoint = read_checkpoint(path, self._fs, id_=id_)\n",
+        new="            from quorum.log.checkpoint import Checkpoint\n"
+        "            checkpoint = Checkpoint(\n"
+        "                path=path, id=id_, last_timestamp_ms=0, kraft_version=1, voters=None,\n"
+        "                record_count=0, has_checksum=True, fs=self._fs,\n"
+        "            )\n",
+        caught_by=("R21",),
+        directed=_FOLDER + "test_damage_and_what_is_missing_is_found",
+    ),
+    Mutant(
+        name="a part of a snapshot is sent from the wrong place",
+        module="quorum.snapshotting",
+        old="part = self._store.read(response.snapshot, response.position, response.length)",
+        new="part = self._store.read(response.snapshot, 0, response.length)",
+        caught_by=("R21",),
+        directed=_SAY + "test_a_part_of_it_is_what_the_file_has_there",
+    ),
+    Mutant(
+        name="the log goes before its snapshot is received and durable",
+        module="quorum.snapshotting",
+        old="        received = self._store.install(",
+        new="        self._log.begin_anew(effect.snapshot.offset)\n"
+        "        received = self._store.install(",
+        caught_by=("R10", "R21"),
+        directed=_SAY + "test_a_log_stays_where_what_was_received_is_no_snapshot",
+    ),
+    Mutant(
+        name="the log is cut where the newest snapshot ends, although it may be damaged",
+        module="quorum.core.snapshots",
+        old="    oldest = kept[0]\n",
+        new="    oldest = kept[-1]\n",
+        caught_by=("R21",),
+        directed=_CORE + "test_nothing_is_dropped_before_there_is_a_second_snapshot",
+    ),
+    Mutant(
+        name="the log is cut when there is one snapshot only",
+        module="quorum.core.snapshots",
+        old="    if oldest.end > log.start and len(kept) >= KEPT_MIN:\n",
+        new="    if oldest.end > log.start:\n",
+        caught_by=("R21",),
+        directed=_CORE + "test_nothing_is_dropped_before_there_is_a_second_snapshot",
+    ),
+    Mutant(
+        name="a snapshot that is damaged is not passed over",
+        module="quorum.log.basis",
+        old="            if is_apart:\n",
+        new="            if True:\n",
+        caught_by=("R21",),
+        directed="tests/quorum/log/test_basis.py::"
+        "test_the_older_one_stands_in_for_one_that_is_damaged",
+    ),
+    Mutant(
+        name="a snapshot that was installed is kept from the state machine",
+        module="quorum.snapshotting",
+        old="                outcome.records(), outcome.id.offset, outcome.id.epoch\n",
+        new="                [b'0', *[b''] * 8], outcome.id.offset, outcome.id.epoch\n",
+        caught_by=("R20",),
+        directed=_SAY
+        + "test_one_that_is_installed_replaces_the_log_and_the_older_ones_and_is_loaded",
+    ),
+    Mutant(
+        name="a log goes on from a snapshot without its voters",
+        module="quorum.remembering",
+        old="        return Assignments(later, base=checkpoint.voters)\n",
+        new="        return Assignments(later)\n",
+        caught_by=("R1", "R8", "R14", "R15", "R21", "R23", "liveness"),
+        directed=_SAY + "test_a_folder_that_is_opened_again_knows_the_voters_of_its_snapshot",
+    ),
+    Mutant(
+        name="a leader gives away records from before a cut without comparing epochs",
+        module="quorum.core.log_view",
+        old="other_end.offset >= self.start and other_end.epoch >= self.history.first",
+        new="other_end.offset >= self.start",
+        caught_by=("R5", "R6", "R8", "R23", "liveness"),
+        directed=_CORE + "test_so_is_who_ends_in_an_epoch_that_is_gone",
+    ),
+)

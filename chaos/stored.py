@@ -1,0 +1,89 @@
+"""Batches and their records as they lie in files, read by a parser of the judges' own.
+
+A few lines for each format, so that a mistake of the product's parser cannot hide itself.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+_OPENING: Final = Struct(">qii")
+_INT: Final = Struct(">I")
+_LENGTH_END: Final = 12
+_CRC_AT: Final = 17
+_LAST_DELTA_AT: Final = 23
+_ATTRIBUTES_END: Final = 23
+_CONTROL_BIT: Final = 0x20
+_COUNT_AT: Final = 57
+_HEADER_BYTES: Final = 61
+_KEY_OF_CONTROL: Final = Struct(">hh")
+
+
+class Stored(NamedTuple):
+    """One batch, byte for byte."""
+
+    base: int
+    end: int
+    epoch: int
+    data: bytes
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its records are the quorum's own."""
+        return bool(self.data[_ATTRIBUTES_END - 1] & _CONTROL_BIT)
+
+    def __repr__(self) -> str:
+        return f"[{self.base}, {self.end})@{self.epoch} {crc32c(self.data):08x}"
+
+
+def batches(data: bytes | bytearray, position: int = 0, *, checked: bool = False) -> list[Stored]:
+    """The whole batches from here on, up to the first that is none; `checked` looks at each CRC."""
+    found: list[Stored] = []
+    while position + _HEADER_BYTES <= len(data):
+        base, length, epoch = _OPENING.unpack_from(data, position)
+        end = position + _LENGTH_END + length
+        if length <= 0 or end > len(data):
+            break
+        batch = bytes(data[position:end])
+        if checked and crc32c(batch[_CRC_AT + 4 :]) != _INT.unpack_from(batch, _CRC_AT)[0]:
+            break
+        (delta,) = _INT.unpack_from(batch, _LAST_DELTA_AT)
+        found.append(Stored(base, base + delta + 1, epoch, batch))
+        position = end
+    return found
+
+
+def records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The key and the value of each record of one batch, empty where there is none."""
+    (count,) = _INT.unpack_from(data, _COUNT_AT)
+    at = _HEADER_BYTES
+    for _ in range(count):
+        length, at = _varint(data, at)
+        end = at + length
+        at += 1  # Its attributes mean nothing.
+        _, at = _varint(data, at)
+        _, at = _varint(data, at)
+        size, at = _varint(data, at)
+        key, at = data[at : at + max(0, size)], at + max(0, size)
+        size, at = _varint(data, at)
+        yield key, data[at : at + max(0, size)]
+        at = end
+
+
+def control_type(key: bytes) -> int:
+    """What kind of record of the quorum's own has this key."""
+    return int(_KEY_OF_CONTROL.unpack_from(key)[1])
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number with its sign in its lowest bit, and where the next thing begins."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
