@@ -106,7 +106,7 @@ class Simulation:
             if not silent:
                 break
             for fault in silent:
-                nemesis.begin((Strike(again, fault, again, again * 37 % 1_000),))
+                nemesis.begin((Strike(again, fault, again, 800 + again),))
             if again >= TRIES_MAX // 2:
                 self.world.network.heal()
             self._pass(TRY_MS)
