@@ -17,8 +17,10 @@ BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST := $(BIN)/python -m pytest
+# On all cores; a test module stays in one process.
+SPREAD := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
-PYTEST_DEV := $(BIN)/python -X dev -m pytest
+DEV_MODE := PYTHONDEVMODE=1
 CODE := $(wildcard quorum statemachine broker admin chaos tests bench)
 
 # Passed on to the program that a target starts: make run ARGS=--once, make test ARGS="-k election"
@@ -56,11 +58,11 @@ check: $(VENV)/installed ## format, lint, types, imports, fast tests: what must 
 	$(BIN)/ruff check
 	$(BIN)/mypy --strict $(CODE)
 	$(BIN)/lint-imports --no-logo
-	$(PYTEST_DEV) -m "not process" $(ARGS)
+	$(DEV_MODE) $(PYTEST) $(SPREAD) -m "not process" $(ARGS)
 
 .PHONY: test
 test: $(VENV)/installed ## the whole suite, with real processes
-	$(PYTEST) $(ARGS)
+	$(PYTEST) $(SPREAD) $(ARGS)
 
 .PHONY: golden
 golden: $(VENV)/installed ## record transcripts anew; read the difference before you commit it

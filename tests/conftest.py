@@ -19,6 +19,9 @@ from tests.support.transcript import Transcripts  # noqa: E402
 settings.register_profile("house", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("house")
 
+# `make check` runs the tests in Python's development mode; what they start runs as at its users'.
+os.environ.pop("PYTHONDEVMODE", None)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--rewrite`, which `make golden` passes."""
@@ -30,7 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under `--rewrite`, leave out every test that records nothing."""
+    """Under `--rewrite`, leave out every test that records nothing.
+
+    Where processes share the tests, the long ones come first, so that all end at the same time.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: item.get_closest_marker("process") is None)
     if not config.getoption("--rewrite"):
         return
     recording = [item for item in items if "rewrite" in getattr(item, "fixturenames", ())]
