@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,11 @@ from pathlib import Path
 from admin import local_kafka
 from admin.addresses import Address
 from admin.apache.runtime import Runtime
+from admin.client import AdminClient
+from admin.data.producer import Producer
 from admin.kinds import Role
 from admin.local_plan import ClusterPlan, NodePlan, log_dir
+from quorum.records.encode import ClientRecord
 from statemachine.image import Image
 from tests.support.controllers import CLUSTER_ID, HOST, Node
 from tests.support.ports import free_ports
@@ -61,15 +65,22 @@ async def kafka_broker(
     metadata_version: int,
     cluster_id: str = CLUSTER_ID,
     broker_id: int = BROKER_ID,
+    voters: Mapping[int, Address] | None = None,
 ) -> AsyncIterator[KafkaBroker]:
-    """A broker that is starting; it is killed at the end."""
+    """A broker that is starting; it is killed at the end.
+
+    It is told of one controller, or of these voters, where they are given.
+    """
     address = Address(HOST, free_ports(folder / f"port-{broker_id}", 1)[1])
     node = NodePlan(role=Role.BROKER, id=broker_id, kafka=address)
     first = NodePlan(role=Role.CONTROLLER, id=1, kafka=Address(*controller))
+    home = folder / node.name
     plan = ClusterPlan(cluster_id=cluster_id, nodes=(first, node), kafka=runtime.release.version)
     settings = {"metadata.version": str(metadata_version)}
     local_kafka.write_files(folder, plan, runtime, settings, random.Random(broker_id))
-    log = folder / node.name / "node.log"
+    if voters is not None:
+        _tell_of_voters(home / local_kafka.SETTINGS_FILE, voters)
+    log = home / "node.log"
     with log.open("ab") as out:
         process = await asyncio.create_subprocess_exec(
             *local_kafka.command(folder, node, runtime), stdout=out, stderr=out
@@ -87,3 +98,22 @@ def is_unfenced(image: Image) -> bool:
     """The broker of this module may lead."""
     broker = image.brokers.get(BROKER_ID)
     return broker is not None and not broker.fenced
+
+
+async def serve(broker: KafkaBroker, topic: str, broker_id: int = BROKER_ID) -> None:
+    """The active controller creates a topic for the broker, which keeps a record of it."""
+    async with AdminClient([broker.address], is_controller=False) as client:
+        await client.create_topic(topic, assignments={0: (broker_id,)})
+    async with Producer([broker.address]) as producer:
+        sent = await producer.send(topic, 0, [ClientRecord(1, None, b"value")])
+        assert (await sent).offset == 0
+
+
+def _tell_of_voters(settings: Path, voters: Mapping[int, Address]) -> None:
+    named = ",".join(f"{each}@{address}" for each, address in voters.items())
+    text = settings.read_text(encoding="utf-8")
+    told = re.sub(
+        r"^controller\.quorum\..*$", f"controller.quorum.voters={named}", text, flags=re.MULTILINE
+    )
+    assert told != text
+    settings.write_text(told, encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from admin.apache.releases import RELEASES
 from admin.client import AdminClient
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.log.uuids import uuid_to_text
@@ -76,12 +77,14 @@ async def test_kafkas_command_adds_and_removes_our_controllers(tmp_path: Path) -
 
 
 async def test_kafkas_dumper_reads_voters_who_are_on_their_way_to_others(tmp_path: Path) -> None:
-    """The target and the cluster id travel in tagged fields, which it skips."""
-    runtime(VERSION)
+    """The target and the cluster id travel in tagged fields, which it skips, of either release."""
+    for version in RELEASES:
+        runtime(version)
     async with controllers(tmp_path, 1, kraft_version=1) as nodes:
         await active(nodes.values())
         async with AdminClient([nodes[1].address], is_controller=True) as client:
             await client.alter_voters([ReplicaKey(ReplicaId(1)), ReplicaKey(ReplicaId(9))])
     (log,) = (tmp_path / "node-1" / LOG_FOLDER).glob("*.log")
-    named = [each for each in check_alike(VERSION, log) if each.type == "KRaftVoters"]
-    assert [each["voterId"] for each in named[-1].data["voters"]] == [1]
+    for version in RELEASES:
+        named = [each for each in check_alike(version, log) if each.type == "KRaftVoters"]
+        assert [each["voterId"] for each in named[-1].data["voters"]] == [1]

@@ -16,17 +16,15 @@ from click.testing import CliRunner, Result
 
 from admin.cli.main import group
 from admin.client import AdminClient
-from admin.data.producer import Producer
 from admin.faults import Refused
 from admin.model import QuorumDescription
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.log.uuids import uuid_to_text
 from quorum.opening import LOG_FOLDER
-from quorum.records.encode import ClientRecord
 from statemachine.limits import METADATA_VERSION_MAX
 from tests.process.joining_nodes import Nodes
 from tests.process.kafka_tools_room import ToolsRoom, tools_room
-from tests.process.one_kafka_broker import KafkaBroker, kafka_broker
+from tests.process.one_kafka_broker import kafka_broker, serve
 from tests.process.one_kafka_controller import KafkaController, stored_batches
 from tests.support.kafka_tools import runtime
 
@@ -149,12 +147,12 @@ async def test_a_controller_of_kafka_observes_votes_leads_and_is_removed(tmp_pat
         ) as broker:
             await it_observes(cluster, first)
             await it_is_added(cluster, first, third)
-            await produce(broker, "before")
+            await serve(broker, "before")
             await it_votes(cluster, first, second)
             await it_leads(cluster, first, second)
-            await produce(broker, "under-kafkas-lead")
+            await serve(broker, "under-kafkas-lead")
             await it_is_removed(cluster, first, second)
-            await produce(broker, "after")
+            await serve(broker, "after")
             assert broker.process.returncode is None
         await cluster.stop()
         all_hold_the_same(cluster)
@@ -164,15 +162,6 @@ async def until_cut(cluster: Mixed, leader: int) -> None:
     """Write until the log no longer begins at 0: there are two snapshots."""
     while len(list((cluster.nodes.data(leader) / LOG_FOLDER).glob("*.checkpoint"))) < 2:
         await cluster.write(leader)
-
-
-async def produce(broker: KafkaBroker, topic: str) -> None:
-    """The active controller creates a topic, and the broker serves it."""
-    async with AdminClient([broker.address], is_controller=False) as client:
-        await client.create_topic(topic, partitions=1, replication_factor=1)
-        async with Producer([broker.address]) as producer:
-            sent = await producer.send(topic, 0, [ClientRecord(1, None, b"value")])
-            assert (await sent).offset == 0
 
 
 async def it_observes(cluster: Mixed, leader: int) -> None:

@@ -31,9 +31,10 @@ UNDECODED = re.compile(r"payload: (?!\{\"type\")|skipping|[Ee]rror|Could not")
 
 
 def check_alike(version: str, file: Path) -> list[Dumped]:
-    """Both dumps of the file say the same; returns what they say."""
+    """Both dumps of the file say the same, and every batch is valid; returns what they say."""
     text = dump_log(version, file)
     assert not UNDECODED.search(text), text
+    assert text.count("isvalid: true") == text.count("baseOffset: ") > 0, text
     theirs = list(dumped(text))
     ours = [_without_extra(entry) for entry in entries(file)]
     told = [
