@@ -44,8 +44,11 @@ class Work:
         """Whether nothing is under way; reports may be."""
         return not self._busy and not self._waiting
 
-    def request_commit(self, log: Log, done: Callable[[LogEnd], None]) -> None:
-        """See the port. A commit that has not begun takes along what was appended since."""
+    def request_commit(
+        self, log: Log, done: Callable[[LogEnd], None], *, at_once: bool = False
+    ) -> None:
+        """See the port. A commit that has not begun takes along what was appended since; none is
+        quick enough to be made at once."""
         begun = int(self._busy)
         if any(piece.log is log for piece in list(self._waiting)[begun:]):
             return

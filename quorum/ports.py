@@ -234,10 +234,13 @@ class Disk(Protocol):
     told when that begins and ends, as `Replica.room`.
     """
 
-    def request_commit(self, log: Log, done: Callable[[LogEnd], None]) -> None:
+    def request_commit(
+        self, log: Log, done: Callable[[LogEnd], None], *, at_once: bool = False
+    ) -> None:
         """Commit what `log` holds by the time of the commit, and call `done` with its end.
 
-        Requests that come while one waits may share its commit, and its report.
+        Requests that come while one waits may share its commit, and its report. `at_once` says that
+        nothing has to leave before: the disk may then do it, and report, before this returns.
         """
         ...
 

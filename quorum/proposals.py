@@ -85,6 +85,7 @@ class Appending:
         "_on_control",
         "_proposals",
         "_size_bytes",
+        "_taken_bytes",
         "_wall_clock",
     )
 
@@ -109,11 +110,18 @@ class Appending:
         self._wall_clock = wall_clock
         self._on_control = on_control
         self._size_bytes = 0
+        self._taken_bytes = 0
 
     def take_bytes(self) -> int:
         """How many bytes were appended since the last time: they are to be committed."""
         size_bytes, self._size_bytes = self._size_bytes, 0
+        self._taken_bytes += size_bytes
         return size_bytes
+
+    def take_all_bytes(self) -> int:
+        """How many bytes `take_bytes` has taken since the last time."""
+        taken_bytes, self._taken_bytes = self._taken_bytes, 0
+        return taken_bytes
 
     def perform(
         self, effect: AppendProposed | AppendLeaderChange | AppendAssignment | AppendFetched

@@ -5,7 +5,8 @@ shares one append, one flush and one write per connection. Effects are performed
 only few of them wait for the disk (an election, a truncation, a snapshot), because what follows
 rests on them:
 until the disk is done, no event is looked at. Records do not wait: the disk flushes one group while
-the next one gathers, and reports back as an event like any other.
+the next one gathers, and reports back as an event like any other. Where nobody waits for what a
+turn has said, a quick disk may flush and report within the turn.
 
 Nothing here waits, sleeps, starts a thread or opens a file. Whoever owns a replica calls `turn`
 when it was woken and when `deadline_ms` has come: the asyncio shell (`quorum.driver`) in
@@ -16,9 +17,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from quorum.cluster import Cluster
+from quorum.committing import Committing
 from quorum.core.effects import (
     AdvanceLogStart,
     Answer,
@@ -67,7 +69,7 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.node import QuorumNode
-from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId
+from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
 from quorum.local_askers import LocalAskers, ReadDone, TransferDone, VotersDone
 from quorum.ports import Clock, Disk, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
 from quorum.proposals import Appending, Proposals
@@ -75,6 +77,9 @@ from quorum.snapshotting import SnapshotLimits, Snapshots, earliest
 from quorum.steps import Step
 
 logger = logging.getLogger("quorum")
+
+_SILENT: Final = (AppendFetched, Commit)  # A follower says nothing by them.
+_BEFORE_COMMITS: Final = (*_SILENT, Answer, Send, Warn)  # They rest on no earlier commit.
 
 
 class Replica:
@@ -104,7 +109,6 @@ class Replica:
         self.node = node
         self.deadline_ms = node.deadline_ms
         """When `turn` is to be called, whatever happens; None while only others can wake it."""
-        self._cluster = cluster
         self._log = log
         self._elections = elections
         self._disk = disk
@@ -124,7 +128,8 @@ class Replica:
             wall_clock=wall_clock,
             on_control=state_machine.on_control,
         )
-        self._lead_pending: Epoch | None = None
+        self._committing = Committing(node, log, state_machine, cluster)
+        self._is_silent = True
         self._held_up: Step | None = None
         self._failure: BaseException | None = None
         self._farewells = 0
@@ -232,7 +237,7 @@ class Replica:
             return True
         if self._held_up is not None:
             return self._held_up.is_kept
-        return bool(self._inbox or self._proposals)
+        return bool(self._inbox or self._proposals) or self._committing.due is not None
 
     def turn(self) -> None:
         """Take everything that has arrived; then ask the disk once for all that was appended.
@@ -242,6 +247,7 @@ class Replica:
         """
         if self._failure is not None:
             raise self._failure
+        self._is_silent = True
         if self._held_up is not None:
             if not self._held_up.is_kept:
                 return
@@ -250,19 +256,25 @@ class Replica:
         elif self.deadline_ms is not None and self.deadline_ms <= self._clock():
             self._step_proposed()
             self._step(Tick())
+        if self._held_up is None and self._committing.is_time(busy=bool(self._inbox)):
+            self._committing.catch_up()
+        self._take_all()
+        while self._held_up is None and self._appending.take_bytes():
+            self._disk.request_commit(self._log, self._on_flushed, at_once=self._is_silent)
+            self._take_all()
+        if self._held_up is not None:
+            self.deadline_ms = None
+            return
+        self.deadline_ms = self.node.deadline_ms
+        if self._snapshots is not None:
+            due_ms = self._snapshots.turn(self._appending.take_all_bytes())
+            self.deadline_ms = earliest(self.deadline_ms, due_ms)
+
+    def _take_all(self) -> None:
         while self._held_up is None and (self._inbox or self._proposals):
             self._step_proposed()
             if self._held_up is None and self._inbox:
                 self._step(self._inbox.popleft())
-        if self._held_up is not None:
-            self.deadline_ms = None
-            return
-        appended_bytes = self._appending.take_bytes()
-        if appended_bytes:
-            self._disk.request_commit(self._log, self._on_flushed)
-        self.deadline_ms = self.node.deadline_ms
-        if self._snapshots is not None:
-            self.deadline_ms = earliest(self.deadline_ms, self._snapshots.turn(appended_bytes))
 
     def _put(self, event: Event) -> None:
         self._inbox.append(event)
@@ -282,6 +294,10 @@ class Replica:
     def _go_on(self, step: Step) -> None:
         """Perform the effects in order, up to one that the disk has to keep before the next."""
         for effect in step.remaining:
+            if not isinstance(effect, _SILENT):
+                self._is_silent = False
+                if not isinstance(effect, _BEFORE_COMMITS):
+                    self._committing.catch_up()
             match effect:
                 case PersistElection(election):
                     self._hold_up(step, effect, partial(self._elections.write, election))
@@ -345,11 +361,12 @@ class Replica:
             case AdvanceLogStart(start):
                 self._the_snapshots.advance(start)
             case Commit(high_watermark):
-                self._commit(high_watermark)
+                self._committing.on_commit(high_watermark)
             case Lead(epoch):
-                self._lead_pending = epoch
+                self._committing.on_lead(epoch)
             case StopLeading(epoch):
-                self._stop_leading(epoch)
+                assert not self._proposals, "proposals come before the event that ends the lead"
+                self._committing.on_stop_leading(epoch)
             case ReadReady() | ReadRefused() | AnswerVoters() | AnswerTransfer():
                 self._askers.answer(effect)
             case Warn(text):
@@ -381,20 +398,3 @@ class Replica:
             self._put(Answered(to, correlation, response))
 
         return done
-
-    def _commit(self, high_watermark: Offset) -> None:
-        if self._cluster is not None:
-            self._cluster.on_commit(self._log, high_watermark)
-        self._state_machine.on_commit(high_watermark)
-        start = self.node.epoch_start
-        if self._lead_pending is not None and start is not None and high_watermark > start:
-            epoch, self._lead_pending = self._lead_pending, None
-            assert high_watermark == self.node.log_end.offset, "proposed before leading"
-            self._state_machine.on_lead(epoch, high_watermark)
-
-    def _stop_leading(self, epoch: Epoch) -> None:
-        assert not self._proposals, "proposals come before the event that ends the lead"
-        if self._lead_pending == epoch:
-            self._lead_pending = None
-            return
-        self._state_machine.on_stop_leading(epoch)

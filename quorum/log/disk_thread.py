@@ -82,10 +82,11 @@ class DiskThread:
         self._ended = 0
         self._thread.start()
 
-    def request_commit(self, log: Log, done: Done) -> None:
+    def request_commit(self, log: Log, done: Done, *, at_once: bool = False) -> None:
         """Commit what `log` holds by now, and then call `done`, in the loop, with its end.
 
         Requests that share a commit share its report: a callable asked for twice is called once.
+        With `at_once` a quick disk commits, and `done` is called, before this returns.
         """
         waiting = self._here.get(log)
         if waiting is not None:
@@ -93,8 +94,11 @@ class DiskThread:
                 waiting.append(done)
         elif self._pace is not None and self._asked == self._ended and self._pace.may_wait():
             self._here[log] = [done]
-            # Not at once: what the others are to be told, so that they write too, leaves first.
-            self._loop.call_soon(self._commit_here, log, self._pace)
+            if at_once:
+                self._commit_here(log, self._pace)
+            else:
+                # What the others are to be told, so that they write too, leaves first.
+                self._loop.call_soon(self._commit_here, log, self._pace)
         else:
             self._queue_commit(log, done)
 

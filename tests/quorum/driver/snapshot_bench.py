@@ -85,7 +85,7 @@ class Bench:
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         self.loaded.append((LogEnd(epoch, end), list(records)))
 
-    def request_commit(self, log: Log, done: object) -> None:
+    def request_commit(self, log: Log, done: object, *, at_once: bool = False) -> None:
         raise AssertionError("nothing was appended")
 
     def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:

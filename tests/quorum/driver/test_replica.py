@@ -7,16 +7,27 @@ from typing import TypeVar
 
 import pytest
 
+from quorum.committing import PUT_OFF_MAX
 from quorum.core.events import Asker
 from quorum.core.limits import Timeouts
 from quorum.core.log_view import LogView
-from quorum.core.messages import Request, Response, VoteRequest, VoteResponse
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import VoterSet
 from quorum.log.memory import MemoryElectionStore, MemoryLog
 from quorum.ports import Done, Log, LogFailure, StateSnapshot
+from quorum.records.batch import outlines
 from quorum.replica import Replica
+from tests.contracts.batches import batch
 
 ELECTION_MS = 1_000
 
@@ -28,9 +39,15 @@ class Disk:
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
+        self.is_quick = False
 
-    def request_commit(self, log: Log, done: Callable[[LogEnd], None]) -> None:
-        self.perform(log.commit, done)
+    def request_commit(
+        self, log: Log, done: Callable[[LogEnd], None], *, at_once: bool = False
+    ) -> None:
+        if at_once and self.is_quick:
+            done(log.commit())
+        else:
+            self.perform(log.commit, done)
 
     def perform(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
         self.waiting.append(partial(_report, work, done))
@@ -182,3 +199,81 @@ def test_a_node_that_leads_nobody_says_farewell_at_once() -> None:
     assert not world.replica.farewell_is_said
     world.replica.turn()
     assert world.replica.farewell_is_said
+
+
+def following(world: World) -> Done:
+    """Replica 1 follows 2, and has asked it for records; who answers for 2."""
+    known = BeginQuorumEpochRequest(epoch=Epoch(1), leader=ReplicaId(2))
+    world.replica.asked(Asker(1), known)
+    world.settle()
+    return fetches(world)[-1][1]
+
+
+def fetches(world: World) -> list[tuple[FetchRequest, Done]]:
+    return [(asked, done) for _, asked, done in world.sent if isinstance(asked, FetchRequest)]
+
+
+def records(base: int, count: int, high_watermark: int) -> tuple[FetchResponse, bytes]:
+    data = batch(base, count)
+    response = FetchResponse(
+        epoch=Epoch(1),
+        leader=ReplicaId(2),
+        high_watermark=Offset(high_watermark),
+        batches=tuple(outlines(data)),
+    )
+    return response, data
+
+
+def test_a_follower_acknowledges_within_the_turn_what_a_quick_disk_has_taken() -> None:
+    world = World(1, 2, 3)
+    answer = following(world)
+    world.disk.is_quick = True
+    answer(*records(0, 2, high_watermark=1))
+    world.replica.turn()
+    assert fetches(world)[-1][0].log_end == LogEnd(Epoch(1), Offset(2))
+    assert not world.disk.waiting
+
+
+def test_a_followers_state_machine_hears_of_commits_when_the_leader_has_its_answer() -> None:
+    world = World(1, 2, 3)
+    answer = following(world)
+    world.disk.is_quick = True
+    answer(*records(0, 2, high_watermark=1))
+    world.replica.turn()
+    assert world.told == []
+    assert world.replica.has_work
+    world.replica.turn()
+    assert world.told == ["commit 1"]
+    assert not world.replica.has_work
+
+
+def test_a_commit_is_not_put_off_for_ever_by_other_events() -> None:
+    world = World(1, 2, 3)
+    answer = following(world)
+    world.disk.is_quick = True
+    answer(*records(0, 2, high_watermark=1))
+    for turn in range(PUT_OFF_MAX + 2):
+        world.replica.asked(Asker(turn + 2), vote(epoch=1))
+        world.replica.turn()
+    assert world.told == ["commit 1"]
+
+
+def test_an_election_is_written_down_after_the_commits_that_came_before() -> None:
+    world = World(1, 2, 3)
+    answer = following(world)
+    world.disk.is_quick = True
+    answer(*records(0, 2, high_watermark=1))
+    world.replica.asked(Asker(2), vote(epoch=2))
+    world.replica.turn()
+    assert world.told == ["commit 1"]
+    assert world.disk.waiting
+
+
+def test_what_a_turn_has_said_leaves_before_a_quick_disk_is_asked() -> None:
+    world = World(1, 2, 3)
+    answer = following(world)
+    world.disk.is_quick = True
+    world.replica.asked(Asker(2), vote(epoch=1))
+    answer(*records(0, 2, high_watermark=1))
+    world.replica.turn()
+    assert len(world.disk.waiting) == 1
