@@ -108,6 +108,11 @@ class Judge:
         """Up to where this process takes the log for committed."""
         return self._told.get((who.id, who.boot), 0)
 
+    def leads(self, who: Speaker, epoch: int) -> bool:
+        """Whether this very process has claimed to lead that epoch."""
+        leadership = self._epochs.get(epoch)
+        return leadership is not None and (leadership.leader, leadership.boot) == (who.id, who.boot)
+
     # --- what is on the wire -----------------------------------------------------------------
 
     def asks(self, who: Speaker, request: Request) -> None:

@@ -8,6 +8,7 @@ may be later than the strike.
 from functools import partial
 from typing import Final, assert_never
 
+from chaos import clients
 from chaos.process import Process
 from chaos.profile import Fault, Strike
 from chaos.world import World
@@ -56,7 +57,7 @@ class Nemesis:
                 world.note(Fault.HEAL)
             case Fault.SPLIT | Fault.ISOLATE | Fault.DEAF | Fault.MUTE | Fault.RING:
                 self._cut(strike, victim)
-            case Fault.CLOG | Fault.RESET:
+            case Fault.CLOG | Fault.RESET | Fault.MISLEAD:
                 self._disturb_links(strike, victim)
             case Fault.KILL | Fault.POWER | Fault.BLACKOUT | Fault.STOP | Fault.ROLL | Fault.PAUSE:
                 self._end(strike, victim)
@@ -71,7 +72,7 @@ class Nemesis:
                 | Fault.CLOCK_JUMP
             ):
                 self._spoil(strike, victim)
-            case Fault.ALTER | Fault.ADD | Fault.REMOVE:
+            case Fault.ALTER | Fault.ADD | Fault.REMOVE | Fault.TRANSFER:
                 self._want(strike, victim)
             case _:
                 assert_never(strike.fault)
@@ -126,6 +127,13 @@ class Nemesis:
             process = world.processes.get(victim)
             if process is not None and process.break_connections():
                 world.note(Fault.RESET)
+            return
+        if strike.fault is Fault.MISLEAD:
+            # Of the leader, all others think so; the connections to it are at fault.
+            misled = world.everyone if strike.victim is None else [victim]
+            found = [world.processes[each] for each in misled if each in world.processes]
+            if sum(each.mislead() for each in found):
+                world.note(Fault.MISLEAD)
             return
         world.note(Fault.CLOG)
         world.network.clog(victim)
@@ -190,11 +198,15 @@ class Nemesis:
     def _want(self, strike: Strike, victim: ReplicaId, tries: int = WISHES_MAX) -> None:
         """Somebody must lead to be asked; as long as nobody does, it is tried again."""
         world = self._world
-        request = self._wish(strike, victim)
-        if any(process.want_voters(request) for process in [*world.processes.values()]):
+        if any(self._is_heard(strike, victim, each) for each in [*world.processes.values()]):
             world.note(strike.fault)
         elif tries:
             world.timeline.after(WISH_EVERY_MS, partial(self._want, strike, victim, tries - 1))
+
+    def _is_heard(self, strike: Strike, victim: ReplicaId, process: Process) -> bool:
+        if strike.fault is Fault.TRANSFER:
+            return clients.want_leader(process, None if strike.victim is None else victim)
+        return clients.want_voters(process, self._wish(strike, victim))
 
     def _wish(self, strike: Strike, victim: ReplicaId) -> VoterRequest:
         """Who is to vote: everyone whose bit is set; if nobody's is, a change is cancelled."""

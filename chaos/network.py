@@ -51,12 +51,25 @@ class End(Protocol):
 
     boot: int
 
+    @property
+    def id(self) -> ReplicaId:
+        """Whose process it is."""
+        ...
+
     def arrived(self, packet: Packet) -> None:
         """A request, or an answer to a call of this very process."""
         ...
 
-    def unanswered(self, call: int) -> None:
-        """There will be no answer; of no meaning for a call that is over."""
+    def refused(self, call: int) -> None:
+        """Nobody listens there; of no meaning for a call that is over."""
+        ...
+
+    def closed(self, to: ReplicaId) -> None:
+        """The other end of the connection to this replica is gone, and has told so."""
+        ...
+
+    def not_reached(self, to: ReplicaId) -> None:
+        """Nobody listens there, says the answer to `dial`."""
         ...
 
 
@@ -70,6 +83,8 @@ class Network:
         note: Callable[[str], None],
     ) -> None:
         self.listeners: dict[ReplicaId, End] = {}
+        self.dark: set[ReplicaId] = set()
+        """Who has no power: they refuse nothing, and nobody is told of their end."""
         self.rates: Rates = CALM
         self._timeline = timeline
         self._rng = rng
@@ -97,6 +112,29 @@ class Network:
         self._cuts.clear()
         for replica in sorted(self._clogged):
             self.unclog(replica)
+
+    # --- connections ------------------------------------------------------------------------
+
+    def hang_up(self, replica: ReplicaId) -> None:
+        """A process has ended, and its system closes its connections."""
+        for end in [*self.listeners.values()]:
+            if end.id != replica and self._rng.random() < REFUSED_SHARE:
+                told = partial(self._tell, end, replica, end.closed)
+                self._timeline.after(self._latency_ms(), told)
+
+    def dial(self, end: End, to: ReplicaId) -> None:
+        """Connect anew: who is refused is told so, whom nobody answers is not."""
+
+        def arrive() -> None:
+            if to not in self.listeners and to not in self.dark:
+                self._tell(end, to, end.not_reached)
+
+        self._timeline.after(self._latency_ms(), arrive)
+
+    def _tell(self, end: End, to: ReplicaId, how: Callable[[ReplicaId], None]) -> None:
+        links = {(end.id, to), (to, end.id)}
+        if not links & self._cuts and not {end.id, to} & self._clogged.keys():
+            how(to)
 
     # --- what it carries ---------------------------------------------------------------------
 
@@ -141,8 +179,8 @@ class Network:
         asker = self.listeners.get(packet.sender)
         if packet.response is not None or asker is None or asker.boot != packet.boot:
             return
-        if self._rng.random() < REFUSED_SHARE:
-            asker.unanswered(packet.call)
+        if packet.to not in self.dark and self._rng.random() < REFUSED_SHARE:
+            asker.refused(packet.call)
 
 
 def as_received(response: Response, records: bytes) -> Response:

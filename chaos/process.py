@@ -3,11 +3,12 @@
 It ends like a process does: at any moment, between any two effects, in the middle of a write.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from chaos.calls import Calls
 from chaos.judge import Speaker
 from chaos.ledger import Ledger
 from chaos.machine import EPOCH_WALL_MS, Machine
@@ -15,17 +16,15 @@ from chaos.network import Packet, as_received
 from chaos.violation import Died, Violation
 from chaos.work import Work
 from quorum.applying import Applying
-from quorum.core.events import Asker, Located
+from quorum.core.events import Asker, LeaderUnreachable, Located
 from quorum.core.messages import (
     FetchRequest,
     FetchSnapshotRequest,
     Request,
     Response,
     VoteRequest,
-    VoterRequest,
-    VotersResponse,
+    VoteResponse,
 )
-from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
 from quorum.finding import cluster_of
@@ -66,10 +65,7 @@ class Process:
         self.ledger = Ledger()
         self._applying = Applying(self.ledger)
         past.tell(self)
-        self._calls: dict[int, Done] = {}
-        self._votes: dict[int, Done] = {}
-        """Calls for votes that were answered: an answer that comes twice reaches the core twice."""
-        self._last_call = 0
+        self._calls = Calls(self.takes_for_gone)
         self._askers: dict[Asker, Packet] = {}
         self._last_asker = 0
         self._asleep: list[Callable[[], None]] | None = None
@@ -166,10 +162,18 @@ class Process:
 
     def break_connections(self) -> bool:
         """No call that is under way gets an answer; whether there was one."""
-        calls = list(self._calls)
-        for call in calls:
-            self.enter(partial(self._give_up, call))
-        return bool(calls)
+        under_way = bool(self._calls)
+        self.enter(self._calls.break_all)
+        return under_way
+
+    def mislead(self) -> bool:
+        """Let it take a leader for gone that may be well; whether it follows one."""
+        leader = self.replica.node.leader
+        if leader in (None, self.id):
+            return False
+        assert leader is not None
+        self.enter(partial(self.takes_for_gone, leader))
+        return True
 
     def arrived(self, packet: Packet) -> None:
         """See `chaos.network.End`."""
@@ -186,28 +190,43 @@ class Process:
         else:
             self.enter(partial(self._answered, packet))
 
-    def unanswered(self, call: int) -> None:
+    def refused(self, call: int) -> None:
         """See `chaos.network.End`."""
-        self.enter(partial(self._give_up, call))
+        self.enter(partial(self._calls.refused, call))
+
+    def closed(self, to: ReplicaId) -> None:
+        """See `chaos.network.End`."""
+        self.enter(partial(self._closed, to))
+
+    def not_reached(self, to: ReplicaId) -> None:
+        """See `chaos.network.End`."""
+        self.enter(partial(self._calls.not_reached, to))
+
+    def _closed(self, to: ReplicaId) -> None:
+        if self._calls.closed(to):
+            self.world.network.dial(self, to)
+
+    def takes_for_gone(self, to: ReplicaId) -> None:
+        """As `quorum.driver.Quorum.gone`."""
+        if to == self.replica.node.leader:
+            self.world.note("a leader is taken for gone")
+            self.world.stickiness.forgets(self.speaker)
+            self.replica.heard(LeaderUnreachable(to))
 
     def _asked(self, packet: Packet) -> None:
+        self.world.stickiness.asked(self.speaker, packet.boot, packet.call, packet.request)
         self._last_asker += 1
         asker = Asker(self._last_asker)
         self._askers[asker] = packet
         self.replica.asked(asker, packet.request)
 
     def _answered(self, packet: Packet) -> None:
-        done = self._calls.pop(packet.call, None) or self._votes.get(packet.call)
+        done = self._calls.answered(packet.call)
         if done is not None:
-            if isinstance(packet.request, VoteRequest):
-                self._votes[packet.call] = done
-            assert packet.response is not None
-            done(as_received(packet.response, packet.records), packet.records)
-
-    def _give_up(self, call: int) -> None:
-        done = self._calls.pop(call, None)
-        if done is not None:
-            done(None, b"")
+            response = packet.response
+            assert response is not None
+            self.world.stickiness.hears(self.speaker, packet.call, response, self.now_ms())
+            done(as_received(response, packet.records), packet.records)
 
     # --- turns and timers --------------------------------------------------------------------
 
@@ -273,10 +292,9 @@ class Process:
             request = replace(request, max_bytes=size)
             self._note_part(request)
         self.world.judge.asks(self.speaker, request)
-        self._last_call += 1
-        call = self._last_call
-        self._calls[call] = done
-        self.later(timeout_ms, partial(self._give_up, call))
+        call = self._calls.begin(to, request, done)
+        self.world.stickiness.asks(self.speaker, to, request, call)
+        self.later(timeout_ms, partial(self._calls.give_up, call))
         self.world.network.post(Packet(self.id, to, self.boot, call, request))
 
     def _note_part(self, request: FetchSnapshotRequest) -> None:
@@ -290,6 +308,12 @@ class Process:
         packet = self._askers.pop(asker)
         to = packet.sender
         self.world.judge.answers(self.speaker, to, packet.request, response, records)
+        match packet.request, response:
+            case VoteRequest(pre_vote=True), VoteResponse(granted=True):
+                now_ms = self.now_ms()
+                self.world.stickiness.promises(self.speaker, packet.boot, packet.call, now_ms)
+            case _:
+                pass
         answer = replace(packet, sender=self.id, to=to, response=response, records=records)
         self.world.network.post(answer)
 
@@ -356,45 +380,13 @@ class Process:
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
         self.world.story.counts["a log is truncated"] += 1
 
-    def propose(self, values: Sequence[bytes]) -> bool:
-        """Let the state machine append these, if it may; whether it has."""
-        if self._asleep is not None or not self.leads or not self.replica.accepts(len(values)):
-            return False
-        self.enter(partial(self._propose, values))
-        return True
-
-    def want_voters(self, request: VoterRequest) -> bool:
-        """Let somebody ask for other voters; whether this process leads."""
-        if self._asleep is not None or not self.leads:
-            return False
-        self.enter(partial(self.replica.want_voters, request, self._told_of_voters))
-        return True
-
-    def _told_of_voters(self, response: VotersResponse) -> None:
-        self.world.tell(self.id, response)
+    @property
+    def serves(self) -> bool:
+        """Whether it is awake, and its state machine was told that it leads."""
+        return self.leads and self._asleep is None
 
     def hear(self, places: Mapping[ReplicaId, Endpoint]) -> None:
         """The gossip says where everyone listens."""
         for replica, place in places.items():
             news = Located(ReplicaKey(replica), (place,))
             self.enter(partial(self.replica.heard, news))
-
-    def _propose(self, values: Sequence[bytes]) -> None:
-        self.replica.propose(values)
-
-    def read(self) -> None:
-        """Let the state machine read what is committed, and nothing older."""
-        self.enter(self._read)
-
-    def _read(self) -> None:
-        judge, counts = self.world.judge, self.world.story.counts
-        floor = judge.to_be_read
-
-        def done(outcome: Offset | ReadRefusal) -> None:
-            if isinstance(outcome, ReadRefusal):
-                counts["a read is refused"] += 1
-                return
-            counts["a read is answered"] += 1
-            judge.reads(self.speaker, floor, outcome)
-
-        self.replica.read_index(done)

@@ -32,6 +32,7 @@ class Fault(StrEnum):
     RING = "each hears and reaches only its neighbours in a ring"
     CLOG = "what it is sent and sends is held back, then comes in a burst"
     RESET = "its connections break"
+    MISLEAD = "takes its leader for gone, most often wrongly"
     HEAL = "the network is whole again"
     KILL = "its process dies"
     POWER = "it loses power"
@@ -50,12 +51,13 @@ class Fault(StrEnum):
     ALTER = "other voters are wanted"
     ADD = "is wanted as a voter, beside the others"
     REMOVE = "is wanted as a voter no more"
+    TRANSFER = "is wanted as the leader"
     CLOCK_JUMP = "its time of day jumps"
 
 
 ALWAYS: Final = (Fault.HEAL,)
 SOMETIMES: Final = tuple(each for each in Fault if each not in ALWAYS)
-WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE})
+WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
 """Those that wait until somebody leads."""
 EVERYWHERE: Final = frozenset({Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL, Fault.ALTER})
 """Those that have no victim."""
@@ -67,6 +69,7 @@ NEEDS: Final = {
     Fault.MUTE: 2,
     Fault.CLOG: 2,
     Fault.RESET: 2,
+    Fault.MISLEAD: 2,
     Fault.RING: 4,
 }
 """How many voters it takes for a fault to mean anything."""
@@ -123,6 +126,7 @@ class Rates:
 
 
 CALM: Final = Rates()
+NEARLY_CALM: Final = Rates(flush_ms_max=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

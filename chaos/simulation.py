@@ -8,12 +8,14 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from chaos import clients
 from chaos.electorates import has_majority
 from chaos.model import CLOSES, OPENS
 from chaos.nemesis import Nemesis
-from chaos.profile import CALM, FAULTS_MS, WISHES, Fault, Profile, Strike
+from chaos.profile import CALM, FAULTS_MS, NEARLY_CALM, WISHES, Fault, Profile, Strike
 from chaos.violation import HarnessError, Violation
 from chaos.world import World
 from quorum.core.vocabulary import ReplicaId
@@ -108,7 +110,9 @@ class Simulation:
             for fault in silent:
                 nemesis.begin((Strike(again, fault, again, 800 + again),))
             if again >= TRIES_MAX // 2:
+                # Some need a leader, or a log of some length.
                 self.world.network.heal()
+                self.world.disturb(NEARLY_CALM)
             self._pass(TRY_MS)
 
     def _pass(self, ms: int) -> None:
@@ -192,7 +196,7 @@ class Simulation:
         if self._transactions.randrange(3) == 0:
             values.append(CLOSES)
         for process in [*world.processes.values()]:
-            if process.propose(values):
+            if clients.propose(process, values):
                 self._words += count
                 return
 
@@ -203,13 +207,13 @@ class Simulation:
         world.timeline.after(rng.randrange(1, READ_MS_MAX[self.profile.seed % 3]), self._read_again)
         for process in [*world.processes.values()]:
             if process.claims_to_lead or rng.random() < 0.1:
-                process.read()
+                clients.read(process)
 
     def _read_of_others(self, told: ReplicaId) -> None:
         """Somebody was told of a commit: whoever else takes himself for the leader is asked."""
         for process in [*self.world.processes.values()]:
             if process.id != told and process.claims_to_lead:
-                self.world.timeline.after(0, process.read)
+                self.world.timeline.after(0, partial(clients.read, process))
 
     def _check_harness(self) -> None:
         committed = self.world.judge.committed_end

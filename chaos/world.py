@@ -18,6 +18,7 @@ from chaos.machine import FOLDER, LOG, Machine, VirtualClock
 from chaos.network import Network
 from chaos.process import Process
 from chaos.profile import CALM, Profile, Rates
+from chaos.stickiness import Stickiness
 from chaos.stored import Stored
 from chaos.story import Story
 from chaos.timeline import Timeline
@@ -67,6 +68,7 @@ class World:
         observers = [ReplicaId(100 + each) for each in range(profile.observers)]
         self.voters, self.everyone = voters, [*voters, *observers]
         self.judge = Judge(voters)
+        self.stickiness = Stickiness(self.judge, profile.timeouts.fetch_timeout_ms)
         self.network = Network(self.timeline, self._stream("network"), self.note)
         self.places = {each: Endpoint(LISTENER_NAME, *place(each)) for each in self.everyone}
         self.machines = {each: self._machine(each) for each in self.everyone}
@@ -129,6 +131,7 @@ class World:
         if replica in self.processes:
             return
         machine = self.machines[replica]
+        self.network.dark.discard(replica)
         self._boots += 1
         speaker = Speaker(machine.key, self._boots, machine.truth)
         rng = CoarseRandom(machine.rng.getrandbits(64))
@@ -182,6 +185,7 @@ class World:
             process.machine.disk.kill()
             process.machine.revive()
             self.tell(replica, "is killed")
+            self.network.hang_up(replica)
             self._look_again(process.speaker, process.machine, process.machine.truth.batches)
         return process
 
@@ -251,6 +255,7 @@ class World:
 
     def _lose_power(self, speaker: Speaker, machine: Machine) -> None:
         before = machine.truth.batches
+        self.network.dark.add(speaker.id)
         machine.disk.lose_power(machine.rng)
         machine.revive()
         self._look_again(speaker, machine, before)
@@ -278,6 +283,8 @@ class World:
     def _look_again(self, speaker: Speaker, machine: Machine, before: Sequence[Stored]) -> None:
         """Read a disk from its beginning, and judge what has changed since `before`."""
         truth = machine.truth
+        if str(machine.rotten_name).endswith(".log"):
+            return  # What is damaged cannot be read until it is repaired; nobody else may either.
         start = truth.start
         self._check_snapshots(speaker, machine, truth.reread(machine.disk), start)
         self.judge.ballot_kept(speaker)

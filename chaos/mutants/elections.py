@@ -126,6 +126,51 @@ ELECTIONS: Final = (
         directed="quorum_pre_vote",
     ),
     Mutant(
+        name="who is answered by its leader would vote for another",
+        module="quorum.core.elections",
+        old="            return now_ms < heard_ms + state.timeouts.fetch_timeout_ms\n",
+        new="            return False\n",
+        caught_by=("R25",),
+        directed="quorum_leader_stickiness",
+    ),
+    Mutant(
+        name="a leader would vote for another",
+        module="quorum.core.elections",
+        old="        case Leader():\n            return True\n",
+        new="        case Leader():\n            return False\n",
+        caught_by=("R25",),
+        directed="quorum_pre_vote",
+    ),
+    Mutant(
+        name="a pre-vote is granted whoever leads",
+        module="quorum.core.votes",
+        old="    if leader_lives:\n",
+        new="    if False:\n",
+        caught_by=("R25",),
+        directed="quorum_pre_vote",
+    ),
+    Mutant(
+        name="who would lose stands all the same",
+        module="quorum.core.elections",
+        old="        case Tally.LOST:\n            _lose(state, poll, now_ms)\n",
+        new="        case Tally.LOST if isinstance(poll, Prospective):\n"
+        "            campaign(state, Cause.MAJORITY_WOULD_GRANT, now_ms)\n"
+        "        case Tally.LOST:\n            _lose(state, poll, now_ms)\n",
+        caught_by=("R25",),
+        directed="quorum_backoff",
+    ),
+    Mutant(
+        name="a voter that would have the promises of a half stands",
+        module="quorum.core.elections",
+        old="        case Tally.PENDING if not poll.asked and not all(poll.votes.values()):\n",
+        new="        case Tally.PENDING if isinstance(poll, Prospective) and any(\n"
+        "                poll.votes.values()):\n"
+        "            campaign(state, Cause.MAJORITY_WOULD_GRANT, now_ms)\n"
+        "        case Tally.PENDING if not poll.asked and not all(poll.votes.values()):\n",
+        caught_by=("R25",),
+        directed="quorum_pre_vote",
+    ),
+    Mutant(
         name="a leader is taken to be alive because others say so",
         module="quorum.core.state",
         old="self.become(Follower(leader, self.next_fetch_timeout_ms(now_ms)), Cause.LEADER_FOUND)",

@@ -76,6 +76,8 @@ def test_everything_that_can_go_wrong_does_go_wrong() -> None:
         "a message comes twice": 1_000,
         "a message straggles": 1_000,
         "a message is held back": 50,
+        "a leader is taken for gone": 50,
+        "a lead is handed over": 10,
         "a timer is late": 20,
     }
     assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}

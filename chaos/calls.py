@@ -1,0 +1,97 @@
+"""The calls of one process: each ends once, with an answer or without.
+
+They end as on the product's channels (`quorum.transport.channel`). Where the other side closes or
+refuses the connection, what is under way there fails at once; where it is silent, when time is up.
+Who has asked for records and is closed or refused twice in a row takes the other process for gone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from quorum.core.messages import FetchRequest, FetchSnapshotRequest, Request, VoteRequest
+from quorum.core.vocabulary import ReplicaId
+from quorum.ports import Done
+
+GONE_AT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    to: ReplicaId
+    request: Request
+    done: Done
+
+    @property
+    def fetches(self) -> bool:
+        return isinstance(self.request, FetchRequest | FetchSnapshotRequest)
+
+
+class Calls:
+    """What one process has asked of the others, and what it makes of connections that end."""
+
+    def __init__(self, gone: Callable[[ReplicaId], None]) -> None:
+        self._gone = gone
+        self._under_way: dict[int, _Call] = {}
+        self._votes: dict[int, Done] = {}
+        """Calls for votes that were answered: an answer that comes twice reaches the core twice."""
+        self._closed_in_a_row: dict[ReplicaId, int] = {}
+        self._last = 0
+
+    def __bool__(self) -> bool:
+        """Whether any is under way."""
+        return bool(self._under_way)
+
+    def begin(self, to: ReplicaId, request: Request, done: Done) -> int:
+        """Give the call a number."""
+        self._last += 1
+        self._under_way[self._last] = _Call(to, request, done)
+        return self._last
+
+    def answered(self, number: int) -> Done | None:
+        """Whom to give the answer that has come; None if nobody waits for it any more."""
+        call = self._under_way.pop(number, None)
+        if call is None:
+            return self._votes.get(number)
+        if isinstance(call.request, VoteRequest):
+            self._votes[number] = call.done
+        if call.fetches:
+            self._closed_in_a_row[call.to] = 0
+        return call.done
+
+    def give_up(self, number: int) -> None:
+        """Time is up; of no meaning for a call that is over."""
+        call = self._under_way.pop(number, None)
+        if call is not None:
+            call.done(None, b"")
+
+    def refused(self, number: int) -> None:
+        """Nobody listens there."""
+        call = self._under_way.get(number)
+        self.give_up(number)
+        if call is not None and call.fetches:
+            self._closed(call.to)
+
+    def closed(self, to: ReplicaId) -> bool:
+        """The other side has ended the connection; whether an answer with records was awaited."""
+        ended = {number: call for number, call in self._under_way.items() if call.to == to}
+        for number in ended:
+            self.give_up(number)
+        fetched = any(call.fetches for call in ended.values())
+        if fetched:
+            self._closed(to)
+        return fetched
+
+    def break_all(self) -> None:
+        """All connections end, and nobody has ended them."""
+        for number in tuple(self._under_way):
+            self.give_up(number)
+
+    def not_reached(self, to: ReplicaId) -> None:
+        """The attempt to connect again was refused."""
+        self._closed(to)
+
+    def _closed(self, to: ReplicaId) -> None:
+        count = self._closed_in_a_row[to] = self._closed_in_a_row.get(to, 0) + 1
+        if count >= GONE_AT:
+            self._gone(to)

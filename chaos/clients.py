@@ -1,0 +1,62 @@
+"""What those who use the quorum ask of one process, through its replica."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from chaos.process import Process
+from quorum.core.messages import TransferResponse, VoterRequest, VotersResponse
+from quorum.core.reads import ReadRefusal
+from quorum.core.vocabulary import Offset, ReplicaId
+
+
+def propose(process: Process, values: Sequence[bytes]) -> bool:
+    """Let the state machine append these, if it may; whether it has."""
+    if not process.serves or not process.replica.accepts(len(values)):
+        return False
+
+    def happen() -> None:
+        process.replica.propose(values)
+
+    process.enter(happen)
+    return True
+
+
+def want_voters(process: Process, request: VoterRequest) -> bool:
+    """Ask for other voters; whether this process leads."""
+    if not process.serves:
+        return False
+    process.enter(partial(process.replica.want_voters, request, partial(_told, process)))
+    return True
+
+
+def want_leader(process: Process, to: ReplicaId | None) -> bool:
+    """Ask for another leader; whether this process leads, and is not that one."""
+    if not process.serves or to == process.id:
+        return False
+    process.enter(partial(process.replica.transfer_leadership, to, partial(_told, process)))
+    return True
+
+
+def read(process: Process) -> None:
+    """Read what is committed, and nothing older."""
+    process.enter(partial(_read, process))
+
+
+def _told(process: Process, response: VotersResponse | TransferResponse) -> None:
+    process.world.tell(process.id, response)
+    if isinstance(response, TransferResponse) and not response.error:
+        process.world.note("a lead is handed over")
+
+
+def _read(process: Process) -> None:
+    judge, counts = process.world.judge, process.world.story.counts
+    floor = judge.to_be_read
+
+    def done(outcome: Offset | ReadRefusal) -> None:
+        if isinstance(outcome, ReadRefusal):
+            counts["a read is refused"] += 1
+            return
+        counts["a read is answered"] += 1
+        judge.reads(process.speaker, floor, outcome)
+
+    process.replica.read_index(done)
