@@ -23,6 +23,7 @@ rot FILE 20                 one bit of byte 20 of a file has turned over
 put FILE TEXT               somebody writes a file
 remove FILE                 somebody removes a file
 fail sync                   from now on the disk fails what it is asked to sync
+mend                        it does so no more
 """
 
 import errno
@@ -99,6 +100,7 @@ class FolderStage:
             "put": self._put,
             "remove": self._remove,
             "fail": self._fail,
+            "mend": self._mend,
         }
         return scenes[verb](*words)
 
@@ -245,6 +247,10 @@ class FolderStage:
             return Fail(errno.EIO) if operation.kind is Kind.SYNC else None
 
         self._disk.watch = watch
+        yield from ()
+
+    def _mend(self) -> Iterator[str]:
+        self._disk.watch = None
         yield from ()
 
     @staticmethod
