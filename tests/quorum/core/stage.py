@@ -45,7 +45,7 @@ from functools import partial
 
 from quorum.core.events import Answered, Correlation, LeaderUnreachable, Room, Stopping, Tick
 from quorum.core.limits import Timeouts
-from quorum.core.messages import Batch, Error, VoteResponse
+from quorum.core.messages import Batch, Error, VoteRequest, VoteResponse
 from quorum.core.roles import Follower, Leader, Prospective
 from quorum.core.vocabulary import NO_DIRECTORY, Election, Epoch, Offset, ReplicaId
 from quorum.core.voters import VoterSet
@@ -226,6 +226,13 @@ class Stage(Backstage):
                 said = [f"at {self._now_ms} ms", *self._step(host, event)]
             else:
                 said = list(self._tick(number))
+        # Nobody was asked for a pre-vote, as it were.
+        self._open = {
+            key: sent
+            for key, sent in self._open.items()
+            if key[0] != host.me
+            or not (isinstance(sent.message, VoteRequest) and sent.message.pre_vote)
+        }
         yield from said
 
     def _elect(self, number: str) -> Iterator[str]:
