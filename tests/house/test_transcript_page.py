@@ -66,12 +66,14 @@ def test_every_story_is_on_the_page(story: str) -> None:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_every_story_begins_by_saying_what_it_shows(story: str) -> None:
+def test_every_story_says_what_it_shows_and_so_does_every_scene(story: str) -> None:
     path = FOLDER / f"{story}.txt"
     first, *scenes = parse(path.read_text(encoding="utf-8"), path)
     assert not first.command, "begin with a comment that stands alone"
     assert len(" ".join(first.comments)) > 60, "say what is shown, and why it matters"
     assert len(scenes) >= 2
+    mute = [scene.line for scene in scenes if scene.command and not scene.comments]
+    assert not mute, f"say what happens in the scenes at lines {mute}"
     wide = [line for scene in scenes for line in scene.comments if len(line) > COMMENT_WIDTH]
     assert not wide, wide
 
