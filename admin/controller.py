@@ -13,7 +13,6 @@ leads (`quorum.core.reading`); a command that changes nothing tells what it read
 where the asker needs that to be true now. What brokers ask all the time does not: they ask again.
 """
 
-import gc
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -22,22 +21,22 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from admin.batching import batches_of
-from quorum.core.limits import FETCH_BYTES_MAX
+from broker.replaying import Replaying
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.driver import Quorum
 from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
-from quorum.records.decode import decode as decode_records
+from quorum.records.decode import Record as LogRecord
 from quorum.records.voters import KRAFT_VERSION, decode_kraft_version
 from statemachine.commands import Answer, Command, FenceBrokers, FoundCluster, RegisterController
 from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.records import NoOp, Record
 from statemachine.replay import replay
-from statemachine.serde import decode, encode
+from statemachine.serde import encode
 from statemachine.sessions import Sessions
-from statemachine.snapshot import begin, load
+from statemachine.snapshot import begin
 from statemachine.vocabulary import LEVEL_NO_OP
 
 logger = logging.getLogger("controller")
@@ -54,7 +53,7 @@ class Unavailable(StrEnum):
     """
 
     NOT_ACTIVE = "this node is not the active controller"
-    NOT_READY = "this node has just started and does not know yet what is committed"
+    NOT_READY = "this node has just started and has not read yet all that is committed"
     LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
     OVERLOADED = "the controller has too much uncommitted work; ask again later"
     DISK_FULL = "the disk of the active controller is full, and no other could take over yet"
@@ -120,13 +119,14 @@ class Controller:
         """`min.insync.replicas` of the cluster where no record says it."""
         self.no_op_interval_ms = no_op_interval_ms
         self._appended_ms = 0
-        self._committed = Offset(0)
+        self._replaying = Replaying(self.image, on_control=self._take_control)
         self._waiting: deque[_Waiting] = deque()
         self._is_loaded = False
 
     def attach(self, quorum: Quorum) -> None:
         """Name the quorum that the records come from; the two need each other."""
         self._quorum = quorum
+        self._replaying.expect(quorum.node.log_end.offset)
 
     @property
     def is_active(self) -> bool:
@@ -135,7 +135,7 @@ class Controller:
     @property
     def committed(self) -> Offset:
         """Everything below is in the image and will stay."""
-        return self._committed
+        return self._replaying.end
 
     def submit(self, command: Command, done: Done, *, proved: bool = False) -> None:
         """Decide `command` and call `done` with the answer, once all it rests on is committed.
@@ -186,10 +186,10 @@ class Controller:
 
         The active controller alone answers, and once it is proved that it is; a `stale` read is
         answered by any node, from what it has. A query may always be asked again: if the lead is
-        lost before, `done` is told NOT_ACTIVE, and by a node that has just started, whose image is
-        empty, NOT_READY.
+        lost before, `done` is told NOT_ACTIVE, and by a node that has just started, or was given a
+        snapshot, and is still reading what was committed before, NOT_READY.
         """
-        if not self._committed:
+        if not self._replaying.is_ready:
             done(Unavailable.NOT_READY)
             return
         if not (stale or self.is_active):
@@ -235,26 +235,21 @@ class Controller:
         if idle_ms < interval_ms:
             return interval_ms - idle_ms
         # What waits for its commit moves the log by itself, and a NoOp behind it would only wait.
-        if self.image.end_offset <= self._committed and self._the_quorum.accepts(1):
+        if self.image.end_offset <= self.committed and self._the_quorum.accepts(1):
             self._append((NoOp(),), [encode(NoOp(), self.image.level)])
         return interval_ms
 
     # What the quorum says (ports.StateMachine).
 
     def snapshot(self) -> StateSnapshot | None:
-        if not self._committed:
+        if not self.committed:
             return None
-        found = begin(self.image, self._committed)
+        found = begin(self.image, self.committed)
         return None if found is None else StateSnapshot(Offset(found.end), found, found.close)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         assert not self.is_active, "who leads has the whole log"
-        image = Image()
-        load(image, records, end)
-        self.image.become(image)
-        # What was loaded stays: looking through it for garbage would stop everything for seconds.
-        gc.freeze()
-        self._committed = end
+        self._replaying.load(records, end)
         self._is_loaded = True
         logger.info("the image begins with the checkpoint at offset %d of epoch %d", end, epoch)
 
@@ -266,15 +261,29 @@ class Controller:
                 self.kraft_version = KRAFT_VERSION
         if self.is_active:
             self.image.committed(high_watermark)
-        else:
-            self._replay_committed(high_watermark)
-        self._committed = high_watermark
-        while self._waiting and self._waiting[0][0] <= high_watermark:
+            self._replaying.took(high_watermark)
+            self._answer_waiting()
+            return
+        was_behind = self.is_behind
+        self._replaying.raise_to(high_watermark)
+        if not was_behind:
+            self.catch_up()
+
+    @property
+    def is_behind(self) -> bool:
+        return self._replaying.is_behind
+
+    def catch_up(self) -> None:
+        self._replaying.go_on(self._the_quorum)
+        self._answer_waiting()
+
+    def _answer_waiting(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.committed:
             _, answer, done = self._waiting.popleft()
             done(answer)
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
-        assert self.image.end_offset == start == self._committed
+        assert self.image.end_offset == start == self.committed
         logger.info("active controller in epoch %d", epoch)
         self.image.journal_from(start)
         self.active_epoch = epoch
@@ -300,7 +309,7 @@ class Controller:
         logger.info("no longer the active controller of epoch %d", epoch)
         self.active_epoch = None
         self.sessions = None
-        self.image.rewind(self._committed)
+        self.image.rewind(self.committed)
         self.image.stop_journal()
         lost, self._waiting = self._waiting, deque()
         for _, _, done in lost:
@@ -308,11 +317,11 @@ class Controller:
 
     def on_truncate(self, end: Offset) -> None:
         # Only what is committed is in this image, and that is never cut.
-        assert end >= self._committed
+        assert end >= self.committed
 
     def _settle(self, answer: Any, done: Callable[[Any], None]) -> None:
         """Let the answer leave when everything that the image holds now is committed."""
-        if self.image.end_offset <= self._committed:
+        if self.image.end_offset <= self.committed:
             done(answer)
         else:
             self._waiting.append((Offset(self.image.end_offset), answer, done))
@@ -324,7 +333,7 @@ class Controller:
         def proved(outcome: Offset | ReadRefusal) -> None:
             if isinstance(outcome, ReadRefusal):
                 done(UNPROVED[outcome])
-            elif read_end <= self._committed:
+            elif read_end <= self.committed:
                 done(answer)
             else:
                 self._settle(answer, done)
@@ -336,22 +345,9 @@ class Controller:
         assert self._quorum is not None, "attach comes first"
         return self._quorum
 
-    def _replay_committed(self, high_watermark: Offset) -> None:
-        while self.image.end_offset < high_watermark:
-            batches = self._the_quorum.read_committed(
-                Offset(self.image.end_offset), FETCH_BYTES_MAX
-            )
-            assert batches, f"the log has nothing at {self.image.end_offset}, which is committed"
-            for record in decode_records(batches):
-                if record.offset < self.image.end_offset:
-                    continue  # A batch is read whole, even if its beginning is known.
-                if record.control:
-                    if control_type(record.key) == ControlType.KRAFT_VERSION:
-                        self.kraft_version = decode_kraft_version(record.value)
-                    self.image.advance(record.offset + 1)
-                else:
-                    assert record.value is not None
-                    replay(self.image, decode(record.value), record.offset)
+    def _take_control(self, record: LogRecord) -> None:
+        if control_type(record.key) == ControlType.KRAFT_VERSION:
+            self.kraft_version = decode_kraft_version(record.value)
 
     def _expect_done(self, answer: Answer | Unavailable) -> None:
         """Take the answer to a command of this controller's own."""

@@ -324,31 +324,40 @@ class Process:
     # --- `quorum.ports.StateMachine` ---------------------------------------------------------
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
-        """See the port."""
         self._applying.load_snapshot(records, end, epoch)
         self.world.judge.loads(self.speaker, end, epoch, self.ledger.state)
         self.world.note("a snapshot is installed" if self._runs else "a snapshot is loaded")
         self.world.tell(self.id, f"loads the snapshot {end}@{epoch}")
 
     def snapshot(self) -> StateSnapshot | None:
-        """See the port."""
         if self.ledger.is_open:
             self.world.note("a transaction has no snapshot")
             return None
         return self._applying.snapshot()
 
     def on_commit(self, high_watermark: Offset) -> None:
-        """See the port."""
         self._act()
         start = Offset(self.world.judge.told(self.speaker))
         records = self.log.read(start, high_watermark, ALL_BYTES) if high_watermark > start else b""
         self.world.judge.tells(self.speaker, high_watermark, records)
         self._applying.on_commit(high_watermark)
-        self.world.judge.holds(self.speaker, high_watermark, self.ledger.state)
+        self._hold()
         self.world.story.tell(
             self.world.timeline.now_ms, self.id, f"commits {high_watermark}", high_watermark
         )
         self.world.on_told(self.id)
+
+    @property
+    def is_behind(self) -> bool:
+        return self._applying.is_behind
+
+    def catch_up(self) -> None:
+        self._applying.catch_up()
+        self._hold()
+
+    def _hold(self) -> None:
+        if not self.is_behind:
+            self.world.judge.holds(self.speaker, self._applying.applied, self.ledger.state)
 
     @property
     def claims_to_lead(self) -> bool:
@@ -356,26 +365,22 @@ class Process:
         return self.replica.node.epoch_start is not None
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
-        """See the port."""
         self.leads = True
         self._applying.on_lead(epoch, start)
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
 
     def on_control(self, end: Offset) -> None:
-        """See the port."""
         self._act()
         records = self.log.read(Offset(end - 1), end, ALL_BYTES)
         self.world.judge.appends_control(self.speaker, records)
         self.world.note("voters are changed")
 
     def on_stop_leading(self, epoch: Epoch) -> None:
-        """See the port."""
         self.leads = False
         self._applying.on_stop_leading(epoch)
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
 
     def on_truncate(self, end: Offset) -> None:
-        """See the port."""
         self._applying.on_truncate(end)
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
         self.world.story.counts["a log is truncated"] += 1

@@ -12,10 +12,12 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from quorum.core.limits import FETCH_BYTES_MAX
+from quorum.committed import Committed, stride
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.ports import StateSnapshot
-from quorum.records.decode import decode
+
+APPLIED_AT_ONCE: Final = 1_000
+"""Records that are applied before anyone else has a turn."""
 
 START: Final = Offset(0)
 
@@ -45,14 +47,6 @@ class Machine(Protocol):
         ...
 
 
-class Committed(Protocol):
-    """Where committed records are read."""
-
-    def read_committed(self, start: Offset, max_bytes: int) -> bytes:
-        """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A record that was proposed here and is not committed yet."""
@@ -73,6 +67,7 @@ class Applying:
         """Bytes of the records that were proposed here and are not committed yet."""
         self.applied = START
         """Everything below has been applied."""
+        self._target = START
         self.epoch: Epoch | None = None
         """The epoch that this replica leads and may propose in; None while it does not."""
 
@@ -104,7 +99,8 @@ class Applying:
     # What the quorum says (ports.StateMachine).
 
     def snapshot(self) -> StateSnapshot | None:
-        if self.applied == START:
+        # What is still being applied may have come to the middle of a batch.
+        if self.is_behind or self.applied == START:
             return None
         groups = iter(self._machine.snapshot())
         # At once: the body of a generator would not begin before it is asked, when more is applied.
@@ -114,20 +110,24 @@ class Applying:
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         self._machine.load_snapshot(records)
-        self.applied = end
+        self.applied, self._target = end, max(self._target, end)
 
     def on_commit(self, high_watermark: Offset) -> None:
+        was_behind, self._target = self.is_behind, high_watermark
+        if not was_behind:
+            self.catch_up()
+
+    @property
+    def is_behind(self) -> bool:
+        return self.applied < self._target
+
+    def catch_up(self) -> None:
         assert self._log is not None, "read_from comes first"
-        while self.applied < high_watermark:
-            batches = self._log.read_committed(self.applied, FETCH_BYTES_MAX)
-            assert batches, f"the log has nothing at {self.applied}, which is committed"
-            for record in decode(batches):
-                # A batch is read whole, even if its beginning is known.
-                if record.offset >= self.applied:
-                    if not record.control:
-                        assert record.value is not None, f"no value at offset {record.offset}"
-                        self._apply(record.offset, record.value)
-                    self.applied = Offset(record.offset + 1)
+        for run in stride(self._log, self.applied, records_max=APPLIED_AT_ONCE):
+            for offset, value in enumerate(run.values, run.offset):
+                self._apply(offset, value)
+                self.applied = Offset(offset + 1)
+            self.applied = Offset(run.end)
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         assert start == self.applied

@@ -1,15 +1,19 @@
 """What the state machine of one replica hears of commits and of the lead, and when.
 
 That of a leader is told at once: clients wait for it. That of any other is told when what the
-leader waits for has left, for a follower's state machine is in nobody's way. Nothing is decided
-here, and nothing is told out of order.
+leader waits for has left, for a follower's state machine is in nobody's way. One that is behind,
+after a restart or an installed snapshot, is given a stride a turn, and the quorum does not wait for
+it; what rests on it waits here until it has taken everything in. Nothing is decided here, and
+nothing is told out of order.
 """
 
 from typing import Final
 
 from quorum.cluster import Cluster
+from quorum.core.effects import AnswerTransfer, AnswerVoters, ReadReady, ReadRefused
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset
+from quorum.local_askers import LocalAskers
 from quorum.ports import Log, StateMachine
 
 PUT_OFF_MAX: Final = 8
@@ -19,34 +23,66 @@ PUT_OFF_MAX: Final = 8
 class Committing:
     """Between one node and its state machine."""
 
-    __slots__ = ("_cluster", "_lead_pending", "_log", "_node", "_put_off", "_state_machine", "due")
+    __slots__ = (
+        "_askers",
+        "_cluster",
+        "_lead_pending",
+        "_log",
+        "_node",
+        "_put_off",
+        "_reads",
+        "_state_machine",
+        "due",
+    )
 
     def __init__(
-        self, node: QuorumNode, log: Log, state_machine: StateMachine, cluster: Cluster | None
+        self,
+        node: QuorumNode,
+        log: Log,
+        state_machine: StateMachine,
+        cluster: Cluster | None,
+        askers: LocalAskers,
     ) -> None:
         self._node = node
         self._log = log
         self._state_machine = state_machine
         self._cluster = cluster
+        self._askers = askers
         self._lead_pending: Epoch | None = None
+        self._reads: list[ReadReady] = []
+        """What has been read when the state machine has caught up."""
         self._put_off = 0
         self.due: Offset | None = None
         """The high watermark that the state machine has not been told yet."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the state machine is to be told something, or to take something in."""
+        return self.due is not None or self._state_machine.is_behind
 
     def on_commit(self, high_watermark: Offset) -> None:
         """The high watermark has risen: tell it, or let it be due."""
         self.due = high_watermark
         if self._node.epoch_start is not None:
-            self.catch_up()
+            self.tell()
 
     def is_time(self, *, busy: bool) -> bool:
-        """Whether to `catch_up` before this turn does anything else."""
-        if self.due is None:
+        """Whether to `go_on` before this turn does anything else."""
+        if not self.has_work:
             return False
         self._put_off += 1
         return not busy or self._put_off > PUT_OFF_MAX
 
-    def catch_up(self) -> None:
+    def go_on(self) -> None:
+        """Tell the state machine what is due, and let it take in a stride of what it lacks."""
+        was_behind = self._state_machine.is_behind
+        self._put_off = 0
+        self.tell()
+        if was_behind:
+            self._state_machine.catch_up()
+            self._release()
+
+    def tell(self) -> None:
         """Tell the state machine what is due; whatever rests on the commit comes after this."""
         if self.due is None:
             return
@@ -55,14 +91,11 @@ class Committing:
         if self._cluster is not None:
             self._cluster.on_commit(self._log, high_watermark)
         self._state_machine.on_commit(high_watermark)
-        start = self._node.epoch_start
-        if self._lead_pending is not None and start is not None and high_watermark > start:
-            epoch, self._lead_pending = self._lead_pending, None
-            assert high_watermark == self._node.log_end.offset, "proposed before leading"
-            self._state_machine.on_lead(epoch, high_watermark)
+        self._release()
 
     def on_lead(self, epoch: Epoch) -> None:
-        """The node leads; its state machine hears of it when a record of the epoch is committed."""
+        """The node leads; its state machine hears of it when a record of the epoch is committed,
+        and it has taken that in."""
         self._lead_pending = epoch
 
     def on_stop_leading(self, epoch: Epoch) -> None:
@@ -71,3 +104,31 @@ class Committing:
             self._lead_pending = None
             return
         self._state_machine.on_stop_leading(epoch)
+
+    def on_control(self, end: Offset) -> None:
+        """The quorum has appended records of its own that end there."""
+        # Who was not told yet that it leads takes them from the log, like all others.
+        if self._lead_pending is None:
+            self._state_machine.on_control(end)
+
+    def answer(self, effect: ReadReady | ReadRefused | AnswerVoters | AnswerTransfer) -> None:
+        """Answer those who asked here; a read once what it is to show has been taken in."""
+        if isinstance(effect, ReadReady) and self._state_machine.is_behind:
+            self._reads.append(effect)
+        else:
+            self._askers.answer(effect)
+
+    def _release(self) -> None:
+        """Let go on what has waited until the state machine has caught up, if it has."""
+        if self._state_machine.is_behind:
+            return
+        reads, self._reads = self._reads, []
+        for each in reads:
+            self._askers.answer(each)
+        start, high_watermark = self._node.epoch_start, self._node.high_watermark
+        if self._lead_pending is None or start is None or (high_watermark or 0) <= start:
+            return
+        # While it was behind, voters may have been changed by records that are not committed yet.
+        if high_watermark == self._node.log_end.offset:
+            epoch, self._lead_pending = self._lead_pending, None
+            self._state_machine.on_lead(epoch, high_watermark)

@@ -278,17 +278,36 @@ class StateMachine(Protocol):
 
         Called before anything else where the log does not begin at 0, and again whenever the
         leader no longer has the records that this node would need next; never with a lower `end`
-        than before. `epoch` is that of the last record before `end`. What is wrong with a record
-        is raised as `ValueError`.
+        than before. `epoch` is that of the last record before `end`. What takes longer than a few
+        milliseconds is left to `catch_up`. What is wrong with a record is raised as `ValueError`,
+        or there as `LogFailure`.
         """
         ...
 
     def on_commit(self, high_watermark: Offset) -> None:
-        """Everything below `high_watermark` is decided for ever. Never called with less."""
+        """Everything below `high_watermark` is decided for ever. Never called with less.
+
+        What takes longer than a few milliseconds to take in is left to `catch_up`.
+        """
+        ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is committed, or was given as a snapshot, and is not taken in yet."""
+        ...
+
+    def catch_up(self) -> None:
+        """Take in some of it, for a few milliseconds; called again and again while `is_behind`.
+
+        Meanwhile the quorum goes on, and everything else here may be called, but for `on_lead`.
+        """
         ...
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
-        """This node leads `epoch` and every record below `start` is committed: it may propose."""
+        """This node leads `epoch` and every record below `start` is committed: it may propose.
+
+        It has also been taken in: a state machine that is behind is told later.
+        """
         ...
 
     def on_control(self, end: Offset) -> None:

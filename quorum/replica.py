@@ -120,15 +120,15 @@ class Replica:
         self._proposals = Proposals()
         self._fetched: dict[Correlation, bytes] = {}
         self._askers = LocalAskers()
+        self._committing = Committing(node, log, state_machine, cluster, self._askers)
         self._appending = Appending(
             log,
             self._proposals,
             self._fetched,
             cluster_id=lambda: None if cluster is None else cluster.id_to_found_with(),
             wall_clock=wall_clock,
-            on_control=state_machine.on_control,
+            on_control=self._committing.on_control,
         )
-        self._committing = Committing(node, log, state_machine, cluster)
         self._is_silent = True
         self._held_up: Step | None = None
         self._failure: BaseException | None = None
@@ -237,7 +237,7 @@ class Replica:
             return True
         if self._held_up is not None:
             return self._held_up.is_kept
-        return bool(self._inbox or self._proposals) or self._committing.due is not None
+        return bool(self._inbox or self._proposals) or self._committing.has_work
 
     def turn(self) -> None:
         """Take everything that has arrived; then ask the disk once for all that was appended.
@@ -257,7 +257,7 @@ class Replica:
             self._step_proposed()
             self._step(Tick())
         if self._held_up is None and self._committing.is_time(busy=bool(self._inbox)):
-            self._committing.catch_up()
+            self._committing.go_on()
         self._take_all()
         while self._held_up is None and self._appending.take_bytes():
             self._disk.request_commit(self._log, self._on_flushed, at_once=self._is_silent)
@@ -297,7 +297,7 @@ class Replica:
             if not isinstance(effect, _SILENT):
                 self._is_silent = False
                 if not isinstance(effect, _BEFORE_COMMITS):
-                    self._committing.catch_up()
+                    self._committing.tell()
             match effect:
                 case PersistElection(election):
                     self._hold_up(step, effect, partial(self._elections.write, election))
@@ -368,7 +368,7 @@ class Replica:
                 assert not self._proposals, "proposals come before the event that ends the lead"
                 self._committing.on_stop_leading(epoch)
             case ReadReady() | ReadRefused() | AnswerVoters() | AnswerTransfer():
-                self._askers.answer(effect)
+                self._committing.answer(effect)
             case Warn(text):
                 logger.warning("%s", text)
             case _:

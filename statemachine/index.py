@@ -86,6 +86,9 @@ class PartitionIndex:
 
     def update(self, key: int, before: Partition | None, after: Partition | None) -> None:
         """The partition with this key was `before` and is `after`; None is "does not exist"."""
+        if before is not None and after is not None:
+            self._change(key, before, after)
+            return
         _move(self.replicas_of, key, _replicas(before), _replicas(after))
         _move(self.isr_of, key, _isr(before), _isr(after))
         _move(self.elr_of, key, _elr(before), _elr(after))
@@ -93,6 +96,21 @@ class PartitionIndex:
         if after is not None and after.moving:
             self.moving.add(key)
         elif before is not None and before.moving:
+            self.moving.discard(key)
+
+    def _change(self, key: int, before: Partition, after: Partition) -> None:
+        """As `update`, where most is as it was."""
+        if after.replicas is not before.replicas:
+            _move(self.replicas_of, key, before.replicas, after.replicas)
+        if after.isr is not before.isr:
+            _move(self.isr_of, key, before.isr, after.isr)
+        if after.elr is not before.elr:
+            _move(self.elr_of, key, before.elr, after.elr)
+        if after.leader != before.leader:
+            _move(self.leader_of, key, (before.leader,), (after.leader,))
+        if after.moving:
+            self.moving.add(key)
+        elif before.moving:
             self.moving.discard(key)
 
     def count(self, part: dict[BrokerId, BitMap], broker_id: BrokerId) -> int:

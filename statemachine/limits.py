@@ -46,6 +46,9 @@ INTERNED_TUPLES_MAX: Final = 1 << 20
 UUIDS_REMEMBERED_MAX: Final = 1 << 16
 """Topic and directory ids remembered while records are read."""
 
+CHANGES_REMEMBERED_MAX: Final = 1 << 14
+"""What changes of partitions say, remembered while records are read: a few hundred bytes each."""
+
 RESERVED_DIRECTORY_IDS: Final = 100
 """Directory ids below it, as signed 64-bit numbers with an upper half of zero, mean something
 (KIP-858).

@@ -41,24 +41,28 @@ def _partition_change(image: Image, record: records.PartitionChange, _offset: in
     before = None if topic is None else topic.partition(record.partition_id)
     if topic is None or before is None:
         return
-    image.set_partition(topic, record.partition_id, _interned(image, merged(before, record)))
+    image.set_partition(topic, record.partition_id, interned(image, merged(before, record)))
 
 
 def _partition(image: Image, record: records.Partition, _offset: int) -> None:
     topic = image.topics.get(record.topic_id)
     if topic is None or not 0 <= record.partition_id <= PARTITION_NUMBER_MAX:
         return
-    image.set_partition(topic, record.partition_id, _interned(image, created(record)))
+    image.set_partition(topic, record.partition_id, interned(image, created(record)))
 
 
-def _interned(image: Image, partition: Partition) -> Partition:
+def interned(image: Image, partition: Partition) -> Partition:
+    """The same partition, which shares with others what they have in common."""
     intern = image.interned
-    return replace(
-        partition,
-        replicas=intern(partition.replicas),
-        isr=intern(partition.isr),
-        directories=intern(partition.directories),
-    )
+    replicas, isr = intern(partition.replicas), intern(partition.isr)
+    directories = intern(partition.directories)
+    if (
+        replicas is partition.replicas
+        and isr is partition.isr
+        and directories is partition.directories
+    ):
+        return partition
+    return replace(partition, replicas=replicas, isr=isr, directories=directories)
 
 
 def _topic(image: Image, record: records.Topic, _offset: int) -> None:

@@ -7,6 +7,7 @@ readers need that to read on.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -24,6 +25,9 @@ GROUP_RECORDS_MAX: Final = 256
 
 GROUP_BYTES_MAX: Final = 256 * 1024
 """A group that has reached this is closed, so that long values do not add up."""
+
+LOADED_AT_ONCE: Final = 1_000
+"""Records that are loaded before anyone else gets a turn: a few milliseconds."""
 
 UNCOMMITTED_RECORDS_MAX: Final = 10_000
 """What is not committed has to be looked through when a snapshot begins: a few milliseconds."""
@@ -89,21 +93,42 @@ def begin(image: Image, end: int) -> Snapshot | None:
     return Snapshot(image, past)
 
 
-def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
-    """Let an empty image be what the records of a snapshot that ends at `end_offset` say.
+class Loading:
+    """An image that is being made of the records of a snapshot, some at a time.
 
     The records have no offsets of their own, so each counts as the last that the snapshot
     contains, as in Kafka. Two things an image takes from an offset: when a broker registered, and
     when it began to stop. Our own snapshots say them; for Kafka's this errs on the safe side: a
     broker is waited for until it has read up to the snapshot's end, which is at or behind the
     record that it has to have read.
-
-    Raises `MalformedRecord`.
     """
-    assert image.end_offset == 0, "a snapshot is loaded before anything is replayed"
-    for value in values:
-        replay(image, decode(value), end_offset - 1)
-    image.advance(end_offset)
+
+    def __init__(self, image: Image, values: Iterable[bytes], end: int) -> None:
+        assert image.end_offset == 0, "a snapshot is loaded before anything is replayed"
+        self.image = image
+        self.end = end
+        """The offset after the last record that the snapshot contains."""
+        self._values = iter(values)
+
+    def go_on(self) -> bool:
+        """Take in at most `LOADED_AT_ONCE` records; whether that was all. Raises MalformedRecord,
+        and `ValueError` where the values cannot be read.
+        """
+        count = 0
+        for value in islice(self._values, LOADED_AT_ONCE):
+            replay(self.image, decode(value), self.end - 1)
+            count += 1
+        if count == LOADED_AT_ONCE:
+            return False
+        self.image.advance(self.end)
+        return True
+
+
+def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
+    """Let an empty image be what these records say, all at once; raises as `Loading`."""
+    loading = Loading(image, values, end_offset)
+    while not loading.go_on():
+        pass
 
 
 def _values(past: Past) -> Iterator[bytes | None]:

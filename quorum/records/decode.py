@@ -15,6 +15,7 @@ from quorum.records.batch import (
     Codec,
     CorruptBatch,
     Header,
+    header_at,
     headers,
 )
 from quorum.records.varint import read_varint, varint
@@ -65,6 +66,49 @@ def decode(buffer: Buffer) -> Iterator[Record]:
     for position, header in headers(buffer):
         body = view[position + HEADER_BYTES : position + header.size_bytes]
         yield from _records(_expanded(body, header, position), header, position)
+
+
+def plain_values(batch: Buffer) -> list[bytes] | None:
+    """The values of a batch whose records are all as a controller writes them; None of any other.
+
+    Neither key, time of its own nor headers, each at its place, nothing compressed: what `decode`
+    gives then, several times as fast. Of a batch that is not sound it is None as well.
+    """
+    header = header_at(batch)
+    if header.codec != Codec.NONE or header.is_log_append_time:
+        return None
+    try:
+        return _plain_values(bytes(batch[HEADER_BYTES:]), header.record_count)
+    except IndexError:
+        return None
+
+
+def _plain_values(data: bytes, count: int) -> list[bytes] | None:
+    if count > BATCH_RECORDS_MAX:
+        return None
+    values: list[bytes] = []
+    at = 0
+    for opening in _PLAIN_OPENINGS[:count]:
+        length = data[at]
+        at += 1
+        if length > 0x7F:  # Two bytes at most: what is longer is left to `read_varint`.
+            length = length & 0x7F | data[at] << 7
+            at += 1
+        if not data.startswith(opening, at):
+            return None
+        end = at + (length >> 1)
+        at += len(opening)
+        size = data[at]
+        at += 1
+        if size > 0x7F:
+            size = size & 0x7F | data[at] << 7
+            at += 1
+        # An odd one is negative; the last byte says that there are no headers.
+        if (length | size) & 1 or at + (size >> 1) + 1 != end or data[end - 1]:
+            return None
+        values.append(data[at : end - 1])
+        at = end
+    return values if at == len(data) else None
 
 
 def _expanded(body: memoryview, header: Header, position: int) -> bytes:

@@ -7,9 +7,11 @@ and `MetadataRecordSerde` of Kafka, KIP-482 for the flexible form.
 """
 
 import struct
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from statemachine import records
+from statemachine.limits import CHANGES_REMEMBERED_MAX
 from statemachine.serde import partitions
 from statemachine.serde.primitives import (
     MalformedRecord,
@@ -20,14 +22,33 @@ from statemachine.serde.primitives import (
 )
 from statemachine.serde.schemas import BY_SHAPE, BY_TYPE_ID
 
-__all__ = ["MalformedRecord", "decode", "encode"]
+__all__ = [
+    "CHANGE_FRAMES",
+    "CHANGE_HEAD_BYTES",
+    "TOPIC_ID_BYTES",
+    "Change",
+    "MalformedRecord",
+    "change_of",
+    "decode",
+    "encode",
+    "number_of",
+]
 
 FRAME_VERSION: Final = 1
 
-_CHANGE_FRAMES: Final = tuple(
+CHANGE_FRAMES: Final = tuple(
     bytes((FRAME_VERSION, partitions.PARTITION_CHANGE_TYPE_ID, version))
     for version in range(partitions.NEWEST_VERSION + 1)
 )
+"""How the value of a PartitionChange begins, by the version of the record."""
+TOPIC_ID_BYTES: Final = 16
+_FRAME_BYTES: Final = 3
+_NUMBER: Final = struct.Struct(">i")
+CHANGE_HEAD_BYTES: Final = _FRAME_BYTES + _NUMBER.size + TOPIC_ID_BYTES
+"""Of a PartitionChange: its frame, and the number and the topic of the partition it is about."""
+_REMEMBERED_BYTES_MAX: Final = 128
+_NO_PARTITION: Final = bytes(CHANGE_HEAD_BYTES - _FRAME_BYTES)
+
 _PARTITION_FRAMES: Final = tuple(
     bytes((FRAME_VERSION, partitions.PARTITION_TYPE_ID, version))
     for version in range(partitions.NEWEST_VERSION + 1)
@@ -38,7 +59,7 @@ def encode(record: records.Record, level: int) -> bytes:
     """The value of a log record that says `record`, as this level of metadata.version has it."""
     if isinstance(record, records.PartitionChange):
         version = partitions.version_at(level)
-        return _CHANGE_FRAMES[version] + partitions.encode_change(record, version)
+        return CHANGE_FRAMES[version] + partitions.encode_change(record, version)
     if isinstance(record, records.Partition):
         version = partitions.version_at(level)
         return _PARTITION_FRAMES[version] + partitions.encode_partition(record, version)
@@ -70,9 +91,51 @@ def decode(value: bytes | memoryview) -> records.Record:
         raise MalformedRecord(f"a string is not UTF-8: {error.reason}") from error
 
 
+class Change(NamedTuple):
+    """What a PartitionChange says, whichever partition it is about."""
+
+    change: records.PartitionChange
+    """Its partition means nothing."""
+    only_isr: bool
+    """Whether it says an ISR, and nothing else."""
+
+
+def change_of(value: bytes) -> Change:
+    """What a value with one of the `CHANGE_FRAMES` says. Raises MalformedRecord, as `decode`.
+
+    A log of a million changes says the same few things again and again, of other partitions.
+    """
+    body = value[CHANGE_HEAD_BYTES:]
+    try:
+        return _change(body) if len(body) > _REMEMBERED_BYTES_MAX else _remembered_change(body)
+    except (IndexError, struct.error, MalformedRecord):
+        # What is wrong, and where, is to be said of the whole of it.
+        decode(value)
+        raise
+
+
+def number_of(head: bytes) -> int:
+    """The number of the partition that a PartitionChange with this head is about."""
+    number: int = _NUMBER.unpack_from(head, _FRAME_BYTES)[0]
+    return number
+
+
+def _change(body: bytes) -> Change:
+    change, end = partitions.decode_change(_NO_PARTITION + body, 0)
+    if end != len(_NO_PARTITION) + len(body):
+        raise MalformedRecord("the record is longer than its fields")
+    only_isr = records.PartitionChange(
+        partition_id=change.partition_id, topic_id=change.topic_id, isr=change.isr
+    )
+    return Change(change, change.isr is not None and change == only_isr)
+
+
+_remembered_change = lru_cache(maxsize=CHANGES_REMEMBERED_MAX)(_change)
+
+
 def _decoded(data: bytes) -> records.Record:
     record: Any
-    if data[:3] in _CHANGE_FRAMES:
+    if data[:3] in CHANGE_FRAMES:
         record, end = partitions.decode_change(data, 3)
     elif data[:3] in _PARTITION_FRAMES:
         record, end = partitions.decode_partition(data, 3, data[2])

@@ -38,8 +38,6 @@ class Nothing:
 async def test_what_a_snapshot_says_is_handed_on_before_anything_is_committed() -> None:
     follower = MetadataFollower(Image())
     follower.load_snapshot([serde.encode(TOPIC, 29)], Offset(40), Epoch(3))
-    assert follower.image.end_offset == 40
-    assert follower.image.topic_named("orders") is not None
     follower.read_from(Nothing())
     told: asyncio.Future[Touched] = asyncio.get_running_loop().create_future()
     follower.on_change = told.set_result
@@ -49,6 +47,8 @@ async def test_what_a_snapshot_says_is_handed_on_before_anything_is_committed() 
     running.cancel()
     await asyncio.wait({running})
     assert isinstance(touched, Touched)
+    assert follower.image.end_offset == 40
+    assert follower.image.topic_named("orders") is not None
 
 
 async def test_a_later_snapshot_replaces_everything_and_tells_what_is_gone() -> None:
@@ -73,10 +73,19 @@ async def test_a_later_snapshot_replaces_everything_and_tells_what_is_gone() -> 
     assert list(follower.image.topic_ids) == ["others"]
 
 
-def test_its_own_snapshot_ends_where_it_has_read_to() -> None:
+async def test_its_own_snapshot_ends_where_it_has_read_to() -> None:
     follower = MetadataFollower(Image())
+    follower.read_from(Nothing())
+    told: asyncio.Queue[Touched] = asyncio.Queue()
+    follower.on_change = told.put_nowait
     assert follower.snapshot() is None, "nothing has been read yet"
     follower.load_snapshot([serde.encode(TOPIC, 29)], Offset(40), Epoch(3))
+    assert follower.snapshot() is None, "nothing has been read yet"
+    running = asyncio.get_running_loop().create_task(follower.run())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await told.get()
+    running.cancel()
+    await asyncio.wait({running})
     follower.on_commit(Offset(60))
     taken = follower.snapshot()
     assert taken is not None

@@ -170,6 +170,13 @@ class Diary:
         self._note(f"commit {high_watermark}")
         self.when_committed()
 
+    @property
+    def is_behind(self) -> bool:
+        return False
+
+    def catch_up(self) -> None:
+        raise AssertionError("it is never behind")
+
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         self.leads = epoch
         self._note(f"lead epoch {epoch} from {start}")

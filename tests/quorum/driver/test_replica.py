@@ -21,6 +21,7 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.node import QuorumNode
+from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import VoterSet
 from quorum.log.memory import MemoryElectionStore, MemoryLog
@@ -70,6 +71,7 @@ class World:
         self.sent: list[tuple[ReplicaId, Request, Done]] = []
         self.answered: list[tuple[Asker, Response]] = []
         self.told: list[str] = []
+        self.strides_behind = 0
         self.now_ms = 0
         self.woken = 0
         node = QuorumNode(
@@ -121,6 +123,15 @@ class World:
 
     def on_commit(self, high_watermark: Offset) -> None:
         self.told.append(f"commit {high_watermark}")
+
+    @property
+    def is_behind(self) -> bool:
+        return self.strides_behind > 0
+
+    def catch_up(self) -> None:
+        assert self.is_behind
+        self.strides_behind -= 1
+        self.told.append(f"{self.strides_behind} strides behind")
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         self.told.append(f"lead {epoch} from {start}")
@@ -277,3 +288,74 @@ def test_what_a_turn_has_said_leaves_before_a_quick_disk_is_asked() -> None:
     answer(*records(0, 2, high_watermark=1))
     world.replica.turn()
     assert len(world.disk.waiting) == 1
+
+
+def test_a_state_machine_that_is_behind_has_one_stride_a_turn_and_leads_only_then() -> None:
+    world = World(1)
+    world.strides_behind = 3
+    world.now_ms = 2 * ELECTION_MS
+    turns = []
+    while world.strides_behind:
+        told = len(world.told)
+        world.replica.turn()
+        turns.append(world.told[told:])
+        if world.disk.waiting:
+            world.disk.work()
+        # Nobody else would see to it that there is another turn.
+        assert world.replica.has_work is (world.strides_behind > 0)
+    # The disk keeps the vote, then the record of the new leader.
+    assert turns == [
+        [],
+        ["2 strides behind"],
+        ["commit 1"],  # What comes goes first.
+        ["1 strides behind"],
+        ["0 strides behind", "lead 1 from 1"],
+    ]
+
+
+def leads(world: World) -> bool:
+    return world.replica.node.epoch_start is not None
+
+
+def test_a_state_machine_that_never_heard_that_it_leads_does_not_hear_of_the_end() -> None:
+    world = World(1)
+    world.strides_behind = 9
+    world.now_ms = 2 * ELECTION_MS
+    while "commit 1" not in world.told:
+        world.replica.turn()
+        if world.disk.waiting:
+            world.disk.work()
+    assert leads(world)
+    world.replica.say_farewell()
+    world.replica.turn()
+    assert not leads(world)
+    assert world.strides_behind
+    world.settle()
+    assert not world.strides_behind
+    assert [each for each in world.told if "lead" in each] == []
+
+
+def test_a_read_is_answered_when_all_that_it_is_to_show_was_taken_in() -> None:
+    world = World(1)
+    world.now_ms = 2 * ELECTION_MS
+    world.settle()
+    world.strides_behind = 2
+    found: list[Offset | ReadRefusal] = []
+    world.replica.read_index(found.append)
+    world.replica.turn()
+    world.replica.turn()
+    assert (world.strides_behind, found) == (1, [])
+    world.replica.turn()
+    assert found == [Offset(1)]
+
+
+def test_no_stride_is_taken_while_the_disk_replaces_what_would_be_read() -> None:
+    world = World(1, 2, 3)
+    world.strides_behind = 1
+    world.replica.asked(Asker(1), vote(epoch=1))
+    world.replica.turn()
+    world.replica.turn()
+    assert world.strides_behind == 1
+    world.disk.work()
+    world.replica.turn()
+    assert world.strides_behind == 0

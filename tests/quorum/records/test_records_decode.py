@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.records import decode as decoding
 from quorum.records.batch import HEADER, HEADER_BYTES, Codec, CorruptBatch, header_at
-from quorum.records.decode import Record, UnsupportedCodec, decode
+from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
 from quorum.records.encode import ClientRecord, encode, encode_client
 from tests.quorum.records.kio_batches import read_by_kio, written_by_kio
 
@@ -132,3 +132,41 @@ def test_a_count_that_does_not_fit_the_records_is_corrupt(count: int) -> None:
     HEADER.pack_into(data, 0, *header_at(data)._replace(record_count=count))
     with pytest.raises(CorruptBatch, match=r"behind its last record|record 3 of 4"):
         list(decode(data))
+
+
+@given(
+    st.lists(st.one_of(st.binary(max_size=80), st.just(b"x" * 5_000)), min_size=1, max_size=200),
+    st.data(),
+)
+def test_plain_values_are_those_of_the_records_however_they_are_damaged(
+    values: list[bytes], data: st.DataObject
+) -> None:
+    batch = encode(values, timestamp_ms=1_000, base_offset=Offset(7))
+    assert plain_values(batch) == values
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(HEADER_BYTES, len(batch) - 1))
+        batch[at] = data.draw(st.integers(0, 255))
+    found = plain_values(batch)
+    if found is not None:
+        records = list(decode(batch))
+        assert [record.value for record in records] == found
+        assert [record.offset for record in records] == list(range(7, 7 + len(values)))
+        assert not any(record.key or record.headers for record in records)
+
+
+def test_what_is_not_plain_is_left_to_the_long_way() -> None:
+    plain = encode([b"a", b"b"], timestamp_ms=1)
+    assert plain_values(plain) == [b"a", b"b"]
+    appended = bytearray(plain)
+    HEADER.pack_into(appended, 0, *header_at(plain)._replace(attributes=0x08))
+    squeezed = compressed(plain, Codec.GZIP, gzip.compress(bytes(plain[HEADER_BYTES:])))
+    others = (
+        encode_client(RECORDS),
+        encode([b"v"], timestamp_ms=7, control=True, keys=[b"k"]),
+        appended,
+        squeezed,
+        plain[:-1],
+        plain + b"\0",
+    )
+    for batch in others:
+        assert plain_values(batch) is None

@@ -1,0 +1,83 @@
+"""What is committed, read from the log in strides: as much as is taken in at once.
+
+A stride is bounded by what it costs, so that a replica with a long log to take in goes on voting,
+fetching and answering meanwhile. Nothing is remembered between two of them. What the records mean
+is not known here.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from quorum.core.vocabulary import Offset
+from quorum.records.batch import headers
+from quorum.records.decode import Record, decode, plain_values
+
+STRIDE_BYTES: Final = 256 * 1024
+"""Of whole batches, or a single one that is larger: five to ten milliseconds of metadata."""
+
+_ALL: Final = 1 << 62
+
+
+class Committed(Protocol):
+    """Where committed records are read."""
+
+    def read_committed(self, start: Offset, max_bytes: int) -> bytes:
+        """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
+        ...
+
+
+class Run(NamedTuple):
+    """Records that follow each other: either data or control records."""
+
+    offset: int
+    """That of the first one."""
+    values: list[bytes]
+    """What the data records hold."""
+    control: tuple[Record, ...]
+    end: int
+    """One more than the offset of the last one."""
+
+
+def stride(log: Committed, start: Offset, *, records_max: int | None = None) -> Iterator[Run]:
+    """The next committed records from `start` on, of which there are some.
+
+    It ends where a batch does, so that what was decided together is seen together; with
+    `records_max`, after so many records, and the next one begins there. Raises `CorruptBatch`.
+    """
+    batches = log.read_committed(start, STRIDE_BYTES)
+    assert batches, f"the log has nothing at {start}, which is committed"
+    left = _ALL if records_max is None else records_max
+    at, values = int(start), list[bytes]()
+    view = memoryview(batches)
+    for position, header in headers(batches):
+        batch = view[position : position + header.size_bytes]
+        found = None if header.is_control else plain_values(batch)
+        # A batch is read whole, even if its beginning is known.
+        known = max(0, at + len(values) - header.base_offset)
+        if found is not None:
+            values += found[known : known + left - len(values)]
+        else:
+            if values:
+                yield _run_of(at, values)
+            at, left, values = at + len(values), left - len(values), []
+            for run in _one_by_one(batch, control=header.is_control):
+                if run.offset >= at and left > 0:
+                    yield run
+                    at, left = run.end, left - 1
+        if len(values) >= left:
+            break
+    if values:
+        yield _run_of(at, values)
+
+
+def _run_of(offset: int, values: list[bytes]) -> Run:
+    return Run(offset, values, (), offset + len(values))
+
+
+def _one_by_one(batch: memoryview, *, control: bool) -> Iterator[Run]:
+    for record in decode(batch):
+        if control:
+            yield Run(record.offset, [], (record,), record.offset + 1)
+        else:
+            assert record.value is not None, f"no value at offset {record.offset}"
+            yield _run_of(record.offset, [record.value])

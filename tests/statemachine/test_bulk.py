@@ -1,0 +1,166 @@
+"""Many records at once give the image that they give one by one."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemachine import records
+from statemachine.bulk import replay_values
+from statemachine.image import Image, Touched
+from statemachine.replay import replay
+from statemachine.serde import MalformedRecord, decode, encode
+from statemachine.snapshot import LOADED_AT_ONCE, Loading, begin, load
+from tests.statemachine.checks import contents
+from tests.statemachine.test_snapshot_written import ENDING, RECORDS, TOPIC_IDS, any_record, whole
+
+CHANGES = st.one_of(
+    any_record(records.PartitionChange),
+    st.builds(
+        records.PartitionChange,
+        partition_id=st.integers(0, 2),
+        topic_id=TOPIC_IDS,
+        isr=st.lists(st.integers(0, 4), max_size=3).map(tuple),
+    ),
+)
+LOGS = st.lists(
+    st.one_of(CHANGES, CHANGES, any_record(records.Partition), RECORDS, *map(any_record, ENDING)),
+    min_size=1,
+    max_size=60,
+)
+
+
+def bytes_of(record: records.Record, rng: random.Random) -> bytes:
+    """As some level of metadata.version has it, if it can say all of it."""
+    level = rng.choice((15, 20, 29))
+    try:
+        return encode(record, level)
+    except AssertionError:
+        return encode(record, 29)
+
+
+def one_by_one(image: Image, values: list[bytes]) -> None:
+    for value in values:
+        replay(image, decode(value), image.end_offset)
+
+
+def begun() -> Image:
+    """A watched image with some partitions, so that changes have something to change."""
+    image = Image()
+    for number in range(3):
+        replay(image, records.Topic(name=str(number), topic_id=UUID(int=number)), number)
+    for number in range(9):
+        partition = records.Partition(
+            partition_id=number // 3,
+            topic_id=UUID(int=number % 3),
+            replicas=(0, 1, 2),
+            isr=(0, 1, 2),
+            leader=0,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=(UUID(int=7),) * 3,
+        )
+        replay(image, partition, 3 + number)
+    image.watch()
+    return image
+
+
+@settings(max_examples=150)
+@given(log=LOGS, rng=st.randoms(use_true_random=False), data=st.data())
+def test_the_image_is_the_same_wherever_the_records_are_divided(
+    log: list[records.Record], rng: random.Random, data: st.DataObject
+) -> None:
+    values = [bytes_of(record, rng) for record in log]
+    expected, image = begun(), begun()
+    one_by_one(expected, values)
+    at = 0
+    while at < len(values):
+        size = data.draw(st.integers(1, len(values) - at))
+        replay_values(image, values[at : at + size], image.end_offset)
+        at += size
+    assert contents(image) == contents(expected)
+    assert ordered(image.drain()) == ordered(expected.drain())
+
+
+def ordered(touched: Touched) -> list[list[Any]]:
+    """What was touched, in the order in which it was named first."""
+    return [
+        list(each)
+        for each in (touched.partitions, touched.deleted, touched.brokers, touched.configs)
+    ]
+
+
+@given(log=LOGS, rng=st.randoms(use_true_random=False))
+def test_a_snapshot_that_is_being_taken_shows_nothing_of_them(
+    log: list[records.Record], rng: random.Random
+) -> None:
+    image = begun()
+    then = contents(image)
+    snapshot = begin(image, image.end_offset)
+    replay_values(image, [bytes_of(record, rng) for record in log], image.end_offset)
+    back = Image()
+    load(back, whole(snapshot), then["end_offset"])
+    assert contents(back) == then
+
+
+def isr(number: int, *members: int) -> bytes:
+    change = records.PartitionChange(partition_id=number, topic_id=UUID(int=0), isr=members)
+    return encode(change, 29)
+
+
+def test_every_change_of_a_partition_is_counted_and_the_last_one_stands() -> None:
+    image = begun()
+    replay_values(image, [isr(0, 0, 1), isr(1, 0), isr(0, 0, 2), isr(0, 0, 1)], 12)
+    topic = image.topics[UUID(int=0)]
+    (zero, one) = (topic.partition(number) for number in (0, 1))
+    assert zero is not None
+    assert one is not None
+    assert (zero.isr, zero.partition_epoch, zero.leader_epoch) == ((0, 1), 3, 0)
+    assert (one.isr, one.partition_epoch) == ((0,), 1)
+    assert image.end_offset == 16
+
+
+def test_what_is_said_of_a_partition_by_other_records_keeps_its_place() -> None:
+    """Without its topic a change changes nothing, and a partition that is new begins anew."""
+    image = begun()
+    gone = encode(records.RemoveTopic(topic_id=UUID(int=0)), 29)
+    again = encode(records.Topic(name="0", topic_id=UUID(int=0)), 29)
+    replay_values(image, [isr(0, 0, 1), gone, isr(0, 0), again, isr(0, 1)], 12)
+    assert image.topics[UUID(int=0)].partition(0) is None
+
+
+@pytest.mark.parametrize("cut", [-1, -5, 23, 10, 4])
+def test_a_change_that_ends_early_is_refused_as_it_is_alone(cut: int) -> None:
+    broken = isr(0, 0, 1)[:cut]
+    with pytest.raises(MalformedRecord) as alone:
+        decode(broken)
+    with pytest.raises(MalformedRecord) as together:
+        replay_values(begun(), [isr(0, 0, 1), broken], 12)
+    assert str(together.value) == str(alone.value)
+
+
+def test_a_snapshot_is_loaded_in_slices_and_is_an_image_when_it_is_whole() -> None:
+    topics = (
+        records.Topic(name=str(number), topic_id=UUID(int=number))
+        for number in range(LOADED_AT_ONCE * 2 + 1)
+    )
+    values = [encode(each, 29) for each in topics]
+    taken = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal taken
+        for value in values:
+            taken += 1
+            yield value
+
+    loading = Loading(Image(), counted(), 77)
+    sizes = []
+    while not loading.go_on():
+        sizes.append(taken)
+    assert sizes == [LOADED_AT_ONCE, LOADED_AT_ONCE * 2]
+    assert loading.image.end_offset == 77
+    assert len(loading.image.topics) == len(values)
