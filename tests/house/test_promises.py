@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -27,14 +26,6 @@ def promises() -> list[tuple[str, str]]:
     return [(row[0], row[-1]) for row in tables]
 
 
-def names_of_tests() -> Iterator[str]:
-    """The names of all tests."""
-    for path in tree.python_files("tests"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield node.name
-
-
 def rules() -> set[str]:
     """The invariants that the simulation can find violated, by the strings that name them."""
     return {
@@ -48,7 +39,7 @@ def rules() -> set[str]:
 
 
 def test_whatever_is_named_as_the_holder_of_a_promise_exists() -> None:
-    known = {*names_of_tests(), *rules(), *(path.stem for path in TRANSCRIPTS.glob("*.txt"))}
+    known = {*tree.names_of_tests(), *rules(), *(path.stem for path in TRANSCRIPTS.glob("*.txt"))}
     found = [
         f"{name}: {promise}"
         for promise, holders in promises()

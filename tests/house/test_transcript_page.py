@@ -15,6 +15,7 @@ STORIES: Final = sorted(
     path.stem for kind in ("folder", "quorum", "town") for path in FOLDER.glob(f"{kind}_*.txt")
 )
 SCENE: Final = re.compile(r'`(\w+)`(?: "([^"]+)")?')
+NAMED: Final = re.compile(r"`(test_\w+)`")
 COMMENT_WIDTH: Final = 100
 SENTENCES_OF_RAFT_MIN: Final = 26
 
@@ -82,3 +83,12 @@ def test_the_sentences_of_the_raft_paper_are_counted_without_a_gap() -> None:
     numbers = [int(cells[0]) for cells in rows("no.")]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= SENTENCES_OF_RAFT_MIN
+
+
+def test_what_no_story_shows_is_held_by_tests_that_exist() -> None:
+    known = set(tree.names_of_tests())
+    held = [(cells[0], NAMED.findall(cells[-1])) for cells in rows("what")]
+    assert held
+    assert all(names for _, names in held)
+    found = [f"{name}: {what}" for what, names in held for name in names if name not in known]
+    assert not found, "\n".join(found)

@@ -1,5 +1,6 @@
 """The files of the project, as the house rules look at them. It reads, and never imports them."""
 
+import ast
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,3 +46,11 @@ def texts() -> Iterator[tuple[Path, str]]:
 def shown(path: Path) -> str:
     """`path` as a message of a rule names it: from the root of the project."""
     return path.relative_to(ROOT).as_posix()
+
+
+def names_of_tests() -> Iterator[str]:
+    """The names of all tests, and of what helps them."""
+    for path in python_files("tests"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node.name
