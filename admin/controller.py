@@ -22,8 +22,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from admin.batching import batches_of
 from broker.replaying import Replaying
+from quorum.core.events import Located
 from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Epoch, Offset
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
 from quorum.driver import Quorum
 from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
@@ -33,6 +35,7 @@ from statemachine.commands import Answer, Command, FenceBrokers, FoundCluster, R
 from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.records import NoOp, Record
+from statemachine.records import RegisterController as Registered
 from statemachine.replay import replay
 from statemachine.serde import encode
 from statemachine.sessions import Sessions
@@ -297,6 +300,17 @@ class Controller:
             )
             self.submit(founding, self._expect_done)
         self.submit(self.registration, self._expect_done)
+        for registered in self.image.controllers.values():
+            self.locate(registered)
+
+    def locate(self, registered: RegisterController | Registered) -> None:
+        """Let the quorum know where a controller listens, should it be wanted as a voter.
+
+        One of ours says so itself, and goes before; Kafka's does nowhere but in its registration.
+        """
+        endpoints = tuple(Endpoint(e.name, e.host, e.port) for e in registered.endpoints)
+        replica = ReplicaKey(ReplicaId(registered.controller_id))
+        self._the_quorum.heard(Located(replica, endpoints))
 
     def on_control(self, end: Offset) -> None:
         assert self.is_active, "the quorum appends records of its own once it leads"

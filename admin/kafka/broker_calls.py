@@ -36,6 +36,7 @@ from statemachine.commands import (
     RegisterController,
     ReplicaAssigned,
 )
+from statemachine.errors import Error
 from statemachine.records import Endpoint, FeatureRange
 from statemachine.sessions import NEVER_HEARD
 
@@ -225,6 +226,8 @@ def register_controller(call: Call, desk: Desk, respond: Respond) -> None:
     )
 
     def answer(registered: Any) -> Any:
+        if registered.error is Error.NONE:
+            desk.controller.locate(command)
         return call.respond(
             error_code=code(registered.error.code), error_message=registered.message or None
         )

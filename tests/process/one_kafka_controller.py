@@ -1,6 +1,7 @@
 """A controller of Apache Kafka as a process, beside controllers of ours."""
 
 import asyncio
+import signal
 from asyncio.subprocess import Process
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -78,6 +79,8 @@ class KafkaController:
             "controller.quorum.election.timeout.ms": "500",
             "controller.quorum.fetch.timeout.ms": "1500",
             "log.dirs": str(self.data),
+            # It takes snapshots of its own all the time.
+            "metadata.log.max.record.bytes.between.snapshots": "2048",
         }
         self.settings.write_text(as_text(values), encoding="utf-8")
         logging = self.home / "logging.properties"
@@ -85,6 +88,16 @@ class KafkaController:
         said = tools.run(FORMAT, ("format", "-t", cluster_id, "-c", str(self.settings), *how))
         assert said.code == 0, said.text
         return said.text
+
+    def move(self, address: Address) -> None:
+        """Let it listen there from its next start on."""
+        text = self.settings.read_text(encoding="utf-8")
+        self.settings.write_text(text.replace(str(self.address), str(address)), encoding="utf-8")
+        self.address = address
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        self.processes[-1].send_signal(number)
 
     async def start(self) -> None:
         """Run it."""

@@ -5,6 +5,7 @@ is the only one that runs and has all that was committed.
 """
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from admin.cli.main import group
 from admin.client import AdminClient
@@ -20,7 +21,7 @@ from admin.faults import Refused
 from admin.model import QuorumDescription
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.log.uuids import uuid_to_text
-from quorum.opening import LOG_FOLDER
+from quorum.opening import LISTENER_NAME, LOG_FOLDER
 from statemachine.limits import METADATA_VERSION_MAX
 from tests.process.joining_nodes import Nodes
 from tests.process.kafka_tools_room import ToolsRoom, tools_room
@@ -34,6 +35,8 @@ VERSION: Final = "4.2.0"
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 COMMAND: Final = "kafka-metadata-quorum.sh"
 KAFKAS: Final = 4
+NEW: Final = 5
+"""One of ours that joins while Kafka's leads."""
 CLIENT_METRICS: Final = 16
 UNSUPPORTED_VERSION: Final = 35
 COMPARED_LEAST: Final = 20
@@ -101,15 +104,17 @@ class Mixed:
 
     async def stop(self) -> None:
         """End everyone, so that nothing is written any more."""
-        for id in (1, 2, 3):
+        for id in (1, 2, 3, NEW):
             await self.nodes.kill(id)
         await self.kafkas.kill()
 
-    async def our_command(self, at: int, *arguments: str) -> Result:
+    async def our_command(self, at: int, *arguments: str) -> None:
+        """Our own tool; it must succeed."""
         whom = ("--bootstrap-controller", str(self.nodes.address(at)))
-        return await asyncio.to_thread(
+        said = await asyncio.to_thread(
             CliRunner().invoke, group, ["metadata-quorum", *arguments, *whom]
         )
+        assert said.exit_code == 0, said.output
 
 
 @asynccontextmanager
@@ -118,7 +123,7 @@ async def mixed(folder: Path) -> AsyncIterator[Mixed]:
     java = runtime(VERSION)
     with tools_room(java, folder) as tools:
         async with Nodes(folder) as nodes:
-            nodes.reserve(1, 2, 3, KAFKAS)
+            nodes.reserve(1, 2, 3, KAFKAS, NEW)
             kafkas = KafkaController(KAFKAS, nodes.address(KAFKAS), java, folder / "kafka")
             async with kafkas:
                 cluster = Mixed(nodes, kafkas, tools)
@@ -148,6 +153,7 @@ async def test_a_controller_of_kafka_observes_votes_leads_and_is_removed(tmp_pat
             await it_observes(cluster, first)
             await it_is_added(cluster, first, third)
             await serve(broker, "before")
+            await it_comes_back_elsewhere(cluster, first)
             await it_votes(cluster, first, second)
             await it_leads(cluster, first, second)
             await serve(broker, "under-kafkas-lead")
@@ -180,17 +186,32 @@ async def it_is_added(cluster: Mixed, leader: int, third: int) -> None:
     await cluster.until_led(by=[leader], voters=[1, 2, 3, KAFKAS], seen_by=leader)
     await cluster.nodes.kill(third)
     await cluster.write(leader)
-    removed = await cluster.our_command(leader, "remove-controller", "--controller-id", str(third))
-    assert removed.exit_code == 0, removed.output
+    await cluster.our_command(leader, "remove-controller", "--controller-id", str(third))
     await cluster.start(third)
 
 
-async def it_votes(cluster: Mixed, first: int, second: int) -> None:
-    """It was away, so that it cannot win; but without its vote nobody can."""
+async def it_comes_back_elsewhere(cluster: Mixed, leader: int) -> None:
+    """It says so itself, by UpdateRaftVoter, and has what it had."""
     await cluster.kafkas.kill()
+    cluster.nodes.reserve(KAFKAS)
+    place = cluster.nodes.address(KAFKAS)
+    cluster.kafkas.move(place)
+    await cluster.kafkas.start()
+    await cluster.nodes.until(
+        lambda: cluster.nodes.quorum(leader),
+        lambda found: found.addresses[KAFKAS] == ((LISTENER_NAME, place),),
+    )
+    await cluster.until_has_all(KAFKAS, leader)
+
+
+async def it_votes(cluster: Mixed, first: int, second: int) -> None:
+    """It stood still, so that it cannot win; but without its vote nobody can."""
+    cluster.kafkas.signal(signal.SIGSTOP)
+    # What is on its way to it may be the first of these, and no more.
+    await cluster.write(first)
     await cluster.write(first)
     await cluster.nodes.kill(first)
-    await cluster.kafkas.start()
+    cluster.kafkas.signal(signal.SIGCONT)
     voters = sorted([first, second, KAFKAS])
     await cluster.until_led(by=[second], voters=voters, seen_by=second)
     await cluster.until_has_all(KAFKAS, second)
@@ -203,11 +224,14 @@ async def it_leads(cluster: Mixed, first: int, second: int) -> None:
     await cluster.start(first)
     voters = sorted([first, second, KAFKAS])
     await cluster.until_led(by=[KAFKAS], voters=voters, seen_by=first)
-    # Ours follow it, and pass on to it what they are asked.
+    # Ours follow it, and pass on to it what they are asked; a new one boots from its snapshot.
     await cluster.write(first)
     await cluster.until_has_all(first, first)
     await cluster.start(second)
     await cluster.until_has_all(second, second)
+    await cluster.nodes.start(NEW, bootstrap_servers=str(cluster.nodes.address(first)))
+    await cluster.until_has_all(NEW, first)
+    await cluster.nodes.until_said(NEW, "is installed")
     async with cluster.client(first) as client:
         with pytest.raises(Refused, match="takes no AlterQuorum") as refused:
             await client.alter_voters([ReplicaKey(ReplicaId(each)) for each in (1, 2, 3)])
@@ -226,10 +250,10 @@ async def it_is_removed(cluster: Mixed, first: int, second: int) -> None:
     ours = sorted([first, second])
     await cluster.until_led(by=ours, voters=ours, seen_by=first)
     await cluster.until_has_all(KAFKAS, first)
-    added = await cluster.our_command(
-        first, "add-controller", *it, "--listener", str(cluster.kafkas.address)
-    )
-    assert added.exit_code == 0, added.output
+    where = ("--listener", str(cluster.kafkas.address))
+    await cluster.our_command(first, "add-controller", *it, *where)
+    await cluster.our_command(first, "alter", "--voters", f"{first},{second}")
+    await cluster.our_command(first, "alter", "--voters", f"{first},{second},{KAFKAS}")
     assert await cluster.kafkas_command(first, "remove-controller", *it) == removed
     await cluster.until_led(by=ours, voters=ours, seen_by=first)
     await cluster.write(first)
@@ -241,7 +265,7 @@ def all_hold_the_same(cluster: Mixed) -> None:
     """Batch by batch, byte by byte, as far as two logs reach over the same offsets."""
     assert cluster.kafkas.faults == []
     theirs = stored_batches(cluster.kafkas.data)
-    for each in (1, 2, 3):
+    for each in (1, 2, 3, NEW):
         ours = stored_batches(cluster.nodes.data(each))
         start, end = max(min(ours), min(theirs)), min(max(ours), max(theirs))
         assert end - start > COMPARED_LEAST
