@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from chaos.violation import Violation
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import NO_DIRECTORY, LogEnd, ReplicaId, ReplicaKey
 from quorum.records.voters import assignment_in
 
 
@@ -98,6 +98,21 @@ class Electorates:
         if not opened:
             raise Violation("R15", f"{new} before a commit in epoch {new.epoch}")
         self._appended.setdefault(new.epoch, []).append(new)
+
+    def check_asked(
+        self, who: object, to: ReplicaId, assigned: Sequence[Assigned], end: int, log_end: LogEnd
+    ) -> None:
+        """R17: who stands asks the voters of its log as it is, not of what was cut from it.
+
+        `assigned` and `end` are those of its disk, `log_end` that of its log as it says itself.
+        """
+        known = [each for each in assigned if each.end <= log_end.offset]
+        later = self._appended.get(log_end.epoch, ())
+        known += [each for each in later if end <= each.base and each.end <= log_end.offset]
+        voters = (known[-1] if known else self.first).voters
+        if to not in {voter.id for voter in voters}:
+            names = " ".join(map(str, voters))
+            raise Violation("R17", f"{who} asks {to} for a vote, at {log_end} {names} vote")
 
     def possible(self, committed: Sequence[Assigned]) -> list[Assigned]:
         """All that may be in force somewhere: the last that is committed, and what came later."""

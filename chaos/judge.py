@@ -115,9 +115,12 @@ class Judge:
 
     # --- what is on the wire -----------------------------------------------------------------
 
-    def asks(self, who: Speaker, request: Request) -> None:
+    def asks(self, who: Speaker, to: ReplicaId, request: Request) -> None:
         """A request is about to leave."""
         self._speaks(who, request.epoch, request)
+        if isinstance(request, VoteRequest):
+            log = who.truth.assigned, who.truth.end, request.log_end
+            self.electorates.check_asked(who, to, *log)
         match request:
             case VoteRequest(epoch=epoch, pre_vote=False):
                 self._vote(who, epoch, who.id)

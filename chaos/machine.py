@@ -65,6 +65,8 @@ class Machine:
     """Whether the next fsync fails."""
     rotten: tuple[Path, int, int] | None = None
     """What turned over: in which file, where, which bits."""
+    spoiled: set[str] = field(default_factory=set)
+    """The names of all snapshots in which a bit has turned over."""
     sync_failed: bool = False
     """Whether this process was given a reason to end."""
 
@@ -98,6 +100,7 @@ class Machine:
         position = self.rng.randrange(len(newest.file.durable))
         self.rotten = (self.truth.folder / newest.name, position, bit)
         self.disk.rot(*self.rotten)
+        self.spoiled.add(newest.name)
         return True
 
     @property

@@ -25,7 +25,8 @@ CLOG_MS_MAX: Final = 5_000
 PAUSE_MS_MAX: Final = 8_000
 SLOW_MS_MAX: Final = 6_000
 FULL_MS_MAX: Final = 8_000
-FULL_BYTES_MAX: Final = 400
+FULL_MS_MIN: Final = 1_000
+FULL_BYTES_MAX: Final = 100
 ACTIONS_MAX: Final = 25
 OPERATIONS_MAX: Final = 12
 RECOVERY_OPERATIONS_MAX: Final = 3
@@ -238,7 +239,8 @@ class Nemesis:
             case Fault.FULL_DISK:
                 disk = machine.disk
                 disk.capacity_bytes = disk.used_bytes + strike.size % FULL_BYTES_MAX
-                world.timeline.after(1 + strike.size * FULL_MS_MAX // 1_000, machine.make_room)
+                full_ms = FULL_MS_MIN + strike.size * FULL_MS_MAX // 1_000
+                world.timeline.after(full_ms, machine.make_room)
             case Fault.FSYNC_FAILS:
                 machine.sync_fails = True
             case Fault.ROT:

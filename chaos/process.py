@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from chaos.calls import Calls
 from chaos.judge import Speaker
 from chaos.ledger import Ledger
-from chaos.machine import EPOCH_WALL_MS, Machine
+from chaos.machine import Machine
 from chaos.network import Packet, as_received
 from chaos.violation import Died, Violation
 from chaos.work import Work
@@ -111,7 +111,7 @@ class Process:
 
     def now_wall_ms(self) -> int:
         """What it takes for the time of day."""
-        return EPOCH_WALL_MS + self.world.timeline.now_ms + self.machine.wall_offset_ms
+        return self.world.wall_ms(self.machine)
 
     # --- what the world does with it ---------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Process:
             size = min(request.max_bytes, self.part_bytes_max)
             request = replace(request, max_bytes=size)
             self._note_part(request)
-        self.world.judge.asks(self.speaker, request)
+        self.world.judge.asks(self.speaker, to, request)
         call = self._calls.begin(to, request, done)
         self.world.stickiness.asks(self.speaker, to, request, call)
         self.later(timeout_ms, partial(self._calls.give_up, call))

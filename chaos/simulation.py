@@ -13,6 +13,7 @@ from typing import Final
 
 from chaos import clients
 from chaos.electorates import has_majority
+from chaos.leftovers import check_leftovers
 from chaos.model import CLOSES, OPENS
 from chaos.nemesis import Nemesis
 from chaos.profile import CALM, FAULTS_MS, NEARLY_CALM, WISHES, Fault, Profile, Strike
@@ -85,6 +86,7 @@ class Simulation:
         self._commit_more(COMMITS_HEALED, "a cluster that is healed commits nothing")
         self._proposing = False
         self._reach(self._has_converged, "the logs do not converge")
+        self._start_once_more()
         self._check_harness()
         return Report(
             trace_hash=world.story.trace_hash,
@@ -160,6 +162,14 @@ class Simulation:
             if replica in voters or self._rng.randrange(4) == 0:
                 alive.append(replica)
         return sorted(alive)
+
+    def _start_once_more(self) -> None:
+        """Healthy disks are not refused, and all that is left on them has a reason."""
+        world = self.world
+        for replica in world.everyone:
+            world.kill(replica)
+            world.boot(replica)
+            check_leftovers(world.machines[replica])
 
     def _commit_more(self, count: int, failure: str) -> None:
         goal = self.world.judge.committed_end + count

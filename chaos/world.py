@@ -14,7 +14,7 @@ from typing import Final
 from chaos.boundaries import check_snapshots, check_start
 from chaos.checkpoints import Checkpoint
 from chaos.judge import Judge, Speaker
-from chaos.machine import FOLDER, LOG, Machine, VirtualClock
+from chaos.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
 from chaos.network import Network
 from chaos.process import Process
 from chaos.profile import CALM, Profile, Rates
@@ -142,7 +142,12 @@ class World:
         )
         before = machine.truth.batches
         try:
-            past = remember(machine.config, rng=machine.rng, fs=machine.disk)
+            past = remember(
+                machine.config,
+                rng=machine.rng,
+                wall_clock=partial(self.wall_ms, machine),
+                fs=machine.disk,
+            )
             machine.key = past.key
             speaker = replace(speaker, key=past.key)
             process = Process(self, machine, speaker, past, rng)
@@ -177,6 +182,10 @@ class World:
         self.network.listeners[replica] = process
         self.tell(replica, f"starts: {process}")
         process.hear(self.places)
+
+    def wall_ms(self, machine: Machine) -> int:
+        """What a machine takes for the time of day."""
+        return EPOCH_WALL_MS + self.timeline.now_ms + machine.wall_offset_ms
 
     def kill(self, replica: ReplicaId) -> Process | None:
         """End a process; what it had written, the operating system still knows."""

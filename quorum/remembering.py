@@ -168,6 +168,9 @@ def _begin(
     log: SegmentedLog, store: SnapshotFolder, folder: Path, fs: FileSystem
 ) -> Checkpoint | None:
     """The checkpoint that the state begins with; the log then begins where the oldest one ends."""
+    if store.partial is not None and contains(log, store.partial[0]):
+        # Another leader had the records themselves.
+        store.forget_partial()
     found = basis(folder, log, fs)
     for id_, problem in found.damaged:
         logger.warning("an older checkpoint is used: %s", problem)

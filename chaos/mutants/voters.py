@@ -26,7 +26,15 @@ VOTERS: Final = (
         module="quorum.core.log_view",
         old="        self.assignments.truncate(end)\n",
         new="",
-        caught_by=("R1", "R8", "R14", "R15", "R23", "liveness"),
+        caught_by=("R1", "R8", "R14", "R15", "R17", "R23", "liveness"),
+        directed="quorum_voters_truncated",
+    ),
+    Mutant(
+        name="voters that were cut by a hair stay",
+        module="quorum.core.assignments",
+        old="        while self._entries and self._entries[-1][0] > end:\n",
+        new="        while self._entries and self._entries[-1][0] > end + 1:\n",
+        caught_by=("R1", "R8", "R14", "R15", "R17", "R21", "R23", "liveness"),
         directed="quorum_voters_truncated",
     ),
     Mutant(

@@ -89,6 +89,12 @@ class SnapshotFolder:
             self._fs.rename(path, path.with_name(f"{path.name}{_DAMAGED}"))
             sync_folder(self._folder, self._fs)
 
+    def forget_partial(self) -> None:
+        """What an earlier process had received of a snapshot is not needed any more."""
+        self.partial = None
+        with usable(self._folder):
+            self._remove_received()
+
     # In the disk's thread.
 
     def write(self, id_: LogEnd, data: bytes | bytearray, position: int) -> None:

@@ -11,6 +11,7 @@ from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, S
 from quorum.core.voters import VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.remembering import Past, QuorumConfig, remember
+from tests.contracts.batches import run
 from tests.quorum.driver.snapshot_bench import Bench, id_
 from tests.quorum.log.snapshots import VOTERS, parts, written
 
@@ -70,6 +71,30 @@ def test_a_folder_that_is_opened_again_knows_the_voters_of_its_snapshot(tmp_path
     again = _opened(tmp_path)
     again.log.close()
     assert again.view.assignments.last == VOTERS
+
+
+def test_what_was_received_goes_where_the_log_has_come_to_hold_it(tmp_path: Path) -> None:
+    """Its leader was replaced by one that had the records; nobody else would clear it away."""
+    past = _opened(tmp_path)
+    past.elections.write(Election(Epoch(1)))
+    past.store.receive(id_(20), b"half", 0)
+    past.store.receive(id_(20), b"of it", 4)
+    for batch in run(0, *[1] * 20):
+        past.log.append(batch)
+    past.log.close()
+    again = _opened(tmp_path)
+    again.log.close()
+    assert again.store.partial is None
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_what_was_received_stays_while_the_log_ends_before_it(tmp_path: Path) -> None:
+    past = _opened(tmp_path)
+    past.store.receive(id_(20), b"half", 0)
+    past.log.close()
+    again = _opened(tmp_path)
+    again.log.close()
+    assert again.store.partial == (id_(20), 4)
 
 
 def _opened(folder: Path) -> Past:
