@@ -160,6 +160,7 @@ class Stage(Backstage):
             disk.append(StoredBatch(outline, (string.ascii_lowercase[at],)))
         disk.durable = len(disk.records)
         self._prepared.add(me)
+        self._judge.wiped(me)
         yield f"{me}: {disk}"
 
     def _due(self, *numbers: str) -> Iterator[str]:
