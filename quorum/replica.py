@@ -237,7 +237,7 @@ class Replica:
             return True
         if self._held_up is not None:
             return self._held_up.is_kept
-        return bool(self._inbox or self._proposals) or self._committing.has_work
+        return bool(self._inbox or self._proposals.count or self._committing.has_work)
 
     def turn(self) -> None:
         """Take everything that has arrived; then ask the disk once for all that was appended.
@@ -254,8 +254,7 @@ class Replica:
             self._resume(self._held_up)
         # Only a step changes the deadline, and there was none since it was looked up.
         elif self.deadline_ms is not None and self.deadline_ms <= self._clock():
-            self._step_proposed()
-            self._step(Tick())
+            self._inbox.appendleft(Tick())
         if self._held_up is None and self._committing.is_time(busy=bool(self._inbox)):
             self._committing.go_on()
         self._take_all()
@@ -271,10 +270,14 @@ class Replica:
             self.deadline_ms = earliest(self.deadline_ms, due_ms)
 
     def _take_all(self) -> None:
-        while self._held_up is None and (self._inbox or self._proposals):
-            self._step_proposed()
-            if self._held_up is None and self._inbox:
+        while self._held_up is None:
+            if self._proposals.count:
+                # Before all else: their offsets were given when they came.
+                self._step(Proposed(self._proposals.next_count))
+            elif self._inbox:
                 self._step(self._inbox.popleft())
+            else:
+                return
 
     def _put(self, event: Event) -> None:
         self._inbox.append(event)
@@ -282,11 +285,6 @@ class Replica:
 
     def _on_flushed(self, durable: LogEnd) -> None:
         self._put(Flushed(durable))
-
-    def _step_proposed(self) -> None:
-        """Proposals before all else: their offsets were given when they came."""
-        while self._proposals:
-            self._step(Proposed(self._proposals.next_count))
 
     def _step(self, event: Event) -> None:
         self._go_on(Step(event, iter(self.node.step(event, now_ms=self._clock()))))

@@ -131,7 +131,8 @@ class Snapshots:
         next one, if nothing happens before.
         """
         self._bytes_since += appended_bytes
-        self._remove_dropped()
+        if self._dropped:
+            self._remove_dropped()
         due_ms = self._due_ms
         if due_ms is not None:
             now_ms = self._clock()

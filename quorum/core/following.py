@@ -18,9 +18,10 @@ from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
 
 def fetch_if_due(state: State, now_ms: int) -> None:
     """Ask for what follows, once everything below is on disk and no fetch is under way."""
-    if state.stopping or state.installing or not state.fetching.may_ask(now_ms):
+    # Looked at after every step: what most often speaks against it comes first.
+    if state.fetching.pending is not None or state.log.durable != state.log.end.offset:
         return
-    if state.log.durable != state.log.end.offset:
+    if state.stopping or state.installing or not state.fetching.may_ask(now_ms):
         return
     source = _source(state)
     if source is None:

@@ -227,7 +227,7 @@ class QuorumNode:
         self._dispatch(event, now_ms)
         following.fetch_if_due(state, now_ms)
         effects, state.effects = state.effects, []
-        if state.election != remembered:
+        if state.election is not remembered and state.election != remembered:
             # First in the list, hence durable before anything that is said because of it.
             effects.insert(0, PersistElection(state.election))
         return effects
@@ -243,12 +243,12 @@ class QuorumNode:
     def _dispatch(self, event: Event, now_ms: int) -> None:
         state = self._state
         match event:
-            case Tick():
-                self._on_tick(now_ms)
             case Asked():
                 self._on_asked(event, now_ms)
             case Answered() | Unanswered():
                 self._on_outcome(event, now_ms)
+            case Tick():
+                self._on_tick(now_ms)
             case Proposed(count):
                 leading.on_proposed(state, count)
             case ReadIndex(token):

@@ -13,9 +13,12 @@ QUICK_SECONDS: Final = 0.003
 """A commit that takes longer, on the average, is not waited for. Timed by the wall: on a machine
 with more to do than it has cores, waiting for a core is most of it, and a thread waits as well."""
 
+FIRST_TRY_AFTER: Final = 2
+"""Commits by the thread before the first one is tried in the loop."""
+
 TRY_AFTER: Final = 16
 TRY_AFTER_MAX: Final = 1_024
-"""Commits by the thread before one is tried in the loop; doubled while the disk is slow."""
+"""Commits by the thread before one is tried in the loop again; doubled while the disk is slow."""
 
 _SHARE_OF_LAST: Final = 1 / 8
 
@@ -28,7 +31,8 @@ class Pace:
     def __init__(self) -> None:
         self._is_quick = False
         self._mean_seconds = 0.0
-        self._try_after = self._until_try = TRY_AFTER
+        self._try_after = TRY_AFTER // 2
+        self._until_try = FIRST_TRY_AFTER
 
     def may_wait(self) -> bool:
         """Whether to make the next commit in the loop, and then to say how long it `took`."""

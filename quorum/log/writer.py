@@ -49,13 +49,13 @@ class SegmentWriter:
         then in an unknown state.
         """
         done = 0
-        for group in _groups(writes):
+        for group in _groups(writes) if len(writes) != 1 else (writes,):
             if not self._write_group(group):
                 break
             done += len(group)
             if sync:
                 self._sync()
-        if sync:
+        if sync and (self._unsynced or self._name_unsynced):
             self._sync()
         return done
 
