@@ -147,7 +147,7 @@ class Controller:
         that this node was the active controller when the command came.
         """
         quorum = self._the_quorum
-        if not self.is_active:
+        if self.active_epoch is None:
             done(Unavailable.NOT_ACTIVE)
             return
         if len(self._waiting) >= WAITING_ANSWERS_MAX:

@@ -6,7 +6,7 @@ did. The image stays as it is.
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from pyroaring import BitMap
@@ -26,6 +26,10 @@ from statemachine.vocabulary import (
     Directories,
     Replicas,
 )
+
+# As numbers: this is asked for every change of an ISR, and UUIDs compare themselves in Python.
+_ANYWHERE: Final = (DIRECTORY_MIGRATING.int, DIRECTORY_UNASSIGNED.int)
+_LOST: Final = DIRECTORY_LOST.int
 
 _Partitions = TypeVar("_Partitions", BitMap, list[tuple[Topic, int]])
 
@@ -111,10 +115,10 @@ class Draft:
         A broker whose directories are not known has not spoken of them since their level is in
         force: it would have stopped if it had none.
         """
-        if directory_id in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED):
+        if directory_id.int in _ANYWHERE:
             return True
         known = self.log_dirs(broker_id)
-        return directory_id != DIRECTORY_LOST and (not known or directory_id in known)
+        return directory_id.int != _LOST and (not known or directory_id in known)
 
     def may_lead(self, partition: Partition) -> Callable[[BrokerId], bool]:
         """Which replicas may: those of live brokers, in directories that are online."""

@@ -32,6 +32,8 @@ _PARTITION_HEAD: Final = Struct(">ii")
 _ID: Final = Struct(">i")
 _MEMBER: Final = Struct(">iq")
 _PARTITION_END: Final = Struct(">bi")
+_ONE_ITEM: Final = b"\x02"
+"""What stands before a compact array of one item."""
 
 _ANSWER_HEAD: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
@@ -52,6 +54,11 @@ def read_request(version: int, body: Data) -> AlterPartition:
 
 def write_answer(answer: PartitionsAltered) -> bytes:
     """The body of the response, the same in every version."""
+    if len(answer.partitions) == 1:
+        (altered,) = answer.partitions
+        head, topic_id = _ANSWER_HEAD.pack(0, answer.error.code), altered.topic_id.bytes
+        partition = _partition(altered)
+        return b"".join((head, _ONE_ITEM, topic_id, _ONE_ITEM, partition, _NO_TAGS, _NO_TAGS))
     topics = [
         b"".join((topic_id.bytes, *_counted([_partition(each) for each in partitions]), _NO_TAGS))
         for topic_id, partitions in groupby(answer.partitions, key=lambda each: each.topic_id)
