@@ -24,6 +24,7 @@ from admin.model import (
     Reassignment,
     Reassignments,
     TopicDescription,
+    Topics,
 )
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 from quorum.core.vocabulary import ReplicaKey
@@ -118,8 +119,12 @@ class AdminClient:
 
         A broker's answer may always be stale, that of a controller where it may be `stale`.
         """
+        return (await self.topics(names, stale=stale)).found
+
+    async def topics(self, names: Sequence[str] | None = None, *, stale: bool = False) -> Topics:
+        """As `describe_topics`, with what it is as of."""
         answer = await self._ask(_fit(questions.metadata(names), stale=stale))
-        return questions.read_topics(answer.response)
+        return Topics(found=questions.read_topics(answer.response), as_of=answer.as_of)
 
     async def create_topic(
         self,

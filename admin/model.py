@@ -129,6 +129,14 @@ class Reassignments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Topics:
+    """Topics by name, and the offset that this is as of, where the node said it."""
+
+    found: Mapping[str, TopicDescription]
+    as_of: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """Where a partition's replicas shall be, the preferred leader first; None cancels the move."""
 

@@ -19,7 +19,7 @@ from admin.cli.common import (
 from admin.cli.topic_name import topic_name
 
 if TYPE_CHECKING:
-    from admin.model import TopicDescription
+    from admin.model import Topics
 
 
 @click.group()
@@ -54,9 +54,10 @@ def create(
 @target_options
 def list_(output: str, *, stale: bool, **whom: Any) -> None:
     """List the names of all topics."""
-    names = [topic.name for topic in run(_describe(target(**whom), None, stale=stale))]
+    topics = run(_describe(target(**whom), None, stale=stale))
+    names = sorted(topics.found)
     if output != "table":
-        write_data(names, output)
+        write_data({"as_of_offset": topics.as_of, "topics": names}, output)
     elif names:
         write("\n".join(names))
 
@@ -71,15 +72,15 @@ def describe(
     topics: Sequence[str], named: Sequence[str], output: str, *, stale: bool, **whom: Any
 ) -> None:
     """Describe TOPICS, or all of them: leader, replicas and in-sync replicas."""
-    from admin.cli.topics_text import described, topic_data
+    from admin.cli.topics_text import described, topics_data
 
-    topics = (*topics, *named)
-    found = run(_describe(target(**whom), topics or None, stale=stale))
+    wanted = (*topics, *named)
+    known = run(_describe(target(**whom), wanted or None, stale=stale))
     if output == "table":
-        write(described(found))
+        write(described(known))
     else:
-        write_data([topic_data(topic) for topic in found], output)
-    missing = sorted(set(topics) - {topic.name for topic in found})
+        write_data(topics_data(known), output)
+    missing = sorted(set(wanted) - known.found.keys())
     if missing:
         raise click.ClickException(f"there is no topic {', '.join(missing)}")
 
@@ -129,12 +130,9 @@ async def _create(
         )
 
 
-async def _describe(
-    whom: Target, names: Sequence[str] | None, *, stale: bool
-) -> "Sequence[TopicDescription]":
+async def _describe(whom: Target, names: Sequence[str] | None, *, stale: bool) -> "Topics":
     async with whom.client() as client:
-        found = await client.describe_topics(names, stale=stale)
-    return [found[name] for name in sorted(found)]
+        return await client.topics(names, stale=stale)
 
 
 async def _alter(whom: Target, topic: str, partitions: int) -> None:

@@ -3,17 +3,28 @@
 from collections.abc import Iterable
 from typing import Any
 
-from admin.model import NO_LEADER, PartitionDescription, TopicDescription
+from admin.model import NO_LEADER, PartitionDescription, TopicDescription, Topics
 from quorum.log.uuids import uuid_to_text
 
 
-def described(topics: Iterable[TopicDescription]) -> str:
+def described(topics: Topics) -> str:
     """Every topic with its partitions, one a line."""
-    return "\n".join(line for topic in topics for line in _lines(topic))
+    return "\n".join(line for topic in _in_order(topics) for line in _lines(topic))
 
 
-def topic_data(topic: TopicDescription) -> dict[str, Any]:
-    """One topic as plain values."""
+def topics_data(topics: Topics) -> dict[str, Any]:
+    """The topics as plain values, and what they are as of."""
+    return {
+        "as_of_offset": topics.as_of,
+        "topics": [_topic_data(topic) for topic in _in_order(topics)],
+    }
+
+
+def _in_order(topics: Topics) -> Iterable[TopicDescription]:
+    return (topics.found[name] for name in sorted(topics.found))
+
+
+def _topic_data(topic: TopicDescription) -> dict[str, Any]:
     return {
         "name": topic.name,
         "topic_id": None if topic.topic_id is None else uuid_to_text(topic.topic_id),

@@ -110,7 +110,8 @@ async def test_a_client_asks_any_controller_and_learns_what_the_answer_is_as_of(
                 await client.describe_topics()
             stale = await client.reassignments(stale=True)
             assert (stale.moves, stale.as_of) == (found.moves, follower.controller.committed)
-            assert list(await client.describe_topics(stale=True)) == ["a"]
+            topics = await client.topics(stale=True)
+            assert (list(topics.found), topics.as_of) == (["a"], stale.as_of)
             assert (await client.describe_quorum(stale=True)).voters
 
 

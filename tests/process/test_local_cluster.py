@@ -148,7 +148,7 @@ def test_a_move_is_executed_listed_verified_and_cancelled(
     described = json.loads(
         metaquorum("topics", "describe", "moves", "-o", "json", *server(cluster)).out
     )
-    (before,) = described[0]["partitions"][0]["replicas"]
+    (before,) = described["topics"][0]["partitions"][0]["replicas"]
     after = 101 if before != 101 else 102
     path = plan_file(tmp_path, "moves", [after])
     tool = ("reassign-partitions", *server(cluster))
