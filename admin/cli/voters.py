@@ -101,8 +101,9 @@ async def _watch(client: "AdminClient", within_ms: int) -> "QuorumDescription":
         found = await client.describe_quorum()
         if not found.target_voters and found.waits_for is None:
             return found
+        target = f", target {sorted(found.target_voters)}" if found.target_voters else ""
         waits = f"; waits for {found.waits_for}" if found.waits_for else ""
-        line = f"voters {_ids(found)}, target {sorted(found.target_voters or ())}{waits}"
+        line = f"voters {_ids(found)}{target}{waits}"
         if line != told:
             say(line)
             told = line

@@ -29,7 +29,6 @@ async def test_one_command_changes_who_votes_and_sees_it_through(tmp_path: Path)
         result = await run(nodes[4], "alter", "--voters", "3,4,5")
         assert result.exit_code == 0, result.output
         assert result.stdout == "CurrentVoters: [3, 4, 5]\n"
-        assert "target [3, 4, 5]" in result.stderr
         seeds = await run(nodes[4], "--alter", "--voters", "3,4")
         assert (seeds.exit_code, seeds.stdout) == (0, "CurrentVoters: [3, 4]\n")
 
@@ -42,7 +41,8 @@ async def test_a_target_that_is_not_reached_in_time_goes_on_and_can_be_cancelled
         result = await run(nodes[1], "alter", "--voters", "1,7", "--timeout", "1s")
         assert result.exit_code == 3
         assert result.stdout == "CurrentVoters: [1]\nTargetVoters: [1, 7]\n"
-        assert "waits for 7: they do not fetch from the leader" in result.stderr
+        waits = "voters [1], target [1, 7]; waits for 7: they do not fetch from the leader"
+        assert waits in result.stderr
         status = await run(nodes[1], "describe", "--status")
         assert status.stdout.splitlines()[-2:] == [
             "TargetVoters:           [1, 7]",
