@@ -82,7 +82,10 @@ def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | No
     _check_ids(sources)
     best = max(sources, key=lambda each: (each.log_end, -each.log_start, -each.node_id))
     if best.log_end.offset == 0:
-        raise AdoptError("no folder holds a record: there is nothing to take over")
+        raise AdoptError(
+            "no folder holds a record: there is nothing to take over. Start controllers in the "
+            "folders as they are: they begin with what these were formatted for"
+        )
     history = read_history(best.log_folder, best.checkpoint)
     recorded = {} if history.voters is None else {v.id: v for v in history.voters.current}
     voters = _voters(recorded, given)
