@@ -129,7 +129,11 @@ class Anywhere:
             try:
                 if self._service.controller.is_active:
                     return await here()
-                if leader is not None and leader != self._service.quorum.node.me.id:
+                if leader == self._service.quorum.node.me.id:
+                    reason = (
+                        f"node {leader} is about to be active{self._service.controller.progress}"
+                    )
+                elif leader is not None:
                     return await self._ask_leader(leader, there, deadline - loop.time())
             except NotActive as error:
                 if error.reason.may_be_done:

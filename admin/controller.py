@@ -140,6 +140,18 @@ class Controller:
         """Everything below is in the image and will stay."""
         return self._replaying.end
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the image has everything that was committed when this node started."""
+        return self._replaying.is_ready
+
+    @property
+    def progress(self) -> str:
+        """How far this node has come until it is ready, for people; empty once it is."""
+        if self.is_ready or not self.is_behind:
+            return ""
+        return f", it is still replaying: {self.committed} of {self._replaying.target} records"
+
     def submit(self, command: Command, done: Done, *, proved: bool = False) -> None:
         """Decide `command` and call `done` with the answer, once all it rests on is committed.
 
@@ -192,7 +204,7 @@ class Controller:
         lost before, `done` is told NOT_ACTIVE, and by a node that has just started, or was given a
         snapshot, and is still reading what was committed before, NOT_READY.
         """
-        if not self._replaying.is_ready:
+        if not self.is_ready:
             done(Unavailable.NOT_READY)
             return
         if not (stale or self.is_active):
@@ -271,13 +283,18 @@ class Controller:
         self._replaying.raise_to(high_watermark)
         if not was_behind:
             self.catch_up()
+            if self.progress:
+                logger.info("the image has to catch up with the log%s", self.progress)
 
     @property
     def is_behind(self) -> bool:
         return self._replaying.is_behind
 
     def catch_up(self) -> None:
+        was_ready = self.is_ready
         self._replaying.go_on(self._the_quorum)
+        if self.is_ready and not was_ready:
+            logger.info("the image has all that is committed, up to offset %d", self.committed)
         self._answer_waiting()
 
     def _answer_waiting(self) -> None:

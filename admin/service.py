@@ -85,9 +85,10 @@ class AsOf(Generic[T]):
 class NotActive(Exception):
     """This node cannot answer now: another one leads, or nobody does, or it has too much to do."""
 
-    def __init__(self, reason: Unavailable, leader_id: int | None) -> None:
+    def __init__(self, reason: Unavailable, leader_id: int | None, progress: str = "") -> None:
+        """`progress` is how far this node has come that will be able to answer."""
         known = "no active controller is known" if leader_id is None else f"ask node {leader_id}"
-        super().__init__(f"{reason}; {known}")
+        super().__init__(f"{reason}{progress}; {known}")
         self.reason = reason
         self.leader_id = leader_id
 
@@ -262,12 +263,12 @@ class Service:
         )
         found = await future
         if isinstance(found, Unavailable):
-            raise NotActive(found, self.quorum.leader)
+            raise NotActive(found, self.quorum.leader, self.controller.progress)
         return found
 
     async def read_if_ready(self, read: Callable[[Image | None], T]) -> AsOf[T]:
-        """As a stale `read`; of a node that has heard of no commit, what it makes of no image."""
-        if not self.controller.committed:
+        """As a stale `read`; of a node that is not ready yet, what it makes of no image."""
+        if not self.controller.is_ready:
             return AsOf(read(None), 0)
         return await self.read(read, stale=True)
 
@@ -282,13 +283,13 @@ class Service:
         if answer is Unavailable.TOO_LARGE:
             raise Refused("the request is too large", POLICY_VIOLATION, answer)
         if isinstance(answer, Unavailable):
-            raise NotActive(answer, self.quorum.leader)
+            raise NotActive(answer, self.quorum.leader, self.controller.progress)
         assert isinstance(answer, kind), f"{answer} answers {command}"
         return answer
 
     def _need_lead(self) -> None:
         if not self.controller.is_active:
-            raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader)
+            raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader, self.controller.progress)
 
     async def _prove_lead(self) -> None:
         self._need_lead()

@@ -34,6 +34,8 @@ class Replaying:
         """Whether all has been taken in that was committed when the image began, or began anew."""
         self._loading: Loading | None = None
         self._expected = Offset(0)
+        self._is_long = False
+        """Whether it has taken a stride, and is not ready yet."""
 
     @property
     def is_behind(self) -> bool:
@@ -65,9 +67,13 @@ class Replaying:
             self._load(self._loading)
         else:
             self._replay(log)
-        if not self.is_ready and not self.is_behind and self.end >= self._expected:
-            self.is_ready = True
-            # What is here stays: looking through it for garbage would stop everything for long.
+        if self.is_ready:
+            return
+        self.is_ready = not self.is_behind and self.end >= self._expected
+        was_long, self._is_long = self._is_long, not self.is_ready
+        if self._is_long is not was_long:
+            # What is here stays, the program first and then the image: looking through that for
+            # garbage, time and again while so much is new, would be the longest stop of all.
             gc.freeze()
 
     def _load(self, loading: Loading) -> None:

@@ -6,6 +6,7 @@ are the business of `quorum.records.batch.check`, where the bytes enter the proc
 
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from quorum.core.limits import BATCH_RECORDS_MAX
@@ -29,6 +30,13 @@ _HEADERS_MAX: Final = 10_000
 _PLAIN_OPENINGS: Final = [
     b"\x00\x00" + varint(place) + varint(-1) for place in range(BATCH_RECORDS_MAX)
 ]
+_PLACES_SHORT: Final = 64
+"""Places below this take one byte, those above it two."""
+_PLACES_ALIKE: Final = 1_024
+"""Records behind this place in a batch are looked at one by one."""
+_ALIKE_MIN: Final = 8
+"""Records of one size that are looked at together."""
+_HEADS_REMEMBERED_MAX: Final = 64
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -88,7 +96,9 @@ def _plain_values(data: bytes, count: int) -> list[bytes] | None:
         return None
     values: list[bytes] = []
     at = 0
-    for opening in _PLAIN_OPENINGS[:count]:
+    while (place := len(values)) < count:
+        begin = at
+        opening = _PLAIN_OPENINGS[place]
         length = data[at]
         at += 1
         if length > 0x7F:  # Two bytes at most: what is longer is left to `read_varint`.
@@ -107,8 +117,44 @@ def _plain_values(data: bytes, count: int) -> list[bytes] | None:
         if (length | size) & 1 or at + (size >> 1) + 1 != end or data[end - 1]:
             return None
         values.append(data[at : end - 1])
+        # Most follow others of their size.
+        record_bytes = end - begin
+        ahead = end + (_ALIKE_MIN - 1) * record_bytes
+        if ahead < len(data) and data[ahead] == data[end] == data[begin]:
+            head = data[begin:at]
+            alike = _alike(data, end, head, record_bytes, range(place + 1, count))
+            starts = range(end + len(head), end + alike * record_bytes, record_bytes)
+            value_bytes = size >> 1
+            values += [data[start : start + value_bytes] for start in starts]
+            end += alike * record_bytes
         at = end
     return values if at == len(data) else None
+
+
+def _alike(data: bytes, first: int, head: bytes, record_bytes: int, places: range) -> int:
+    """How many records from `first` on are plain and as large as the one before, with `head`.
+
+    They have the places `places`; those whose places take more bytes than the first are left out.
+    """
+    is_short = places.start < _PLACES_SHORT
+    stop = min(places.stop, _PLACES_SHORT if is_short else _PLACES_ALIKE)
+    most = min(stop - places.start, (len(data) - first) // record_bytes)
+    if most <= 0:
+        return 0
+    end = first + most * record_bytes
+    heads = _heads(head[: 1 if head[0] < 0x80 else 2], head[-1 if head[-2] < 0x80 else -2 :])
+    wanted = heads[places.start : places.start + most]
+    fits = list(map(data.startswith, wanted, range(first, end, record_bytes)))
+    alike = fits.index(False) if False in fits else most
+    # That there are no headers stands at the end of each.
+    ends = data[first + record_bytes - 1 : first + alike * record_bytes : record_bytes]
+    return alike - len(ends.lstrip(b"\0"))
+
+
+@lru_cache(maxsize=_HEADS_REMEMBERED_MAX)
+def _heads(length: bytes, size: bytes) -> list[bytes]:
+    """How a plain record of this length, with a value of this size, begins at each place."""
+    return [length + opening + size for opening in _PLAIN_OPENINGS[:_PLACES_ALIKE]]
 
 
 def _expanded(body: memoryview, header: Header, position: int) -> bytes:

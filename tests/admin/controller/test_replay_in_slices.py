@@ -63,9 +63,13 @@ async def test_a_leader_replays_in_strides_and_is_active_after_that(tmp_path: Pa
                     seen.append(controller.committed)
                 stale = looked(controller, lambda image: image.end_offset, stale=True)
                 assert stale.result() is Unavailable.NOT_READY
+                assert controller.progress.endswith(
+                    f"{controller.committed} of {quorum.high_watermark} records"
+                )
                 answer = asked(controller, topic("b", 101))
                 assert answer.result() is Unavailable.NOT_ACTIVE
             await asyncio.sleep(0)
+        assert controller.progress == ""
         stride = STRIDE_BYTES // RECORD_BYTES
         assert len(seen) >= CHANGES // stride > 3
         assert all(after - before <= stride for before, after in pairwise(seen))

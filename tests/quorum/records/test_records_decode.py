@@ -2,6 +2,7 @@ import gzip
 import random
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -134,10 +135,14 @@ def test_a_count_that_does_not_fit_the_records_is_corrupt(count: int) -> None:
         list(decode(data))
 
 
-@given(
-    st.lists(st.one_of(st.binary(max_size=80), st.just(b"x" * 5_000)), min_size=1, max_size=200),
-    st.data(),
+ALIKE = st.builds(
+    lambda value, count: [value] * count,
+    st.one_of(st.binary(max_size=90), st.just(b"x" * 5_000)),
+    st.one_of(st.integers(1, 30), st.integers(60, 150)),
 )
+
+
+@given(st.lists(ALIKE, min_size=1, max_size=6).map(lambda runs: list(chain(*runs))), st.data())
 def test_plain_values_are_those_of_the_records_however_they_are_damaged(
     values: list[bytes], data: st.DataObject
 ) -> None:
