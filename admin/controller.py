@@ -46,6 +46,8 @@ logger = logging.getLogger("controller")
 
 SESSION_SWEEP_MS_MIN: Final = 20
 """How often the active controller looks for brokers that have fallen silent, at most."""
+STANDBY_LOOK_MS: Final = 2_000
+"""How often a controller that is not active looks whether it is to keep the log moving."""
 
 WAITING_ANSWERS_MAX: Final = 100_000
 
@@ -240,11 +242,14 @@ class Controller:
     def keep_moving(self) -> int:
         """Append a NoOp record if nothing was for long; returns when to look again, in ms.
 
-        Brokers tell how far they are by offsets, and see by them that they are not cut off.
+        Brokers tell how far they are by offsets, and see by them that they are not cut off. Who
+        does not lead looks seldom: a new leader has just appended records of its own.
         """
         interval_ms = self.no_op_interval_ms
         assert interval_ms > 0, "NoOp records are off"
-        if not self.is_active or self.image.level < LEVEL_NO_OP:
+        if not self.is_active:
+            return max(interval_ms, STANDBY_LOOK_MS)
+        if self.image.level < LEVEL_NO_OP:
             return interval_ms
         idle_ms = self._clock() - self._appended_ms
         if idle_ms < interval_ms:

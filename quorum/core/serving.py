@@ -23,6 +23,9 @@ from quorum.core.voters import VoterSet
 HIGH_WATERMARK_LINGER_MS: Final = 10
 """How long a voter's parked fetch keeps a higher high watermark back, when nothing else comes."""
 
+_NEARLY_DUE_MS: Final = HIGH_WATERMARK_LINGER_MS // 2
+"""What would be due so soon goes along: the fetches of all voters that linger share one wake-up."""
+
 
 @dataclass(slots=True)
 class Parked:
@@ -175,10 +178,11 @@ class Serving:
         yield from self._release(due, view)
 
     def wake_due(self, view: View, now_ms: int) -> Iterator[tuple[Asker, FetchResponse]]:
-        """Answer the fetches that have waited as long as they may."""
+        """Answer the fetches that have waited as long as they may, or have nearly."""
         if self._sweep_ms is None or now_ms < self._sweep_ms:
             return
-        due = [parked for parked in self._parked.values() if parked.deadline_ms <= now_ms]
+        until_ms = now_ms + _NEARLY_DUE_MS
+        due = [parked for parked in self._parked.values() if parked.deadline_ms <= until_ms]
         yield from self._release(due, view)
         self._sweep_ms = min((each.deadline_ms for each in self._parked.values()), default=None)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.controller import Controller
+from admin.controller import STANDBY_LOOK_MS, Controller
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine import records
@@ -93,7 +93,7 @@ async def test_whoever_is_not_active_appends_nothing(tmp_path: Path) -> None:
             if node is not leader:
                 node.controller.no_op_interval_ms = INTERVAL_MS
                 clock.ms += 10 * INTERVAL_MS
-                assert node.controller.keep_moving() == INTERVAL_MS
+                assert node.controller.keep_moving() == STANDBY_LOOK_MS
 
 
 async def test_who_has_switched_it_off_does_not_ask(tmp_path: Path) -> None:

@@ -136,6 +136,19 @@ def test_a_voter_is_woken_by_records_and_an_observer_by_their_commit() -> None:
     assert set(bench.answered) == {voter, observer}
 
 
+def test_voters_that_linger_almost_as_long_are_answered_together() -> None:
+    bench = Bench()
+    bench.append(1)
+    first = bench.fetch(fetch(VOTER, 1))
+    bench.commit()
+    bench.now_ms += 2
+    second = bench.fetch(fetch(3, 1))
+    bench.wait(HIGH_WATERMARK_LINGER_MS - 3)
+    assert not bench.answered
+    bench.wait(1)
+    assert set(bench.answered) == {first, second}
+
+
 def test_a_high_watermark_alone_lingers_for_a_voter() -> None:
     bench = Bench()
     bench.append(1)
