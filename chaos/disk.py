@@ -13,7 +13,7 @@ is a matter of its owner's clock.
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -143,9 +143,17 @@ class VirtualDisk:
         """Let bits of one byte of a file turn over by themselves."""
         self._file(path).rot(position, bits)
 
+    def overwrite(self, path: Path, position: int, data: bytes) -> bytes:
+        """Let this lie somewhere in a file, where nobody wrote it; return what was there."""
+        return self._file(path).overwrite(position, data)
+
     def content(self, path: Path) -> bytes:
         """What is in a file, asked from outside."""
         return bytes(self._file(path).shown)
+
+    def everything(self) -> list[tuple[str, bytes]]:
+        """Every file that shows, by its path, and what is in it."""
+        return sorted(_contents("", self._root))
 
     def kept(self, path: Path) -> Node | None:
         """What has this name whatever becomes of the power; what is `durable` in it stays."""
@@ -349,6 +357,14 @@ class VirtualDisk:
         if not isinstance(node, Folder):
             raise _error(errno.ENOENT if node is None else errno.ENOTDIR, path)
         return node
+
+
+def _contents(path: str, folder: Folder) -> Iterator[tuple[str, bytes]]:
+    for name, node in folder.shown.items():
+        if isinstance(node, Folder):
+            yield from _contents(f"{path}/{name}", node)
+        else:
+            yield f"{path}/{name}", bytes(node.shown)
 
 
 def _error(number: int, path: Path) -> OSError:

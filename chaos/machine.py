@@ -63,10 +63,12 @@ class Machine:
     """Whether it is the process only."""
     sync_fails: bool = False
     """Whether the next fsync fails."""
-    rotten: tuple[Path, int, int] | None = None
-    """What turned over: in which file, where, which bits."""
+    rotten: tuple[Path, int, bytes] | None = None
+    """What is not as it was written: in which file, where, and what was there."""
+    partner: "Machine | None" = None
+    """With whom it has exchanged disks."""
     spoiled: set[str] = field(default_factory=set)
-    """The names of all snapshots in which a bit has turned over."""
+    """The names of all snapshots that were damaged."""
     sync_failed: bool = False
     """Whether this process was given a reason to end."""
 
@@ -85,33 +87,51 @@ class Machine:
             return False
         batch = sound[self.rng.randrange(len(sound))]
         path, at = truth.place_of(batch, self.disk)
-        bit = 1 << self.rng.randrange(8)
         position = at + self.rng.randrange(COVERED_FROM, len(batch.data))
-        self.rotten = (path, position, bit)
-        self.disk.rot(*self.rotten)
+        self._turn_over(path, position)
         return True
+
+    def misdirect(self) -> bool:
+        """Let the last write have gone to a wrong place in the middle of the log as well.
+
+        False where the log is too short; sound batches follow what is hit, all of them.
+        """
+        truth = self.truth
+        sound = [b for b in truth.batches[:-ROTTEN_BEFORE_END] if b.base >= truth.start]
+        if self.rotten is not None or not sound:
+            return False
+        hit = sound[self.rng.randrange(len(sound))]
+        path, at = truth.place_of(hit, self.disk)
+        offset = self.rng.randrange(len(hit.data) // 2)
+        data = truth.batches[-1].data[: len(hit.data) - offset]
+        before = self.disk.overwrite(path, at + offset, data)
+        if before != data:
+            self.rotten = (path, at + offset, before)
+        return self.rotten is not None
+
+    def _turn_over(self, path: Path, position: int) -> None:
+        byte = self.disk.content(path)[position] ^ 1 << self.rng.randrange(8)
+        self.rotten = (path, position, self.disk.overwrite(path, position, bytes([byte])))
 
     def rot_snapshot(self) -> bool:
         """Let a bit of its newest snapshot turn over; False where it has none in use."""
         newest = self.truth.newest
         if self.rotten is not None or newest is None:
             return self.rotten_name is not None
-        bit = 1 << self.rng.randrange(8)
         position = self.rng.randrange(len(newest.file.durable))
-        self.rotten = (self.truth.folder / newest.name, position, bit)
-        self.disk.rot(*self.rotten)
+        self._turn_over(self.truth.folder / newest.name, position)
         self.spoiled.add(newest.name)
         return True
 
     @property
     def rotten_name(self) -> str | None:
-        """Of the file in which something turned over."""
+        """Of the file that is damaged."""
         return None if self.rotten is None else self.rotten[0].name
 
     def repair(self) -> None:
-        """Let what turned over be again what it was, unless it is gone."""
+        """Let what is damaged be again what it was, unless it is gone."""
         if self.rotten is not None and self.disk.exists(self.rotten[0]):
-            self.disk.rot(*self.rotten)
+            self.disk.overwrite(*self.rotten)
         self.rotten = None
 
     def revive(self) -> None:
@@ -122,9 +142,23 @@ class Machine:
     def heal(self) -> None:
         """Nothing is wrong with it from now on."""
         self.revive()
+        self.put_right()
         self.repair()
         self.make_room()
         self.slow_until_ms = 0
+
+    def exchange_disks(self, other: "Machine") -> None:
+        """Let each have the disk of the other."""
+        self.disk, other.disk = other.disk, self.disk
+        self.disk.watch, other.disk.watch = self._watch, other._watch
+        self.partner, other.partner = other, self
+
+    def put_right(self) -> None:
+        """Let it have its own disk again."""
+        if self.partner is not None:
+            other = self.partner
+            self.exchange_disks(other)
+            self.partner = other.partner = None
 
     def make_room(self) -> None:
         """The disk is not full any more."""

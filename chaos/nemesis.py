@@ -70,6 +70,8 @@ class Nemesis:
                 | Fault.FSYNC_FAILS
                 | Fault.ROT
                 | Fault.ROT_SNAPSHOT
+                | Fault.MISDIRECTED
+                | Fault.EXCHANGED
                 | Fault.CLOCK_JUMP
             ):
                 self._spoil(strike, victim)
@@ -246,6 +248,12 @@ class Nemesis:
             case Fault.ROT:
                 world.cut_power(victim)
                 machine.rot()
+            case Fault.MISDIRECTED:
+                world.cut_power(victim)
+                if machine.misdirect():
+                    world.note(Fault.MISDIRECTED)
+            case Fault.EXCHANGED:
+                world.exchange_disks(victim, world.everyone[strike.size % len(world.everyone)])
             case Fault.ROT_SNAPSHOT:
                 if machine.rot_snapshot() and strike.size % 3:
                     world.cut_power(victim)

@@ -79,6 +79,13 @@ class File:
             if position < len(each):
                 each[position] ^= bits
 
+    def overwrite(self, position: int, data: bytes) -> bytes:
+        """Let this lie there by itself; return what was there."""
+        before = bytes(self.durable[position : position + len(data)])
+        for each in (self.shown, self.durable):
+            each[position : position + len(data)] = data
+        return before
+
     def copy(self) -> File:
         """Another of the same kind."""
         return File(self.shown[:], self.durable[:], self.unsynced[:])

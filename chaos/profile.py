@@ -43,6 +43,8 @@ class Fault(StrEnum):
     PAUSE = "stands still and wakes"
     STOP = "is stopped in good order"
     ROLL = "all are stopped and started, one after the other"
+    MISDIRECTED = "loses power, and its last write went to a wrong place in its log as well"
+    EXCHANGED = "it and another one come back with each other's disks"
     ROT_SNAPSHOT = "a bit of its newest snapshot turns over, and then perhaps it loses power"
     SLOW_DISK = "its disk takes seconds"
     FULL_DISK = "its disk is full"
@@ -71,6 +73,7 @@ NEEDS: Final = {
     Fault.RESET: 2,
     Fault.MISLEAD: 2,
     Fault.RING: 4,
+    Fault.EXCHANGED: 2,
 }
 """How many voters it takes for a fault to mean anything."""
 

@@ -12,6 +12,8 @@ from crc32c import crc32c
 _OPENING: Final = Struct(">qii")
 _INT: Final = Struct(">I")
 _LENGTH_END: Final = 12
+_MAGIC_AT: Final = 16
+_MAGIC: Final = 2
 _CRC_AT: Final = 17
 _LAST_DELTA_AT: Final = 23
 _ATTRIBUTES_END: Final = 23
@@ -47,12 +49,17 @@ def batches(data: bytes | bytearray, position: int = 0, *, checked: bool = False
         if length <= 0 or end > len(data):
             break
         batch = bytes(data[position:end])
-        if checked and crc32c(batch[_CRC_AT + 4 :]) != _INT.unpack_from(batch, _CRC_AT)[0]:
+        if checked and not _is_sound(batch):
             break
         (delta,) = _INT.unpack_from(batch, _LAST_DELTA_AT)
         found.append(Stored(base, base + delta + 1, epoch, batch))
         position = end
     return found
+
+
+def _is_sound(batch: bytes) -> bool:
+    crc = int(_INT.unpack_from(batch, _CRC_AT)[0])
+    return batch[_MAGIC_AT] == _MAGIC and crc32c(batch[_CRC_AT + 4 :]) == crc
 
 
 def records(data: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -38,6 +38,7 @@ class Work:
         self._busy = False
         self._failed = False
         self._room = True
+        self._reported_ms = 0
 
     @property
     def is_idle(self) -> bool:
@@ -94,8 +95,14 @@ class Work:
         self._waiting.popleft()
         self._busy = False
         process.world.has_written(process)
-        process.later(process.world.reporting_ms(), report)
+        self._report(report)
         self._begin()
+
+    def _report(self, report: Callable[[], None]) -> None:
+        """Late, but never before what was reported earlier."""
+        now_ms = self._process.world.timeline.now_ms
+        self._reported_ms = max(self._reported_ms, now_ms + self._process.world.reporting_ms())
+        self._process.later(self._reported_ms - now_ms, report)
 
     def _tell_room(self, exists: bool) -> None:
         if exists != self._room:
@@ -103,6 +110,4 @@ class Work:
             self._process.world.note(
                 "a disk has no room" if not exists else "a disk has room again"
             )
-            self._process.later(
-                self._process.world.reporting_ms(), lambda: self._process.replica.room(exists)
-            )
+            self._report(lambda: self._process.replica.room(exists))

@@ -26,7 +26,7 @@ from chaos.truth import DiskTruth
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaId
 from quorum.core.voters import Endpoint
-from quorum.log.errors import FolderUnusable, StorageError
+from quorum.log.errors import FolderForeign, FolderUnusable, StorageError
 from quorum.opening import LISTENER_NAME, QuorumConfig, remember
 
 CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
@@ -131,6 +131,9 @@ class World:
         if replica in self.processes:
             return
         machine = self.machines[replica]
+        if machine.partner is not None:
+            self._refuse_foreign(machine)
+            return
         self.network.dark.discard(replica)
         self._boots += 1
         speaker = Speaker(machine.key, self._boots, machine.truth)
@@ -156,23 +159,10 @@ class World:
             self._lose_power(speaker, machine)
             return
         except StorageError as error:
-            if isinstance(error, FolderUnusable) and machine.disk.capacity_bytes is not None:
-                self.note("does not start on a full disk")
-                machine.disk.kill()
-                self.boot_soon(replica)
-                return
-            if machine.sync_failed:
-                self.note("ends because of its disk")
-                self._lose_power(speaker, machine)
-                return
-            if machine.rotten is not None:
-                if "checkpoint" in str(machine.rotten_name) and machine.truth.can_fall_back:
-                    raise Violation("R21", f"{replica} has an older snapshot: {error}") from error
-                self.note("refuses a disk that is damaged")
-                machine.disk.kill()
-                self.timeline.after(REPAIRING_MS, partial(self._repair, replica))
-                return
-            raise Violation("R23", f"{replica} does not start: {error}") from error
+            self._refused(replica, speaker, error)
+            return
+        if str(machine.rotten_name).endswith(".log"):
+            raise Violation("R10", f"{replica} starts although its log is damaged")
         if machine.rotten is not None and not machine.disk.exists(machine.rotten[0]):
             self.note("goes back to what is older than its newest snapshot")
             machine.rotten = None
@@ -182,6 +172,55 @@ class World:
         self.network.listeners[replica] = process
         self.tell(replica, f"starts: {process}")
         process.hear(self.places)
+
+    def _refused(self, replica: ReplicaId, speaker: Speaker, error: StorageError) -> None:
+        """It does not start: there must be a reason, and then something is done about it."""
+        machine = self.machines[replica]
+        if isinstance(error, FolderUnusable) and machine.disk.capacity_bytes is not None:
+            self.note("does not start on a full disk")
+            machine.disk.kill()
+            self.boot_soon(replica)
+        elif machine.sync_failed:
+            self.note("ends because of its disk")
+            self._lose_power(speaker, machine)
+        elif machine.rotten is not None:
+            if "checkpoint" in str(machine.rotten_name) and machine.truth.can_fall_back:
+                raise Violation("R21", f"{replica} has an older snapshot: {error}") from error
+            self.note("refuses a disk that is damaged")
+            machine.disk.kill()
+            self.timeline.after(REPAIRING_MS, partial(self._repair, replica))
+        else:
+            raise Violation("R23", f"{replica} does not start: {error}") from error
+
+    def exchange_disks(self, one: ReplicaId, other: ReplicaId) -> None:
+        """Two machines lose power, and come back with each other's disk, until that is noticed."""
+        machines = self.machines[one], self.machines[other]
+        if one == other or not {one, other} <= set(self.processes):
+            return
+        for replica in (one, other):
+            self.cut_power(replica)
+        machines[0].exchange_disks(machines[1])
+        for replica in (one, other):
+            self.boot(replica)
+        self.timeline.after(REPAIRING_MS, partial(self._put_right, one, other))
+
+    def _put_right(self, one: ReplicaId, other: ReplicaId) -> None:
+        self.machines[one].put_right()
+        for replica in (one, other):
+            self.boot_soon(replica)
+
+    def _refuse_foreign(self, machine: Machine) -> None:
+        """R23: a replica does not start on the disk of another one, and changes nothing there."""
+        before = machine.disk.everything()
+        try:
+            remember(machine.config, rng=machine.rng, fs=machine.disk)
+        except FolderForeign:
+            self.note("refuses the disk of another")
+        else:
+            raise Violation("R23", f"{machine.key} starts on the disk of {machine.partner}")
+        machine.disk.kill()
+        if machine.disk.everything() != before:
+            raise Violation("R23", f"{machine.key} changes the disk of another one")
 
     def wall_ms(self, machine: Machine) -> int:
         """What a machine takes for the time of day."""
