@@ -17,8 +17,8 @@ BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST := $(BIN)/python -m pytest
-# On all cores; a test module stays in one process.
-SPREAD := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+# On all cores; a test module stays in one process, and those with the most tests begin.
+SPREAD := -n auto --maxprocesses 8 --dist loadfile
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
 DEV_MODE := PYTHONDEVMODE=1
 CODE := $(wildcard quorum statemachine broker admin chaos tests bench)

@@ -33,12 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under `--rewrite`, leave out every test that records nothing.
-
-    Where processes share the tests, the long ones come first, so that all end at the same time.
-    """
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: item.get_closest_marker("process") is None)
+    """Under `--rewrite`, leave out every test that records nothing."""
     if not config.getoption("--rewrite"):
         return
     recording = [item for item in items if "rewrite" in getattr(item, "fixturenames", ())]
