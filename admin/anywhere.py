@@ -10,15 +10,25 @@ from typing import Any, Final, TypeVar
 
 from admin.client import AdminClient, AdminError
 from admin.faults import Refused
-from admin.model import Assignment, PartitionResult, QuorumDescription, Reassignments
+from admin.lead_questions import failing
+from admin.model import (
+    Assignment,
+    LeadTransfer,
+    PartitionResult,
+    QuorumDescription,
+    Reassignments,
+)
 from admin.service import NotActive, Service
 from admin.whereabouts import Whereabouts
-from quorum.core.messages import AlterQuorumRequest
-from quorum.core.vocabulary import ReplicaKey
+from quorum.core.messages import AlterQuorumRequest, TransferResponse
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from statemachine import commands
 
 WAIT_SECONDS_MAX: Final = 10.0
 """How long a request waits for an active controller, at most."""
+
+FAREWELL_SECONDS_MAX: Final = 2.0
+"""How long one who was asked to give up the lead may take, once it has, to say who has it."""
 
 _POLL_SECONDS: Final = 0.05
 
@@ -116,11 +126,27 @@ class Anywhere:
 
         await self._ask(here, lambda client: client.alter_voters(target))
 
+    async def transfer_leadership(self, who: str, to: ReplicaId | None) -> LeadTransfer:
+        """Let this controller be the active one, or whoever suits best."""
+
+        async def here() -> LeadTransfer:
+            found = await self._service.transfer_leadership(who, to)
+            if isinstance(found, TransferResponse):
+                raise Refused(failing(to), found.error, found.text)
+            return found
+
+        return await self._ask(
+            here, lambda client: client.transfer_leadership(to), patience=FAREWELL_SECONDS_MAX
+        )
+
     async def _ask(
         self,
         here: Callable[[], Awaitable[T]],
         there: Callable[[AdminClient], Coroutine[Any, Any, T]],
+        *,
+        patience: float = 0,
     ) -> T:
+        """`patience` is how many seconds one who leads no more may still take for its answer."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait_seconds
         reason = "no controller is active"
@@ -134,7 +160,7 @@ class Anywhere:
                         f"node {leader} is about to be active{self._service.controller.progress}"
                     )
                 elif leader is not None:
-                    return await self._ask_leader(leader, there, deadline - loop.time())
+                    return await self._ask_leader(leader, there, deadline - loop.time(), patience)
             except NotActive as error:
                 if error.reason.may_be_done:
                     raise OutcomeUnknown(str(error)) from error
@@ -148,9 +174,13 @@ class Anywhere:
             await self._service.quorum.leader_changed(within_seconds=_POLL_SECONDS)
 
     async def _ask_leader(
-        self, leader: int, there: Callable[[AdminClient], Coroutine[Any, Any, T]], seconds: float
+        self,
+        leader: int,
+        there: Callable[[AdminClient], Coroutine[Any, Any, T]],
+        seconds: float,
+        patience: float,
     ) -> T:
-        """What the leader answers; raises `AdminError`, also as soon as it leads no more."""
+        """What the leader answers; raises `AdminError`, also when it has led no more for a time."""
         address = self._service.address_of(leader)
         if address is None:
             raise AdminError(f"node {leader} leads, and where it listens is not known yet")
@@ -158,10 +188,12 @@ class Anywhere:
         async with AdminClient([address], is_controller=True, timeout_ms=timeout_ms) as client:
             asking = asyncio.get_running_loop().create_task(there(client))
             try:
-                while self._service.quorum.leader == leader:
+                while self._service.quorum.leader == leader or patience > 0:
                     done, _ = await asyncio.wait({asking}, timeout=_POLL_SECONDS)
                     if done:
                         return asking.result()
+                    if self._service.quorum.leader != leader:
+                        patience -= _POLL_SECONDS
                 raise AdminError(f"node {leader} led, and does no more")
             finally:
                 asking.cancel()

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from admin import config_questions, feature_questions, questions, voter_questions
+from admin import config_questions, feature_questions, lead_questions, questions, voter_questions
 from admin.addresses import Address
 from admin.asking import Answer, Asker, Question
 from admin.config_questions import ConfigInfo
@@ -19,6 +19,7 @@ from admin.model import (
     BrokerInfo,
     ClusterDescription,
     FeaturesDescription,
+    LeadTransfer,
     PartitionResult,
     QuorumDescription,
     Reassignment,
@@ -95,6 +96,11 @@ class AdminClient:
     async def remove_voter(self, voter: ReplicaKey) -> None:
         """Let a controller vote no more (KIP-853)."""
         await self._ask(voter_questions.remove_voter(voter))
+
+    async def transfer_leadership(self, to: int | None = None) -> LeadTransfer:
+        """Let this controller be the active one, or whoever suits best; returns who is then."""
+        answer = await self._ask(lead_questions.transfer_leadership(to))
+        return lead_questions.read_transfer(answer)
 
     async def describe_cluster(self) -> ClusterDescription:
         """The nodes of the kind that this client asks: brokers, or controllers."""

@@ -60,6 +60,7 @@ class Unavailable(StrEnum):
     NOT_ACTIVE = "this node is not the active controller"
     NOT_READY = "this node has just started and has not read yet all that is committed"
     LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
+    HANDING_OVER = "the lead is being handed over to another controller; ask again in a moment"
     OVERLOADED = "the controller has too much uncommitted work; ask again later"
     DISK_FULL = "the disk of the active controller is full, and no other could take over yet"
     NOT_PROVED = (
@@ -175,7 +176,7 @@ class Controller:
                 return
             before_last = sum(len(batch.values) for batch in batches[:-1])
             if not quorum.accepts(len(batches[-1].values), after=before_last):
-                done(Unavailable.OVERLOADED if quorum.has_room else Unavailable.DISK_FULL)
+                done(self._reason_to_refuse())
                 return
             for batch in batches:
                 self._append(*batch)
@@ -184,6 +185,12 @@ class Controller:
             self._prove(answer, done)
         else:
             self._settle(answer, done)
+
+    def _reason_to_refuse(self) -> Unavailable:
+        quorum = self._the_quorum
+        if quorum.successor is not None:
+            return Unavailable.HANDING_OVER
+        return Unavailable.OVERLOADED if quorum.has_room else Unavailable.DISK_FULL
 
     def _append(self, appended: Sequence[Record], values: list[bytes]) -> None:
         base = self._the_quorum.propose(values)

@@ -61,6 +61,16 @@ class QuorumDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeadTransfer:
+    """A lead that was handed over; `NO_LEADER` where nobody is known yet who leads instead."""
+
+    leader_id: int
+    leader_epoch: int
+    duration_ms: int
+    """From the request until this leader was known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInfo:
     """A broker that is alive, and where clients reach it."""
 

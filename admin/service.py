@@ -18,14 +18,21 @@ from typing import Final, Generic, TypeVar
 from admin.addresses import Address
 from admin.controller import UNPROVED, Controller, Unavailable
 from admin.faults import Refused
-from admin.model import NO_LEADER, UNKNOWN, QuorumDescription, Reassignment, ReplicaInfo
+from admin.model import (
+    NO_LEADER,
+    UNKNOWN,
+    LeadTransfer,
+    QuorumDescription,
+    Reassignment,
+    ReplicaInfo,
+)
 from admin.whereabouts import Whereabouts, nodes_of
 from quorum.addresses import AddressBook
 from quorum.cluster import Cluster
-from quorum.core.messages import Error, VoterRequest, VotersResponse
+from quorum.core.messages import Error, TransferResponse, VoterRequest, VotersResponse
 from quorum.core.progress import ReplicaStatus
 from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import Epoch, ReplicaId
 from quorum.core.voters import Voter
 from quorum.driver import Quorum
 from quorum.opening import LISTENER_NAME
@@ -62,6 +69,9 @@ audit = logging.getLogger("audit")
 POLICY_VIOLATION: Final = 44
 AUDIT_CHARACTERS_MAX: Final = 500
 """Characters of a request, and of its answer, in a line of the audit log."""
+
+NEXT_LEADER_SECONDS_MAX: Final = 5.0
+"""How long to wait, once the lead is handed over, until it is known who has it."""
 
 T = TypeVar("T")
 
@@ -252,6 +262,37 @@ class Service:
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise NotActive(Unavailable.LEAD_LOST, self.quorum.leader)
         return response
+
+    async def transfer_leadership(
+        self, who: str, to: ReplicaId | None
+    ) -> LeadTransfer | TransferResponse:
+        """Let `to` lead, or whoever suits best, and tell who does then; or why it will not be."""
+        self._need_lead()
+        now = asyncio.get_running_loop().time
+        began = now()
+        response = await self.quorum.transfer_leadership(to)
+        audit.info("%s asked for leader %s: %s", who, "any" if to is None else to, response)
+        if response.error is Error.NOT_LEADER_OR_FOLLOWER:
+            raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader)
+        if response.error:
+            return response
+        await self._next_leader(response.epoch)
+        leader, epoch = self.quorum.leader, self.quorum.node.epoch
+        is_known = leader is not None and epoch > response.epoch
+        return LeadTransfer(
+            leader_id=leader if leader is not None and is_known else NO_LEADER,
+            leader_epoch=epoch,
+            duration_ms=round((now() - began) * 1_000),
+        )
+
+    async def _next_leader(self, epoch: Epoch) -> None:
+        """Return when somebody is known to lead an epoch after this one, or when time is up."""
+        now = asyncio.get_running_loop().time
+        deadline = now() + NEXT_LEADER_SECONDS_MAX
+        while self.quorum.leader is None or self.quorum.node.epoch <= epoch:
+            if now() >= deadline:
+                return
+            await self.quorum.leader_changed(within_seconds=deadline - now())
 
     async def read(self, read: Callable[[Image], T], *, stale: bool = False) -> AsOf[T]:
         """What `read` finds: in the active controller's image, or, if `stale`, in this node's."""

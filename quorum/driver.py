@@ -105,6 +105,11 @@ class Quorum:
         return self.node.has_room
 
     @property
+    def successor(self) -> ReplicaId | None:
+        """To whom this node is handing over its lead, and takes no records meanwhile; else None."""
+        return self.node.successor
+
+    @property
     def high_watermark(self) -> Offset | None:
         return self.node.high_watermark
 

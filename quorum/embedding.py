@@ -45,6 +45,7 @@ __all__ = [
     "SnapshotLimits",
     "StorageError",
     "Timeouts",
+    "TransferRefused",
     "Unavailable",
     "VotersRefused",
     "open_replica",
@@ -88,6 +89,10 @@ class Overloaded(Unavailable):
 
 class VotersRefused(Exception):
     """These voters cannot be; the message says why, and what could be."""
+
+
+class TransferRefused(Exception):
+    """The lead was not handed over; the message says why."""
 
 
 class OutcomeUnknown(Unavailable):
@@ -159,6 +164,8 @@ class Replica:
         ):
             raise Overloaded(f"{applying.waiting} records wait for their commit")
         if not quorum.accepts(1):
+            if quorum.successor is not None:
+                raise Overloaded(f"the lead is being handed over to replica {quorum.successor}")
             if not quorum.has_room:
                 raise Overloaded("the disk of the leader is full, and no other could take over yet")
             raise Overloaded("the leader takes no more records until the others have caught up")
@@ -210,6 +217,23 @@ class Replica:
                 raise OutcomeUnknown(response.text)
             case _:
                 raise VotersRefused(response.text)
+
+    async def transfer_leadership(self, to: ReplicaId | None = None) -> None:
+        """Let `to` lead, or whichever voter has come furthest; `leader_changed` tells the rest.
+
+        Returns when this replica has given up its lead; all that was proposed is committed then.
+        Raises `NotLeader`, and `TransferRefused` where it leads on, or `to` could not lead.
+        """
+        self._check_leads()
+        transfer = partial(self._opened.quorum.replica.transfer_leadership, to)
+        response = await self._asked(transfer)
+        match response.error:
+            case Error.NONE:
+                return
+            case Error.NOT_LEADER_OR_FOLLOWER | Error.FENCED_LEADER_EPOCH:
+                raise NotLeader(response.text)
+            case _:
+                raise TransferRefused(response.text)
 
     def end(self) -> None:
         """Tell whoever still waits that there is nothing to wait for; `open_replica` does it."""

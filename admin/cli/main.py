@@ -17,6 +17,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "local": ("admin.cli.local", "Run a whole cluster of processes on this machine."),
         "demo": ("admin.cli.demo", "Show a reassignment that survives the loss of its controller."),
         "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum."),
+        "leader": ("admin.cli.leader", "Hand the lead of the quorum to another controller."),
         "reassign-partitions": ("admin.cli.reassign", "Move partitions between brokers."),
         "topics": ("admin.cli.topics", "Create, list, describe, alter and delete topics."),
         "configs": ("admin.cli.configs", "Describe and alter configurations of topics, brokers."),

@@ -6,9 +6,15 @@ import orjson
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.http.bodies import quorum_body, reassignment_body, voters_body, whereabouts_body
+from admin.http.bodies import (
+    quorum_body,
+    reassignment_body,
+    transfer_body,
+    voters_body,
+    whereabouts_body,
+)
 from admin.http.problems import Problem, as_problems, refused
-from admin.http.targets import target_in
+from admin.http.targets import successor_in, target_in
 from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_plan
 
 CAPABILITIES: Final = web.AppKey("capabilities", Anywhere)
@@ -23,6 +29,7 @@ def make_app(capabilities: Anywhere) -> web.Application:
     app.router.add_get("/v1/quorum/voters", get_voters)
     app.router.add_put("/v1/quorum/voters", put_voters)
     app.router.add_delete("/v1/quorum/voters/target", delete_target)
+    app.router.add_post("/v1/quorum/leader:transfer", post_transfer)
     app.router.add_get("/v1/reassignments", get_reassignments)
     app.router.add_post("/v1/reassignments", post_reassignments)
     return app
@@ -63,6 +70,17 @@ async def delete_target(request: web.Request) -> web.Response:
     _check_parameters(request)
     await request.app[CAPABILITIES].alter_voters("User:ANONYMOUS", None)
     return _json(voters_body(await request.app[CAPABILITIES].describe_quorum()))
+
+
+async def post_transfer(request: web.Request) -> web.Response:
+    """Let another controller be the active one: `{"to": 3}`, or whoever suits best without a body.
+
+    200 once it is, with who leads in which epoch.
+    """
+    _check_parameters(request)
+    to = successor_in(await request.read())
+    found = await request.app[CAPABILITIES].transfer_leadership("User:ANONYMOUS", to)
+    return _json(transfer_body(found))
 
 
 async def get_reassignments(request: web.Request) -> web.Response:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from admin.model import (
+    LeadTransfer,
     QuorumDescription,
     Reassignment,
     ReplicaInfo,
@@ -58,6 +59,15 @@ def voters_body(quorum: QuorumDescription) -> dict[str, Any]:
         "target_voters": quorum.target_voters,
         "waits_for": quorum.waits_for,
         "as_of_offset": quorum.high_watermark,
+    }
+
+
+def transfer_body(found: LeadTransfer) -> dict[str, Any]:
+    """Who leads now; -1 where nobody is known to yet."""
+    return {
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "duration_ms": found.duration_ms,
     }
 
 

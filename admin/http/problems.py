@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -16,6 +17,19 @@ logger = logging.getLogger("http")
 CONTENT_TYPE: Final = "application/problem+json"
 NOT_CONTROLLER: Final = 41
 REQUEST_TIMED_OUT: Final = 7
+FENCED_LEADER_EPOCH: Final = 74
+ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
+ELECTION_NOT_NEEDED: Final = 84
+
+STATUS: Final = MappingProxyType(
+    {
+        REQUEST_TIMED_OUT: 504,
+        FENCED_LEADER_EPOCH: 409,
+        ELIGIBLE_LEADERS_NOT_AVAILABLE: 409,
+        ELECTION_NOT_NEEDED: 409,
+    }
+)
+"""What a refusal is in HTTP where the request is not wrong: the time was up, or the state such."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -86,12 +100,12 @@ async def as_problems(request: web.Request, handler: Handler) -> web.StreamRespo
     except Refused as error:
         return as_response(
             Problem(
-                400,
+                STATUS.get(error.code, 400),
                 "Refused",
                 str(error),
                 kafka_error=error_name(error.code),
                 kafka_error_code=error.code,
-                retriable=False,
+                retriable=error.code == REQUEST_TIMED_OUT,
             )
         )
     except OutcomeUnknown as error:

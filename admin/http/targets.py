@@ -1,4 +1,4 @@
-"""Target voters as JSON names them: ids, or objects with a directory id."""
+"""Voters as JSON names them: those of a target by id or with a directory id, a leader by id."""
 
 from typing import Any
 
@@ -29,6 +29,23 @@ def target_in(body: bytes) -> tuple[ReplicaKey, ...]:
     if twice is not None:
         raise _problem(f"target_voters names {twice} twice")
     return keys
+
+
+def successor_in(body: bytes) -> ReplicaId | None:
+    """The voter in `{"to": 3}`; None where the body is empty or names none; or a `Problem`."""
+    try:
+        asked = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, "Invalid transfer", f"the body is not JSON: {error}") from error
+    if not isinstance(asked, dict) or not set(asked) <= {"to"}:
+        right = 'the body is to be {"to": 3}, or empty for whichever voter suits best'
+        raise Problem(400, "Invalid transfer", right)
+    to = asked.get("to")
+    if to is None:
+        return None
+    if not isinstance(to, int) or isinstance(to, bool) or not 0 <= to <= _ID_MAX:
+        raise Problem(400, "Invalid transfer", f"to is {to!r}; it is the id of a voter, like 3")
+    return ReplicaId(to)
 
 
 def _key(named: Any) -> ReplicaKey:

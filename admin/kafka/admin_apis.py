@@ -12,6 +12,7 @@ from admin.kafka import (
     quota_calls,
     reassignment_calls,
     topic_calls,
+    transfer_calls,
     voter_calls,
 )
 from admin.kafka.call import AdminApi
@@ -94,6 +95,11 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             versions=VersionRange(0, 0),
             handle=voter_calls.alter_quorum,
             refuse=voter_calls.refuse,
+        ),
+        ApiKey.TRANSFER_LEADERSHIP: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=transfer_calls.transfer_leadership,
+            refuse=transfer_calls.refuse,
         ),
         ApiKey.ADD_RAFT_VOTER: AdminApi(
             versions=VersionRange(0, 0),

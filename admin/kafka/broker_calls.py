@@ -282,6 +282,9 @@ def _error_of(unavailable: Unavailable) -> int:
     match unavailable:
         case Unavailable.NOT_ACTIVE | Unavailable.NOT_READY | Unavailable.LEAD_LOST:
             return NOT_CONTROLLER
+        case Unavailable.HANDING_OVER:
+            # Another one is the active controller in a moment.
+            return NOT_CONTROLLER
         case Unavailable.OVERLOADED | Unavailable.DISK_FULL | Unavailable.NOT_PROVED:
             return REQUEST_TIMED_OUT
         case Unavailable.TOO_LARGE:

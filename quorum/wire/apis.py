@@ -57,6 +57,7 @@ class ApiKey(IntEnum):
     UPDATE_RAFT_VOTER = 82
     DISCOVER_BROKERS = 20_000
     ALTER_QUORUM = 20_001
+    TRANSFER_LEADERSHIP = 20_002
 
     def __str__(self) -> str:
         return self.name.title().replace("_", "")
@@ -125,6 +126,7 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.UPDATE_RAFT_VOTER: VersionRange(0, 0),
         ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
         ApiKey.ALTER_QUORUM: VersionRange(0, 0),
+        ApiKey.TRANSFER_LEADERSHIP: VersionRange(0, 0),
     }
 )
 

@@ -19,6 +19,7 @@ _PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
     {
         20_000: ("quorum.wire.private.discover_brokers", "DiscoverBrokers"),
         20_001: ("quorum.wire.private.alter_quorum", "AlterQuorum"),
+        20_002: ("quorum.wire.private.transfer_leadership", "TransferLeadership"),
     }
 )
 """Where the classes of a private API are, and its name."""

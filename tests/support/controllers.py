@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -53,6 +53,10 @@ TIMEOUTS: Final = Timeouts(
     retry_backoff_ms=5,
     retry_backoff_ms_max=50,
 )
+
+
+UNHURRIED: Final = replace(TIMEOUTS, election_timeout_ms=600, election_backoff_ms_max=600)
+"""For a test in which it matters who of several is elected, on a busy machine too."""
 
 
 def registration(node_id: int, port: int) -> RegisterController:
@@ -115,6 +119,7 @@ async def start(
     metadata_version: int = METADATA_VERSION_MAX,
     kraft_version: int = 0,
     snapshots: SnapshotLimits | None = None,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> Node:
     """A controller behind `place`; `parts` ends it."""
     controller = Controller(
@@ -130,7 +135,7 @@ async def start(
             folder=folder,
             voters={ReplicaId(each): address for each, address in voters.items()},
             advertised=place.address,
-            timeouts=TIMEOUTS,
+            timeouts=timeouts,
             kraft_version=kraft_version,
             snapshots=snapshots or SnapshotLimits(),
             segment_bytes=SEGMENT_BYTES_MAX if snapshots is None else snapshots.bytes_between,
@@ -186,6 +191,7 @@ async def controllers(
     metadata_version: int = METADATA_VERSION_MAX,
     kraft_version: int = 0,
     snapshots: SnapshotLimits | None = None,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> AsyncIterator[dict[int, Node]]:
     """Controllers with these ids; `voters` that are not among them do not run.
 
@@ -209,6 +215,7 @@ async def controllers(
                 metadata_version=metadata_version,
                 kraft_version=kraft_version,
                 snapshots=snapshots,
+                timeouts=timeouts,
             )
             for node_id, place in places.items()
         }

@@ -291,6 +291,9 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
             timeout=TIMEOUT,
             target_voters=(form.part("TargetVoter", voter_id=1, voter_directory_id=None),),
         ),
+        ApiKey.TRANSFER_LEADERSHIP: lambda form: form.request(
+            cluster_id=None, timeout=TIMEOUT, voter_id=1
+        ),
         ApiKey.ADD_RAFT_VOTER: lambda form: form.request(
             cluster_id=CLUSTER_ID,
             timeout=TIMEOUT,

@@ -1,0 +1,64 @@
+"""Who leads, over HTTP: POST /v1/quorum/leader:transfer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.admin.http_door.test_http_api import check_problem, http_door
+from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.support.controllers import UNHURRIED, a_controller, active, controllers
+
+TRANSFER = "/v1/quorum/leader:transfer"
+
+
+@pytest.mark.parametrize("asks_leader", [True, False])
+async def test_any_controller_lets_another_one_lead(tmp_path: Path, asks_leader: bool) -> None:
+    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+        leader = await at_rest(nodes.values())
+        epoch = leader.opened.quorum.node.epoch
+        wanted, other = (each for each in nodes.values() if each is not leader)
+        async with http_door(leader if asks_leader else other) as http:
+            answer = await http.post(TRANSFER, {"to": wanted.node_id})
+        assert answer.status == 200
+        assert answer.body.keys() == {"leader_id", "leader_epoch", "duration_ms"}
+        assert (answer.body["leader_id"], answer.body["leader_epoch"]) == (
+            wanted.node_id,
+            epoch + 1,
+        )
+        assert await active(nodes.values()) is wanted
+
+
+async def test_without_a_body_whoever_suits_best_leads(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        async with http_door(leader) as http:
+            answer = await http._send("POST", TRANSFER)
+        assert answer.status == 200
+        assert answer.body["leader_id"] in set(nodes) - {leader.node_id}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "word"),
+    [
+        ({"to": 1}, 409, "1 leads already"),
+        ({}, 409, "no voter but 1 fetches"),
+        ({"to": 7}, 400, "7 is no voter; voters are 1"),
+        ({"to": "1"}, 400, "to is '1'; it is the id of a voter, like 3"),
+        ({"to": True}, 400, "to is True"),
+        ({"to": -1}, 400, "to is -1"),
+        ({"leader": 1}, 400, 'the body is to be {"to": 3}'),
+        ([], 400, 'the body is to be {"to": 3}'),
+    ],
+)
+async def test_what_cannot_be_is_a_problem_in_one_sentence(
+    tmp_path: Path, body: Any, status: int, word: str
+) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        check_problem(await http.post(TRANSFER, body), status, word)
+
+
+async def test_a_body_that_is_no_json_is_a_problem(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        check_problem(await http._send("POST", TRANSFER, data=b"{"), 400, "not JSON")
+        check_problem(await http.get(TRANSFER), 405, "takes POST, not GET")
