@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -12,15 +13,19 @@ import pytest
 from admin.client import AdminClient
 from admin.faults import Refused
 from admin.model import QuorumDescription
+from quorum.core.messages import FetchRequest
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint
 from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import decode
 from quorum.records.voters import decode_voters
 from quorum.wire.apis import ApiKey
+from quorum.wire.raft_messages import write_request
+from tests.admin.kafka_door.samples import OBSERVER, RAFT, controller_registration
 from tests.support.bell import PATIENCE_SECONDS
-from tests.support.controllers import CLUSTER_ID, Node, active, controllers
+from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers
 from tests.support.kafka_client import Form, KafkaClient, kafka_client
 
 
@@ -116,6 +121,36 @@ async def test_what_a_change_waits_for_is_described_and_it_can_be_cancelled(tmp_
             assert (await client.describe_quorum()).target_voters is None
             await client.alter_voters(by_id(1, 2))
         await until([nodes[1]], votes(1, 2))
+
+
+async def test_a_target_that_says_nowhere_else_where_it_listens_is_found_by_its_registration(
+    tmp_path: Path,
+) -> None:
+    """Kafka's controllers do not gossip, but register (KIP-919)."""
+    form, register = Form(ApiKey.FETCH, 17), Form(ApiKey.CONTROLLER_REGISTRATION, 0)
+    async with (
+        a_controller(tmp_path, kraft_version=1) as node,
+        kafka_client(node.address) as replica,
+        client_of(node) as client,
+    ):
+        quorum, sample = node.opened.quorum, RAFT[ApiKey.FETCH]
+        assert isinstance(sample, FetchRequest)
+
+        async def fetch() -> None:
+            request = replace(sample, epoch=quorum.node.epoch, log_end=quorum.node.log_end)
+            body = write_request(request, form.version, to=quorum.node.me, cluster_id=CLUSTER_ID)
+            await replica.send_bytes(form, body)
+
+        await fetch()
+        await client.alter_voters(by_id(1, OBSERVER.id))
+        found = await until([node], lambda found: found.waits_for is not None)
+        assert found.waits_for == f"{OBSERVER.id}: it is not known where they listen"
+        payload = controller_registration(register, controller_id=OBSERVER.id)
+        assert (await replica.send(register, payload)).error_code.value == 0
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (voter := quorum.node.voters.get(OBSERVER.id)) is None:
+                await fetch()
+        assert voter.endpoints == (Endpoint("CONTROLLER", "127.0.0.1", 9093),)
 
 
 async def test_one_voter_is_added_and_removed_as_kafkas_tools_do(tmp_path: Path) -> None:
