@@ -26,6 +26,7 @@ class Committing:
     __slots__ = (
         "_askers",
         "_cluster",
+        "_is_behind",
         "_lead_pending",
         "_log",
         "_node",
@@ -52,13 +53,15 @@ class Committing:
         self._reads: list[ReadReady] = []
         """What has been read when the state machine has caught up."""
         self._put_off = 0
+        # Asked for twice a turn: looked up where it may have changed. At first nobody knows.
+        self._is_behind = True
         self.due: Offset | None = None
         """The high watermark that the state machine has not been told yet."""
 
     @property
     def has_work(self) -> bool:
         """Whether the state machine is to be told something, or to take something in."""
-        return self.due is not None or self._state_machine.is_behind
+        return self.due is not None or self._is_behind
 
     def on_commit(self, high_watermark: Offset) -> None:
         """The high watermark has risen: tell it, or let it be due."""
@@ -68,7 +71,7 @@ class Committing:
 
     def is_time(self, *, busy: bool) -> bool:
         """Whether to `go_on` before this turn does anything else."""
-        if not self.has_work:
+        if self.due is None and not self._is_behind:
             return False
         self._put_off += 1
         return not busy or self._put_off > PUT_OFF_MAX
@@ -80,7 +83,7 @@ class Committing:
         self.tell()
         if was_behind:
             self._state_machine.catch_up()
-            self._release()
+        self._release()
 
     def tell(self) -> None:
         """Tell the state machine what is due; whatever rests on the commit comes after this."""
@@ -114,13 +117,19 @@ class Committing:
     def answer(self, effect: ReadReady | ReadRefused | AnswerVoters | AnswerTransfer) -> None:
         """Answer those who asked here; a read once what it is to show has been taken in."""
         if isinstance(effect, ReadReady) and self._state_machine.is_behind:
+            self._is_behind = True
             self._reads.append(effect)
         else:
             self._askers.answer(effect)
 
+    def on_installed(self) -> None:
+        """A snapshot has taken the place of the log, and the state machine was given it."""
+        self._is_behind = self._state_machine.is_behind
+
     def _release(self) -> None:
         """Let go on what has waited until the state machine has caught up, if it has."""
-        if self._state_machine.is_behind:
+        self._is_behind = self._state_machine.is_behind
+        if self._is_behind:
             return
         reads, self._reads = self._reads, []
         for each in reads:

@@ -336,7 +336,9 @@ class Replica:
         if isinstance(awaited, InstallSnapshot):
             self._forget_flushes()
             # Before anything else: until then the node knows another log than there is.
-            self._step(self._the_snapshots.installed(awaited, outcome))
+            event = self._the_snapshots.installed(awaited, outcome)
+            self._committing.on_installed()
+            self._step(event)
 
     def _forget_flushes(self) -> None:
         # The disk works in order, so that every flush asked for before has been reported; and

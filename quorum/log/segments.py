@@ -34,7 +34,7 @@ from quorum.log.tail import Bytes, Tail
 from quorum.log.timestamps import first_record_from
 from quorum.log.writer import SegmentWriter, Write
 from quorum.ports import Clock, DiskFull, LogFailure, OffsetOutOfRange
-from quorum.records.batch import Buffer, Header, headers
+from quorum.records.batch import LENGTH_END, MAGIC, Buffer, Header, header_at, headers
 
 
 class _Plan(NamedTuple):
@@ -161,7 +161,11 @@ class SegmentedLog:
     def append(self, batches: Buffer) -> Sequence[Batch]:
         """Append whole batches; see the port. No batch spans two segments."""
         assert not self._closed
-        found = list(headers(batches))
+        first = header_at(batches)
+        if first.length + LENGTH_END == len(batches) and first.magic == MAGIC:
+            found = [(0, first)]
+        else:
+            found = list(headers(batches))
         outlines = [header.outline for _, header in found]
         self._extent.assert_continued_by(outlines)
         if len(found) == 1 and not isinstance(batches, memoryview):

@@ -14,6 +14,7 @@ from quorum.wire.varints import read_uvarint, uvarint
 ROUND_TAG: Final = 10_000
 _ROUND: Final = Struct(">Q")
 _MARK: Final = uvarint(ROUND_TAG) + uvarint(_ROUND.size)
+_MARK_BYTES: Final = len(_MARK)
 _COUNT_MAX: Final = 126
 """Tagged fields before ours, so that their number, ours included, stays one byte."""
 
@@ -43,7 +44,7 @@ def split(message_end: bytes) -> tuple[bytes, int] | None:
     The bytes may look so by chance: `ends_with_round` says whether they are meant so.
     """
     round_at = len(message_end) - _ROUND.size
-    if message_end[round_at - len(_MARK) : round_at] != _MARK:
+    if message_end[round_at - _MARK_BYTES : round_at] != _MARK:
         return None
     (round_,) = _ROUND.unpack_from(message_end, round_at)
     return message_end[:round_at], round_
