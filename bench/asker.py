@@ -5,17 +5,16 @@ partition epoch change, so these bytes are patched. The answer must be, byte by 
 the change has when it is committed; any other one ends the run.
 """
 
-import asyncio
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from struct import Struct
 from time import perf_counter
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
 from bench.faults import RunFailed
+from bench.one_connection import OneConnection
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey
 from quorum.wire.frames import FrameSplitter
@@ -103,48 +102,22 @@ def member(claim: Claim, broker_id: int) -> Any:
     return codec.make(of_broker, broker_id=broker_id, broker_epoch=claim.broker_epochs[broker_id])
 
 
-class Asker(asyncio.Protocol):
+class Asker(OneConnection):
     """Asks from `go` to `halt`, one request at a time."""
 
     def __init__(self, claim: Claim, fail: Callable[[str], None]) -> None:
+        super().__init__(f"partition {claim.number}", fail)
         self._claim = claim
-        self._fail = fail
-        self._transport: asyncio.Transport | None = None
         self._splitter = FrameSplitter()
         self._wishes = (claim.replicas[:-1], claim.replicas)
         self._frames = [claim.frames(isr, claim.partition_epoch) for isr in self._wishes]
         self._correlation_id = 0
         self._wish = 0
-        self._asked_at = 0.0
-        self._halted: asyncio.Future[None] | None = None
-        self.latencies: array[float] | None = None
-        """Where latencies go, in seconds; None while nothing is measured."""
-
-    def itself(self) -> "Asker":
-        """What the loop calls to make the protocol of a connection."""
-        return self
 
     def go(self) -> None:
         """Ask, and ask again upon each answer."""
         self._wish = int(len(self._claim.isr) < len(self._claim.replicas))
         self._ask()
-
-    def halt(self) -> "asyncio.Future[None]":
-        """Ask no more; done when the answer under way has come."""
-        self._halted = asyncio.get_running_loop().create_future()
-        return self._halted
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._fail = lambda _: None
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(f"the connection of partition {self._claim.number} ended: {exc}")
 
     def data_received(self, data: bytes) -> None:
         now = perf_counter()

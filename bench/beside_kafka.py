@@ -5,10 +5,8 @@ Kafka's, each with three brokers and alone on the machine. Medians are compared;
 what the controllers must reach.
 """
 
-import asyncio
 import random
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +22,7 @@ from admin.local_plan import LocalError, Wanted, settle
 from bench import machine
 from bench.faults import RunFailed
 from bench.figures import described, table
-from bench.loops import loop_factory
+from bench.options import document_option, folder_option, only_option, workplace
 from bench.report import Section
 from bench.rival_processes import RivalCluster
 from bench.rivals import HEARTBEAT_MS, SESSION_MS, Rival, Side
@@ -102,23 +100,9 @@ def _version_of(java: Path) -> str:
     show_default=True,
     help="Each is one cluster of ours and one of Kafka's.",
 )
-@click.option(
-    "--only",
-    type=click.Choice(list(STEPS)),
-    multiple=True,
-    help="This step alone; may be given again.",
-)
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the folders of the clusters are made, that is, on which disk.",
-)
-@click.option(
-    "--write",
-    "document",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Put the figures into this document, between its markers.",
-)
+@only_option(STEPS)
+@folder_option
+@document_option
 def command(rounds: int, only: tuple[str, ...], folder: Path | None, document: Path | None) -> None:
     """Compare our controllers with Kafka's on this machine."""
     wish = Wish(rounds, only or tuple(STEPS))
@@ -126,12 +110,9 @@ def command(rounds: int, only: tuple[str, ...], folder: Path | None, document: P
         machine.check()
         section = None if document is None else Section(document, SECTION)
         runtime = find(KAFKA, click.echo)
-        with (
-            tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as temporary,
-            asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ):
-            known = facts(Path(temporary), runtime)
-            values = runner.run(measure(Path(temporary), wish, runtime))
+        with workplace(folder) as (place, runner):
+            known = facts(place, runtime)
+            values = runner.run(measure(place, wish, runtime))
     except* (RunFailed, LocalError, AdminError, Unanswered, Unavailable) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values))

@@ -6,8 +6,6 @@ reach. The clients are as cheap as we could make them for each protocol: AlterPa
 frames for ours, Put by patched gRPC frames for etcd, calls inside the leader for PySyncObj.
 """
 
-import asyncio
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +16,11 @@ import click
 from bench import machine
 from bench.asker import check_patching
 from bench.faults import RunFailed
-from bench.loops import loop_factory
+from bench.options import document_option, folder_option, only_option, workplace
 from bench.peers.figures import SIDES, Measured, described, table
 from bench.peers.steps import STEPS, Wish
 from bench.report import Section
+from chaos.processes.network import NetworkFault
 
 ROUNDS: Final = 3
 ROUNDS_MAX: Final = 50
@@ -91,12 +90,7 @@ def facts(folder: Path) -> dict[str, str]:
     show_default=True,
     help="Leaders lost in each round.",
 )
-@click.option(
-    "--only",
-    type=click.Choice(list(STEPS)),
-    multiple=True,
-    help="This step alone; may be given again.",
-)
+@only_option(STEPS)
 @click.option(
     "--side",
     "sides",
@@ -104,17 +98,8 @@ def facts(folder: Path) -> dict[str, str]:
     multiple=True,
     help="This side alone; may be given again.",
 )
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the folders of the clusters are made, that is, on which disk.",
-)
-@click.option(
-    "--write",
-    "document",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Put the figures into this document, between its markers.",
-)
+@folder_option
+@document_option
 def command(
     rounds: int,
     seconds: float,
@@ -130,13 +115,10 @@ def command(
         machine.check()
         check_patching()
         section = None if document is None else Section(document, SECTION)
-        with (
-            tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as temporary,
-            asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ):
-            known = facts(Path(temporary))
-            values = runner.run(measure(Path(temporary), run))
-    except* RunFailed as failures:
+        with workplace(folder) as (place, runner):
+            known = facts(place)
+            values = runner.run(measure(place, run))
+    except* (RunFailed, NetworkFault) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values))
     if section is not None:

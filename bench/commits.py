@@ -9,7 +9,6 @@ said is compared with what every controller says.
 
 import asyncio
 import random
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +27,7 @@ from bench.asker import Asker, Claim, check_patching
 from bench.brokers import Brokers
 from bench.faults import RunFailed
 from bench.load import Load
-from bench.loops import loop_factory
+from bench.options import document_option, folder_option, workplace
 from bench.report import Processes, Row, Section, described, table
 
 TOPIC: Final = "bench"
@@ -133,17 +132,8 @@ async def run(folder: Path, wish: Wish) -> tuple[dict[str, str], list[Row]]:
     show_default=True,
     help="Runs of each load; the one that others disturbed least is told.",
 )
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the controllers' folders are made, that is, on which disk.",
-)
-@click.option(
-    "--write",
-    "document",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Put the figures into this document, between its markers.",
-)
+@folder_option
+@document_option
 def command(
     seconds: float,
     outstanding: tuple[int, ...],
@@ -156,11 +146,8 @@ def command(
     try:
         machine.check()
         section = None if document is None else Section(document, SECTION)
-        with (
-            tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as temporary,
-            asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ):
-            facts, rows = runner.run(run(Path(temporary), wish))
+        with workplace(folder) as (place, runner):
+            facts, rows = runner.run(run(place, wish))
     except* (RunFailed, LocalError, AdminError, Unanswered) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     if section is None:

@@ -17,9 +17,9 @@ from admin.local import last_line
 from admin.settings import ENVIRONMENT_PREFIX
 from bench.faults import RunFailed
 from bench.load import Make
-from bench.peers.ports import free_addresses
 from bench.report import Processes
 from bench.rival_processes import until
+from chaos.processes.ports import free_addresses
 from quorum.transport.address import Address
 
 NODES: Final = (1, 2, 3)

@@ -7,11 +7,12 @@ above the last one. A client made of a library would spend the cores that the se
 """
 
 import asyncio
-from array import array
 from collections.abc import Callable
 from struct import Struct
 from time import perf_counter
-from typing import Final, cast
+from typing import Final
+
+from bench.one_connection import OneConnection
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 PATH_PUT: Final = b"/etcdserverpb.KV/Put"
@@ -102,50 +103,27 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-class EtcdAsker(asyncio.Protocol):
+class EtcdAsker(OneConnection):
     """Asks from `go` to `halt`, one Put at a time."""
 
     def __init__(self, number: int, fail: Callable[[str], None]) -> None:
-        self._name = f"put-{number}"
-        self._fail = fail
-        self._transport: asyncio.Transport | None = None
+        super().__init__(f"put-{number}", fail)
         self._request = request(PATH_PUT, put(self._name.encode(), b"x" * 64))
         self._stream = -1
         self._buffer = b""
-        self._asked_at = 0.0
         self._revision = 0
         self._proved = False
-        self._halted: asyncio.Future[None] | None = None
-        self.latencies: array[float] | None = None
-        """Where latencies go, in seconds; None while nothing is measured."""
         self.answered = 0
         """Puts that were answered, measured or not."""
-
-    def itself(self) -> "EtcdAsker":
-        """What the loop calls to make the protocol of a connection."""
-        return self
 
     def go(self) -> None:
         """Ask, and ask again upon each answer."""
         self._ask()
 
-    def halt(self) -> "asyncio.Future[None]":
-        """Ask no more; done when the answer under way has come."""
-        self._halted = asyncio.get_running_loop().create_future()
-        return self._halted
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._fail = lambda _: None
-        if self._transport is not None:
-            self._transport.close()
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
+        assert self._transport is not None
         self._transport.write(opening())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(f"the connection of {self._name} ended: {exc}")
 
     def data_received(self, data: bytes) -> None:
         if self._buffer:

@@ -8,16 +8,15 @@ ones, and comes in a burst when it is healed. Requests and answers pass unread.
 import asyncio
 import contextlib
 import re
-import socket
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final
 
 from chaos.processes.faults import Link
+from chaos.processes.ports import free_addresses
 from quorum.transport.address import Address
 
-HOST: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 64 * 1024
 _PREFIX: Final = Struct(">ihhih")
 """Length, api key, version, correlation id, and the length of the client id."""
@@ -30,11 +29,7 @@ class Proxies:
 
     def __init__(self, nodes: Iterable[int]) -> None:
         nodes = tuple(nodes)
-        # Bound all at once, so that no two get the same.
-        probes = [socket.create_server((HOST, 0)) for _ in nodes for _ in range(2)]
-        places = [Address(*probe.getsockname()) for probe in probes]
-        for probe in probes:
-            probe.close()
+        places = free_addresses(2 * len(nodes))
         self._public = dict(zip(nodes, places[::2], strict=True))
         self._private = dict(zip(nodes, places[1::2], strict=True))
         self._servers: dict[int, asyncio.Server] = {}
