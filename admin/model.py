@@ -53,6 +53,9 @@ class QuorumDescription:
     target_voters: Sequence[int] | None = None
     waits_for: str | None = None
     """What a change of the voters waits for."""
+    full_disks: Sequence[int] = ()
+    """Nodes without room on their disks. Each knows it of itself alone: the leader, or, of a stale
+    description, whoever was asked."""
 
     @property
     def leader(self) -> ReplicaInfo | None:

@@ -80,6 +80,7 @@ def read_quorum(response: Any, cluster_id: str | None) -> QuorumDescription:
         },
         target_voters=[each.voter_id for each in getattr(found, "target_voters", ())] or None,
         waits_for=getattr(found, "waits_for", None),
+        full_disks=getattr(found, "full_disks", ()),
     )
 
 

@@ -37,6 +37,7 @@ def status(quorum: QuorumDescription) -> str:
             ("CurrentVoters", sorted(voter.id for voter in quorum.voters)),
             ("TargetVoters", sorted(quorum.target_voters or ())),
             *([] if quorum.waits_for is None else [("WaitsFor", quorum.waits_for)]),
+            *([("FullDisks", list(quorum.full_disks))] if quorum.full_disks else []),
         ]
     )
 
@@ -120,6 +121,7 @@ def status_data(quorum: QuorumDescription) -> dict[str, Any]:
         "current_voters": [_node_data(quorum, voter) for voter in quorum.voters],
         "target_voters": None if target is None else sorted(target),
         "waits_for": quorum.waits_for,
+        "full_disks": list(quorum.full_disks),
         "observers": [_node_data(quorum, observer) for observer in quorum.observers],
     }
 

@@ -30,6 +30,7 @@ def quorum_body(quorum: QuorumDescription) -> dict[str, Any]:
         "observers": [_replica(quorum, each, "observer") for each in quorum.observers],
         "target_voters": quorum.target_voters,
         "waits_for": quorum.waits_for,
+        "full_disks": list(quorum.full_disks),
     }
 
 

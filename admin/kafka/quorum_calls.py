@@ -54,7 +54,7 @@ async def describe_quorum(call: Call, service: Service) -> Any:
 
 
 def _target(call: Call, found: QuorumDescription) -> dict[str, Any]:
-    """Who is to vote in the end, which only our own form of the answer has room for."""
+    """What only our own form of the answer has room for: who is to vote, and full disks."""
     if call.version < TARGET_FROM:
         return {}
     target = found.target_voters or ()
@@ -63,6 +63,7 @@ def _target(call: Call, found: QuorumDescription) -> dict[str, Any]:
             call.part("TargetVoter", voter_id=each, voter_directory_id=None) for each in target
         ),
         "waits_for": found.waits_for,
+        "full_disks": tuple(found.full_disks),
     }
 
 

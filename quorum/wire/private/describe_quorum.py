@@ -1,7 +1,8 @@
 """The answer to DescribeQuorum (55) version 2, with what KIP-595 has and Kafka's schema lacks.
 
-Who is to vote in the end, and what the change waits for, are tagged fields of the partition, with
-tags from 10000 up; Kafka's tools skip them. All else is Kafka's, class by class.
+Who is to vote in the end, what the change waits for, and whose disk is full, are tagged fields of
+the partition, with tags from 10000 up; Kafka's tools skip them. All else is Kafka's, class by
+class.
 """
 
 import uuid
@@ -49,6 +50,8 @@ class PartitionData:
     """Who is to vote in the end; empty while no change is under way."""
     waits_for: str | None = field(metadata={"kafka_type": "string", "tag": 10_001}, default=None)
     """Why the change does not go on at once, if it does not."""
+    full_disks: tuple[i32, ...] = field(metadata={"kafka_type": "int32", "tag": 10_002}, default=())
+    """Nodes that have no room on their disks, as far as whoever answers knows: of itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,16 @@
 """Who votes, over HTTP: PUT, GET and DELETE under /v1/quorum/voters."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from admin.cli.quorum_text import status
+from tests.admin.controller.asking import busy
 from tests.admin.http_door.test_http_api import check_problem, http_door
-from tests.admin.kafka_door.test_kafka_voters import until, votes
+from tests.admin.kafka_door.test_kafka_voters import client_of, until, votes
+from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import a_controller, active, controllers
 
 VOTERS = "/v1/quorum/voters"
@@ -50,6 +54,38 @@ async def test_a_target_that_is_none_is_refused_with_what_is_wrong(
 ) -> None:
     async with a_controller(tmp_path, kraft_version=1) as node, http_door(node) as http:
         check_problem(await http._send("PUT", VOTERS, json=body), 400, word)
+
+
+async def test_a_wish_whose_time_runs_out_is_no_fault_of_the_request(tmp_path: Path) -> None:
+    async with (
+        a_controller(tmp_path, kraft_version=1) as node,
+        http_door(node) as patient,
+        http_door(node, wait_seconds=0.1) as hasty,
+        asyncio.TaskGroup() as tasks,
+    ):
+        async with busy(node.opened.disk):
+            # It is in force, but not committed before the disk has it: the next has to wait.
+            first = tasks.create_task(patient._send("PUT", VOTERS, json={"target_voters": [1, 7]}))
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while node.opened.quorum.node.voter_change().target is None:
+                    await node.opened.quorum.leader_changed(within_seconds=0.01)
+            late = await hasty._send("PUT", VOTERS, json={"target_voters": [1, 8]})
+            check_problem(late, 504, "not done in time", "is not committed yet")
+            assert late.body["retriable"]
+        assert (await first).status == 202
+
+
+async def test_a_node_without_room_on_its_disk_says_so(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        assert (await http.get("/v1/quorum")).body["full_disks"] == []
+        node.opened.quorum.replica.room(False)
+        assert (await http.get("/v1/quorum")).body["full_disks"] == [1]
+        async with client_of(node) as client:
+            assert status(await client.describe_quorum()).splitlines()[-1] == (
+                "FullDisks:              [1]"
+            )
+        node.opened.quorum.replica.room(True)
+        assert (await http.get("/v1/quorum?stale=true")).body["full_disks"] == []
 
 
 async def test_voters_that_no_record_names_are_refused_with_what_would_be_right(

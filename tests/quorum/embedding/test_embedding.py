@@ -18,6 +18,7 @@ from quorum.embedding import (
     ReplicaId,
     StorageError,
     Timeouts,
+    TransferRefused,
     VotersRefused,
     open_replica,
 )
@@ -181,6 +182,29 @@ async def test_the_voters_are_changed_one_at_a_time_to_those_that_are_wanted(
             while set(leader.voters) != target or set(replicas[4].voters) != target:
                 await leader.leader_changed(within_seconds=0.02)
         assert await leader.propose(b"by the new voters") == 1
+
+
+async def test_a_leader_hands_its_lead_to_whom_is_named_or_says_why_not(tmp_path: Path) -> None:
+    ports = free_ports(tmp_path, 3)
+    async with AsyncExitStack() as stack:
+        replicas = {
+            me: await stack.enter_async_context(open_replica(config(tmp_path, me, ports), Words()))
+            for me in ports
+        }
+        leader = await until_leader(list(replicas.values()))
+        assert await leader.propose(b"before") == 1
+        (me, *others) = sorted(replicas, key=lambda each: replicas[each] is not leader)
+        with pytest.raises(TransferRefused, match="9 is no voter; voters are 1, 2, 3"):
+            await leader.transfer_leadership(ReplicaId(9))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while replicas[others[0]].leader is None:
+                await leader.leader_changed(within_seconds=0.02)
+        with pytest.raises(NotLeader, match=f"replica {me} leads"):
+            await replicas[others[0]].transfer_leadership()
+        await leader.transfer_leadership()
+        assert not leader.is_leader
+        successor = await until_leader([replicas[each] for each in others])
+        assert await successor.propose(b"after") == 2
 
 
 async def test_what_apply_raises_ends_the_replica_as_it_is(tmp_path: Path) -> None:
