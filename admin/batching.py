@@ -32,6 +32,8 @@ class Batch(NamedTuple):
 def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
     """The batches for `records`, written at this level of metadata.version; None if too large."""
     values = [encode(each, level) for each in records]
+    if len(values) == 1 and len(values[0]) <= BATCH_BYTES_MAX:
+        return [Batch(records, values)]
     if len(values) <= BATCH_RECORDS_MAX and sum(map(len, values)) <= BATCH_BYTES_MAX:
         return [Batch(records, values)]
     if len(values) > TRANSACTION_RECORDS_MAX or max(map(len, values)) > BATCH_BYTES_MAX:

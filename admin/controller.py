@@ -174,7 +174,9 @@ class Controller:
             if batches is None:
                 done(Unavailable.TOO_LARGE)
                 return
-            before_last = sum(len(batch.values) for batch in batches[:-1])
+            before_last = 0
+            if len(batches) > 1:
+                before_last = sum(len(batch.values) for batch in batches[:-1])
             if not quorum.accepts(len(batches[-1].values), after=before_last):
                 done(self._reason_to_refuse())
                 return

@@ -177,13 +177,14 @@ def violation(partition: Partition) -> str | None:
 
 def _roles_violation(partition: Partition) -> str | None:
     replicas, isr = partition.replicas, partition.isr
-    if not replicas or len(set(replicas)) != len(replicas):
+    members, in_sync = set(replicas), set(isr)
+    if not replicas or len(members) != len(replicas):
         return f"replicas {replicas} are none or repeated"
-    if len(set(isr)) != len(isr) or not _within(isr, replicas):
+    if len(in_sync) != len(isr) or not in_sync <= members:
         return f"ISR {isr} is not a part of the replicas {replicas}"
     if partition.leader != NO_LEADER and partition.leader not in isr:
         return f"leader {partition.leader} is not in the ISR {isr}"
-    if partition.elr and (set(partition.elr) & set(isr) or not _within(partition.elr, replicas)):
+    if partition.elr and (set(partition.elr) & in_sync or not _within(partition.elr, replicas)):
         return f"ELR {partition.elr} overlaps the ISR {isr} or leaves the replicas {replicas}"
     if partition.directories and len(partition.directories) != len(replicas):
         return f"{len(partition.directories)} directories for the replicas {replicas}"

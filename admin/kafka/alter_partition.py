@@ -37,6 +37,8 @@ _ONE_ITEM: Final = b"\x02"
 
 _ANSWER_HEAD: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
+_CONTINUED: Final = 0x80
+"""A varint whose first byte is below this has no other."""
 _FORMS_MAX: Final = 64
 """Lengths of an ISR whose packing is remembered; real ones are a handful."""
 
@@ -114,12 +116,16 @@ def _isr(version: int, body: Data, at: int) -> tuple[tuple[IsrMember, ...], int]
             at += _ID.size
         else:
             members.append(IsrMember(*_MEMBER.unpack_from(body, at)))
-            at = _past_tags(body, at + _MEMBER.size)
+            at += _MEMBER.size
+            at = _past_tags(body, at) if body[at] else at + 1
     return tuple(members), at
 
 
 def _count(body: Data, at: int) -> tuple[int, int]:
     """How many items a compact array has, and where they begin (KIP-482)."""
+    claimed = body[at]
+    if 0 < claimed < _CONTINUED:
+        return claimed - 1, at + 1
     claimed, at = read_uvarint(body, at)
     if not claimed:
         raise ValueError(f"a null array before byte {at}")
