@@ -19,6 +19,8 @@ GONE_AT: Final = 2
 @dataclass(frozen=True, slots=True)
 class _Call:
     to: ReplicaId
+    at: ReplicaId | None
+    """Who listens where that one is believed to be."""
     request: Request
     done: Done
 
@@ -42,10 +44,10 @@ class Calls:
         """Whether any is under way."""
         return bool(self._under_way)
 
-    def begin(self, to: ReplicaId, request: Request, done: Done) -> int:
+    def begin(self, to: ReplicaId, at: ReplicaId | None, request: Request, done: Done) -> int:
         """Give the call a number."""
         self._last += 1
-        self._under_way[self._last] = _Call(to, request, done)
+        self._under_way[self._last] = _Call(to, at, request, done)
         return self._last
 
     def answered(self, number: int) -> Done | None:
@@ -72,13 +74,13 @@ class Calls:
         if call is not None and call.fetches:
             self._closed(call.to)
 
-    def closed(self, to: ReplicaId) -> bool:
-        """The other side has ended the connection; whether an answer with records was awaited."""
-        ended = {number: call for number, call in self._under_way.items() if call.to == to}
+    def closed(self, at: ReplicaId) -> tuple[ReplicaId, ...]:
+        """That process has ended its connections; of whom an answer with records was awaited."""
+        ended = {number: call for number, call in self._under_way.items() if call.at == at}
         for number in ended:
             self.give_up(number)
-        fetched = any(call.fetches for call in ended.values())
-        if fetched:
+        fetched = tuple({call.to: None for call in ended.values() if call.fetches})
+        for to in fetched:
             self._closed(to)
         return fetched
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from chaos.violation import Violation
 from quorum.core.vocabulary import NO_DIRECTORY, LogEnd, ReplicaId, ReplicaKey
-from quorum.records.voters import assignment_in
+from quorum.records.voters import assignment_in, cluster_id_in
 
 
 class Assigned(NamedTuple):
@@ -113,6 +113,15 @@ class Electorates:
         if to not in {voter.id for voter in voters}:
             names = " ".join(map(str, voters))
             raise Violation("R17", f"{who} asks {to} for a vote, at {log_end} {names} vote")
+
+    def check_founding(self, base: int, first: Assigned | None, data: bytes) -> None:
+        """R19: a log begins with who founded it, and with the id of the cluster."""
+        if base > 0:
+            return
+        if first is None or [v.id for v in first.voters] != [v.id for v in self.first.voters]:
+            raise Violation("R19", f"the first records name {first}, not {self.first}")
+        if not cluster_id_in(data):
+            raise Violation("R19", "the first records do not say of which cluster they are")
 
     def possible(self, committed: Sequence[Assigned]) -> list[Assigned]:
         """All that may be in force somewhere: the last that is committed, and what came later."""

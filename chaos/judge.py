@@ -11,13 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from chaos.boundaries import check_part
-from chaos.electorates import (
-    Assigned,
-    Electorates,
-    assigned_by,
-    has_majority,
-    reached_by_majority,
-)
+from chaos.electorates import Assigned, Electorates, assigned_by, has_majority, reached_by_majority
 from chaos.history import History
 from chaos.model import State
 from chaos.stored import Stored, batches
@@ -341,6 +335,7 @@ class Judge:
         if truth.between(start, known) != self.history.between(start, known):
             raise Violation("R6", f"epoch {epoch} commits something else below {known}")
         for batch in truth.between(self.committed_end, end):
+            self.electorates.check_founding(batch.base, assigned_by(*batch), batch.data)
             self.history.add(batch, epoch)
 
     # --- what the state machine is told ------------------------------------------------------

@@ -19,7 +19,8 @@ from quorum.core.messages import (
     VoterRequest,
 )
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.core.voters import Voter
+from quorum.core.voters import Endpoint, Voter
+from quorum.opening import LISTENER_NAME
 
 CLOG_MS_MAX: Final = 5_000
 PAUSE_MS_MAX: Final = 8_000
@@ -60,7 +61,15 @@ class Nemesis:
                 self._cut(strike, victim)
             case Fault.CLOG | Fault.RESET | Fault.MISLEAD:
                 self._disturb_links(strike, victim)
-            case Fault.KILL | Fault.POWER | Fault.BLACKOUT | Fault.STOP | Fault.ROLL | Fault.PAUSE:
+            case (
+                Fault.KILL
+                | Fault.POWER
+                | Fault.BLACKOUT
+                | Fault.STOP
+                | Fault.MOVE
+                | Fault.ROLL
+                | Fault.PAUSE
+            ):
                 self._end(strike, victim)
             case Fault.DIES_IN_TURN | Fault.DIES_IN_WRITING | Fault.DIES_IN_RECOVERY:
                 self._arm(strike, victim)
@@ -159,6 +168,9 @@ class Nemesis:
                 world.boot_soon(victim)
             case Fault.POWER:
                 world.cut_power(victim)
+            case Fault.MOVE:
+                world.move(victim)
+                world.cut_power(victim)
             case Fault.STOP:
                 world.stop(victim)
             case _:
@@ -219,7 +231,7 @@ class Nemesis:
         match strike.fault:
             case Fault.ADD:
                 return AddVoterRequest(
-                    voter=Voter(key, (world.places[victim],)),
+                    voter=Voter(key, (Endpoint(LISTENER_NAME, *world.town.address_of(victim)),)),
                     timeout_ms=timeout_ms,
                     ack_when_committed=strike.size % 2 == 0,
                 )

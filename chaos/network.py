@@ -64,8 +64,8 @@ class End(Protocol):
         """Nobody listens there; of no meaning for a call that is over."""
         ...
 
-    def closed(self, to: ReplicaId) -> None:
-        """The other end of the connection to this replica is gone, and has told so."""
+    def closed(self, at: ReplicaId) -> None:
+        """This process, the other end of a connection, is gone, and has told so."""
         ...
 
     def not_reached(self, to: ReplicaId) -> None:
@@ -122,11 +122,12 @@ class Network:
                 told = partial(self._tell, end, replica, end.closed)
                 self._timeline.after(self._latency_ms(), told)
 
-    def dial(self, end: End, to: ReplicaId) -> None:
-        """Connect anew: who is refused is told so, whom nobody answers is not."""
+    def dial(self, end: End, to: ReplicaId, at: ReplicaId | None) -> None:
+        """Connect anew, `at` whose machine `to` is believed to be: who is refused is told so, whom
+        nobody answers is not."""
 
         def arrive() -> None:
-            if to not in self.listeners and to not in self.dark:
+            if at is None or (at not in self.listeners and at not in self.dark):
                 self._tell(end, to, end.not_reached)
 
         self._timeline.after(self._latency_ms(), arrive)
@@ -151,6 +152,21 @@ class Network:
             self._note("a message comes twice")
             late_ms = rng.randrange(STRAGGLING_MS_MAX)
             self._timeline.after(late_ms, deliver)
+
+    def carry(self, link: Link, arrive: Callable[[], None], *, is_request: bool) -> None:
+        """Let something else than a call between replicas go this way, if it gets through."""
+        rates, rng = self.rates, self._rng
+        lost = rates.lost_requests if is_request else rates.lost_answers
+        if lost and rng.random() < lost:
+            return
+
+        def pass_() -> None:
+            if link not in self._cuts and not {*link} & self._clogged.keys():
+                arrive()
+
+        self._timeline.after(self._latency_ms(), pass_)
+        if rates.duplicates and rng.random() < rates.duplicates:
+            self._timeline.after(rng.randrange(STRAGGLING_MS_MAX), pass_)
 
     def _latency_ms(self) -> int:
         rng = self._rng

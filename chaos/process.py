@@ -3,12 +3,13 @@
 It ends like a process does: at any moment, between any two effects, in the middle of a write.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from chaos.calls import Calls
+from chaos.gossiping import Gossiping, cluster_for
 from chaos.judge import Speaker
 from chaos.ledger import Ledger
 from chaos.machine import Machine
@@ -16,7 +17,7 @@ from chaos.network import Packet, as_received
 from chaos.violation import Died, Violation
 from chaos.work import Work
 from quorum.applying import Applying
-from quorum.core.events import Asker, LeaderUnreachable, Located
+from quorum.core.events import Asker, LeaderUnreachable
 from quorum.core.messages import (
     FetchRequest,
     FetchSnapshotRequest,
@@ -25,9 +26,7 @@ from quorum.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.core.voters import Endpoint
-from quorum.finding import cluster_of
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.opening import Past, make_node
 from quorum.ports import Done, LogFailure, StateSnapshot
 from quorum.replica import Replica
@@ -72,6 +71,7 @@ class Process:
         self._woken = False
         self._turn_is_due = False
         self._timer_ms: int | None = None
+        cluster = cluster_for(self, past)
         self.replica = Replica(
             make_node(machine.config, past, rng=rng, now_ms=self.now_ms()),
             log=past.log,
@@ -82,18 +82,11 @@ class Process:
             clock=self.now_ms,
             wall_clock=self.now_wall_ms,
             wake=self._wake,
-            cluster=cluster_of(
-                past.cluster_id,
-                me=past.key,
-                folder=machine.config.folder,
-                elections=past.elections,
-                disk=self.work,
-                rng=rng,
-                fs=machine.disk,
-            ),
+            cluster=cluster,
             store=past.store,
             snapshot_limits=machine.config.snapshots,
         )
+        self.gossip = Gossiping(self, past, cluster)
         self._applying.read_from(self.replica)
         self._runs = True
         self._arm()
@@ -194,17 +187,17 @@ class Process:
         """See `chaos.network.End`."""
         self.enter(partial(self._calls.refused, call))
 
-    def closed(self, to: ReplicaId) -> None:
+    def closed(self, at: ReplicaId) -> None:
         """See `chaos.network.End`."""
-        self.enter(partial(self._closed, to))
+        self.enter(partial(self._closed, at))
 
     def not_reached(self, to: ReplicaId) -> None:
         """See `chaos.network.End`."""
         self.enter(partial(self._calls.not_reached, to))
 
-    def _closed(self, to: ReplicaId) -> None:
-        if self._calls.closed(to):
-            self.world.network.dial(self, to)
+    def _closed(self, at: ReplicaId) -> None:
+        for to in self._calls.closed(at):
+            self.world.network.dial(self, to, self.gossip.whereabouts(to))
 
     def takes_for_gone(self, to: ReplicaId) -> None:
         """As `quorum.driver.Quorum.gone`."""
@@ -292,10 +285,15 @@ class Process:
             request = replace(request, max_bytes=size)
             self._note_part(request)
         self.world.judge.asks(self.speaker, to, request)
-        call = self._calls.begin(to, request, done)
+        at = self.gossip.whereabouts(to)
+        call = self._calls.begin(to, at, request, done)
         self.world.stickiness.asks(self.speaker, to, request, call)
         self.later(timeout_ms, partial(self._calls.give_up, call))
-        self.world.network.post(Packet(self.id, to, self.boot, call, request))
+        if at is None:
+            # Its address is not known, or nobody is there any more.
+            self.later(1, partial(self._calls.refused, call))
+        else:
+            self.world.network.post(Packet(self.id, at, self.boot, call, request))
 
     def _note_part(self, request: FetchSnapshotRequest) -> None:
         is_begun = request.position > 0 and self._parts_of != request.epoch
@@ -389,9 +387,3 @@ class Process:
     def serves(self) -> bool:
         """Whether it is awake, and its state machine was told that it leads."""
         return self.leads and self._asleep is None
-
-    def hear(self, places: Mapping[ReplicaId, Endpoint]) -> None:
-        """The gossip says where everyone listens."""
-        for replica, place in places.items():
-            news = Located(ReplicaKey(replica), (place,))
-            self.enter(partial(self.replica.heard, news))

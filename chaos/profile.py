@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from quorum.addresses import HostPort
 from quorum.core.limits import Timeouts
 from quorum.snapshotting import SnapshotLimits
 
@@ -20,6 +21,12 @@ FAULTS_MS: Final = 20_000
 """How long a run is disturbed."""
 QUIET_MS: Final = 3_000
 """How long nothing strikes in a quiet window."""
+
+
+VIP: Final = ("anybody", 9_000)
+"""An address behind which one of all others that run answers."""
+FOREIGN: Final = ("anybody-else", 9_000)
+"""Where somebody of another cluster answers."""
 
 
 class Fault(StrEnum):
@@ -50,6 +57,7 @@ class Fault(StrEnum):
     FULL_DISK = "its disk is full"
     FSYNC_FAILS = "its disk fails to keep what it was given"
     ROT = "loses power, and a bit of its log turns over"
+    MOVE = "loses power, and comes back at another address"
     ALTER = "other voters are wanted"
     ADD = "is wanted as a voter, beside the others"
     REMOVE = "is wanted as a voter no more"
@@ -156,6 +164,33 @@ class Profile:
     def is_mute(self) -> bool:
         """Whether no replica echoes rounds of reads, as those of Kafka do not."""
         return self.seed % 4 == 1
+
+    @property
+    def asks_around(self) -> bool:
+        """Whether nodes are told of no address but those of the bootstrap servers."""
+        return self.seed % 3 == 1
+
+    @property
+    def names_cluster(self) -> bool:
+        """Whether nodes are told of which cluster they are; else the first leader makes an id."""
+        return self.seed % 5 < 3
+
+    @property
+    def is_visited(self) -> bool:
+        """Whether somebody of another cluster tries to be believed."""
+        return self.names_cluster and self.seed % 2 == 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the last observer starts when the cluster stands, and could found another one."""
+        return self.observers > 0 and self.asks_around
+
+    @property
+    def bootstrap(self) -> tuple[HostPort, ...]:
+        """Whom to ask first who is where."""
+        if not (self.asks_around or self.is_visited or Fault.MOVE in self.faults):
+            return ()
+        return (VIP, FOREIGN) if self.is_visited else (VIP,)
 
     @property
     def replicas(self) -> int:

@@ -7,7 +7,7 @@ out to find the little that matters, is `chaos.report` and `chaos.shrink`.
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -21,7 +21,10 @@ from chaos.violation import HarnessError, Violation
 from chaos.world import World
 from quorum.core.vocabulary import ReplicaId
 
-HEALING_MS_MAX: Final = 20_000
+HEALING_MS_MAX: Final = 60_000
+"""Who misses nothing asks one of the others each ten seconds where everyone is."""
+VISIT_EVERY_MS: Final = 2_000
+CUT_OFF_MS: Final = 3_000
 COMMITS_WARM: Final = 4
 COMMITS_HEALED: Final = 4
 TRIES_MAX: Final = 30
@@ -72,12 +75,17 @@ class Simulation:
     def run(self) -> Report:
         """All four parts; raises `Violation` or `HarnessError`."""
         world = self.world
-        for replica in world.everyone:
+        first = world.everyone[:-1] if self.profile.is_late else world.everyone
+        for replica in first:
             world.boot(replica)
+        if self.profile.is_visited:
+            self._visit_again()
         self._propose_again()
         self._read_again()
         world.on_told = self._read_of_others
         self._commit_more(COMMITS_WARM, "a new cluster commits nothing")
+        if self.profile.is_late:
+            self._start_late(world.everyone[-1])
         self._disturb()
         self._heal_majority()
         self._commit_more(COMMITS_HEALED, "a majority that is healed commits nothing")
@@ -95,6 +103,32 @@ class Simulation:
             virtual_ms=world.timeline.now_ms,
             counts=world.story.counts,
         )
+
+    def _start_late(self, replica: ReplicaId) -> None:
+        """It would found a cluster of its own, if it did not ask whether there is one.
+
+        Whoever it asks knows of one by then. Its operator mends its settings afterwards.
+        """
+        world = self.world
+        self._reach(self._all_are_told, "not everybody follows a new cluster")
+        leader = world.judge.leader
+        assert leader is not None
+        # It hears of the cluster from others first, and must not take that for an invitation.
+        world.network.cut({(leader, replica), (replica, leader)})
+        world.timeline.after(CUT_OFF_MS, world.network.heal)
+        world.boot(replica)
+        self._reach(self._all_are_told, "who starts late does not find the cluster")
+        machine = world.machines[replica]
+        machine.config = replace(machine.config, voters={})
+
+    def _all_are_told(self) -> bool:
+        world = self.world
+        return all(world.judge.told(each.speaker) for each in world.processes.values())
+
+    def _visit_again(self) -> None:
+        world = self.world
+        world.timeline.after(VISIT_EVERY_MS, self._visit_again)
+        world.town.visit()
 
     def _disturb(self) -> None:
         world = self.world

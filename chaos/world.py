@@ -22,12 +22,12 @@ from chaos.stickiness import Stickiness
 from chaos.stored import Stored
 from chaos.story import Story
 from chaos.timeline import Timeline
+from chaos.town import Town
 from chaos.truth import DiskTruth
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaId
-from quorum.core.voters import Endpoint
 from quorum.log.errors import FolderForeign, FolderUnusable, StorageError
-from quorum.opening import LISTENER_NAME, QuorumConfig, remember
+from quorum.opening import QuorumConfig, remember
 
 CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
 KRAFT_VERSION: Final = 1
@@ -37,11 +37,6 @@ LATENESS_MS_MAX: Final = 30_000
 REPAIRING_MS: Final = 1_000
 WAITING_MS_MAX: Final = 2_000
 """How long a machine stays down that died by itself."""
-
-
-def place(replica: ReplicaId) -> tuple[str, int]:
-    """Where a replica listens."""
-    return "localhost", 9_000 + replica
 
 
 class CoarseRandom(random.Random):
@@ -70,9 +65,9 @@ class World:
         self.judge = Judge(voters)
         self.stickiness = Stickiness(self.judge, profile.timeouts.fetch_timeout_ms)
         self.network = Network(self.timeline, self._stream("network"), self.note)
-        self.places = {each: Endpoint(LISTENER_NAME, *place(each)) for each in self.everyone}
-        self.machines = {each: self._machine(each) for each in self.everyone}
         self.processes: dict[ReplicaId, Process] = {}
+        self.town = Town(self.everyone, self.processes, self.network, self._stream("town"))
+        self.machines = {each: self._machine(each) for each in self.everyone}
         self.rates: Rates = CALM
         self.on_told: Callable[[ReplicaId], None] = lambda _: None
         """Called when a replica was told that more is committed."""
@@ -171,7 +166,6 @@ class World:
         self.processes[replica] = process
         self.network.listeners[replica] = process
         self.tell(replica, f"starts: {process}")
-        process.hear(self.places)
 
     def _refused(self, replica: ReplicaId, speaker: Speaker, error: StorageError) -> None:
         """It does not start: there must be a reason, and then something is done about it."""
@@ -352,15 +346,26 @@ class World:
         return random.Random(f"{self.profile.seed}/{name}")
 
     def _machine(self, replica: ReplicaId) -> Machine:
+        profile, address_of = self.profile, self.town.address_of
+        is_late = profile.is_late and replica == self.everyone[-1]
+        founders = [replica] if is_late else self.voters
         config = QuorumConfig(
             node_id=replica,
-            cluster_id=CLUSTER_ID,
+            cluster_id=CLUSTER_ID if profile.names_cluster else None,
             folder=FOLDER,
-            voters={each: place(each) for each in self.voters},
-            timeouts=self.profile.timeouts,
-            segment_bytes=self.profile.segment_bytes,
+            voters={each: None if profile.asks_around else address_of(each) for each in founders},
+            advertised=address_of(replica),
+            bootstrap=profile.bootstrap,
+            timeouts=profile.timeouts,
+            segment_bytes=profile.segment_bytes,
             kraft_version=KRAFT_VERSION,
-            snapshots=self.profile.snapshots,
+            snapshots=profile.snapshots,
         )
         truth = DiskTruth(LOG, self.judge.history)
         return Machine(config, self._stream(f"machine {replica}"), truth)
+
+    def move(self, replica: ReplicaId) -> None:
+        """Let it be started at another address the next time; who is configured with one tells."""
+        self.town.move(replica)
+        machine = self.machines[replica]
+        machine.config = replace(machine.config, advertised=self.town.address_of(replica))

@@ -152,7 +152,7 @@ def standing_of(node: QuorumNode, *, has_log: bool) -> Callable[[], Standing]:
     return standing
 
 
-def gossiper(
+def discovery_of(
     book: AddressBook,
     cluster: Cluster,
     *,
@@ -162,13 +162,10 @@ def gossiper(
     folder: Path,
     disk: Disk,
     fs: FileSystem = OS,
-    client_id: str,
-    sweeper: Sweeper,
     clock: Clock,
     rng: random.Random,
-    timeout_ms: int,
-) -> Gossiper:
-    """The part that asks and answers where everyone is."""
+) -> Discovery:
+    """The part that knows whom to ask where everyone is, and what to make of the answers."""
 
     def say_again(rival: Sighting) -> None:
         boot = rival.boot_timestamp + 1
@@ -195,7 +192,7 @@ def gossiper(
     if book.gossip.me is not None:
         # A voter that has moved and is elected writes down its own new place as well.
         locate([book.gossip.me])
-    discovery = Discovery(
+    return Discovery(
         book,
         cluster,
         standing=standing,
@@ -203,6 +200,18 @@ def gossiper(
         rng=random.Random(rng.getrandbits(64)),
         now_ms=clock(),
     )
+
+
+def gossiper(
+    discovery: Discovery,
+    *,
+    client_id: str,
+    sweeper: Sweeper,
+    clock: Clock,
+    rng: random.Random,
+    timeout_ms: int,
+) -> Gossiper:
+    """The part that asks and answers where everyone is."""
     return Gossiper(
         discovery,
         client_id=client_id,

@@ -21,6 +21,7 @@ from quorum.finding import (
     address_book,
     beginning_of,
     cluster_of,
+    discovery_of,
     gossiper,
     peers_of,
     standing_of,
@@ -58,6 +59,7 @@ __all__ = [
     "make_node",
     "open_quorum",
     "remember",
+    "whereabouts",
 ]
 
 
@@ -103,7 +105,7 @@ def open_quorum(
     past = remember(config, rng=rng, wall_clock=wall_clock, fs=fs)
     past.tell(state_machine)
     node = make_node(config, past, rng=random.Random(rng.getrandbits(64)), now_ms=clock())
-    addresses = address_book(past.key, _whereabouts(config), wall_ms=wall_clock(), fs=fs)
+    addresses = address_book(past.key, whereabouts(config), wall_ms=wall_clock(), fs=fs)
     addresses.voters = lambda: node.voters
     others = _others(config, past, world, addresses, on_gone=lambda each: quorum.gone(each))
     disk = DiskThread(
@@ -183,7 +185,7 @@ def _others(
     *,
     on_gone: Callable[[ReplicaId], None],
 ) -> _Others:
-    place = _whereabouts(config).place
+    place = whereabouts(config).place
     sweeper = Sweeper(world.clock)
     peers = peers_of(
         addresses, config.node_id, config.timeouts, sweeper=sweeper, rng=world.rng, on_gone=on_gone
@@ -208,7 +210,7 @@ def _gossiper(
     cluster: Cluster,
     quorum: Quorum,
 ) -> Gossiper:
-    return gossiper(
+    discovery = discovery_of(
         others.addresses,
         cluster,
         standing=standing_of(quorum.node, has_log=past.view.end.offset > 0),
@@ -217,6 +219,11 @@ def _gossiper(
         folder=config.folder,
         disk=disk,
         fs=world.fs,
+        clock=world.clock,
+        rng=world.rng,
+    )
+    return gossiper(
+        discovery,
         client_id=f"replica-{config.node_id}",
         sweeper=others.sweeper,
         clock=world.clock,
@@ -229,7 +236,7 @@ def configured_voters(config: QuorumConfig) -> VoterSet:
     """Who votes as long as the log does not say so; their directories are not known."""
     addresses = dict(config.voters)
     if config.node_id in addresses:
-        addresses[config.node_id] = _whereabouts(config).place
+        addresses[config.node_id] = whereabouts(config).place
     return VoterSet(
         tuple(
             Voter(
@@ -244,7 +251,7 @@ def configured_voters(config: QuorumConfig) -> VoterSet:
 def make_node(config: QuorumConfig, past: Past, *, rng: random.Random, now_ms: int) -> QuorumNode:
     """The node that goes on from there, or begins with the voters that its folder names."""
     has_log = past.view.end.offset > 0
-    where = _whereabouts(config)
+    where = whereabouts(config)
     founders, level = configured_voters(config), config.kraft_version
     if past.founders is not None and past.founding is not None:
         founders, level = past.founders, past.founding.kraft_version
@@ -263,7 +270,8 @@ def make_node(config: QuorumConfig, past: Past, *, rng: random.Random, now_ms: i
     )
 
 
-def _whereabouts(config: QuorumConfig) -> Whereabouts:
+def whereabouts(config: QuorumConfig) -> Whereabouts:
+    """Where this replica is, and whom it may ask where the others are."""
     return Whereabouts(
         folder=config.folder,
         place=config.advertised or config.voters.get(config.node_id),

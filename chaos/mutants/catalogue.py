@@ -3,6 +3,7 @@
 from typing import Final
 
 from chaos.mutants.elections import ELECTIONS
+from chaos.mutants.gossip import GOSSIP
 from chaos.mutants.logs import LOGS
 from chaos.mutants.mutant import Mutant
 from chaos.mutants.reads import READS
@@ -10,7 +11,15 @@ from chaos.mutants.snapshots import SNAPSHOTS
 from chaos.mutants.storage import STORAGE
 from chaos.mutants.voters import VOTERS
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*ELECTIONS, *LOGS, *VOTERS, *STORAGE, *SNAPSHOTS, *READS)
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *ELECTIONS,
+    *LOGS,
+    *VOTERS,
+    *GOSSIP,
+    *STORAGE,
+    *SNAPSHOTS,
+    *READS,
+)
 
 
 def named(name: str) -> Mutant:

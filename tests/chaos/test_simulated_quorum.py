@@ -78,6 +78,8 @@ def test_everything_that_can_go_wrong_does_go_wrong() -> None:
         "a message is held back": 50,
         "a leader is taken for gone": 50,
         "a lead is handed over": 10,
+        "somebody of another cluster is refused": 100,
+        "nothing is learned of another cluster": 500,
         "a timer is late": 20,
     }
     assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}

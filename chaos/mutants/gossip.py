@@ -1,0 +1,87 @@
+"""Faults in who is believed to be where, and in how a cluster is founded."""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+GOSSIP: Final = (
+    Mutant(
+        name="a boot timestamp is the time of day and nothing else",
+        module="quorum.log.boot_timestamp",
+        old="boot = max(0, wall_ms, _last_boot(path, fs) + 1)",
+        new="boot = max(0, wall_ms)",
+        caught_by=("R22",),
+        directed=(
+            "tests/quorum/log/test_boot_timestamp.py::"
+            "test_each_boot_is_later_than_all_before_whatever_the_clock_does"
+        ),
+    ),
+    Mutant(
+        name="a boot timestamp is told before it is durable",
+        module="quorum.log.boot_timestamp",
+        old="        replace_file(path, _written(boot), fs)\n    return boot",
+        new="        pass\n    return boot",
+        caught_by=("R22",),
+        directed=(
+            "tests/quorum/log/test_boot_timestamp.py::"
+            "test_each_boot_is_later_than_all_before_whatever_the_clock_does"
+        ),
+    ),
+    Mutant(
+        name="what was said at an earlier boot replaces what was said at a later one",
+        module="quorum.gossip",
+        old="known is not None and each.boot_timestamp <= known.boot_timestamp",
+        new="known is not None and each.boot_timestamp == known.boot_timestamp",
+        caught_by=("R22",),
+        directed="tests/quorum/test_gossip.py::test_an_entry_is_replaced_only_by_a_later_boot",
+    ),
+    Mutant(
+        name="who asks from another cluster is believed",
+        module="quorum.cluster",
+        old="        return other == (self._id or self._learning)\n\n"
+        "    def refusal(self, other: str | None) -> str | None:\n",
+        new="        return True\n\n"
+        "    def refusal(self, other: str | None) -> str | None:\n"
+        "        return None\n\n"
+        "    def _reason(self, other: str | None) -> str | None:\n",
+        caught_by=("R13",),
+        directed="tests/quorum/test_discovery_rounds.py::test_nothing_is_learned_from_another_cluster",
+    ),
+    Mutant(
+        name="a node founds a cluster without asking whether there is one",
+        module="quorum.core.founding",
+        old="if state.log.end.offset == 0 and (not beginning.has_surveyed or beginning.has_found):",
+        new="if False:",
+        caught_by=("R1",),
+        directed=(
+            "tests/quorum/core/test_founding.py::"
+            "test_who_has_bootstrap_servers_asks_them_before_it_founds"
+        ),
+    ),
+    Mutant(
+        name="a node founds a cluster although it has heard of one",
+        module="quorum.core.founding",
+        old="(not beginning.has_surveyed or beginning.has_found)",
+        new="not beginning.has_surveyed",
+        caught_by=("R1",),
+        directed=(
+            "tests/quorum/core/test_founding.py::test_who_hears_of_a_quorum_founds_no_second_one"
+        ),
+    ),
+    Mutant(
+        name="a log does not begin with the id of the cluster",
+        module="quorum.replica",
+        old="cluster_id=lambda: None if cluster is None else cluster.id_to_found_with(),",
+        new="cluster_id=lambda: None,",
+        caught_by=("R19",),
+        directed="tests/chaos/test_founding_of_a_simulated_quorum.py",
+    ),
+    Mutant(
+        name="a log does not begin with its voters",
+        module="quorum.core.leading",
+        old="    if start > 0 or not state.records_voters:\n",
+        new="    if True:\n",
+        caught_by=("R19",),
+        directed="quorum_founding",
+    ),
+)
