@@ -180,7 +180,13 @@ class PartitionResult:
 
 
 def lag(replica: ReplicaInfo, leader: ReplicaInfo) -> int:
-    """How many records `replica` is behind; its last report may be older than the leader's end."""
+    """How many records `replica` is behind, or `UNKNOWN` where the leader's own end is not known.
+
+    Its last report may be older than the leader's end. One that never reported lags by the whole
+    log and one more, as Kafka's tool has it.
+    """
+    if leader.log_end_offset == UNKNOWN:
+        return UNKNOWN
     return leader.log_end_offset - replica.log_end_offset
 
 

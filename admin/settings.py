@@ -158,7 +158,7 @@ _ROWS: Final = (
         name="http.listener",
         kind=kinds.LISTENER,
         roles=_CONTROLLER,
-        help="Where this node answers HTTP: API, dashboard, metrics. Without it, it does not.",
+        help="Where this node answers HTTP (`/v1/quorum`, ...). Without it, it does not.",
     ),
     Setting(
         name="log.dir",

@@ -76,10 +76,18 @@ def address_book(
 
 def beginning_of(where: Whereabouts, *, me: ReplicaId, has_log: bool) -> Beginning:
     """What the node knows of the others before it has heard of anybody."""
+    unlocated = frozenset(
+        each for each, address in where.configured.items() if address is None and each != me
+    )
+    if 2 * len(unlocated) >= len(where.configured) > 0 and not has_log and not where.bootstrap:
+        logger.warning(
+            "where voters %s are is not known, and there are no servers to ask: this node founds "
+            "nothing before they have found it; name bootstrap.servers, or write quorum.voters "
+            "as id@host:port",
+            ", ".join(map(str, sorted(unlocated))),
+        )
     return Beginning(
-        unlocated=frozenset(
-            each for each, address in where.configured.items() if address is None and each != me
-        ),
+        unlocated=unlocated,
         bootstrap=pseudo_ids(len(where.bootstrap)),
         has_surveyed=has_log or not where.bootstrap,
     )

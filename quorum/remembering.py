@@ -19,12 +19,13 @@ from quorum.core.voters import VoterAssignment, VoterSet
 from quorum.log.basis import basis, contains
 from quorum.log.checkpoint import Checkpoint, formatted_for
 from quorum.log.election_file import ElectionFile
-from quorum.log.errors import FileDamaged
+from quorum.log.errors import NEW_DIRECTORY, FileDamaged
 from quorum.log.file_reader import StoredBatch
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.log.wholeness import check_whole
 from quorum.ports import Clock, StateMachine
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord
@@ -39,10 +40,7 @@ LOG_FOLDER: Final = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 
 LISTENER_NAME: Final = "CONTROLLER"
 
-_LOST_VOTE_REMEDY: Final = (
-    "A vote may be lost with it. Move the folder away and start again: this node then joins as a "
-    "new directory"
-)
+_LOST_VOTE_REMEDY: Final = f"A vote may be lost with it. The way back: {NEW_DIRECTORY}"
 
 _STRANGE_RECORD_REMEDY: Final = "Start the version of the program that wrote it"
 
@@ -116,8 +114,9 @@ def remember(
     A new folder gets an identity from `rng`. With `wall_clock` the log keeps the time of every
     append. Raises `StorageError`.
     """
-    meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng, fs=fs)
     folder = config.folder / LOG_FOLDER
+    check_whole(config.folder, folder, fs=fs)
+    meta = load_or_create(config.folder, config.cluster_id, config.node_id, rng=rng, fs=fs)
     assigned = _Assigned()
     log = SegmentedLog(
         folder,

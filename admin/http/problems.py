@@ -128,7 +128,8 @@ async def as_problems(request: web.Request, handler: Handler) -> web.StreamRespo
 
 def _detail(request: web.Request, error: web.HTTPException) -> str:
     if error.status == 404:
-        return f"there is no {request.path}; there are /v1/quorum and /v1/reassignments"
+        routes = {resource.canonical for resource in request.app.router.resources()}
+        return f"there is no {request.path}; there are {', '.join(sorted(routes))}"
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
         return f"{request.path} takes {allowed}, not {request.method}"

@@ -11,11 +11,11 @@ from typing import Final
 
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.checkpoint import Checkpoint, checkpoints, read_checkpoint
-from quorum.log.errors import FileDamaged
+from quorum.log.errors import NEW_DIRECTORY, FileDamaged
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.segments import SegmentedLog
 
-_REMEDY: Final = "Move the folder away and start again: this node then joins as a new directory"
+_REMEDY: Final = f"The way back: {NEW_DIRECTORY}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA, Election, Epoch, ReplicaId, ReplicaKey
-from quorum.log.errors import FileDamaged, FolderForeign, FormatUnknown
+from quorum.log.errors import NEW_DIRECTORY, FileDamaged, FolderForeign, FormatUnknown
 from quorum.log.files import is_full, read_file, replace_file, sync_folder, usable
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.uuids import uuid_from_text, uuid_to_text
@@ -25,10 +25,7 @@ _INT32_MAX: Final = 2**31 - 1
 _Id = Annotated[int, msgspec.Meta(ge=-1, le=_INT32_MAX)]
 _EpochNumber = Annotated[int, msgspec.Meta(ge=0, le=_INT32_MAX)]
 
-_REMEDY: Final = (
-    "A vote may be lost with it, so it is not replaced. Move the folder away and start again: "
-    "this node then joins as a new directory"
-)
+_REMEDY: Final = f"A vote may be lost with it, so it is not replaced. The way back: {NEW_DIRECTORY}"
 
 
 class _State(msgspec.Struct, kw_only=True, omit_defaults=True):

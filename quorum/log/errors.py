@@ -5,8 +5,16 @@ Errors of a disk under a running node are `quorum.ports.LogFailure`.
 """
 
 from pathlib import Path
+from typing import Final
 
 from quorum.core.vocabulary import Offset
+
+NEW_DIRECTORY: Final = (
+    "move this node's whole folder away, `meta.properties` with it, and start again: the node then "
+    "joins as a new directory"
+)
+"""The way back of a node whose votes or records are lost. Without its log alone it would be taken
+for the voter that it was, and might vote twice or deny what it had acknowledged."""
 
 
 class StorageError(Exception):
@@ -69,8 +77,7 @@ class LogDamaged(StorageError):
     def __init__(self, file: Path, position: int, offset: Offset, reason: str) -> None:
         super().__init__(
             f"{file} is damaged at byte {position}, offset {offset}: {reason}. Nothing has been "
-            f"changed. Move the folder {file.parent} away and start again: this node then joins "
-            "as a new directory and copies the log from the others"
+            f"changed. The way back: {NEW_DIRECTORY} and copies the log from the others"
         )
         self.file = file
         self.position = position

@@ -16,6 +16,7 @@ from quorum.log.filesystem import OS, FileSystem
 
 LOCK_NAME: Final = ".lock"
 TEMPORARY_SUFFIX: Final = ".tmp"
+_FOLDER_WANTED: Final = "A node needs a folder that it can make, read and write"
 
 
 @contextmanager
@@ -35,7 +36,8 @@ def usable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = Path(os.fsdecode(error.filename)) if error.filename is not None else path
-        raise FolderUnusable(where, error.strerror or str(error)) from error
+        why = error.strerror or str(error)
+        raise FolderUnusable(where, f"{why}. {_FOLDER_WANTED}") from error
 
 
 def sync_folder(folder: Path, fs: FileSystem = OS) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from quorum.core.vocabulary import ReplicaId
-from quorum.log.errors import FileDamaged, FolderForeign, FormatUnknown
+from quorum.log.errors import NEW_DIRECTORY, FileDamaged, FolderForeign, FormatUnknown
 from quorum.log.files import make_folder, read_file, replace_file, sync_folder, usable
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
@@ -21,7 +21,7 @@ from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid
 FILE_NAME: Final = "meta.properties"
 
 _VERSION: Final = "1"
-_REMEDY: Final = "Correct it by hand, or move the folder away to start as a new directory"
+_REMEDY: Final = f"Correct it by hand, or {NEW_DIRECTORY}"
 _NO_DIRECTORY_REMEDY: Final = "A controller of Kafka 3.7 or newer writes one when it starts"
 
 # A key, then "=", ":" or white space; a backslash takes the meaning from what follows it.

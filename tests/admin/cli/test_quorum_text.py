@@ -172,6 +172,25 @@ def test_a_leader_that_is_not_a_voter_any_more_leaves_lags_unknown() -> None:
     assert replication_data(leaving)["replicas"][0]["lag"] == -1
 
 
+def test_a_stale_answer_that_does_not_know_the_end_of_the_leader_has_no_lag() -> None:
+    """A follower knows its own end alone; it is not ahead of the leader by all of it."""
+    heard = QuorumDescription(
+        cluster_id=None,
+        leader_id=2,
+        leader_epoch=2,
+        high_watermark=344,
+        voters=(
+            ReplicaInfo(id=1, directory_id=ZERO, log_end_offset=344),
+            ReplicaInfo(id=2, directory_id=ZERO, log_end_offset=-1),
+        ),
+        observers=(),
+        addresses={},
+    )
+    assert "MaxFollowerLag:         -1\n" in status(heard)
+    lags = {each["replica_id"]: each["lag"] for each in replication_data(heard)["replicas"]}
+    assert lags == {1: -1, 2: -1}
+
+
 def test_data_has_the_same_facts_under_names_of_its_own() -> None:
     data = status_data(KIP_595)
     assert data["max_follower_lag"] == 34

@@ -198,7 +198,9 @@ async def test_a_plan_that_cannot_be_understood_is_a_problem(
 
 async def test_what_is_not_there_or_not_allowed_is_a_problem_too(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
-        check_problem(await http.get("/v1/unknown"), 404, "/v1/unknown", "/v1/quorum")
+        check_problem(
+            await http.get("/v1/unknown"), 404, "/v1/unknown", "/v1/quorum", "/v1/quorum/voters"
+        )
         check_problem(await http.get("/"), 404)
         check_problem(await http.post("/v1/quorum"), 405, "GET", "POST")
         check_problem(await http._send("DELETE", "/v1/reassignments"), 405, "DELETE")
