@@ -271,9 +271,8 @@ class Controller:
     # What the quorum says (ports.StateMachine).
 
     def snapshot(self) -> StateSnapshot | None:
-        if not self.committed:
-            return None
-        found = begin(self.image, self.committed)
+        # While a log is replayed: one when that is done is worth more than many on the way.
+        found = begin(self.image, self.committed) if self.is_ready else None
         return None if found is None else StateSnapshot(Offset(found.end), found, found.close)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:

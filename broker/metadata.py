@@ -36,7 +36,7 @@ class MetadataFollower:
 
     def snapshot(self) -> StateSnapshot | None:
         # What is replayed may lag behind what is committed, and always ends where a batch does.
-        if not self.image.end_offset:
+        if not self._replaying.is_ready or not self.image.end_offset:
             return None
         found = begin(self.image, self.image.end_offset)
         return None if found is None else StateSnapshot(Offset(found.end), found, found.close)

@@ -50,8 +50,7 @@ def stride(log: Committed, start: Offset, *, records_max: int | None = None) -> 
     at, values = int(start), list[bytes]()
     view = memoryview(batches)
     for position, header in headers(batches):
-        batch = view[position : position + header.size_bytes]
-        found = None if header.is_control else plain_values(batch)
+        found = None if header.is_control else plain_values(view, header, position)
         # A batch is read whole, even if its beginning is known.
         known = max(0, at + len(values) - header.base_offset)
         if found is not None:
@@ -60,6 +59,7 @@ def stride(log: Committed, start: Offset, *, records_max: int | None = None) -> 
             if values:
                 yield _run_of(at, values)
             at, left, values = at + len(values), left - len(values), []
+            batch = view[position : position + header.size_bytes]
             for run in _one_by_one(batch, control=header.is_control):
                 if run.offset >= at and left > 0:
                     yield run

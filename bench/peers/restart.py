@@ -29,6 +29,11 @@ LEVEL: Final = 29
 EPOCH: Final = Epoch(1)
 TIMESTAMP_MS: Final = 1_700_000_000_000
 BROKERS: Final = (101, 102, 103)
+NO_SNAPSHOTS: Final = {
+    "metadata.log.max.record.bytes.between.snapshots": str(1 << 30),
+    "metadata.log.max.snapshot.interval.ms": "0",
+}
+"""Or what is timed would be a log that begins where a snapshot ends."""
 _TOPIC: Final = UUID(int=0x70 << 100)
 
 

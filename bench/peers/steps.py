@@ -83,7 +83,7 @@ async def idle(side: str, folder: Path, _: Wish) -> Found:
 
 async def restarted(side: str, folder: Path, _: Wish) -> Found:
     """From the start of a node's process to when it has replayed its log of a million records."""
-    ours = Ours()
+    ours = Ours(restart.NO_SNAPSHOTS)
     async with one_of(ours, folder, before=lambda: restart.fill(ours)) as cluster:
         leader = await cluster.leader()
         node = next(each for each in NODES if each != leader)

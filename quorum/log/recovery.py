@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from quorum.core.vocabulary import LogEnd, Offset
+from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.errors import FolderUnusable, FormatUnknown, LogDamaged
 from quorum.log.extent import Extent
 from quorum.log.file_reader import StoredBatch
@@ -54,7 +54,7 @@ from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX, TORN_BYTES_MAX
 from quorum.log.scan import ScannedFile, next_sound_batch, scan
 from quorum.log.segment import Segment, segment_base
-from quorum.records.batch import HEADER_BYTES, MAGIC, CorruptBatch, header_at
+from quorum.records.batch import CONTROL_BIT, HEADER_BYTES, MAGIC, CorruptBatch, header_at
 
 SECTOR_BYTES: Final = 512
 """The least that a disk writes whole, or not at all."""
@@ -215,13 +215,22 @@ class _Recovery:
 
     def _take(self, segment: Segment, file: ScannedFile, *, crc: bool) -> None:
         """Go through one segment; `CorruptBatch` at the first thing wrong with it."""
-        end = self._extent.end
-        for at, header in scan(file, base=end.offset, epoch_min=end.epoch, crc=crc):
-            segment.append(header)
-            self._extent.append(header.outline)
-            if self._on_control is not None and header.is_control:
-                data = bytes(file.at(at, header.size_bytes))
-                self._on_control(segment.path, StoredBatch(at, header, data))
+        end, last = self._extent.end, None
+        epoch = end.epoch if self._extent.epochs else None
+        try:
+            for at, header in scan(file, base=end.offset, epoch_min=end.epoch, crc=crc):
+                segment.append(header)
+                if header.epoch != epoch:
+                    self._extent.append(header.outline)
+                    epoch = Epoch(header.epoch)
+                last = header
+                if self._on_control is not None and header.attributes & CONTROL_BIT:
+                    data = bytes(file.at(at, header.size_bytes))
+                    self._on_control(segment.path, StoredBatch(at, header, data))
+        finally:
+            # Of an epoch it matters where it begins, and of all of them where the last one ends.
+            if last is not None:
+                self._extent.append(last.outline)
 
     def _why_cut(
         self, segment: Segment, file: ScannedFile, bad: CorruptBatch, *, is_last: bool

@@ -12,6 +12,7 @@ from quorum.log.filesystem import OS, FileSystem
 from quorum.log.limits import SCAN_BYTES
 from quorum.records.batch import (
     HEADER_BYTES,
+    LENGTH_END,
     MAGIC,
     CorruptBatch,
     Header,
@@ -57,13 +58,24 @@ def scan(
     position = 0
     while position < file.size_bytes:
         header = _header(file, position)
-        check_length(header, position, file.size_bytes)
-        check_header(header, position, expected_base=base, epoch_min=epoch_min)
+        size_bytes = header.length + LENGTH_END
+        # All that `check_length` and `check_header` ask, at once; only they say what is wrong.
+        if not (
+            header.magic == MAGIC
+            and size_bytes >= HEADER_BYTES
+            and position + size_bytes <= file.size_bytes
+            and 0 < header.record_count == header.last_offset_delta + 1
+            and header.base_offset == base
+            and header.epoch >= epoch_min
+        ):
+            check_length(header, position, file.size_bytes)
+            check_header(header, position, expected_base=base, epoch_min=epoch_min)
+            raise AssertionError(f"{header} is refused without a reason")
         if crc:
-            check_crc(header, position, file.at(position, header.size_bytes))
+            check_crc(header, position, file.at(position, size_bytes))
         yield position, header
-        base, epoch_min = header.end_offset, header.epoch
-        position += header.size_bytes
+        base, epoch_min = base + header.record_count, header.epoch
+        position += size_bytes
 
 
 def next_sound_batch(

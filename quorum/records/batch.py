@@ -33,6 +33,8 @@ _CODEC_BITS: Final = 0x07
 _LOG_APPEND_TIME_BIT: Final = 0x08
 _TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
+NOT_PLAIN_BITS: Final = _CODEC_BITS | _LOG_APPEND_TIME_BIT
+"""Attributes that tell how the records of a batch are to be read."""
 
 assert HEADER_BYTES == 61
 

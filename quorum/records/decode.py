@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from quorum.core.limits import BATCH_RECORDS_MAX
 from quorum.records.batch import (
     HEADER_BYTES,
+    NOT_PLAIN_BITS,
     Buffer,
     Codec,
     CorruptBatch,
     Header,
-    header_at,
     headers,
 )
 from quorum.records.varint import read_varint, varint
@@ -76,17 +76,18 @@ def decode(buffer: Buffer) -> Iterator[Record]:
         yield from _records(_expanded(body, header, position), header, position)
 
 
-def plain_values(batch: Buffer) -> list[bytes] | None:
+def plain_values(buffer: Buffer, header: Header, position: int = 0) -> list[bytes] | None:
     """The values of a batch whose records are all as a controller writes them; None of any other.
 
     Neither key, time of its own nor headers, each at its place, nothing compressed: what `decode`
-    gives then, several times as fast. Of a batch that is not sound it is None as well.
+    gives then, several times as fast. Of records that are not sound it is None as well. The batch
+    is whole, and at `position`, where `header` was read.
     """
-    header = header_at(batch)
-    if header.codec != Codec.NONE or header.is_log_append_time:
+    if header.attributes & NOT_PLAIN_BITS:
         return None
+    data = bytes(buffer[position + HEADER_BYTES : position + header.size_bytes])
     try:
-        return _plain_values(bytes(batch[HEADER_BYTES:]), header.record_count)
+        return _plain_values(data, header.record_count)
     except IndexError:
         return None
 

@@ -1,13 +1,15 @@
 """A controller with a long log votes, fetches and is led while it still replays, and says so."""
 
 import asyncio
+import random
 from itertools import pairwise
 from pathlib import Path
 
 from admin.controller import Unavailable
 from quorum.committed import STRIDE_BYTES
-from quorum.core.vocabulary import Election, Offset
+from quorum.core.vocabulary import Election, Offset, ReplicaId
 from quorum.log.election_file import ElectionFile
+from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER
 from quorum.records.encode import encode as batch
@@ -39,7 +41,8 @@ async def lengthen(folder: Path, *others: int) -> None:
         stamp(more, first.end.offset, epoch)
         first.append(more)
     for each in others:
-        (folder / f"node-{each}").mkdir()
+        rng = random.Random(each)
+        load_or_create(folder / f"node-{each}", CLUSTER_ID, ReplicaId(each), rng=rng)
         log = SegmentedLog(folder / f"node-{each}" / LOG_FOLDER)
         log.append(first.read(first.start, first.end.offset, 1 << 30))
         log.close()
@@ -107,7 +110,7 @@ async def test_a_controller_is_closed_in_the_middle_of_its_log(tmp_path: Path) -
         for _ in iter(lambda: nodes[1].controller.is_behind, True):
             await asyncio.sleep(0)
         assert 0 < nodes[1].controller.committed < CHANGES
-        assert nodes[1].controller.snapshot() is not None
+        assert nodes[1].controller.snapshot() is None
         await nodes[1].stop()
         assert nodes[1].running.exception() is None
         assert not nodes[1].controller.is_active

@@ -147,11 +147,11 @@ def test_plain_values_are_those_of_the_records_however_they_are_damaged(
     values: list[bytes], data: st.DataObject
 ) -> None:
     batch = encode(values, timestamp_ms=1_000, base_offset=Offset(7))
-    assert plain_values(batch) == values
+    assert plain_values(batch, header_at(batch)) == values
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(HEADER_BYTES, len(batch) - 1))
         batch[at] = data.draw(st.integers(0, 255))
-    found = plain_values(batch)
+    found = plain_values(batch, header_at(batch))
     if found is not None:
         records = list(decode(batch))
         assert [record.value for record in records] == found
@@ -161,17 +161,19 @@ def test_plain_values_are_those_of_the_records_however_they_are_damaged(
 
 def test_what_is_not_plain_is_left_to_the_long_way() -> None:
     plain = encode([b"a", b"b"], timestamp_ms=1)
-    assert plain_values(plain) == [b"a", b"b"]
+    assert plain_values(plain, header_at(plain)) == [b"a", b"b"]
     appended = bytearray(plain)
     HEADER.pack_into(appended, 0, *header_at(plain)._replace(attributes=0x08))
     squeezed = compressed(plain, Codec.GZIP, gzip.compress(bytes(plain[HEADER_BYTES:])))
+    longer = plain + b"\0"
+    HEADER.pack_into(longer, 0, *header_at(plain)._replace(length=header_at(plain).length + 1))
     others = (
         encode_client(RECORDS),
         encode([b"v"], timestamp_ms=7, control=True, keys=[b"k"]),
         appended,
         squeezed,
         plain[:-1],
-        plain + b"\0",
+        longer,
     )
     for batch in others:
-        assert plain_values(batch) is None
+        assert plain_values(batch, header_at(batch)) is None
