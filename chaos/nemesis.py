@@ -265,7 +265,7 @@ class Nemesis:
                 if machine.misdirect():
                     world.note(Fault.MISDIRECTED)
             case Fault.EXCHANGED:
-                world.exchange_disks(victim, world.everyone[strike.size % len(world.everyone)])
+                world.exchange_disks(victim, strike.size)
             case Fault.ROT_SNAPSHOT:
                 if machine.rot_snapshot() and strike.size % 3:
                     world.cut_power(victim)

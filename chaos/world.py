@@ -186,11 +186,14 @@ class World:
         else:
             raise Violation("R23", f"{replica} does not start: {error}") from error
 
-    def exchange_disks(self, one: ReplicaId, other: ReplicaId) -> None:
-        """Two machines lose power, and come back with each other's disk, until that is noticed."""
-        machines = self.machines[one], self.machines[other]
-        if one == other or not {one, other} <= set(self.processes):
+    def exchange_disks(self, one: ReplicaId, which: int) -> None:
+        """This machine and one of the others that run lose power, and come back with each other's
+        disk, until that is noticed."""
+        others = [each for each in self.everyone if each in self.processes and each != one]
+        if one not in self.processes or not others:
             return
+        other = others[which % len(others)]
+        machines = self.machines[one], self.machines[other]
         for replica in (one, other):
             self.cut_power(replica)
         machines[0].exchange_disks(machines[1])

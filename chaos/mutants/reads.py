@@ -37,6 +37,7 @@ READS: Final = (
         new="return voter.round >= group.round - 1 or",
         caught_by=("L2",),
         directed="quorum_reads",
+        seed=371,
     ),
     Mutant(
         name="a read shares a round whose answers have left before it came",
@@ -61,5 +62,6 @@ READS: Final = (
         new="return shown + 1 >= state.voters.majority",
         caught_by=("L2",),
         directed="quorum_reads_of_a_removed_leader",
+        seed=7,
     ),
 )
