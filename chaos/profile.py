@@ -205,7 +205,7 @@ class Profile:
         count = rng.choice((0, 1, 1, 2, 2, 3, 4, 6, 8, len(SOMETIMES)))
         snapshots = _snapshots(random.Random(f"{seed}/snapshots"))
         kinds = [each for each in rng.sample(SOMETIMES, count) if voters >= NEEDS.get(each, 1)]
-        if snapshots.bytes_between > BYTES_BETWEEN[-2]:
+        if snapshots.bytes_between > BYTES_BETWEEN[2]:
             kinds = [each for each in kinds if each is not Fault.ROT_SNAPSHOT]
         faults = tuple(sorted(kinds, key=list(Fault).index))
         return cls(
