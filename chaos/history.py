@@ -4,6 +4,7 @@ A log that was cut at its start goes on from here: what its snapshot stands for 
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from chaos import model
 from chaos.electorates import Assigned, assigned_by
@@ -68,3 +69,11 @@ class History:
     def assigned_at(self, offset: int) -> list[Assigned]:
         """What was said of the voters below a boundary."""
         return [each for each in self.assigned if each.end <= offset]
+
+
+def in_common(before: Sequence[Stored], now: Sequence[Stored]) -> int:
+    """How many batches two logs begin with alike."""
+    common = min(len(before), len(now))
+    if before[:common] == now[:common]:
+        return common
+    return next(at for at in range(common) if before[at] != now[at])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from chaos.boundaries import check_part
 from chaos.electorates import Assigned, Electorates, assigned_by, has_majority, reached_by_majority
-from chaos.history import History
+from chaos.history import History, in_common
 from chaos.model import State
 from chaos.stored import Stored, batches
 from chaos.truth import Ballot, DiskTruth
@@ -211,6 +211,10 @@ class Judge:
                 raise Violation("R9", f"{who} shows {shown} after {highest} was shown")
             self._shown = (answer.epoch, shown)
 
+    def forget(self, replica: ReplicaId) -> None:
+        """Its disk is gone, and with it what it had promised; another one comes under its id."""
+        self._ballots.pop(replica, None)
+
     # --- what is durable ---------------------------------------------------------------------
 
     def ballot_kept(self, who: Speaker) -> None:
@@ -242,7 +246,7 @@ class Judge:
     def log_reread(self, who: Speaker, before: Sequence[Stored]) -> None:
         """Its log was `before`, and something has happened to all of it."""
         truth = who.truth
-        common = _in_common(before, truth.batches)
+        common = in_common(before, truth.batches)
         differs = common < min(len(before), len(truth.batches))
         if differs and truth.batches[common].base >= truth.received_end:
             raise Violation("R10", f"{who} has other batches than before: {before[common:][:3]}")
@@ -385,11 +389,3 @@ class Judge:
             raise Violation("L2", f"{who} reads at {offset}, when it began {floor} was known")
         if offset > self.told(who):
             raise Violation("L2", f"{who} reads at {offset}, it was told of {self.told(who)}")
-
-
-def _in_common(before: Sequence[Stored], now: Sequence[Stored]) -> int:
-    """How many batches two logs begin with alike."""
-    common = min(len(before), len(now))
-    if before[:common] == now[:common]:
-        return common
-    return next(at for at in range(common) if before[at] != now[at])

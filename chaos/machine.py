@@ -153,6 +153,15 @@ class Machine:
         self.disk.watch, other.disk.watch = self._watch, other._watch
         self.partner, other.partner = other, self
 
+    def replace_disk(self) -> None:
+        """Let it have an empty one: who starts on it is another replica of the same id."""
+        self.disk = VirtualDisk()
+        self.disk.watch = self._watch
+        self.truth = self.truth.of_another()
+        self.key = ReplicaKey(self.config.node_id)
+        self.rotten = None
+        self.spoiled.clear()
+
     def put_right(self) -> None:
         """Let it have its own disk again."""
         if self.partner is not None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, assert_never
 
 from chaos import clients
+from chaos.operator import Operator
 from chaos.process import Process
 from chaos.profile import Fault, Strike
 from chaos.world import World
@@ -39,8 +40,9 @@ ROLL_EVERY_MS: Final = 700
 class Nemesis:
     """Strikes one world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, operator: Operator) -> None:
         self._world = world
+        self._operator = operator
 
     def begin(self, strikes: tuple[Strike, ...]) -> None:
         """Let all of them come in their time, from now on."""
@@ -73,17 +75,16 @@ class Nemesis:
                 self._end(strike, victim)
             case Fault.DIES_IN_TURN | Fault.DIES_IN_WRITING | Fault.DIES_IN_RECOVERY:
                 self._arm(strike, victim)
+            case Fault.SLOW_DISK | Fault.FULL_DISK | Fault.FSYNC_FAILS | Fault.CLOCK_JUMP:
+                self._spoil(strike, victim)
             case (
-                Fault.SLOW_DISK
-                | Fault.FULL_DISK
-                | Fault.FSYNC_FAILS
-                | Fault.ROT
+                Fault.ROT
                 | Fault.ROT_SNAPSHOT
                 | Fault.MISDIRECTED
+                | Fault.LOST_DISK
                 | Fault.EXCHANGED
-                | Fault.CLOCK_JUMP
             ):
-                self._spoil(strike, victim)
+                self._damage(strike, victim)
             case Fault.ALTER | Fault.ADD | Fault.REMOVE | Fault.TRANSFER:
                 self._want(strike, victim)
             case _:
@@ -257,21 +258,30 @@ class Nemesis:
                 world.timeline.after(full_ms, machine.make_room)
             case Fault.FSYNC_FAILS:
                 machine.sync_fails = True
+            case _:
+                world.note(Fault.CLOCK_JUMP)
+                machine.wall_offset_ms += (strike.size - 500) * 100_000
+
+    def _damage(self, strike: Strike, victim: ReplicaId) -> None:
+        """What is on a disk is not what was written there, or it is on another one."""
+        world = self._world
+        machine = world.machines[victim]
+        match strike.fault:
             case Fault.ROT:
                 world.cut_power(victim)
                 machine.rot()
+            case Fault.LOST_DISK:
+                if self._operator.lose_disk(victim):
+                    world.note(Fault.LOST_DISK)
             case Fault.MISDIRECTED:
                 world.cut_power(victim)
                 if machine.misdirect():
                     world.note(Fault.MISDIRECTED)
-            case Fault.EXCHANGED:
-                world.exchange_disks(victim, strike.size)
             case Fault.ROT_SNAPSHOT:
                 if machine.rot_snapshot() and strike.size % 3:
                     world.cut_power(victim)
             case _:
-                world.note(Fault.CLOCK_JUMP)
-                machine.wall_offset_ms += (strike.size - 500) * 100_000
+                world.exchange_disks(victim, strike.size)
 
 
 def _between(here: set[ReplicaId], there: set[ReplicaId]) -> set[tuple[ReplicaId, ReplicaId]]:

@@ -27,6 +27,7 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.log.errors import StorageError
 from quorum.opening import Past, make_node
 from quorum.ports import Done, LogFailure, StateSnapshot
 from quorum.replica import Replica
@@ -121,7 +122,7 @@ class Process:
                 self._turn_soon()
         except Died:
             self.world.has_died(self, self.dies_in is not None and self.dies_in < 0)
-        except LogFailure as failure:
+        except (LogFailure, StorageError) as failure:
             if not self.machine.sync_failed:
                 raise Violation("R23", f"{self.id} fails for no reason: {failure}") from failure
             self.world.has_failed(self)

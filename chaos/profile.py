@@ -17,6 +17,9 @@ QUICK: Final = Timeouts(
 BYTES_BETWEEN: Final = (400, 1_000, 2_000, 6_000, 1 << 30)
 """Of records, between two snapshots."""
 
+LOST_AMONG_MAX: Final = 8
+"""Disks are lost in runs of so many kinds of faults: with more, the others seldom find a leader."""
+
 FAULTS_MS: Final = 20_000
 """How long a run is disturbed."""
 QUIET_MS: Final = 3_000
@@ -50,6 +53,7 @@ class Fault(StrEnum):
     PAUSE = "stands still and wakes"
     STOP = "is stopped in good order"
     ROLL = "all are stopped and started, one after the other"
+    LOST_DISK = "its whole disk is lost"
     MISDIRECTED = "loses power, and its last write went to a wrong place in its log as well"
     EXCHANGED = "it and another one come back with each other's disks"
     ROT_SNAPSHOT = "a bit of its newest snapshot turns over, and then perhaps it loses power"
@@ -81,6 +85,7 @@ NEEDS: Final = {
     Fault.RESET: 2,
     Fault.MISLEAD: 2,
     Fault.RING: 4,
+    Fault.LOST_DISK: 3,
     Fault.EXCHANGED: 2,
 }
 """How many voters it takes for a fault to mean anything."""
@@ -207,6 +212,11 @@ class Profile:
         kinds = [each for each in rng.sample(SOMETIMES, count) if voters >= NEEDS.get(each, 1)]
         if snapshots.bytes_between > BYTES_BETWEEN[2]:
             kinds = [each for each in kinds if each is not Fault.ROT_SNAPSHOT]
+        if len(kinds) > LOST_AMONG_MAX:
+            kinds = [each for each in kinds if each is not Fault.LOST_DISK]
+        elif Fault.LOST_DISK in kinds:
+            # Who is wanted next may be just the one who is lost, and then nobody can go on.
+            kinds = [each for each in kinds if each not in WISHES]
         faults = tuple(sorted(kinds, key=list(Fault).index))
         return cls(
             seed=seed,

@@ -15,7 +15,8 @@ from chaos import clients
 from chaos.electorates import has_majority
 from chaos.leftovers import check_leftovers
 from chaos.model import CLOSES, OPENS
-from chaos.nemesis import Nemesis
+from chaos.nemesis import WISH_EVERY_MS, Nemesis
+from chaos.operator import Operator
 from chaos.profile import CALM, FAULTS_MS, NEARLY_CALM, WISHES, Fault, Profile, Strike
 from chaos.violation import HarnessError, Violation
 from chaos.world import World
@@ -66,6 +67,7 @@ class Simulation:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.world = World(profile)
+        self.operator = Operator(self.world)
         self._rng = random.Random(f"{profile.seed}/workload")
         self._reads = random.Random(f"{profile.seed}/reads")
         self._transactions = random.Random(f"{profile.seed}/transactions")
@@ -93,6 +95,8 @@ class Simulation:
         for replica in world.everyone:
             world.boot(replica)
         self._commit_more(COMMITS_HEALED, "a cluster that is healed commits nothing")
+        # Whoever still wishes for other voters finds somebody to hear of it.
+        self._pass(2 * WISH_EVERY_MS)
         self._proposing = False
         self._reach(self._has_converged, "the logs do not converge")
         self._start_once_more()
@@ -135,7 +139,7 @@ class Simulation:
         world.disturb(self.profile.rates)
         for process in world.processes.values():
             process.rng.coarse = self.profile.rates.coarse_draws
-        nemesis = Nemesis(world)
+        nemesis = Nemesis(world, self.operator)
         nemesis.begin(self.profile.strikes)
         last_ms = max((each.at_ms for each in self.profile.strikes), default=0)
         self._pass(max(FAULTS_MS, last_ms + 1))
@@ -187,6 +191,7 @@ class Simulation:
         electorates = world.judge.possible_electorates
         # Who is about to be added may be a voter in the next moment, dead or not.
         wanted = {key.id for each in electorates for key in each.target or ()}
+        wanted |= self.operator.waiting
         alive = [each for each in world.everyone if each in wanted]
         for replica in self._rng.sample(world.everyone, len(world.everyone)):
             keys = [world.machines[each].key for each in alive]
@@ -222,7 +227,7 @@ class Simulation:
         processes = self.world.processes.values()
         if any(judge.told(each.speaker) < end for each in processes):
             return False
-        if judge.electorate.target is not None:
+        if judge.electorate.target is not None or self.operator.waiting:
             return False
         return all(each.machine.truth.batches == judge.history.batches for each in processes)
 

@@ -60,6 +60,10 @@ class DiskTruth:
         self._place: _Place | None = None
         self._ballot_bytes = b""
 
+    def of_another(self) -> "DiskTruth":
+        """Of an empty disk in the place of this one."""
+        return DiskTruth(self.folder, self._history)
+
     def __str__(self) -> str:
         epochs = {each.epoch: each.base for each in reversed(self.batches)}
         starts = ", ".join(f"{epoch} from {epochs[epoch]}" for epoch in sorted(epochs))

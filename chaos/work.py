@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from quorum.core.vocabulary import LogEnd
+from quorum.log.errors import StorageError
 from quorum.ports import DiskFull, Log, LogFailure
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Work:
             self._tell_room(False)
             process.later(FULL_RETRY_MS, self._do)
             return
-        except LogFailure as failure:
+        except (LogFailure, StorageError) as failure:
             self._failed = True
             process.replica.fail(failure)
             return
