@@ -208,6 +208,7 @@ class World:
 
     def _refuse_foreign(self, machine: Machine) -> None:
         """R23: a replica does not start on the disk of another one, and changes nothing there."""
+        machine.revive()
         before = machine.disk.everything()
         try:
             remember(machine.config, rng=machine.rng, fs=machine.disk)

@@ -304,11 +304,12 @@ def misses_a_sector(file: ScannedFile, position: int, sound: int, base: Offset) 
     """Whether a sector between the bad batch at `position` and the next sound one was not written.
 
     Such a sector reads as zeros. The one in which the bad batch begins may hold the end of the
-    group before, which was synced; of it, only what follows `position` is missing. There, zeros
-    tell something only where `base`, with which the batch begins, or its length is not zero.
+    group before, which was synced; of it, all that follows `position` is missing, so that nothing
+    sound begins there but with zeros: a batch that does was written to a wrong place. Zeros tell
+    something only where `base`, with which the batch begins, or its length is not zero.
     """
     boundary = (position // SECTOR_BYTES + 1) * SECTOR_BYTES
-    first = bytes(file.at(position, min(boundary, sound) - position))
+    first = bytes(file.at(position, boundary - position))
     opening = base.to_bytes(8, "big") + b"\xff" * (_OPENING_BYTES - 8)
     if not any(first) and any(opening[: len(first)]):
         return True

@@ -99,6 +99,21 @@ def test_damage_before_a_sound_batch_is_refused_and_nothing_is_changed(
     assert contents(tmp_path / "log") == before
 
 
+@pytest.mark.parametrize("position", [1, 8, 9, 11, 12, 30])
+def test_a_later_batch_that_was_written_over_an_earlier_one_too_is_damage(
+    tmp_path: Path, position: int
+) -> None:
+    """What is left of the earlier one may be zeros; no sector that was lost ends so early."""
+    (file,) = filled_folder(tmp_path / "log", [batch(0, size=500), *run(1, *[1] * 8)])
+    whole = file.read_bytes()
+    last = bytes(batch(8, 1))
+    file.write_bytes(whole[:position] + last + whole[position + len(last) :])
+    before = contents(tmp_path / "log")
+    with pytest.raises(LogDamaged, match="sound batches follow from byte"):
+        SegmentedLog(tmp_path / "log")
+    assert contents(tmp_path / "log") == before
+
+
 def test_damage_is_found_wherever_the_next_sound_batch_lies(tmp_path: Path) -> None:
     """The search goes on over many windows of the file."""
     far = [*run(0, 1, 1), batch(2, 1, size=3 * SCAN_BYTES), batch(3)]
