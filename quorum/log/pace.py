@@ -1,17 +1,16 @@
 """Whether a disk is so quick that the event loop itself may wait for it; times it, and no more.
 
 Handing a commit to a thread and back costs several switches between threads, and while the loop is
-busy the thread waits up to five milliseconds for the interpreter, twice. Where a commit takes less
-than that, it is better made in the loop. A disk that becomes slow holds the loop up once; from then
-on commits go to the thread again, and now and then one is made in the loop to see whether the disk
-is quick.
+busy the thread waits milliseconds for the interpreter. Where a commit takes a fraction of that, it
+is better made in the loop. A disk that becomes slow holds the loop up once; from then on commits go
+to the thread again, and now and then one is made in the loop to see whether the disk is quick.
 """
 
 from typing import Final
 
-QUICK_SECONDS: Final = 0.003
+QUICK_SECONDS: Final = 0.000_5
 """A commit that takes longer, on the average, is not waited for. Timed by the wall: on a machine
-with more to do than it has cores, waiting for a core is most of it, and a thread waits as well."""
+with more to do than it has cores the thread has it, which the system gives a share of its own."""
 
 FIRST_TRY_AFTER: Final = 2
 """Commits by the thread before the first one is tried in the loop."""
