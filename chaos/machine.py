@@ -118,6 +118,8 @@ class Machine:
         newest = self.truth.newest
         if self.rotten is not None or newest is None:
             return self.rotten_name is not None
+        if not self.disk.exists(self.truth.folder / newest.name):
+            return False  # It is being removed, and only a loss of power would bring it back.
         position = self.rng.randrange(len(newest.file.durable))
         self._turn_over(self.truth.folder / newest.name, position)
         self.spoiled.add(newest.name)

@@ -14,6 +14,27 @@ LOGS: Final = (
         directed="quorum_high_watermark_of_a_new_leader",
     ),
     Mutant(
+        name="what half of the disks hold is committed",
+        module="quorum.core.high_watermark",
+        old="falling[len(falling) // 2]",
+        new="falling[(len(falling) - 1) // 2]",
+        caught_by=("R8",),
+        directed="quorum_two_voters",
+    ),
+    Mutant(
+        name="what follows from an election does not wait for its file",
+        module="quorum.replica",
+        old="self._hold_up(step, effect, partial(self._elections.write, election))\n"
+        "                    return\n",
+        new="self._disk.perform(\n"
+        "                        partial(self._elections.write, election), lambda _: None)\n",
+        caught_by=("R3", "R4"),
+        directed=(
+            "tests/quorum/driver/test_driver_durability.py::"
+            "test_a_vote_is_remembered_before_it_is_answered"
+        ),
+    ),
+    Mutant(
         name="the leader counts itself before its disk has the records",
         module="quorum.core.leading",
         old="ends.append(state.log.durable)",
@@ -24,8 +45,8 @@ LOGS: Final = (
     Mutant(
         name="a follower fetches past its durable end",
         module="quorum.core.following",
-        old="    if state.log.durable != state.log.end.offset:\n        return\n    source",
-        new="    source",
+        old="pending is not None or state.log.durable != state.log.end.offset:\n",
+        new="pending is not None:\n",
         caught_by=("R12",),
         directed="quorum_election",
     ),

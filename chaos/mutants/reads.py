@@ -29,6 +29,7 @@ READS: Final = (
         new="if not leader.reads or committed is None:",
         caught_by=("L2",),
         directed="quorum_reads_of_a_new_leader",
+        seed=4,
     ),
     Mutant(
         name="a fetch that was under way when the read came proves it",
