@@ -65,7 +65,7 @@ class Replaying:
         """Take in the next few milliseconds' worth. Raises `LogFailure` for what is no record."""
         if self._loading is not None:
             self._load(self._loading)
-        else:
+        elif self.is_behind:
             self._replay(log)
         if self.is_ready:
             return

@@ -114,7 +114,7 @@ class Applying:
 
     def on_commit(self, high_watermark: Offset) -> None:
         was_behind, self._target = self.is_behind, high_watermark
-        if not was_behind:
+        if self.is_behind and not was_behind:
             self.catch_up()
 
     @property
