@@ -74,7 +74,10 @@ async def describe_cluster(call: Call, service: Service) -> Any:
         message = f"endpoint type {endpoint_type} is neither 1 (brokers) nor 2 (controllers)"
         return refuse_cluster(call, UNSUPPORTED_ENDPOINT_TYPE, message)
     if endpoint_type == BROKERS and call.version >= 1:
-        message = "this is a controller: ask with endpoint type 2, or ask a broker"
+        message = (
+            "this is a controller: name it in --bootstrap-controller (endpoint type 2), or ask a "
+            "broker"
+        )
         return refuse_cluster(call, MISMATCHED_ENDPOINT_TYPE, message)
 
     def read(image: Image | None) -> Any:

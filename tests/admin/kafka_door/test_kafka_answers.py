@@ -258,6 +258,8 @@ async def test_a_cluster_is_described_as_its_controllers(tmp_path: Path) -> None
             )
             assert answer.error_code.value == error
             assert (answer.error_message is None) == (error == 0)
+            if kind == 1:
+                assert "name it in --bootstrap-controller" in answer.error_message
         answer = await client.ask(
             ApiKey.DESCRIBE_CLUSTER, 0, include_cluster_authorized_operations=False
         )
