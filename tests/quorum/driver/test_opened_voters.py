@@ -13,6 +13,7 @@ from quorum.core.voters import Endpoint, Voter, VoterAssignment, VoterSet
 from quorum.log.checkpoint import checkpoint_name
 from quorum.log.election_file import ElectionFile
 from quorum.log.errors import FileDamaged
+from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.log.uuids import uuid_to_text
 from quorum.opening import LOG_FOLDER, Opened, QuorumConfig, open_quorum
@@ -24,6 +25,7 @@ from tests.quorum.driver.replicas import Diary
 from tests.support.bell import Bell
 from tests.support.tree import ROOT
 
+CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 KAFKAS_LOG = ROOT / "tests" / "data" / "kraft-4.2.0" / "00000000000000000000.log"
 
 
@@ -31,7 +33,7 @@ def opened(folder: Path, node_id: int = 9) -> Opened:
     return open_quorum(
         QuorumConfig(
             node_id=ReplicaId(node_id),
-            cluster_id="4L6g3nShT-eMCtK--X86sw",
+            cluster_id=CLUSTER,
             folder=folder,
             voters={ReplicaId(9): ("127.0.0.1", 9)},
         ),
@@ -43,10 +45,11 @@ def opened(folder: Path, node_id: int = 9) -> Opened:
 
 
 def remembering(folder: Path, *, epoch: int) -> Path:
-    """The folder of a log whose replica has heard of this epoch."""
+    """The folder of a log whose replica, which is 9, has heard of this epoch."""
     log_folder = folder / LOG_FOLDER
     log_folder.mkdir(parents=True)
-    ElectionFile(log_folder, cluster_id="4L6g3nShT-eMCtK--X86sw").write(Election(Epoch(epoch)))
+    load_or_create(folder, CLUSTER, ReplicaId(9), rng=random.Random(1))
+    ElectionFile(log_folder, cluster_id=CLUSTER).write(Election(Epoch(epoch)))
     return log_folder
 
 
