@@ -161,6 +161,8 @@ class SegmentedLog:
     def append(self, batches: Buffer) -> Sequence[Batch]:
         """Append whole batches; see the port. No batch spans two segments."""
         assert not self._closed
+        if not batches:
+            return ()
         first = header_at(batches)
         if first.length + LENGTH_END == len(batches) and first.magic == MAGIC:
             found = [(0, first)]
