@@ -74,7 +74,10 @@ class Gossiping:
         """What became of a question of this process."""
         if response is None:
             self._discovery.failed(place)
-        elif self._discovery.heard(place, response, self._process.now_ms()) is not None:
+            return
+        if response.answerer == self._process.id:
+            self._process.world.note("who asks is led back to itself")
+        if self._discovery.heard(place, response, self._process.now_ms()) is not None:
             self._process.world.note("nothing is learned of another cluster")
 
     def _look(self) -> None:

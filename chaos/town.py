@@ -69,10 +69,9 @@ class Town:
         self._addresses[replica] = (host, port + STREET)
 
     def at(self, address: HostPort, asker: ReplicaId) -> ReplicaId | None:
-        """Whose machine this is, whether it runs or not; a VIP leads nobody back to himself."""
+        """Whose machine this is, whether it runs or not; behind the VIP is who runs, anyone."""
         if address == VIP:
-            others = sorted(self._processes.keys() - {asker})
-            return self._rng.choice(others) if others else None
+            return self._rng.choice(sorted(self._processes)) if self._processes else None
         return next((who for who, where in self._addresses.items() if where == address), None)
 
     def ask(self, asker: "Process", place: HostPort, request: DiscoverBrokersRequest) -> None:

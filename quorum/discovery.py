@@ -26,6 +26,11 @@ SEARCH_MS_MAX: Final = 2_000
 SURVEY_TRIES: Final = 3
 """How often a bootstrap server is asked in vain before it counts as knowing of no quorum."""
 
+LED_BACK_MAX: Final = 32
+"""How often a bootstrap server leads back to the node that asks before it counts as another name
+of that node. Behind one address there may be several nodes: that of two the other one never
+answers, by chance, is not to happen. Who founds alone and names itself waits for so many rounds."""
+
 ROUTINE_MS: Final = 10_000
 ROUTINE_MS_PER_NODE: Final = 20
 """The wait between two rounds of a node that misses nothing, and what every node it knows of adds
@@ -83,6 +88,7 @@ class Discovery:
         self._asking: set[HostPort] = set()
         servers = {*book.places()} & {*map(book.address_of, book.pseudo_ids)}
         self._unsurveyed = dict.fromkeys(servers, SURVEY_TRIES)
+        self._led_back = dict.fromkeys(servers, 0)
         self._has_surveyed = False
         self._has_found = False
         self._said_again_ms: int | None = None
@@ -144,11 +150,15 @@ class Discovery:
             leader=standing.leader,
             epoch=standing.epoch,
             is_founded=standing.is_founded,
+            answerer=None if self._book.gossip.me is None else self._book.gossip.me.id,
         )
 
     def heard(self, place: HostPort, response: DiscoverBrokersResponse, now_ms: int) -> str | None:
         """Take in an answer; return why nothing is learned from it, if so."""
         self._asking.discard(place)
+        if self._is_own(response):
+            self._led_back_by(place)
+            return None
         self._unsurveyed.pop(place, None)
         foreign = self._cluster.refusal(response.cluster_id)
         if foreign is not None:
@@ -173,6 +183,26 @@ class Discovery:
             self._unsurveyed[place] -= 1
             if not self._unsurveyed[place]:
                 del self._unsurveyed[place]
+        self._survey_if_done()
+
+    def _is_own(self, response: DiscoverBrokersResponse) -> bool:
+        """Whether this node answered itself. Another one of the same id is elsewhere, or has
+        another directory."""
+        me = self._book.gossip.me
+        return (
+            me is not None
+            and response.answerer == me.id
+            and any(each.key == me.key and each.address == me.address for each in response.brokers)
+        )
+
+    def _led_back_by(self, place: HostPort) -> None:
+        """From itself a node learns nothing, least of all that there is no quorum."""
+        if place in self._unsurveyed:
+            self._led_back[place] += 1
+            if self._led_back[place] == LED_BACK_MAX:
+                del self._unsurveyed[place]
+            # It costs nobody anything, and somebody else may answer the next time.
+            self._wait_ms = SEARCH_MS
         self._survey_if_done()
 
     def _survey_if_done(self) -> None:

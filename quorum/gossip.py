@@ -70,6 +70,8 @@ class DiscoverBrokersResponse:
     epoch: Epoch = Epoch(0)
     is_founded: bool = False
     """Whether its log has been begun: somebody has led this quorum already."""
+    answerer: ReplicaId | None = None
+    """Who answers; where it is, stands among `brokers`. None for one that nobody is to find."""
 
 
 def impossible(sighting: Sighting) -> str | None:

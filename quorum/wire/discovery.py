@@ -70,6 +70,7 @@ def write_response(response: DiscoverBrokersResponse) -> bytes:
         leader_id=NO_REPLICA if response.leader is None else response.leader,
         leader_epoch=response.epoch,
         is_founded=response.is_founded,
+        replica_id=NO_REPLICA if response.answerer is None else response.answerer,
     )
     return codec.encode_response_body(_API, _VERSION, payload)
 
@@ -106,6 +107,7 @@ def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
         leader=None if answer.leader_id < 0 else ReplicaId(answer.leader_id),
         epoch=Epoch(max(0, answer.leader_epoch)),
         is_founded=bool(answer.is_founded),
+        answerer=None if answer.replica_id < 0 else ReplicaId(answer.replica_id),
     )
 
 

@@ -2,12 +2,16 @@
 
 import random
 from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+import pytest
 
 from quorum.addresses import AddressBook, HostPort
 from quorum.cluster import Cluster
 from quorum.core.vocabulary import Epoch, ReplicaId
 from quorum.discovery import (
     ASKED_AT_ONCE_MAX,
+    LED_BACK_MAX,
     ROUTINE_MS,
     SAY_AGAIN_MS,
     SEARCH_MS,
@@ -174,6 +178,41 @@ def test_without_bootstrap_servers_there_is_no_survey_to_wait_for() -> None:
     own = Node(bootstrap=(("h", 1),))
     own.discovery.round(0)
     assert own.surveys == [False], "its own address among them does not count"
+
+
+def test_its_own_answer_does_not_end_the_survey() -> None:
+    node = Node(bootstrap=(("vip", 9),))
+    own = DiscoverBrokersResponse(cluster_id=None, brokers=(at(1, 1),), answerer=ReplicaId(1))
+    for _ in range(LED_BACK_MAX - 1):
+        node.discovery.round(0)
+        node.discovery.heard(("vip", 9), own, 0)
+        assert node.discovery.deadline_ms <= SEARCH_MS * 1.2, "the next one may be another"
+    assert node.surveys == []
+    node.discovery.round(0)
+    node.discovery.heard(("vip", 9), own, 0)
+    assert node.surveys == [False], "it is another name of this node"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        DiscoverBrokersResponse(
+            cluster_id=None, brokers=(at(1, 1), at(2, 2)), answerer=ReplicaId(2)
+        ),
+        DiscoverBrokersResponse(cluster_id=None, brokers=(at(1, 7),), answerer=ReplicaId(1)),
+        DiscoverBrokersResponse(
+            cluster_id=None,
+            brokers=(replace(at(1, 1), directory_id=UUID(int=7)),),
+            answerer=ReplicaId(1),
+        ),
+    ],
+    ids=["another", "one of its id elsewhere", "one of its id with another directory"],
+)
+def test_the_answer_of_another_ends_the_survey(other: DiscoverBrokersResponse) -> None:
+    node = Node(bootstrap=(("vip", 9),))
+    node.discovery.round(0)
+    node.discovery.heard(("vip", 9), other, 0)
+    assert node.surveys == [False]
 
 
 def test_a_quorum_that_is_found_is_told_once_whenever_it_is_found() -> None:

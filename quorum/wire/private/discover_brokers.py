@@ -66,3 +66,5 @@ class DiscoverBrokersResponse:
     leader_epoch: i32 = field(metadata={"kafka_type": "int32", "tag": 2}, default=i32(-1))
     is_founded: bool = field(metadata={"kafka_type": "bool", "tag": 3}, default=False)
     """Whether it holds a log that has been begun: there is a quorum already."""
+    replica_id: BrokerId = field(metadata={"kafka_type": "int32", "tag": 4}, default=BrokerId(-1))
+    """Who answers: behind one address there may be several, the asker among them."""

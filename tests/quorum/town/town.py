@@ -43,6 +43,8 @@ class Town:
         self.on_step: Watch = lambda _: None
         """Called after each event with the process that it happened to."""
         self.on_send: Callable[[Process, Packet], None] = lambda *_: None
+        self.behind: dict[HostPort, list[ReplicaId]] = {}
+        """At an address at which nobody lives: who answers there, one after the other."""
         self._numbers = 0
         self._starts = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
@@ -69,7 +71,11 @@ class Town:
         self.residents[id_].disk.lose_power(0)
 
     def at(self, place: HostPort) -> Process | None:
-        """Who runs at this address."""
+        """Who runs at this address, or whose turn it is behind it."""
+        turns = self.behind.get(place)
+        if turns is not None:
+            turns.append(turns.pop(0))
+            return self.processes.get(turns[-1])
         return next(
             (each for each in self.processes.values() if each.resident.address == place), None
         )

@@ -7,6 +7,7 @@ run 3000              3,000 ms pass; shows what was said of the gossip, and how 
 known 1               whom node 1 knows, and where
 kill 1                it is gone; what was on its disk is still there
 move 1 to d:4         who does not run moves to another address
+behind v:9 1 1 2      one address, behind which these answer in turn
 wipe 1                the folder of one that does not run is lost
 clock 1 -5000         its clock on the wall is behind
 log                   what is on the disks
@@ -36,6 +37,7 @@ class TownStage:
         scenes: dict[str, Callable[..., Iterator[str]]] = {
             "node": self._node,
             "start": self._start,
+            "behind": self._behind,
             "gossip": self._gossip,
             "run": self._run,
             "known": self._known,
@@ -65,6 +67,10 @@ class TownStage:
                 cluster_id=cluster_id,
             )
         )
+        yield from ()
+
+    def _behind(self, address: str, *numbers: str) -> Iterator[str]:
+        self._town.behind[_place(address)] = [ReplicaId(int(each)) for each in numbers]
         yield from ()
 
     def _start(self, *numbers: str) -> Iterator[str]:

@@ -38,6 +38,7 @@ def test_a_request_comes_back_as_it_went(request: DiscoverBrokersRequest) -> Non
         leader=st.none() | st.integers(0, 9).map(ReplicaId),
         epoch=st.integers(0, 9).map(Epoch),
         is_founded=st.booleans(),
+        answerer=st.none() | st.integers(0, 9).map(ReplicaId),
     )
 )
 def test_an_answer_comes_back_as_it_went(response: DiscoverBrokersResponse) -> None:
