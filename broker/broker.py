@@ -86,7 +86,10 @@ class Broker:
         self.identity = Identity(parts.opened.cluster.id, parts.opened.directory_id)
         self.cluster = ClusterApi(config.node_id, self.image)
         self.directories = DirectoryReporter(
-            parts.manager, parts.controllers, self.identity.directory_id
+            parts.manager,
+            parts.controllers,
+            self.identity.directory_id,
+            on_settled=self._on_settled,
         )
         self.lifecycle = self._lifecycle()
         parts.metadata.on_change = self._on_change
@@ -202,6 +205,11 @@ class Broker:
             # It may go when every live broker has seen that its partitions are led elsewhere.
             self.lifecycle.beat_soon()
 
+    def _on_settled(self) -> None:
+        """The controller knows where every replica is."""
+        if self.lifecycle.is_fenced:
+            self.lifecycle.beat_soon()
+
     async def _open_gate(self, door: Door) -> None:
         await self.lifecycle.unfenced.wait()
         self.cluster.cluster_id = self.identity.cluster_id
@@ -225,6 +233,7 @@ class Broker:
 
         def on_epoch(epoch: int) -> None:
             self.manager.broker_epoch = epoch
+            self.directories.registered()
 
         return Lifecycle(
             config,
@@ -238,6 +247,7 @@ class Broker:
             metadata_offset=lambda: self.image.end_offset - 1,
             on_epoch=on_epoch,
             make_ready=self._make_ready,
+            is_settled=lambda: self.directories.is_settled,
             previous_epoch=parts.previous_epoch,
         )
 

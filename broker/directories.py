@@ -2,7 +2,9 @@
 
 A replica neither leads nor is in sync while the metadata names a directory for it that its broker
 has not registered. This broker has one directory; of every open replica for which the metadata
-names another, it says so: many in one request, one request at a time.
+names another, it says so: many in one request, one request at a time. A broker that starts says
+it before it is unfenced: whatever lets it be in sync comes later in the log. Else the partition
+that it alone has, by then, would wait for a disk that nobody needs any more.
 
 It never says so where a loss would follow unseen. A replica that the metadata knows in another
 real directory has lost what it had there. Mostly it may come back as the copy that it is; but where
@@ -13,7 +15,7 @@ that a loss is accepted.
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID
@@ -78,16 +80,31 @@ def standing(image: Image, key: PartitionKey, me: BrokerId, own: UUID) -> Standi
 class DirectoryReporter:
     """A `Watcher` that notes which replicas to speak of; `run` speaks."""
 
-    def __init__(self, manager: Manager, controllers: Controllers, directory_id: UUID) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        controllers: Controllers,
+        directory_id: UUID,
+        *,
+        on_settled: Callable[[], None] = lambda: None,
+    ) -> None:
         self._manager = manager
         self._controllers = controllers
         self._directory_id = directory_id
+        self.on_settled = on_settled
+        """Called whenever `is_settled` has become true."""
         self._waiting: dict[PartitionKey, None] = {}
+        self._is_saying = False
         self.kept_back: dict[PartitionKey, None] = {}
         """Of which nothing is said, because they may have lost what they had."""
         self._is_in_force = False
         self._work = asyncio.Event()
         self._backoff = Backoff()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the controller has been told of every replica that is to be spoken of."""
+        return not self._waiting and not self._is_saying
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -112,19 +129,28 @@ class DirectoryReporter:
         if touched.configs:
             self._note(list(self.kept_back))
 
+    def registered(self) -> None:
+        """The broker has an epoch, or another one; to be told after the `Manager` is."""
+        if self._waiting:
+            self._work.set()
+
     async def run(self) -> None:
         """Say what is to be said until cancelled."""
         while True:
             await self._work.wait()
             epoch = self._registered_epoch()
             if epoch is None:
-                await self._backoff.wait()
+                self._work.clear()
                 continue
             batch = self._take()
             if not self._waiting:
                 self._work.clear()
             if batch:
+                self._is_saying = True
                 await self._say(batch, epoch)
+                self._is_saying = False
+            if self.is_settled:
+                self.on_settled()
 
     # --- inside -----------------------------------------------------------------------------------
 

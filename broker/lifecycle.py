@@ -1,10 +1,11 @@
 """The life of a broker as its controller sees it: registered, fenced, unfenced, stopping.
 
 KIP-631. A broker registers its incarnation and gets a broker epoch. It beats fenced until it has
-read the metadata up to its own registration and its logs are open, then asks to be unfenced, and
-from then on a heartbeat every two seconds keeps it alive. A controller that knows nothing of this
-epoch makes it register again, as the same incarnation. Before it stops it asks for its
-leaderships to be moved away, and waits for that as long as a stopping process may.
+read the metadata up to its own registration, its logs are open and the controller knows in which
+directory they are (KIP-858), then asks to be unfenced, and from then on a heartbeat every two
+seconds keeps it alive. A controller that knows nothing of this epoch makes it register again, as
+the same incarnation. Before it stops it asks for its leaderships to be moved away, and waits for
+that as long as a stopping process may.
 """
 
 import asyncio
@@ -79,8 +80,10 @@ class Lifecycle:
         metadata_offset: Callable[[], int],
         on_epoch: Callable[[int], None],
         make_ready: Callable[[], Awaitable[None]],
+        is_settled: Callable[[], bool],
         previous_epoch: int,
     ) -> None:
+        """While it is fenced it asks to stay so until `is_settled`; `beat_soon` says that it is."""
         self._config = config
         self._controllers = controllers
         self._incarnation_id = incarnation_id
@@ -89,6 +92,7 @@ class Lifecycle:
         self._metadata_offset = metadata_offset
         self._on_epoch = on_epoch
         self._make_ready = make_ready
+        self._is_settled = is_settled
         self._previous_epoch = previous_epoch
         self._backoff = Backoff()
         self._is_ready = False
@@ -175,7 +179,8 @@ class Lifecycle:
 
     async def _beat(self) -> int:
         """One heartbeat; returns how long to wait until the next, ms."""
-        answer = await self._heartbeat(want_fence=not self._is_ready, want_shut_down=False)
+        waits = not self._is_ready or (self.is_fenced and not self._is_settled())
+        answer = await self._heartbeat(want_fence=waits, want_shut_down=False)
         code = answer.error_code.value
         if code in (STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED):
             logger.warning("the controller answered %s, registering again", answer.error_code.name)

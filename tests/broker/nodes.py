@@ -139,6 +139,7 @@ class Node:
         self.learn()
         epoch = self.controller.register(self.broker_id, self.port, incarnation, self.directory_id)
         self.manager.broker_epoch = epoch if copies else None
+        self.directories.registered()
         await self.manager.settled()
         self.manager.start()
 

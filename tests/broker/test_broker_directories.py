@@ -180,6 +180,28 @@ async def test_what_is_deleted_is_kept_back_no_more(tmp_path: Path) -> None:
         assert not brokers[1].directories.kept_back
 
 
+async def test_it_is_settled_when_the_controller_knows_and_not_before(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        controller, reporter = brokers.controller, brokers[1].directories
+        await brokers.create("t", (1,))
+        await until(lambda: reporter.is_settled)
+        told: list[bool] = []
+        reporter.on_settled = lambda: told.append(reporter.is_settled and is_told(brokers, "t", 1))
+        unassign(brokers, 1, "t")
+        assert not reporter.is_settled
+        await until(lambda: bool(told))
+        assert told[0]
+        assert len(controller.assigned) == 1
+
+
+async def test_what_is_kept_back_does_not_keep_a_broker_fenced(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        await brokers.create("t", (1,))
+        await lose_disk(brokers, 1)
+        await until(lambda: bool(brokers[1].directories.kept_back))
+        assert brokers[1].directories.is_settled
+
+
 # --- what the metadata does not know -------------------------------------------------------------
 
 
@@ -259,6 +281,7 @@ async def test_an_incarnation_that_is_over_says_it_again_once_it_is_registered_a
         node.learn()
         assert node.manager.broker_epoch != epoch
         node.manager.broker_epoch = epoch
+        node.directories.registered()
         await until(lambda: is_told(brokers, "t", 1))
         assert controller.assigned[0].broker_epoch != epoch
 

@@ -153,6 +153,7 @@ class Life:
         self.identity = Identity(cluster_id, UUID(int=1 << 100))
         self.epochs: list[int] = []
         self.readied = 0
+        self.is_settled = True
         self.offset: Callable[[], int] = lambda: registrar.image.end_offset - 1
         self.cycle = Lifecycle(
             BrokerConfig(node_id=NODE, log_dir=tmp_path, voters={1: ("127.0.0.1", 1)}, rack="r"),
@@ -163,6 +164,7 @@ class Life:
             metadata_offset=lambda: self.offset(),
             on_epoch=self.epochs.append,
             make_ready=self._make_ready,
+            is_settled=lambda: self.is_settled,
             previous_epoch=5,
         )
 
@@ -212,6 +214,30 @@ async def test_a_broker_registers_catches_up_and_is_unfenced(tmp_path: Path) -> 
         assert life.readied == 1
         assert not registrar.image.brokers[NODE].fenced
         assert life.epochs == [registrar.image.brokers[NODE].epoch]
+
+
+async def test_a_broker_stays_fenced_until_the_controller_knows_where_its_replicas_are(
+    tmp_path: Path,
+) -> None:
+    """KIP-858. By then it may be in sync, and may be the only one that is."""
+    async with living(tmp_path) as (registrar, life, begin):
+        life.is_settled = False
+        begin()
+        await until(lambda: life.readied == 1)
+        seen = len(registrar.seen)
+        life.cycle.beat_soon()
+        await until(lambda: len(registrar.seen) >= seen + 2)
+        assert all(beat.want_fence for beat in registrar.seen[1:])
+        assert registrar.image.brokers[NODE].fenced
+        life.is_settled = True
+        life.cycle.beat_soon()
+        await life.cycle.unfenced.wait()
+        # What is to be told later fences nobody.
+        life.is_settled = False
+        seen = len(registrar.seen)
+        life.cycle.beat_soon()
+        await until(lambda: len(registrar.seen) > seen)
+        assert not registrar.seen[-1].want_fence
 
 
 async def test_the_levels_of_the_metadata_that_are_understood_are_registered(
