@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from chaos.disk import Fail, Kind, Operation, VirtualDisk
+from chaos.platter import SECTOR_BYTES
 from chaos.truth import DiskTruth
 from chaos.violation import Died
 from quorum.core.vocabulary import ReplicaKey
@@ -83,7 +84,7 @@ class Machine:
         """
         truth = self.truth
         sound = [b for b in truth.batches[:-ROTTEN_BEFORE_END] if b.base >= truth.start]
-        if self.rotten is not None or not sound:
+        if self.rotten is not None or self.partner is not None or not sound:
             return False
         batch = sound[self.rng.randrange(len(sound))]
         path, at = truth.place_of(batch, self.disk)
@@ -98,15 +99,19 @@ class Machine:
         """
         truth = self.truth
         sound = [b for b in truth.batches[:-ROTTEN_BEFORE_END] if b.base >= truth.start]
-        if self.rotten is not None or not sound:
+        if self.rotten is not None or self.partner is not None or not sound:
             return False
         hit = sound[self.rng.randrange(len(sound))]
         path, at = truth.place_of(hit, self.disk)
         offset = self.rng.randrange(len(hit.data) // 2)
         data = truth.batches[-1].data[: len(hit.data) - offset]
         before = self.disk.overwrite(path, at + offset, data)
-        if before != data:
-            self.rotten = (path, at + offset, before)
+        if before == data:
+            return False
+        self.rotten = (path, at + offset, before)
+        rest = SECTOR_BYTES - at % SECTOR_BYTES
+        if not any(self.disk.content(path)[at : at + rest]):
+            self.repair()  # Nobody could tell this from a sector that was not written.
         return self.rotten is not None
 
     def _turn_over(self, path: Path, position: int) -> None:
@@ -120,6 +125,8 @@ class Machine:
             return self.rotten_name is not None
         if not self.disk.exists(self.truth.folder / newest.name):
             return False  # It is being removed, and only a loss of power would bring it back.
+        if not self.disk.exists(self.truth.folder / newest.name):
+            return False  # It is about to go: its name only lasts until that is synced.
         position = self.rng.randrange(len(newest.file.durable))
         self._turn_over(self.truth.folder / newest.name, position)
         self.spoiled.add(newest.name)

@@ -278,7 +278,7 @@ class Nemesis:
                 if machine.misdirect():
                     world.note(Fault.MISDIRECTED)
             case Fault.ROT_SNAPSHOT:
-                if machine.rot_snapshot() and strike.size % 3:
+                if victim in world.processes and machine.rot_snapshot() and strike.size % 3:
                     world.cut_power(victim)
             case _:
                 world.exchange_disks(victim, strike.size)

@@ -25,10 +25,12 @@ from quorum.gossip import Gossip, Sighting
 from quorum.gossiper import Gossiper
 from quorum.log.boot_timestamp import next_boot, raise_boot
 from quorum.log.election_file import ElectionFile
+from quorum.log.errors import FolderUnusable
+from quorum.log.files import is_full
 from quorum.log.filesystem import OS, FileSystem
 from quorum.log.meta_properties import load_or_create
 from quorum.log.uuids import uuid_to_text
-from quorum.ports import Clock, Disk
+from quorum.ports import Clock, Disk, DiskFull
 from quorum.transport.complaints import Complaints
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.peers import Peers
@@ -106,7 +108,12 @@ def cluster_of(
     """The cluster's id, kept in `meta.properties` before it is told; `rng` may make one."""
 
     def write(learned: str) -> None:
-        load_or_create(folder, learned, me.id, rng=rng, fs=fs)
+        try:
+            load_or_create(folder, learned, me.id, rng=rng, fs=fs)
+        except FolderUnusable as error:
+            if isinstance(error.__cause__, OSError) and is_full(error.__cause__):
+                raise DiskFull(str(error)) from error
+            raise
         elections.cluster_id = learned
 
     def keep(learned: str, done: Callable[[], None]) -> None:

@@ -42,9 +42,9 @@ def wait_for_it(state: State, now_ms: int) -> None:
     match state.role:
         case Unattached() | Resigned() as waiting:
             waiting.election_deadline_ms = deadline_ms
-        case Prospective() | Candidate() as poll:
-            assert deadline_ms is not None
-            poll.election_deadline_ms = deadline_ms
+        case Prospective() | Candidate():
+            # Only who is unattached asks around; whoever leads may not know of this node.
+            state.become(Unattached(deadline_ms), Cause.HELD_BACK)
         case Follower(lost=lost):
             cause = Cause.LEADER_GONE if lost else Cause.FETCH_TIMEOUT
             state.become(Unattached(deadline_ms), cause)

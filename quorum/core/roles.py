@@ -140,6 +140,7 @@ class Cause(StrEnum):
     MAJORITY_WOULD_GRANT = "would have the votes of a majority"
     PRE_VOTE_UNKNOWN = "asks a voter that knows no pre-vote"
     SUCCESSION = "is to succeed the leader that resigned"
+    HELD_BACK = "may not stand, and looks for a leader"
     MAJORITY_GRANTED = "has the votes of a majority"
     LEADER_FOUND = "learns who leads the epoch"
     LEADER_GONE = "cannot reach its leader any more"
@@ -168,9 +169,11 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
             Cause.PRE_VOTE_UNKNOWN: (Candidate,),
             Cause.LEADER_FOUND: (Follower,),
             Cause.LEADER_RESIGNED: (Unattached,),
+            Cause.HELD_BACK: (Unattached,),
         },
         Candidate: {
             Cause.HIGHER_EPOCH: (Unattached,),
+            Cause.HELD_BACK: (Unattached,),
             Cause.ELECTION_TIMEOUT: (Prospective,),
             Cause.MAJORITY_GRANTED: (Leader,),
             Cause.LEADER_FOUND: (Follower,),

@@ -121,8 +121,23 @@ def test_who_is_told_while_it_asks_that_there_is_a_quorum_does_not_stand() -> No
     asked = next(each for each in said if isinstance(each, Send) and is_vote(each))
     replica.step(Surveyed(found=True), now_ms=10_001)
     unknown = VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=Epoch(0))
-    assert replica.step(Answered(asked.to, asked.correlation, unknown), now_ms=10_002) == []
+    said = replica.step(Answered(asked.to, asked.correlation, unknown), now_ms=10_002)
+    assert not [each for each in said if isinstance(each, Send) and is_vote(each)]
     assert replica.epoch == 0
+
+
+def test_who_may_not_stand_again_looks_for_the_leader_instead() -> None:
+    """A disk was wiped; its owner stood before it heard of the quorum, which may not know of it."""
+    replica = node(1, 2, 3, beginning=Beginning())
+    for asked in [each for each in replica.step(Tick(), now_ms=10_000) if isinstance(each, Send)]:
+        refused = VoteResponse(error=Error.INVALID_VOTER_KEY, epoch=Epoch(0))
+        replica.step(Answered(asked.to, asked.correlation, refused), now_ms=10_001)
+    replica.step(Surveyed(found=True), now_ms=10_002)
+    said = after(replica, Tick(), 20_000)
+    assert [
+        each for each in said if isinstance(each, Send) and isinstance(each.request, FetchRequest)
+    ]
+    assert not [each for each in said if isinstance(each, Send) and is_vote(each)]
 
 
 def is_vote(sent: Send) -> bool:
