@@ -181,7 +181,11 @@ class SnapshotStore(Protocol):
         ...
 
     def write(self, id_: LogEnd, data: bytes | bytearray, position: int) -> None:
-        """Disk: the next bytes of one that is written here; `OSError` if they cannot be kept."""
+        """Disk: the next bytes of one that is written here; `OSError` if they cannot be kept.
+
+        `LogFailure` if they could not be synced, here and where names change: a snapshot can be
+        done without for a while, a disk that fails to sync cannot be trusted any more.
+        """
         ...
 
     def finish(self, id_: LogEnd) -> None:

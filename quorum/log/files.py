@@ -55,9 +55,13 @@ def sync_file(fd: int, fs: FileSystem = OS) -> None:
         raise failed_sync(error) from error
 
 
-def failed_sync(error: OSError) -> OSError:
+class SyncFailed(OSError):
     """The error of a sync, as one that nobody takes for a full disk."""
-    return OSError(errno.EIO, f"it could not be synced: {error.strerror or error}")
+
+
+def failed_sync(error: OSError) -> SyncFailed:
+    """The same for the error that the system gave."""
+    return SyncFailed(errno.EIO, f"it could not be synced: {error.strerror or error}")
 
 
 def is_full(error: OSError) -> bool:

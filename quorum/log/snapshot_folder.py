@@ -17,6 +17,7 @@ from quorum.core.vocabulary import LogEnd
 from quorum.log.checkpoint import checkpoint_id, checkpoint_name, checkpoints, read_checkpoint
 from quorum.log.errors import FileDamaged
 from quorum.log.files import (
+    SyncFailed,
     is_full,
     opened,
     read_up_to,
@@ -42,6 +43,15 @@ def _keeping(path: Path) -> Iterator[None]:
     except OSError as error:
         kind = DiskFull if is_full(error) else LogFailure
         raise kind(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _trusting(path: Path) -> Iterator[None]:
+    """End what trusts a disk that could not sync; a snapshot can be done without, a disk cannot."""
+    try:
+        yield
+    except SyncFailed as error:
+        raise LogFailure(f"{path} cannot be kept: {error.strerror}") from error
 
 
 class SnapshotFolder:
@@ -99,12 +109,15 @@ class SnapshotFolder:
 
     def write(self, id_: LogEnd, data: bytes | bytearray, position: int) -> None:
         """The next bytes of one that is written here; on disk when it returns."""
-        self._write(self._part(id_, _WRITTEN), data, position, sync=True)
+        path = self._part(id_, _WRITTEN)
+        with _trusting(path):
+            self._write(path, data, position, sync=True)
 
     def finish(self, id_: LogEnd) -> None:
         """All of it has been written: let it be visible, durably."""
-        self._fs.rename(self._part(id_, _WRITTEN), self._path(id_))
-        sync_folder(self._folder, self._fs)
+        with _trusting(self._path(id_)):
+            self._fs.rename(self._part(id_, _WRITTEN), self._path(id_))
+            sync_folder(self._folder, self._fs)
 
     def abandon(self, id_: LogEnd) -> None:
         """It will not be finished."""
@@ -144,7 +157,8 @@ class SnapshotFolder:
 
     def remove(self, id_: LogEnd) -> None:
         """Take it away for good."""
-        remove_files([self._path(id_)], self._fs)
+        with _trusting(self._path(id_)):
+            remove_files([self._path(id_)], self._fs)
 
     def _path(self, id_: LogEnd) -> Path:
         return self._folder / checkpoint_name(id_)

@@ -1,13 +1,15 @@
 """Snapshots as files: whole or not there, read back by our own reader, and put together soundly."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from chaos.disk import Fail, Kind, VirtualDisk
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_folder import SnapshotFolder
-from quorum.ports import ReceivedSnapshot
+from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
 from quorum.records.control import ControlType, control_key
 from quorum.records.encode import encode, stamp
 from quorum.records.snapshots import encode_snapshot_header
@@ -42,6 +44,32 @@ def test_before_it_is_finished_it_is_not_seen_and_a_restart_clears_it_away(tmp_p
     store.write(id_(40), parts(b"a")[0], 0)
     assert SnapshotFolder(tmp_path).ids == ()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("step", ["write", "finish", "remove"])
+def test_a_sync_that_fails_is_final_for_a_snapshot_too(step: str, number: int) -> None:
+    disk, folder = VirtualDisk(), Path("/")
+    store = SnapshotFolder(folder, disk)
+    written(store, id_(20), *parts(b"a"))
+    store.write(id_(40), parts(b"a")[0], 0)
+    disk.watch = lambda operation: Fail(number) if operation.kind is Kind.SYNC else None
+    doing = {
+        "write": lambda: store.write(id_(40), b"more", 100),
+        "finish": lambda: store.finish(id_(40)),
+        "remove": lambda: store.remove(id_(20)),
+    }
+    with pytest.raises(LogFailure, match="it could not be synced") as caught:
+        doing[step]()
+    assert not isinstance(caught.value, DiskFull)
+
+
+def test_what_cannot_be_written_for_another_reason_can_be_done_without() -> None:
+    disk = VirtualDisk()
+    store = SnapshotFolder(Path("/"), disk)
+    disk.watch = lambda operation: Fail(errno.ENOSPC) if operation.kind is Kind.WRITE else None
+    with pytest.raises(OSError, match="No space left"):
+        store.write(id_(40), b"x", 0)
 
 
 def test_one_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
