@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from admin.client import AdminClient, AdminError
-from admin.faults import Refused
+from admin.faults import Refused, Unreachable
 from admin.lead_questions import failing
 from admin.model import (
     Assignment,
@@ -44,7 +44,7 @@ class NoActiveController(Exception):
 
 
 class OutcomeUnknown(Exception):
-    """The lead was lost while the request was under way: it may have been carried out."""
+    """The leader was lost while the request was under way: it may have been carried out."""
 
 
 class Anywhere:
@@ -111,7 +111,9 @@ class Anywhere:
                 for each in answer.partitions
             ]
 
-        return await self._ask(here, lambda client: client.alter_reassignments(assignments))
+        return await self._ask(
+            here, lambda client: client.alter_reassignments(assignments), changes=True
+        )
 
     async def alter_voters(self, who: str, target: Sequence[ReplicaKey] | None) -> None:
         """Let these vote in the end, or cancel what is under way (KIP-595)."""
@@ -124,7 +126,7 @@ class Anywhere:
             if response.error:
                 raise Refused("the voters cannot be changed", response.error, response.text)
 
-        await self._ask(here, lambda client: client.alter_voters(target))
+        await self._ask(here, lambda client: client.alter_voters(target), changes=True)
 
     async def transfer_leadership(self, who: str, to: ReplicaId | None) -> LeadTransfer:
         """Let this controller be the active one, or whoever suits best."""
@@ -136,7 +138,10 @@ class Anywhere:
             return found
 
         return await self._ask(
-            here, lambda client: client.transfer_leadership(to), patience=FAREWELL_SECONDS_MAX
+            here,
+            lambda client: client.transfer_leadership(to),
+            changes=True,
+            patience=FAREWELL_SECONDS_MAX,
         )
 
     async def _ask(
@@ -144,23 +149,18 @@ class Anywhere:
         here: Callable[[], Awaitable[T]],
         there: Callable[[AdminClient], Coroutine[Any, Any, T]],
         *,
+        changes: bool = False,
         patience: float = 0,
     ) -> T:
-        """`patience` is how many seconds one who leads no more may still take for its answer."""
+        """`changes` unless it only asks; `patience` is how many seconds one who leads no more may
+        still take for its answer."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait_seconds
-        reason = "no controller is active"
+        may_be_done = False
         while True:
             leader = self._service.quorum.leader
             try:
-                if self._service.controller.is_active:
-                    return await here()
-                if leader == self._service.quorum.node.me.id:
-                    reason = (
-                        f"node {leader} is about to be active{self._service.controller.progress}"
-                    )
-                elif leader is not None:
-                    return await self._ask_leader(leader, there, deadline - loop.time(), patience)
+                return await self._ask_once(leader, here, there, deadline - loop.time(), patience)
             except NotActive as error:
                 if error.reason.may_be_done:
                     raise OutcomeUnknown(str(error)) from error
@@ -168,10 +168,35 @@ class Anywhere:
             except Refused:
                 raise
             except AdminError as error:
+                may_be_done |= changes and isinstance(error, Unreachable) and error.may_be_done
                 reason = str(error)
             if loop.time() >= deadline:
+                if may_be_done:
+                    raise OutcomeUnknown(f"{reason}; an attempt before may have done it")
                 raise NoActiveController(reason, leader)
             await self._service.quorum.leader_changed(within_seconds=_POLL_SECONDS)
+
+    async def _ask_once(
+        self,
+        leader: int | None,
+        here: Callable[[], Awaitable[T]],
+        there: Callable[[AdminClient], Coroutine[Any, Any, T]],
+        seconds: float,
+        patience: float,
+    ) -> T:
+        """The answer, or `NotActive` or `AdminError` with why there is none now."""
+        if self._service.controller.is_active:
+            return await here()
+        if leader is None:
+            raise AdminError(self._no_leader())
+        if leader == self._service.quorum.node.me.id:
+            progress = self._service.controller.progress
+            raise AdminError(f"node {leader} is about to be active{progress}")
+        return await self._ask_leader(leader, there, seconds, patience)
+
+    def _no_leader(self) -> str:
+        node = self._service.quorum.node
+        return f"node {node.me.id} knows no leader, epoch {node.epoch}"
 
     async def _ask_leader(
         self,
@@ -194,7 +219,7 @@ class Anywhere:
                         return asking.result()
                     if self._service.quorum.leader != leader:
                         patience -= _POLL_SECONDS
-                raise AdminError(f"node {leader} led, and does no more")
+                raise Unreachable(f"node {leader} led, and does no more", may_be_done=True)
             finally:
                 asking.cancel()
                 await asyncio.wait({asking})

@@ -2,25 +2,28 @@
 
 Any node takes any request and passes it on to the active controller, so no leader is looked up.
 While an election is under way, a connection is lost, or a node is gone, the next address is asked,
-until time is up; then it is said whom we asked and what was the matter. Never is anything reported
-as done that the cluster did not report.
+until time is up; then it is said whom we asked and what each said, and whether anybody leads. Never
+is anything reported as done, or as not done, of which we do not know it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from admin.addresses import Address
 from admin.channels import Channels, Fill, Unanswered
 from admin.consistency import Consistency
 from admin.faults import Refused, Unreachable, explained
+from admin.standings import Standing, is_leaderless, standings
 from quorum.wire.apis import ApiKey
 
 ATTEMPT_MS: Final = 2_000
 """The time for an attempt while others can be asked; it doubles with each round through them. A
-silent node must not use up the time of all others, and a busy one needs some."""
-DURATION_MS_MAX: Final = 24 * 3_600_000
+silent node must not use up the time of all others, and a busy one needs some. Where there is one
+address, an attempt has three quarters of the time that is left, and at least this."""
+LAST_WORD_MS: Final = 1_000
+"""What is kept of the time, a fifth at most, to ask who leads when nobody could answer."""
 PAUSE_MS: Final = 25
 PAUSE_MS_MAX: Final = 400
 
@@ -56,6 +59,8 @@ class Question:
     done_before: int | None = None
     """The error that means that what we ask for is done already. It is success when an earlier
     attempt, whose answer was lost, may have done it."""
+    look: str | None = None
+    """Of a change: what shows whether it was made, where that is not known."""
     wanted: Consistency | None = None
     """What the answer must be; None is what is usual for the request."""
 
@@ -68,6 +73,44 @@ class Answer:
     repeated: bool
     as_of: int | None = None
     """The offset of the metadata log that it is as of, if the node says it."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What came of a question that nobody could answer in time."""
+
+    question: Question
+    within_ms: int
+    last: dict[Address, str] = field(default_factory=dict)
+    """What became of the last attempt at each address."""
+    is_answered: bool = False
+
+    def told(
+        self,
+        addresses: Sequence[Address],
+        found: Mapping[Address, Standing],
+        *,
+        may_be_done: bool,
+    ) -> str:
+        """All of it in a sentence for a person; `found` is who leads, as some of them say."""
+        no_leader = is_leaderless(found.values())
+        words = []
+        for each in addresses:
+            if each in self.last and not (no_leader and each in found):
+                words.append(self.last[each])
+            if each in found:
+                words.append(f"{each} {found[each]}")
+        said = "; ".join(words)
+        question, time = self.question, f"within {self.within_ms} ms"
+        if no_leader:
+            what = f"no controller leads ({said}; asked for {self.within_ms} ms)"
+        elif self.is_answered:
+            what = f"it was not answered {time} ({said})"
+        else:
+            what = f"no answer from {', '.join(map(str, addresses))} {time} ({said})"
+        if may_be_done and question.look is not None:
+            what += f". Whether it was done, or still will be, is unknown: see {question.look}"
+        return f"{question.failing}: {what}"
 
 
 class Asker:
@@ -86,14 +129,15 @@ class Asker:
     async def ask(self, question: Question, *, within_ms: int) -> Answer:
         """The answer. Raises `Refused`, `Unreachable` when time is up, or `Incompatible`."""
         now = asyncio.get_running_loop().time
-        deadline = now() + within_ms / 1_000
+        deadline = now() + (within_ms - _last_word_ms(within_ms)) / 1_000
         pause_ms = PAUSE_MS
         repeated = False
+        heard = _Heard(question, within_ms)
         attempt = 0
         while True:
             left_ms = max(1, round((deadline - now()) * 1_000))
             address = self.bootstrap[self._turn % len(self.bootstrap)]
-            attempt_ms = min(left_ms, self._attempt_ms(attempt))
+            attempt_ms = min(left_ms, self._attempt_ms(attempt, left_ms))
             try:
                 response, as_of = await self._channels.read(
                     address,
@@ -104,7 +148,7 @@ class Asker:
                 )
             except Unanswered as error:
                 repeated = repeated or error.may_be_done
-                reason = str(error)
+                heard.last[address] = str(error)
             else:
                 verdict = question.judge(response)
                 if not verdict.code or (repeated and verdict.code == question.done_before):
@@ -112,15 +156,26 @@ class Asker:
                 if verdict.code not in TRANSIENT:
                     raise Refused(question.failing, verdict.code, verdict.message)
                 repeated = repeated or verdict.code == REQUEST_TIMED_OUT
-                reason = f"{address}: {explained(verdict.code, verdict.message)}"
+                heard.is_answered = True
+                heard.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
             self._turn += 1
             attempt += 1
             if now() + pause_ms / 1_000 >= deadline:
-                raise Unreachable(question.failing, self.bootstrap, within_ms, reason)
+                raise await self._out_of_time(heard, may_be_done=repeated)
             await asyncio.sleep(pause_ms / 1_000)
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
 
-    def _attempt_ms(self, attempt: int) -> int:
+    async def _out_of_time(self, heard: "_Heard", *, may_be_done: bool) -> Unreachable:
+        timeout_ms = _last_word_ms(heard.within_ms)
+        found = await standings(self._channels, self.bootstrap, timeout_ms=timeout_ms)
+        message = heard.told(self.bootstrap, found, may_be_done=may_be_done)
+        return Unreachable(message, may_be_done=may_be_done)
+
+    def _attempt_ms(self, attempt: int, left_ms: int) -> int:
         if len(self.bootstrap) == 1:
-            return DURATION_MS_MAX
+            return max(ATTEMPT_MS, left_ms * 3 // 4)
         return ATTEMPT_MS << min(attempt // len(self.bootstrap), 16)
+
+
+def _last_word_ms(within_ms: int) -> int:
+    return max(1, min(LAST_WORD_MS, within_ms // 5))

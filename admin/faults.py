@@ -1,24 +1,17 @@
 """What can go wrong between a client and a cluster, each said in one sentence for a person."""
 
-from collections.abc import Sequence
-
-from admin.addresses import Address
-
 
 class AdminError(Exception):
     """A request to a cluster did not succeed; the message says what was asked and why not."""
 
 
 class Unreachable(AdminError):
-    """Nobody answered in time; says whom we asked, for how long, and what was the matter last."""
+    """Nobody could answer in time; says whom we asked, for how long, and what each said last."""
 
-    def __init__(
-        self, failing: str, addresses: Sequence[Address], within_ms: int, reason: str
-    ) -> None:
-        asked = ", ".join(map(str, addresses))
-        super().__init__(f"{failing}: no answer from {asked} within {within_ms} ms ({reason})")
-        self.addresses = tuple(addresses)
-        self.reason = reason
+    def __init__(self, message: str, *, may_be_done: bool) -> None:
+        """`may_be_done` unless no attempt can have brought about what was asked for."""
+        super().__init__(message)
+        self.may_be_done = may_be_done
 
 
 class Refused(AdminError):

@@ -5,6 +5,7 @@ from typing import Any, Final
 from admin.asking import Answer, Question
 from admin.channels import Form
 from admin.model import LeadTransfer
+from admin.voter_questions import STATUS
 from quorum.wire.apis import ApiKey
 
 ELECTION_NOT_NEEDED: Final = 84
@@ -25,6 +26,7 @@ def transfer_leadership(to: int | None) -> Question:
         failing=failing(to),
         # It leads already: where the answer to an earlier attempt was lost, that did it.
         done_before=ELECTION_NOT_NEEDED,
+        look=STATUS,
     )
 
 

@@ -12,6 +12,9 @@ from quorum.wire.apis import ApiKey
 DUPLICATE_VOTER: Final = 126
 VOTER_NOT_FOUND: Final = 127
 
+STATUS: Final = "metadata-quorum describe --status"
+"""What shows who leads and votes."""
+
 
 def alter_quorum(target: Sequence[ReplicaKey] | None) -> Question:
     """Who is to vote in the end; None cancels what is under way."""
@@ -25,7 +28,7 @@ def alter_quorum(target: Sequence[ReplicaKey] | None) -> Question:
     failing = "the change of the voters cannot be cancelled"
     if target is not None:
         failing = f"the voters cannot become {', '.join(map(str, target))}"
-    return Question(api_key=ApiKey.ALTER_QUORUM, fill=fill, failing=failing)
+    return Question(api_key=ApiKey.ALTER_QUORUM, fill=fill, failing=failing, look=STATUS)
 
 
 def add_voter(voter: ReplicaKey, listeners: Sequence[tuple[str, Address]]) -> Question:
@@ -47,6 +50,7 @@ def add_voter(voter: ReplicaKey, listeners: Sequence[tuple[str, Address]]) -> Qu
         fill=fill,
         failing=f"controller {voter.id} cannot be added",
         done_before=DUPLICATE_VOTER,
+        look=STATUS,
     )
 
 
@@ -61,6 +65,7 @@ def remove_voter(voter: ReplicaKey) -> Question:
         fill=fill,
         failing=f"controller {voter.id} cannot be removed",
         done_before=VOTER_NOT_FOUND,
+        look=STATUS,
     )
 
 

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from admin.addresses import Address
 from admin.asking import Question
-from admin.channels import Form
-from quorum.core.vocabulary import NO_DIRECTORY, NO_REPLICA
+from admin.standings import ask_anybody
+from quorum.core.vocabulary import NO_DIRECTORY
 from quorum.gossip import Sighting
 from quorum.wire.apis import ApiKey
 
@@ -39,12 +39,8 @@ class Whereabouts:
 
 def discover_brokers() -> Question:
     """Who is where."""
-
-    def fill(form: Form) -> Any:
-        return form.request(replica_id=NO_REPLICA, boot_timestamp=-1, host="", port=-1)
-
     return Question(
-        api_key=ApiKey.DISCOVER_BROKERS, fill=fill, failing="the nodes cannot be discovered"
+        api_key=ApiKey.DISCOVER_BROKERS, fill=ask_anybody, failing="the nodes cannot be discovered"
     )
 
 

@@ -113,7 +113,7 @@ async def as_problems(request: web.Request, handler: Handler) -> web.StreamRespo
             Problem(
                 504,
                 "Outcome unknown",
-                f"{error}; look at the state before asking again",
+                f"{error}; look at GET /v1/quorum or /v1/reassignments before asking again",
                 kafka_error="REQUEST_TIMED_OUT",
                 kafka_error_code=REQUEST_TIMED_OUT,
                 retriable=False,

@@ -77,12 +77,16 @@ class AdminApi:
 
     def timeout_ms(self, call: Call) -> int:
         asked = getattr(call.message, "timeout", None)
-        asked_ms = DEFAULT_TIMEOUT_MS if asked is None else round(asked.total_seconds() * 1_000)
-        return max(0, min(asked_ms, TIMEOUT_MS_MAX))
+        if asked is None:
+            return DEFAULT_TIMEOUT_MS
+        asked_ms: float = asked.total_seconds() * 1_000
+        return round(max(0.0, min(asked_ms, TIMEOUT_MS_MAX)) * _SHARE_OF_TIME)
 
 
 DEFAULT_TIMEOUT_MS: Final = 15_000
 TIMEOUT_MS_MAX: Final = 60_000
+_SHARE_OF_TIME: Final = 0.95
+"""Of the time that the asker gives, what is used up here: that nobody leads has to get there."""
 
 
 def _bounded(values: dict[str, Any]) -> dict[str, Any]:

@@ -68,8 +68,13 @@ class Forwarder:
         `deadline` is in seconds of the running loop's clock.
         """
         leader = self._quorum.leader
-        if leader is None or leader == self._quorum.node.me.id:
-            raise NotForwarded("no controller is active", may_be_done=False)
+        node = self._quorum.node
+        if leader is None:
+            raise NotForwarded(
+                f"node {node.me.id} knows no leader, epoch {node.epoch}", may_be_done=False
+            )
+        if leader == node.me.id:
+            raise NotForwarded(f"node {leader} is about to be active", may_be_done=False)
         channel = self._channel_to(leader)
         correlation_id = next(self._correlations) & 0x7FFF_FFFF
         envelope = envelopes.wrap(call, body, correlation_id)

@@ -178,7 +178,7 @@ async def test_whom_it_asked_and_what_they_said_is_told_when_time_is_up() -> Non
         with pytest.raises(Unreachable) as raised:
             await admin.describe_quorum()
     assert str(raised.value) == (
-        f"the quorum cannot be described: no answer from {address} within 150 ms "
+        "the quorum cannot be described: it was not answered within 150 ms "
         f"({address}: who knows (NOT_CONTROLLER))"
     )
     assert len(node.asked) > 1
@@ -190,7 +190,7 @@ async def test_a_silent_node_is_given_up() -> None:
 
     node = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: silent})
     async with listening(node) as (address,), client(address, timeout_ms=100) as admin:
-        with pytest.raises(Unreachable, match="no answer within 100 ms"):
+        with pytest.raises(Unreachable, match=r"no answer from .* within 100 ms"):
             await admin.describe_cluster()
 
 

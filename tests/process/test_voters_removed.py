@@ -1,0 +1,76 @@
+"""Voters are removed one by one, in real processes, while one of them is dead; and what operators
+are told while nobody leads."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from admin.client import AdminClient
+from admin.local import LocalCluster
+from admin.model import QuorumDescription
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from tests.process.controller_processes import three
+from tests.process.test_controllers import leader_of
+from tests.support.tree import ROOT
+
+pytestmark = pytest.mark.process
+
+WITHIN_MS: Final = 10_000
+TEST_SECONDS_MAX: Final = 120
+
+
+def admin(cluster: LocalCluster, *, within_ms: int = WITHIN_MS) -> AdminClient:
+    return AdminClient(cluster.controllers, is_controller=True, timeout_ms=within_ms)
+
+
+def key_of(quorum: QuorumDescription, id: int) -> ReplicaKey:
+    (key,) = (ReplicaKey(ReplicaId(id), e.directory_id) for e in quorum.voters if e.id == id)
+    return key
+
+
+def names(cluster: LocalCluster) -> dict[int, str]:
+    return {each.id: each.name for each in cluster.plan.controllers}
+
+
+async def kill(cluster: LocalCluster, *ids: int) -> None:
+    await asyncio.gather(*(cluster.kill(names(cluster)[each]) for each in ids))
+
+
+async def described(client: AdminClient) -> QuorumDescription:
+    """The quorum once every voter's directory is known."""
+    while True:
+        quorum = await client.describe_quorum()
+        if all(each.directory_id.int for each in quorum.voters):
+            return quorum
+
+
+async def metaquorum(*arguments: str) -> str:
+    """What a command that fails says on stderr."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "admin.cli.main", *arguments),
+        cwd=ROOT,
+        stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 1, said.decode()
+    return said.decode()
+
+
+async def test_who_asks_while_nobody_leads_is_told_so(tmp_path: Path) -> None:
+    async with asyncio.timeout(TEST_SECONDS_MAX), three(tmp_path / "cluster") as cluster:
+        leader, _ = await leader_of(cluster)
+        dead = next(each for each in names(cluster) if each != leader)
+        await kill(cluster, leader, dead)
+        alive = next(each for each in cluster.plan.controllers if each.id not in (leader, dead))
+        asked = ",".join(map(str, cluster.controllers))
+        options = ("--bootstrap-controller", asked, "--timeout", "6s")
+        for command in (("describe", "--status"), ("alter", "--voters", str(alive.id))):
+            said = await metaquorum("metadata-quorum", *command, *options)
+            assert "no controller leads (" in said, said
+            assert f"{alive.kafka} knows no leader, epoch " in said, said
+            assert said.count("Connect call failed") == 2, said
