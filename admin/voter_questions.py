@@ -27,7 +27,7 @@ def alter_quorum(target: Sequence[ReplicaKey] | None) -> Question:
 
     failing = "the change of the voters cannot be cancelled"
     if target is not None:
-        failing = f"the voters cannot become {', '.join(map(str, target))}"
+        failing = f"the voters cannot become {', '.join(each.text for each in target)}"
     return Question(api_key=ApiKey.ALTER_QUORUM, fill=fill, failing=failing, look=STATUS)
 
 

@@ -187,7 +187,7 @@ def discovery_of(
         logger.warning(
             "another node is taken for this one, by an earlier boot or because it has the same "
             "id: %s; from now on this node says where it is with boot timestamp %d",
-            rival,
+            rival.text,
             boot,
         )
         disk.perform(

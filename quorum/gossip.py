@@ -40,8 +40,17 @@ class Sighting:
     """Where its copy of the log is; zero if it has not said so."""
 
     def __str__(self) -> str:
+        return f"{self.key} {self._where}"
+
+    @property
+    def text(self) -> str:
+        """As operators read it."""
+        return f"{self.key.text} {self._where}"
+
+    @property
+    def _where(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.key} at {host}:{self.port} since boot {self.boot_timestamp}"
+        return f"at {host}:{self.port} since boot {self.boot_timestamp}"
 
     @property
     def key(self) -> ReplicaKey:

@@ -146,7 +146,9 @@ def remember(
             raise FileDamaged(elections.path, _behind(election, view), _LOST_VOTE_REMEDY)
         founding = formatted_for(folder, fs) if view.end.offset == 0 else None
         if founding is not None and founding.voters is not None:
-            logger.info("%s: a log begins with voters %s", founding.path, founding.voters.current)
+            logger.info(
+                "%s: a log begins with voters %s", founding.path, founding.voters.current.text
+            )
     except BaseException:
         log.close()
         raise

@@ -37,9 +37,11 @@ async def alter_quorum(call: Call, service: Service) -> Any:
 async def add_voter(call: Call, service: Service) -> Any:
     voter = Voter(_key(call.message), _endpoints(call))
     if voter.id < 0 or not voter.directory_id_is_known:
-        return refuse(call, INVALID_REQUEST, f"{voter.key}: an id and a directory id are needed")
+        return refuse(
+            call, INVALID_REQUEST, f"{voter.key.text}: an id and a directory id are needed"
+        )
     if not voter.endpoints:
-        return refuse(call, INVALID_REQUEST, f"{voter.key} names no listener")
+        return refuse(call, INVALID_REQUEST, f"{voter.key.text} names no listener")
     request = AddVoterRequest(voter=voter, timeout_ms=_timeout_ms(call))
     return await _ask(call, service, request)
 

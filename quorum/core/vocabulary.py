@@ -5,6 +5,7 @@ the position of one record. A log is the half-open range [log start offset, log 
 the log end offset is the offset that the next record will get, so an empty log ends at 0.
 """
 
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from typing import Final, NewType
 from uuid import UUID
@@ -17,6 +18,11 @@ Offset = NewType("Offset", int)
 
 NO_REPLICA: Final = ReplicaId(-1)
 NO_DIRECTORY: Final = UUID(int=0)
+
+
+def uuid_to_text(uuid: UUID) -> str:
+    """`uuid` as Kafka's files and tools show it: 22 characters of base64url."""
+    return urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,6 +40,13 @@ class ReplicaKey:
         if self.directory_id == NO_DIRECTORY:
             return str(self.id)
         return f"{self.id}/{str(self.directory_id)[:8]}"
+
+    @property
+    def text(self) -> str:
+        """As operators read and write it: `4:DIRECTORY_ID`, or `4` where no directory is known."""
+        if self.directory_id == NO_DIRECTORY:
+            return str(self.id)
+        return f"{self.id}:{uuid_to_text(self.directory_id)}"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -18,7 +18,7 @@ from quorum.core.messages import (
     UpdateVoterRequest,
     VoterRequest,
 )
-from quorum.core.vocabulary import ReplicaKey
+from quorum.core.vocabulary import ReplicaKey, uuid_to_text
 from quorum.core.voters import VoterAssignment
 
 NOT_RECORDED = (
@@ -115,8 +115,9 @@ def _add(request: AddVoterRequest, situation: Situation) -> Outcome:
     if known is not None:
         return Refusal(
             Error.DUPLICATE_VOTER,
-            f"voter {voter.id} is one already, with directory {known.key.directory_id}: remove "
-            "it first if another directory is to take its place",
+            f"voter {voter.id} is one already, with directory "
+            f"{uuid_to_text(known.key.directory_id)}: remove it first if another directory is to "
+            "take its place",
         )
     found = candidate(situation, voter)
     if isinstance(found, Waiting):
@@ -128,7 +129,7 @@ def _remove(key: ReplicaKey, situation: Situation) -> Outcome:
     current = situation.assignment.current
     voter = current.get(key.id)
     if voter is None or not voter.is_(key):
-        return Refusal(Error.VOTER_NOT_FOUND, f"{key} is no voter; voters are {current}")
+        return Refusal(Error.VOTER_NOT_FOUND, f"{key.text} is no voter; voters are {current.text}")
     if len(current) == 1:
         return Refusal(Error.INVALID_REQUEST, f"{key.id} is the only voter: add another one first")
     return _if_a_majority_fetches(situation, VoterAssignment(current.without(key.id)))
@@ -139,10 +140,11 @@ def _update(request: UpdateVoterRequest, situation: Situation) -> Outcome:
     known = assignment.current.get(voter.id)
     if known is None or not known.is_(voter.key):
         return Refusal(
-            Error.VOTER_NOT_FOUND, f"{voter.key} is no voter; voters are {assignment.current}"
+            Error.VOTER_NOT_FOUND,
+            f"{voter.key.text} is no voter; voters are {assignment.current.text}",
         )
     if not voter.endpoints:
-        return Refusal(Error.INVALID_REQUEST, f"{voter.key} names no listener")
+        return Refusal(Error.INVALID_REQUEST, f"{voter.key.text} names no listener")
     if known == voter:
         return Nothing()
     return replace(assignment, current=assignment.current.with_(voter))

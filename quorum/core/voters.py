@@ -87,6 +87,11 @@ class VoterSet:
         return f"[{', '.join(str(each.key) for each in self.voters)}]"
 
     @property
+    def text(self) -> str:
+        """As operators read it, each with its directory if that is known."""
+        return f"[{', '.join(each.key.text for each in self.voters)}]"
+
+    @property
     def majority(self) -> int:
         """The least number of voters that any other such number must overlap."""
         assert self.voters, "nobody votes, as far as this node knows"

@@ -5,18 +5,17 @@ they stand for "unassigned", "lost" and the like.
 """
 
 import random
-from base64 import b64decode, urlsafe_b64encode
+from base64 import b64decode
 from typing import Final
 from uuid import UUID
+
+from quorum.core.vocabulary import uuid_to_text
+
+__all__ = ["is_reserved", "new_directory_id", "uuid_from_text", "uuid_to_text"]
 
 TEXT_LENGTH: Final = 22
 _HALF_BITS: Final = 64
 _RESERVED_BELOW: Final = 100
-
-
-def uuid_to_text(uuid: UUID) -> str:
-    """`uuid` as Kafka's files and tools show it."""
-    return urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
 
 
 def uuid_from_text(text: str) -> UUID:

@@ -273,7 +273,7 @@ def _meant_for_another(message: Any, partition: Any, me: ReplicaKey) -> Refusal 
     meant = ReplicaKey(ReplicaId(voter_id), directory_id)
     if meant == me:
         return None
-    reason = f"replica {meant} is addressed, this is {me}"
+    reason = f"replica {meant.text} is addressed, this is {me.text}"
     return Refusal(Code.INVALID_VOTER_KEY, reason, top_level=False)
 
 

@@ -16,6 +16,7 @@ VALUES: Final = frozenset(
         "__future__",
         "abc",
         "array",
+        "base64",
         "bisect",
         "collections",
         "copy",

@@ -202,7 +202,7 @@ def test_a_request_for_another_voter_is_refused(api_key: ApiKey) -> None:
     for to in (ReplicaKey(ReplicaId(3)), ReplicaKey(ReplicaId(3), ME.directory_id), other_disk):
         refusal = refused(api_key, 1, write_request(request, 1, to=to, cluster_id=None))
         assert (refusal.code, refusal.top_level) == (Code.INVALID_VOTER_KEY, False)
-        assert refusal.reason == f"replica {to} is addressed, this is {ME}"
+        assert refusal.reason == f"replica {to.text} is addressed, this is {ME.text}"
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH])
