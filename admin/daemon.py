@@ -28,6 +28,7 @@ from admin.kafka.forwarding import Forwarder
 from admin.registrar import Registrar
 from admin.service import Service, TopicDefaults
 from quorum.clocks import monotonic_ms, wall_ms
+from quorum.driver import FAREWELL_SECONDS_MAX
 from quorum.log.errors import StorageError
 from quorum.opening import LISTENER_NAME, Opened, QuorumConfig, open_quorum
 from quorum.ports import LogFailure
@@ -48,7 +49,12 @@ SUPPORTED_FEATURES: Final = {
 """What this code can write and read; the levels in force are in the log."""
 
 CLOSE_MS: Final = 500
-"""How long the listeners let answers under way leave when the node stops."""
+"""How long each listener lets answers under way leave when the node stops."""
+STOP_MS_MAX: Final = 2_000
+"""A node that gets SIGTERM has ended by then, as long as its disk and its processor go along."""
+
+# Farewell, the HTTP listener and Kafka's, one after the other; the rest is for the last flush.
+assert FAREWELL_SECONDS_MAX * 1_000 + 2 * CLOSE_MS < STOP_MS_MAX
 
 
 class StartError(Exception):
