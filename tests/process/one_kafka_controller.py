@@ -11,7 +11,9 @@ from types import TracebackType
 from admin.apache.broker_files import as_text
 from admin.apache.runtime import Runtime
 from quorum.log.file_reader import batches_of
+from quorum.log.limits import TORN_BYTES_MAX
 from quorum.opening import LOG_FOLDER
+from quorum.records.batch import CorruptBatch
 from quorum.transport.address import Address
 from tests.process.joining_nodes import nap
 from tests.process.kafka_tools_room import ToolsRoom
@@ -123,9 +125,21 @@ class KafkaController:
 
 
 def stored_batches(data: Path) -> dict[int, bytes]:
-    """Every batch of the log in the folder of a node, ours or Kafka's, by its first offset."""
-    return {
-        batch.header.base_offset: batch.data
-        for segment in sorted((data / LOG_FOLDER).glob("*.log"))
-        for batch in batches_of(segment)
-    }
+    """Every whole batch of the log in the folder of a node, ours or Kafka's, by its first offset.
+
+    A node that was killed may have left the last batch of its log half-written.
+    """
+    found: dict[int, bytes] = {}
+    segments = sorted((data / LOG_FOLDER).glob("*.log"))
+    for segment in segments:
+        try:
+            for batch in batches_of(segment):
+                found[batch.header.base_offset] = batch.data
+        except CorruptBatch as torn:
+            if segment != segments[-1] or _bytes_behind(segment, torn) >= TORN_BYTES_MAX:
+                raise
+    return found
+
+
+def _bytes_behind(segment: Path, torn: CorruptBatch) -> int:
+    return segment.stat().st_size - torn.position
