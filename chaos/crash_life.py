@@ -164,7 +164,8 @@ class Life:
         while len(self.store.ids) > 2:
             oldest = self.store.ids[0]
             self.store.forget(oldest)
-            self.store.remove(oldest)
+            while self.store.remove(oldest):
+                pass
         self._will(needed=int(self.store.ids[0].offset))
         self._done()
         self.log.advance_start(self.store.ids[0].offset)
@@ -190,7 +191,8 @@ class Life:
         self._note(id_)
         for older in self.store.ids[:-1]:
             self.store.forget(older)
-            self.store.remove(older)
+            while self.store.remove(older):
+                pass
 
     # --- snapshots ---------------------------------------------------------------------------
 

@@ -208,8 +208,11 @@ class SnapshotStore(Protocol):
         """
         ...
 
-    def remove(self, id_: LogEnd) -> None:
-        """Disk: take it away for good."""
+    def remove(self, id_: LogEnd) -> bool:
+        """Disk: take it away for good, or a part of it; whether there is more of it.
+
+        A large file takes its time: to be called again, so that commits come between.
+        """
         ...
 
 

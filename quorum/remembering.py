@@ -186,7 +186,8 @@ def _begin(
     for id_ in store.ids:
         if id_.offset < log.start or not contains(log, id_):
             store.forget(id_)
-            store.remove(id_)
+            while store.remove(id_):
+                pass
     if log.start > 0:
         log.advance_start(store.ids[0].offset)
     return checkpoint

@@ -259,8 +259,19 @@ class Snapshots:
 
     def _remove_dropped(self) -> None:
         for id_ in self._dropped:
-            self._disk.perform(partial(_problem, partial(self._store.remove, id_)), _say)
+            self._remove(id_)
         self._dropped.clear()
+
+    def _remove(self, id_: LogEnd) -> None:
+        work = partial(_remove_some, partial(self._store.remove, id_))
+        self._disk.perform(work, partial(self._removed_some, id_))
+
+    def _removed_some(self, id_: LogEnd, outcome: bool | str) -> None:
+        # Each stretch anew, as with the files of the log.
+        if isinstance(outcome, str):
+            _say(outcome)
+        elif outcome:
+            self._remove(id_)
 
     def advance(self, start: Offset) -> None:
         """The core says that the log begins here now; its files go one by one."""
@@ -334,6 +345,14 @@ def _problem(work: Callable[[], None]) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+def _remove_some(remove: Callable[[], bool]) -> bool | str:
+    """Whether there is more to remove, or what kept the disk from it."""
+    try:
+        return remove()
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _say(problem: str | None) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from quorum.log.errors import FolderInUse, FolderUnusable
 from quorum.log.filesystem import OS, FileSystem
+from quorum.log.limits import FREED_BYTES
 
 LOCK_NAME: Final = ".lock"
 TEMPORARY_SUFFIX: Final = ".tmp"
@@ -127,6 +128,22 @@ def remove_files(paths: Iterable[Path], fs: FileSystem = OS) -> None:
         with suppress(FileNotFoundError):
             fs.remove(each)
         sync_folder(each.parent, fs)
+
+
+def is_large(path: Path, fs: FileSystem = OS) -> bool:
+    """Whether removing it at once would take long."""
+    return fs.size(path) > FREED_BYTES
+
+
+def remove_some(path: Path, fs: FileSystem = OS) -> bool:
+    """Take the end off a file that nobody needs, or remove what is left of it durably, so that no
+    call takes long; whether there is more. A loss of power may bring back what was cut off."""
+    if is_large(path, fs):
+        with opened(path, os.O_WRONLY, fs) as fd:
+            fs.ftruncate(fd, fs.size(fd) - FREED_BYTES)
+        return True
+    remove_files([path], fs)
+    return False
 
 
 def make_folder(folder: Path, fs: FileSystem = OS) -> None:

@@ -16,6 +16,9 @@ GROUP_BYTES_MAX: Final = 1024 * 1024
 TORN_BYTES_MAX: Final = FRAME_BYTES_MAX
 """More than a loss of power can leave half-written: no batch that arrived in a frame is larger."""
 
+FREED_BYTES: Final = 64 * 1024 * 1024
+"""Given back to the file system at once, where a large file goes: a commit may wait behind it."""
+
 SCAN_BYTES: Final = 1024 * 1024
 """Read at once while a whole segment is scanned."""
 

@@ -3,7 +3,9 @@
 A snapshot becomes visible by a rename, when all of it is on disk, and is never changed after that.
 Until then it has another name, by which Kafka's controllers too know that it was never finished:
 one that was being written is worth nothing after a restart; one that was being received from the
-leader is gone on with. Which snapshots are taken and kept is decided elsewhere.
+leader is gone on with. A large one that is removed has another name first, Kafka's too, and then
+becomes shorter bit by bit: freeing a gigabyte at once would hold up who commits. Which snapshots
+are taken and kept is decided elsewhere.
 """
 
 import os
@@ -19,9 +21,11 @@ from quorum.log.errors import FileDamaged
 from quorum.log.files import (
     SyncFailed,
     is_full,
+    is_large,
     opened,
     read_up_to,
     remove_files,
+    remove_some,
     sync_file,
     sync_folder,
     usable,
@@ -33,6 +37,7 @@ from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
 _WRITTEN: Final = ".part"
 _RECEIVED: Final = ".received.part"
 _DAMAGED: Final = ".damaged"
+_REMOVED: Final = ".deleted"
 
 
 @contextmanager
@@ -155,10 +160,21 @@ class SnapshotFolder:
         visible = replace(checkpoint, path=self._path(id_))
         return ReceivedSnapshot(id_, size_bytes, checkpoint.voters, visible.records)
 
-    def remove(self, id_: LogEnd) -> None:
-        """Take it away for good."""
+    def remove(self, id_: LogEnd) -> bool:
+        """Take it away for good, a stretch at a time; whether there is more of it."""
         with _trusting(self._path(id_)):
-            remove_files([self._path(id_)], self._fs)
+            return self._remove(self._path(id_), self._part(id_, _REMOVED))
+
+    def _remove(self, path: Path, removed: Path) -> bool:
+        if self._fs.exists(removed):
+            return remove_some(removed, self._fs)
+        if self._fs.exists(path) and is_large(path, self._fs):
+            # Whatever is left of it after a loss of power must not be taken for the snapshot.
+            self._fs.rename(path, removed)
+            sync_folder(self._folder, self._fs)
+            return True
+        remove_files([path], self._fs)
+        return False
 
     def _path(self, id_: LogEnd) -> Path:
         return self._folder / checkpoint_name(id_)
@@ -179,14 +195,14 @@ class SnapshotFolder:
                 self._fs.remove(self._folder / name)
 
     def _clear(self) -> tuple[LogEnd, int] | None:
-        """Remove what was being written, or is behind the times; what was being received stays."""
+        """Remove what was being written or removed; the latest that was being received stays."""
         found: list[tuple[LogEnd, int]] = []
         for name in self._fs.names(self._folder):
             path = self._folder / name
             id_ = checkpoint_id(name.removesuffix(_RECEIVED))
             if name.endswith(_RECEIVED) and id_ is not None and id_ not in self._sizes:
                 found.append((id_, self._fs.size(path)))
-            elif name.endswith(_WRITTEN):
+            elif name.endswith((_WRITTEN, _REMOVED)):
                 self._fs.remove(path)
         for id_, _ in sorted(found)[:-1]:
             self._fs.remove(self._part(id_, _RECEIVED))

@@ -1,12 +1,14 @@
 """Snapshots as files: whole or not there, read back by our own reader, and put together soundly."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chaos.disk import Fail, Kind, VirtualDisk
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.log import files
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_folder import SnapshotFolder
 from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
@@ -54,7 +56,7 @@ def test_a_sync_that_fails_is_final_for_a_snapshot_too(step: str, number: int) -
     written(store, id_(20), *parts(b"a"))
     store.write(id_(40), parts(b"a")[0], 0)
     disk.watch = lambda operation: Fail(number) if operation.kind is Kind.SYNC else None
-    doing = {
+    doing: dict[str, Callable[[], object]] = {
         "write": lambda: store.write(id_(40), b"more", 100),
         "finish": lambda: store.finish(id_(40)),
         "remove": lambda: store.remove(id_(20)),
@@ -91,9 +93,45 @@ def test_one_that_is_removed_is_gone(tmp_path: Path) -> None:
         100,
     ]
     store.forget(id_(40))
-    store.remove(id_(40))
+    assert not store.remove(id_(40))
     assert id_(40) not in store.ids
     assert id_(40) not in SnapshotFolder(tmp_path).ids
+
+
+def a_large_one_to_be_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> SnapshotFolder:
+    """A snapshot of two and a half of what is freed at once; forgotten already."""
+    store = SnapshotFolder(folder)
+    written(store, id_(40), *parts(b"a", b"b"))
+    size_bytes = store.size_bytes(id_(40))
+    assert size_bytes is not None
+    monkeypatch.setattr(files, "FREED_BYTES", size_bytes * 2 // 5)
+    store.forget(id_(40))
+    return store
+
+
+def test_a_large_one_is_removed_a_stretch_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that comes meanwhile does not wait until all of it is freed."""
+    store = a_large_one_to_be_removed(tmp_path, monkeypatch)
+    sizes = []
+    while store.remove(id_(40)):
+        (left,) = tmp_path.iterdir()
+        sizes.append(left.stat().st_size)
+    whole, once, twice = sizes
+    assert whole - once == once - twice > twice > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_what_is_left_of_one_that_was_being_removed_is_no_snapshot_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    store = a_large_one_to_be_removed(tmp_path, monkeypatch)
+    for _ in range(steps):
+        assert store.remove(id_(40))
+    assert SnapshotFolder(tmp_path).ids == ()
+    assert list(tmp_path.iterdir()) == []
 
 
 def received(store: SnapshotFolder, of: LogEnd, *data: bytes, at: int = 0) -> int:
