@@ -26,6 +26,8 @@ from tests.support.tree import ROOT
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 HOST: Final = "127.0.0.1"
 END_SECONDS: Final = 30
+SILENCE_MS: Final = 600_000
+"""How long the brokers of a test, which send no heartbeats, are taken to live."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ async def until_active(process: Process, address: Address) -> None:
 async def three(folder: Path) -> AsyncIterator[LocalCluster]:
     """Controllers 1, 2 and 3, which are up."""
     plan = settle(folder, Wanted(controllers=3, brokers=0, base_port=0), random.Random(str(folder)))
-    async with LocalCluster(folder, plan) as cluster:
+    settings = {"broker.session.timeout.ms": str(SILENCE_MS)}
+    async with LocalCluster(folder, plan, settings=settings) as cluster:
         yield cluster
 
 
