@@ -3,8 +3,8 @@
 It performs, one after the other and in order, what it is asked to. Commits are grouped: while one
 is in flight at most one more of the same log is queued, and every request that comes meanwhile is
 part of that one. Where the disk is quick (`quorum.log.pace`) and the thread has nothing to do, the
-loop makes a commit itself, once what was sent before has left. A disk that is full is only slow:
-what finds no room is tried again until it does. Nothing here knows what is written.
+loop makes a commit of a few records itself, once what was sent before has left. A disk that is full
+is only slow: what finds no room is tried again until it does. Nothing here knows what is written.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from threading import Event, Lock, Thread
 from time import perf_counter
 from typing import Final, ParamSpec, TypeAlias, TypeVar
 
-from quorum.core.vocabulary import LogEnd
+from quorum.core.vocabulary import LogEnd, Offset
 from quorum.log.files import is_full
-from quorum.log.pace import Pace
+from quorum.log.pace import FEW_RECORDS, Pace
 from quorum.ports import DiskFull, Log, LogFailure
 
 P = ParamSpec("P")
@@ -77,6 +77,8 @@ class DiskThread:
         self._pace = pace
         self._here: dict[Log, list[Done]] = {}
         """The commits that the loop is to make, soon."""
+        self._ends: dict[Log, Offset] = {}
+        """Up to where each log was to be committed the last time."""
         # Each of the two is counted up by one thread alone.
         self._asked = 0
         self._ended = 0
@@ -92,7 +94,7 @@ class DiskThread:
         if waiting is not None:
             if done not in waiting:
                 waiting.append(done)
-        elif self._pace is not None and self._asked == self._ended and self._pace.may_wait():
+        elif self._pace is not None and self._may_commit_here(log, self._pace, at_once=at_once):
             self._here[log] = [done]
             if at_once:
                 self._commit_here(log, self._pace)
@@ -171,6 +173,13 @@ class DiskThread:
             work()
             # The loop has its report by now, before that of anything that comes later.
             self._ended += 1
+
+    def _may_commit_here(self, log: Log, pace: Pace, *, at_once: bool) -> bool:
+        end = log.end.offset
+        count = end - self._ends.get(log, end)
+        self._ends[log] = end
+        is_idle = self._asked == self._ended
+        return is_idle and (at_once or count <= FEW_RECORDS) and pace.may_wait()
 
     def _commit_here(self, log: Log, pace: Pace) -> None:
         waiting = self._here.pop(log, None)

@@ -2,8 +2,8 @@
 
 Handing a commit to a thread and back costs several switches between threads, and while the loop is
 busy the thread waits milliseconds for the interpreter. Where a commit takes a fraction of that, it
-is better made in the loop. A disk that becomes slow holds the loop up once; from then on commits go
-to the thread again, and now and then one is made in the loop to see whether the disk is quick.
+is better made in the loop. A disk that becomes slow holds the loop up twice; from then on commits
+go to the thread again, and now and then one is made in the loop to see whether the disk is quick.
 """
 
 from typing import Final
@@ -11,6 +11,14 @@ from typing import Final
 QUICK_SECONDS: Final = 0.000_5
 """A commit that takes longer, on the average, is not waited for. Timed by the wall: on a machine
 with more to do than it has cores the thread has it, which the system gives a share of its own."""
+
+COUNTED_SECONDS_MAX: Final = 4 * QUICK_SECONDS
+"""As so long counts a commit that takes longer: a single one, on a machine that had something else
+to do, says nothing of the disk. Two of them within a few commits do."""
+
+FEW_RECORDS: Final = 8
+"""A commit of more is made by the thread where others are to be told first: whoever has so many
+records at a time has more on the way, and the loop can take that in while the disk works."""
 
 FIRST_TRY_AFTER: Final = 2
 """Commits by the thread before the first one is tried in the loop."""
@@ -43,7 +51,8 @@ class Pace:
     def took(self, seconds: float) -> None:
         """Note how long a commit in the loop took."""
         if self._is_quick:
-            self._mean_seconds += (seconds - self._mean_seconds) * _SHARE_OF_LAST
+            counted = min(seconds, COUNTED_SECONDS_MAX)
+            self._mean_seconds += (counted - self._mean_seconds) * _SHARE_OF_LAST
         else:
             self._mean_seconds = seconds
         was_quick, self._is_quick = self._is_quick, self._mean_seconds < QUICK_SECONDS

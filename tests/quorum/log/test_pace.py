@@ -10,7 +10,14 @@ import pytest
 from quorum.core.vocabulary import LogEnd
 from quorum.log.disk_thread import DiskThread
 from quorum.log.memory import MemoryLog
-from quorum.log.pace import FIRST_TRY_AFTER, QUICK_SECONDS, TRY_AFTER, TRY_AFTER_MAX, Pace
+from quorum.log.pace import (
+    FEW_RECORDS,
+    FIRST_TRY_AFTER,
+    QUICK_SECONDS,
+    TRY_AFTER,
+    TRY_AFTER_MAX,
+    Pace,
+)
 from quorum.log.segments import SegmentedLog
 from quorum.ports import DiskFull, LogFailure
 from tests.contracts.batches import batch
@@ -39,19 +46,30 @@ def test_a_slow_disk_is_tried_less_and_less_often() -> None:
     assert counts[-1] == TRY_AFTER_MAX
 
 
-def test_a_disk_that_becomes_slow_holds_the_loop_up_once() -> None:
+def test_a_disk_that_becomes_slow_holds_the_loop_up_twice() -> None:
     pace = Pace()
     tries(pace, QUICK_SECONDS / 4)
-    assert tries(pace, 2.0) == 1
+    assert [tries(pace, 2.0), tries(pace, 2.0)] == [1, 1]
     assert tries(pace, QUICK_SECONDS / 4) == TRY_AFTER
     assert tries(pace, QUICK_SECONDS / 4) == 1
 
 
-def test_one_commit_that_takes_somewhat_longer_changes_nothing() -> None:
+def test_one_commit_that_takes_much_longer_changes_nothing() -> None:
     pace = Pace()
     tries(pace, QUICK_SECONDS / 4)
-    assert tries(pace, 4 * QUICK_SECONDS) == 1
+    assert tries(pace, 2.0) == 1
+    assert [tries(pace, QUICK_SECONDS / 4) for _ in range(20)] == [1] * 20
+    assert tries(pace, 2.0) == 1
     assert tries(pace, QUICK_SECONDS / 4) == 1
+
+
+def test_a_disk_that_becomes_twice_too_slow_is_found_out_soon() -> None:
+    pace = Pace()
+    tries(pace, QUICK_SECONDS / 4)
+    in_loop = 0
+    while tries(pace, 2 * QUICK_SECONDS) == 1:
+        in_loop += 1
+    assert in_loop < 8
 
 
 class Noting(MemoryLog):
@@ -126,6 +144,24 @@ async def test_while_the_thread_is_busy_it_makes_the_commits(owner: Owner) -> No
     gate.set()
     await owner.disk.drain()
     assert (log.in_loop, owner.told) == ([False], [True, log.end])
+
+
+@pytest.mark.parametrize(
+    ("count", "at_once", "in_loop"),
+    [(FEW_RECORDS, False, True), (FEW_RECORDS + 1, False, False), (FEW_RECORDS + 1, True, True)],
+)
+async def test_many_records_are_for_the_thread_unless_nobody_is_to_be_told_first(
+    owner: Owner, count: int, at_once: bool, in_loop: bool
+) -> None:
+    log = Noting()
+    owner.disk.request_commit(log, owner.told.append)
+    await asyncio.sleep(0)
+    log.append(batch(0, count))
+    owner.disk.request_commit(log, owner.told.append, at_once=at_once)
+    await asyncio.sleep(0)
+    await owner.disk.drain()
+    assert log.in_loop == [True, in_loop]
+    assert owner.told[-1] == log.end
 
 
 async def test_a_failed_commit_in_the_loop_is_the_end_as_well(owner: Owner) -> None:
