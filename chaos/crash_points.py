@@ -123,7 +123,7 @@ def _crash(life: Life, where: str, rng: random.Random, tally: Tally) -> None:
 
 def _recover(life: Life, image: VirtualDisk, where: str, rng: random.Random) -> None:
     if not rng.randrange(CRASHES_IN_RECOVERY):
-        image = _crashed_again(image, rng)
+        image = _crashed_again(image, where, rng)
         where += ", and again in recovery"
     past, boot = _opened(image, where)
     shown = _content(past)
@@ -133,7 +133,7 @@ def _recover(life: Life, image: VirtualDisk, where: str, rng: random.Random) -> 
         raise Lost(f"{where}: what the restarted node had shown is gone after another crash")
 
 
-def _crashed_again(image: VirtualDisk, rng: random.Random) -> VirtualDisk:
+def _crashed_again(image: VirtualDisk, where: str, rng: random.Random) -> VirtualDisk:
     """What is left when the power goes while the image is recovered."""
     left = rng.randrange(6)
 
@@ -149,6 +149,8 @@ def _crashed_again(image: VirtualDisk, rng: random.Random) -> VirtualDisk:
         remember(CONFIG, rng=rng, fs=image)
     except _Died:
         return image.after_power_loss(rng)
+    except StorageError as error:
+        raise Lost(f"{where}: {error}") from error
     image.kill()
     image.watch = None
     return image

@@ -25,7 +25,7 @@ from quorum.log.filesystem import OS, FileSystem
 from quorum.log.meta_properties import load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.log.snapshot_folder import SnapshotFolder
-from quorum.log.wholeness import check_whole
+from quorum.log.wholeness import begin_log, check_whole
 from quorum.ports import Clock, StateMachine
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord
@@ -130,6 +130,7 @@ def remember(
         logger.warning("%s", log.recovery)
     elections = ElectionFile(folder, cluster_id=meta.cluster_id, fs=fs)
     try:
+        begin_log(folder, fs=fs)
         election = elections.read()
         store = SnapshotFolder(folder, fs)
         checkpoint = _begin(log, store, folder, fs)

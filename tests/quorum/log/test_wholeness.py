@@ -37,6 +37,24 @@ def test_a_used_folder_without_its_log_is_refused_as_it_has_forgotten_its_votes(
     start(folder)
 
 
+@pytest.mark.parametrize("gone", ["*.log", "*"])
+def test_a_used_folder_whose_records_were_removed_is_refused(tmp_path: Path, gone: str) -> None:
+    folder = tmp_path / "data"
+    start(folder)
+    for each in (folder / LOG_FOLDER).glob(gone):
+        each.unlink()
+    before = sorted((folder / LOG_FOLDER).iterdir())
+    with pytest.raises(FileDamaged, match="there is no such file, although a node has run") as it:
+        start(folder)
+    assert WAY_BACK in str(it.value)
+    assert sorted((folder / LOG_FOLDER).iterdir()) == before
+
+
+def test_a_voter_that_has_voted_and_has_no_record_yet_starts_again(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    assert start(folder) == start(folder)
+
+
 def test_a_log_without_meta_properties_is_refused_as_nobody_can_know_whose_it_is(
     tmp_path: Path,
 ) -> None:
