@@ -3,9 +3,9 @@
 Each is read from the disk when its name is there for good, and whenever a disk is read anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from chaos.checkpoints import Checkpoint, Content
+from chaos.checkpoints import SUFFIX, Checkpoint, Content
 from chaos.history import History
 from chaos.truth import DiskTruth
 from chaos.violation import Violation
@@ -61,6 +61,18 @@ def check_start(who: object, truth: DiskTruth, before: int) -> None:
         raise Violation("R21", f"{who} has a log from {truth.start}, and no snapshot of the rest")
     if before < truth.start != truth.received_end and len(ends) < KEPT_MIN:
         raise Violation("R21", f"{who} cuts its log at {truth.start}, and only {ends} remain")
+
+
+def check_names(who: object, names: Collection[str]) -> None:
+    """Whether a loss of power just now would leave a log that goes on from a snapshot it has.
+
+    `names` are those that the folder of the log has for good.
+    """
+    starts = [int(each[:20]) for each in names if each.endswith(".log")]
+    start = min(starts, default=0)
+    ends = [int(each[:20]) for each in names if each.endswith(SUFFIX)]
+    if start and max(ends, default=0) < start:
+        raise Violation("R21", f"{who} has a log from {start}, and as yet no snapshot of the rest")
 
 
 def check_part(who: object, truth: DiskTruth, part: FetchSnapshotResponse, data: bytes) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from chaos.boundaries import check_names
 from chaos.disk import Fail, Kind, Operation, VirtualDisk
-from chaos.platter import SECTOR_BYTES
+from chaos.platter import SECTOR_BYTES, Folder, Node
 from chaos.truth import DiskTruth
 from chaos.violation import Died
 from quorum.core.vocabulary import ReplicaKey
@@ -70,6 +71,8 @@ class Machine:
     """With whom it has exchanged disks."""
     spoiled: set[str] = field(default_factory=set)
     """The names of all snapshots that were damaged."""
+    names_checked: dict[str, Node] | None = None
+    """What its folder named for good when that was last looked at."""
     sync_failed: bool = False
     """Whether this process was given a reason to end."""
 
@@ -125,8 +128,6 @@ class Machine:
             return self.rotten_name is not None
         if not self.disk.exists(self.truth.folder / newest.name):
             return False  # It is being removed, and only a loss of power would bring it back.
-        if not self.disk.exists(self.truth.folder / newest.name):
-            return False  # It is about to go: its name only lasts until that is synced.
         position = self.rng.randrange(len(newest.file.durable))
         self._turn_over(self.truth.folder / newest.name, position)
         self.spoiled.add(newest.name)
@@ -182,7 +183,17 @@ class Machine:
         """The disk is not full any more."""
         self.disk.capacity_bytes = None
 
+    def _check_names(self) -> None:
+        """At every moment what is durable must do for a start; looked at when it is another."""
+        folder = self.disk.kept(LOG)
+        names = folder.durable if isinstance(folder, Folder) else None
+        if names is not None and names is not self.names_checked:
+            self.names_checked = names
+            check_names(self.key, names)
+
     def _watch(self, operation: Operation) -> Fail | None:
+        if operation.changes:
+            self._check_names()
         if self.dies_after is not None and operation.changes:
             if self.dies_after <= 0:
                 raise Died

@@ -24,6 +24,8 @@ from quorum.core.voters import Endpoint, Voter
 from quorum.opening import LISTENER_NAME
 
 CLOG_MS_MAX: Final = 5_000
+OUSTED_MS_MIN: Final = 500
+OUSTED_MS_MAX: Final = 4_000
 PAUSE_MS_MAX: Final = 8_000
 SLOW_MS_MAX: Final = 6_000
 FULL_MS_MAX: Final = 8_000
@@ -61,7 +63,7 @@ class Nemesis:
                 world.note(Fault.HEAL)
             case Fault.SPLIT | Fault.ISOLATE | Fault.DEAF | Fault.MUTE | Fault.RING:
                 self._cut(strike, victim)
-            case Fault.CLOG | Fault.RESET | Fault.MISLEAD:
+            case Fault.CLOG | Fault.RESET | Fault.MISLEAD | Fault.OUST:
                 self._disturb_links(strike, victim)
             case (
                 Fault.KILL
@@ -136,6 +138,9 @@ class Nemesis:
 
     def _disturb_links(self, strike: Strike, victim: ReplicaId) -> None:
         world = self._world
+        if strike.fault is Fault.OUST:
+            self._oust(strike)
+            return
         if strike.fault is Fault.RESET:
             process = world.processes.get(victim)
             if process is not None and process.break_connections():
@@ -152,6 +157,20 @@ class Nemesis:
         world.network.clog(victim)
         held_ms = 1 + strike.size * CLOG_MS_MAX // 1_000
         world.timeline.after(held_ms, partial(world.network.unclog, victim))
+
+    def _oust(self, strike: Strike) -> None:
+        """Whoever leads is replaced at once, and does not hear of it: what it reads may be old."""
+        world, leader = self._world, self._world.judge.leader
+        if leader not in world.processes:
+            return
+        assert leader is not None
+        links = _between({leader}, set(world.everyone) - {leader})
+        world.network.cut(links)
+        ousted_ms = OUSTED_MS_MIN + strike.size * OUSTED_MS_MAX // 1_000
+        world.timeline.after(ousted_ms, partial(world.network.mend, links))
+        others = [each for each in world.processes.values() if each.id != leader]
+        if sum(each.mislead() for each in others):
+            world.note(Fault.OUST)
 
     # --- processes ---------------------------------------------------------------------------
 

@@ -98,6 +98,10 @@ class Network:
         """Lose whatever goes these ways from now on."""
         self._cuts |= links
 
+    def mend(self, links: set[Link]) -> None:
+        """Let pass again what goes these ways."""
+        self._cuts -= links
+
     def clog(self, replica: ReplicaId) -> None:
         """Hold back whatever it sends and is sent, until `unclog`."""
         self._clogged.setdefault(replica, [])
@@ -201,7 +205,7 @@ class Network:
 
 def as_received(response: Response, records: bytes) -> Response:
     """An answer as it is on arrival: the records that came with it are checked and outlined."""
-    if not isinstance(response, FetchResponse):
+    if not isinstance(response, FetchResponse) or (response.span is None and not records):
         return response
     found = check(records, assignment_in=assignment_in) if records else ()
     return replace(response, span=None, batches=tuple(found))

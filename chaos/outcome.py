@@ -1,5 +1,6 @@
 """One seed, run: what came of it, in a form that can be sent from process to process and read."""
 
+import gc
 import subprocess
 import traceback
 from dataclasses import dataclass
@@ -44,6 +45,17 @@ class Outcome:
 
 def run(profile: Profile) -> Outcome:
     """Run it; an invariant that fails is an outcome, any other error of the harness is raised."""
+    # What a run makes lives as long as the run: to look for garbage meanwhile is a tenth of it.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _run(profile)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _run(profile: Profile) -> Outcome:
     simulation = Simulation(profile)
     try:
         return Outcome(seed=profile.seed, report=simulation.run())

@@ -48,6 +48,8 @@ class File:
     shown: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     unsynced: list[Written | Cut] = field(default_factory=list)
+    rewritten_from: int | None = None
+    """The first byte that a sync has put in the place of a durable one; for those who follow it."""
 
     def write(self, written: Written, *, landing: Written | None = None) -> None:
         """Show what is written; the disk gets `landing`, where that is something else."""
@@ -63,7 +65,10 @@ class File:
         """Let all of it be durable."""
         for change in self.unsynced:
             match change:
-                case Written():
+                case Written(position=position):
+                    known = self.rewritten_from
+                    if position < len(self.durable) and (known is None or position < known):
+                        self.rewritten_from = position
                     _write(self.durable, change)
                 case Cut(size_bytes):
                     _cut(self.durable, size_bytes)

@@ -143,6 +143,7 @@ class Process:
     def wake_up(self) -> None:
         """Go on after a pause."""
         missed, self._asleep = self._asleep or (), None
+        self.world.zombies.woken(self.speaker, self.now_ms())
         for happen in missed:
             self.enter(happen)
 
@@ -209,6 +210,7 @@ class Process:
 
     def _asked(self, packet: Packet) -> None:
         self.world.stickiness.asked(self.speaker, packet.boot, packet.call, packet.request)
+        self.world.zombies.asked(self.speaker, packet.request, self.now_ms())
         self._last_asker += 1
         asker = Asker(self._last_asker)
         self._askers[asker] = packet
@@ -280,7 +282,8 @@ class Process:
             timeout_ms += request.max_wait_ms
             size = min(request.max_bytes, self.fetch_bytes_max)
             round_ = 0 if self.world.profile.is_mute else request.round
-            request = replace(request, max_bytes=size, round=round_)
+            if (size, round_) != (request.max_bytes, request.round):
+                request = replace(request, max_bytes=size, round=round_)
         elif isinstance(request, FetchSnapshotRequest):
             size = min(request.max_bytes, self.part_bytes_max)
             request = replace(request, max_bytes=size)
@@ -289,6 +292,7 @@ class Process:
         at = self.gossip.whereabouts(to)
         call = self._calls.begin(to, at, request, done)
         self.world.stickiness.asks(self.speaker, to, request, call)
+        self.world.zombies.says(self.speaker, request, self.now_ms())
         self.later(timeout_ms, partial(self._calls.give_up, call))
         if at is None:
             # Its address is not known, or nobody is there any more.
@@ -307,14 +311,15 @@ class Process:
         packet = self._askers.pop(asker)
         to = packet.sender
         self.world.judge.answers(self.speaker, to, packet.request, response, records)
+        self.world.zombies.says(self.speaker, response, self.now_ms())
         match packet.request, response:
             case VoteRequest(pre_vote=True), VoteResponse(granted=True):
                 now_ms = self.now_ms()
                 self.world.stickiness.promises(self.speaker, packet.boot, packet.call, now_ms)
             case _:
                 pass
-        answer = replace(packet, sender=self.id, to=to, response=response, records=records)
-        self.world.network.post(answer)
+        answer = (self.id, to, packet.boot, packet.call, packet.request, response, records)
+        self.world.network.post(Packet(*answer))
 
     def close(self) -> None:
         """Never called: who ends a process lets go of it."""

@@ -1,6 +1,7 @@
 """What one run is made of, drawn from its seed: few kinds of faults at a time, but often."""
 
 import random
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -19,6 +20,9 @@ BYTES_BETWEEN: Final = (400, 1_000, 2_000, 6_000, 1 << 30)
 
 LOST_AMONG_MAX: Final = 8
 """Disks are lost in runs of so many kinds of faults: with more, the others seldom find a leader."""
+
+OUSTED_AFTER_MS: Final = (4, 20)
+"""How soon a leader is cut off that was just removed: before it knows that this is committed."""
 
 FAULTS_MS: Final = 20_000
 """How long a run is disturbed."""
@@ -43,6 +47,7 @@ class Fault(StrEnum):
     CLOG = "what it is sent and sends is held back, then comes in a burst"
     RESET = "its connections break"
     MISLEAD = "takes its leader for gone, most often wrongly"
+    OUST = "the leader is cut off, and all others take it for gone at once"
     HEAL = "the network is whole again"
     KILL = "its process dies"
     POWER = "it loses power"
@@ -70,10 +75,12 @@ class Fault(StrEnum):
 
 
 ALWAYS: Final = (Fault.HEAL,)
-SOMETIMES: Final = tuple(each for each in Fault if each not in ALWAYS)
+SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, Fault.OUST))
 WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
 """Those that wait until somebody leads."""
-EVERYWHERE: Final = frozenset({Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL, Fault.ALTER})
+EVERYWHERE: Final = frozenset(
+    {Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL, Fault.ALTER, Fault.OUST}
+)
 """Those that have no victim."""
 
 NEEDS: Final = {
@@ -84,6 +91,7 @@ NEEDS: Final = {
     Fault.CLOG: 2,
     Fault.RESET: 2,
     Fault.MISLEAD: 2,
+    Fault.OUST: 3,
     Fault.RING: 4,
     Fault.LOST_DISK: 3,
     Fault.EXCHANGED: 2,
@@ -217,15 +225,16 @@ class Profile:
         elif Fault.LOST_DISK in kinds:
             # Who is wanted next may be just the one who is lost, and then nobody can go on.
             kinds = [each for each in kinds if each not in WISHES]
-        faults = tuple(sorted(kinds, key=list(Fault).index))
+        faults = _in_order(kinds)
+        ousts = _ousts(random.Random(f"{seed}/ousts"), voters, Fault.LOST_DISK not in kinds)
         return cls(
             seed=seed,
             voters=voters,
             observers=observers,
             timeouts=rng.choice((SLOW, QUICK)),
             rates=_rates(rng),
-            faults=faults,
-            strikes=_strikes(rng, faults, voters + observers),
+            faults=_in_order({*faults, *(each.fault for each in ousts)}),
+            strikes=_by_time([*_strikes(rng, faults, voters + observers), *ousts]),
             segment_bytes=rng.choice((400, 2_000, 1 << 20)),
             fetch_bytes_max=rng.choice((1, 500, 1 << 20)),
             snapshots=snapshots,
@@ -286,7 +295,35 @@ def _strikes(rng: random.Random, faults: tuple[Fault, ...], replicas: int) -> tu
         strikes.append(_strike(rng, at_ms, fault, replicas))
         if rng.randrange(3) == 0:
             strikes.append(_strike(rng, at_ms + rng.randrange(2_000), Fault.HEAL, replicas))
+    return tuple(strikes)
+
+
+def _ousts(rng: random.Random, voters: int, may_wish: bool) -> tuple[Strike, ...]:
+    """In one run of four: leaders that are replaced and do not know it, some just removed."""
+    if voters < NEEDS[Fault.OUST] or rng.randrange(4):
+        return ()
+    removes = may_wish and rng.randrange(2) == 0
+    mean_ms = 4_000 if removes else rng.choice((1_000, 2_000))
+    strikes: list[Strike] = []
+    at_ms = 0
+    while at_ms < FAULTS_MS:
+        at_ms += rng.randrange(mean_ms // 2, mean_ms * 3 // 2)
+        strikes.append(Strike(at_ms, Fault.OUST, None, rng.randrange(1_000)))
+        if removes:
+            # Of two voters: who is left leads by himself, and the other knows of nothing.
+            two = sum(1 << each for each in rng.sample(range(voters), 2))
+            before_ms = rng.randrange(*OUSTED_AFTER_MS)
+            strikes.append(Strike(at_ms - before_ms, Fault.REMOVE, None, 0))
+            strikes.append(Strike(at_ms - mean_ms // 2, Fault.ALTER, None, two))
+    return tuple(strikes)
+
+
+def _by_time(strikes: Sequence[Strike]) -> tuple[Strike, ...]:
     return tuple(sorted(strikes, key=lambda each: each.at_ms))
+
+
+def _in_order(kinds: Collection[Fault]) -> tuple[Fault, ...]:
+    return tuple(sorted(kinds, key=list(Fault).index))
 
 
 def _strike(rng: random.Random, at_ms: int, fault: Fault, replicas: int) -> Strike:

@@ -257,15 +257,23 @@ class Simulation:
         """Read where somebody takes himself for the leader, and sometimes anywhere else."""
         rng, world = self._reads, self.world
         # Seldom at times: what proves a read too easily does so only for the first in a while.
-        world.timeline.after(rng.randrange(1, READ_MS_MAX[self.profile.seed % 3]), self._read_again)
+        seldom = Fault.OUST in self.profile.faults
+        ms_max = READ_MS_MAX[-1 if seldom else self.profile.seed % 3]
+        world.timeline.after(rng.randrange(1, ms_max), self._read_again)
         for process in [*world.processes.values()]:
             if process.claims_to_lead or rng.random() < 0.1:
                 clients.read(process)
 
     def _read_of_others(self, told: ReplicaId) -> None:
-        """Somebody was told of a commit: whoever else takes himself for the leader is asked."""
+        """Somebody was told of a commit: who takes himself for the leader, and was not, is asked.
+
+        Nobody else: a read that is on its way when he is cut off proves the next one less easily.
+        """
+        judge = self.world.judge
         for process in [*self.world.processes.values()]:
-            if process.id != told and process.claims_to_lead:
+            if process.id == told or not process.claims_to_lead:
+                continue
+            if judge.told(process.speaker) < judge.to_be_read:
                 self.world.timeline.after(0, partial(clients.read, process))
 
     def _check_harness(self) -> None:

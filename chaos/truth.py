@@ -155,7 +155,28 @@ class DiskTruth:
         place, names = self._place, self._names or {}
         if place is None:
             return self.start > self.end
-        return names.get(place.name) is not place.file or len(place.file.durable) < place.position
+        if names.get(place.name) is not place.file or len(place.file.durable) < place.position:
+            return True
+        return self._is_rewritten(place)
+
+    def _is_rewritten(self, place: _Place) -> bool:
+        """Whether something else lies now where a batch was read.
+
+        So it is where a truncation was not kept and others were written over the old tail: the file
+        gets no shorter.
+        """
+        file, end = place.file, place.position
+        start, file.rewritten_from = file.rewritten_from, None
+        if start is None or start >= end:
+            return False
+        for batch in reversed(self.batches):
+            begin = end - len(batch.data)
+            if file.durable[begin:end] != batch.data:
+                return True
+            if begin <= start:
+                break
+            end = begin
+        return False
 
     def look_at_ballot(self, disk: VirtualDisk) -> bool:
         """Read the vote again; whether it is another one."""

@@ -25,6 +25,7 @@ from chaos.timeline import Timeline
 from chaos.town import Town
 from chaos.truth import DiskTruth
 from chaos.violation import Died, Violation
+from chaos.zombies import Zombies
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.errors import FolderForeign, FolderUnusable, StorageError
 from quorum.opening import QuorumConfig, remember
@@ -64,6 +65,7 @@ class World:
         self.voters, self.everyone = voters, [*voters, *observers]
         self.judge = Judge(voters)
         self.stickiness = Stickiness(self.judge, profile.timeouts.fetch_timeout_ms)
+        self.zombies = Zombies(self.judge, profile.timeouts.fetch_timeout_ms)
         self.network = Network(self.timeline, self._stream("network"), self.note)
         self.processes: dict[ReplicaId, Process] = {}
         self.town = Town(self.everyone, self.processes, self.network, self._stream("town"))

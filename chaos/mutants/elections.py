@@ -25,6 +25,7 @@ ELECTIONS: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
         ),
+        seed=10,
     ),
     Mutant(
         name="the vote is forgotten when a leader of the same epoch is followed",
@@ -41,6 +42,7 @@ ELECTIONS: Final = (
         new="if False:",
         caught_by=("R2", "R3"),
         directed="quorum_split_vote",
+        seed=3,
     ),
     Mutant(
         name="the vote is forgotten by a restart",
@@ -49,6 +51,7 @@ ELECTIONS: Final = (
         new="            election=Election(election.epoch, None, election.leader),\n",
         caught_by=("R2",),
         directed="quorum_restarted_voter",
+        seed=3,
     ),
     Mutant(
         name="an answer that nobody waits for any more counts as a vote",
@@ -59,6 +62,7 @@ ELECTIONS: Final = (
         "    if voter is None:\n",
         caught_by=("R1",),
         directed="quorum_repeated_answers",
+        seed=1,
     ),
     Mutant(
         name="an answer that comes twice is two votes",
@@ -70,6 +74,7 @@ ELECTIONS: Final = (
         "    is_vote",
         caught_by=("R1",),
         directed="quorum_repeated_answers",
+        seed=35,
     ),
     Mutant(
         name="half of the voters are a majority",
@@ -86,6 +91,7 @@ ELECTIONS: Final = (
         new="return candidate_end.offset < own_end.offset",
         caught_by=("R7",),
         directed="quorum_longer_log_of_an_older_epoch",
+        seed=17,
     ),
     Mutant(
         name="votes are given whatever the candidate's log holds",
@@ -94,6 +100,7 @@ ELECTIONS: Final = (
         new="return False",
         caught_by=("R7",),
         directed="quorum_shorter_log",
+        seed=4,
     ),
     Mutant(
         name="a leader leads the same epoch again after a restart",
@@ -108,6 +115,7 @@ ELECTIONS: Final = (
         "    if leader == state.me.id:\n",
         caught_by=("R11",),
         directed="quorum_restarted_leader",
+        seed=1,
     ),
     Mutant(
         name="pre-votes are taken for votes",
@@ -132,6 +140,7 @@ ELECTIONS: Final = (
         new="            return False\n",
         caught_by=("R25",),
         directed="quorum_leader_stickiness",
+        seed=1,
     ),
     Mutant(
         name="a leader would vote for another",
@@ -140,6 +149,7 @@ ELECTIONS: Final = (
         new="        case Leader():\n            return False\n",
         caught_by=("R25",),
         directed="quorum_pre_vote",
+        seed=1,
     ),
     Mutant(
         name="a pre-vote is granted whoever leads",
@@ -148,6 +158,7 @@ ELECTIONS: Final = (
         new="    if False:\n",
         caught_by=("R25",),
         directed="quorum_pre_vote",
+        seed=1,
     ),
     Mutant(
         name="who would lose stands all the same",
@@ -178,5 +189,15 @@ ELECTIONS: Final = (
         "            Cause.LEADER_FOUND)",
         caught_by=("liveness",),
         directed="quorum_leader_named_by_others",
+        seed=26,
+    ),
+    Mutant(
+        name="a leader that nobody fetches from leads on",
+        module="quorum.core.check_quorum",
+        old="heard_ms + state.timeouts.check_quorum_ms",
+        new="heard_ms + 100 * state.timeouts.check_quorum_ms",
+        caught_by=("R26",),
+        directed="quorum_check_quorum",
+        seed=2,
     ),
 )

@@ -15,6 +15,7 @@ GOSSIP: Final = (
             "tests/quorum/log/test_boot_timestamp.py::"
             "test_each_boot_is_later_than_all_before_whatever_the_clock_does"
         ),
+        seed=1,
     ),
     Mutant(
         name="a boot timestamp is told before it is durable",
@@ -26,6 +27,7 @@ GOSSIP: Final = (
             "tests/quorum/log/test_boot_timestamp.py::"
             "test_each_boot_is_later_than_all_before_whatever_the_clock_does"
         ),
+        seed=1,
     ),
     Mutant(
         name="what was said at an earlier boot replaces what was said at a later one",
@@ -57,6 +59,7 @@ GOSSIP: Final = (
             "tests/quorum/core/test_founding.py::"
             "test_who_has_bootstrap_servers_asks_them_before_it_founds"
         ),
+        seed=1,
     ),
     Mutant(
         name="a node founds a cluster although it has heard of one",

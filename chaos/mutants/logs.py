@@ -41,6 +41,7 @@ LOGS: Final = (
         new="ends.append(state.log.end.offset)",
         caught_by=("R8",),
         directed="quorum_leader_counts_itself",
+        seed=1,
     ),
     Mutant(
         name="a follower fetches past its durable end",
@@ -57,6 +58,7 @@ LOGS: Final = (
         new="",
         caught_by=("liveness",),
         directed="quorum_divergence",
+        seed=3,
     ),
     Mutant(
         name="a follower cuts its log one epoch too late",
@@ -65,6 +67,7 @@ LOGS: Final = (
         new="        return own.offset\n",
         caught_by=("liveness", "R5"),
         directed="quorum_divergence",
+        seed=5,
     ),
     Mutant(
         name="a follower cuts its log at the beginning of the diverging epoch",
@@ -73,6 +76,7 @@ LOGS: Final = (
         new="    own = history.end_of(Epoch(max(0, diverging.epoch - 1)), log_end)\n",
         caught_by=("R10", "R23"),
         directed="quorum_divergence",
+        seed=3,
     ),
     Mutant(
         name="the leader compares logs by their length only",
@@ -81,6 +85,7 @@ LOGS: Final = (
         new="        if self.end.offset >= other_end.offset:\n",
         caught_by=("R5", "R8"),
         directed="quorum_divergence",
+        seed=3,
     ),
     Mutant(
         name="a new leader shows the high watermark that it knew before",
@@ -105,6 +110,7 @@ LOGS: Final = (
         new="return view.log_end",
         caught_by=("R8",),
         directed="quorum_long_poll",
+        seed=1,
     ),
     Mutant(
         name="an answer to a fetch of an earlier epoch is appended",
@@ -113,5 +119,6 @@ LOGS: Final = (
         new="    if False:\n        return",
         caught_by=("R5", "R6", "R10", "R12", "R23", "liveness"),
         directed="quorum_fetch_epochs",
+        seed=14,
     ),
 )

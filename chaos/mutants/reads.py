@@ -38,7 +38,7 @@ READS: Final = (
         new="return voter.round >= group.round - 1 or",
         caught_by=("L2",),
         directed="quorum_reads",
-        seed=371,
+        seed=12,
     ),
     Mutant(
         name="a read shares a round whose answers have left before it came",
@@ -55,6 +55,7 @@ READS: Final = (
         new="(voter.log_end or Offset(0)) >= group.log_end",
         caught_by=("L2",),
         directed="quorum_reads_without_echo",
+        seed=17,
     ),
     Mutant(
         name="a removed leader counts itself for the proof of a read",
@@ -63,6 +64,6 @@ READS: Final = (
         new="return shown + 1 >= state.voters.majority",
         caught_by=("L2",),
         directed="quorum_reads_of_a_removed_leader",
-        seed=7,
+        seed=116,
     ),
 )

@@ -37,6 +37,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_found_it"
         ),
+        seed=1,
     ),
     Mutant(
         name="the log is not synced at all",
@@ -92,6 +93,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_what_a_restarted_process_has_found_is_durable_from_then_on"
         ),
+        seed=1,
     ),
     Mutant(
         name="what a sync failed to keep is believed because it still shows",

@@ -12,6 +12,7 @@ VOTERS: Final = (
         new="    if False:\n",
         caught_by=("R15",),
         directed="quorum_voters_one_at_a_time",
+        seed=1,
     ),
     Mutant(
         name="voters are changed before a commit in the leader's own epoch",
@@ -28,6 +29,7 @@ VOTERS: Final = (
         new="",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R23", "liveness"),
         directed="quorum_voters_truncated",
+        seed=29,
     ),
     Mutant(
         name="voters that were cut by a hair stay",
@@ -36,6 +38,7 @@ VOTERS: Final = (
         new="        while self._entries and self._entries[-1][0] > end + 1:\n",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R21", "R23", "liveness"),
         directed="quorum_voters_truncated",
+        seed=20,
     ),
     Mutant(
         name="other voters count only once they are committed",
@@ -53,6 +56,7 @@ VOTERS: Final = (
         new="    if True:\n        # The leader counts itself",
         caught_by=("R8",),
         directed="quorum_voters_removed_leader",
+        seed=12,
     ),
     Mutant(
         name="who votes no more still counts",
@@ -61,6 +65,16 @@ VOTERS: Final = (
         new="        self.voters, self._observers = dict(self.voters), {}\n",
         caught_by=("R8",),
         directed="quorum_voters_replaced",
+        seed=1,
+    ),
+    Mutant(
+        name="another directory under a voter's id counts as the voter",
+        module="quorum.core.serving",
+        old="progress is not None and progress.directory in (None, replica.directory_id.int)",
+        new="progress is not None",
+        caught_by=("R8",),
+        directed="quorum_voters_wiped_disk",
+        seed=6,
     ),
     Mutant(
         name="all voters of the target come at once",

@@ -1,9 +1,15 @@
 """Judges of the simulation, on what they must and must not let pass."""
 
+from pathlib import Path
+
 import pytest
 
 from chaos.electorates import Assigned, Electorates
+from chaos.judge import Judge, Speaker
+from chaos.truth import DiskTruth
 from chaos.violation import Violation
+from chaos.zombies import SLACK_MS, Zombies
+from quorum.core.messages import BeginQuorumEpochRequest, FetchRequest
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 
 IDS = [ReplicaId(each) for each in (1, 2, 3)]
@@ -26,3 +32,42 @@ def test_it_may_not_ask_those_of_an_assignment_that_was_cut(end: LogEnd) -> None
     electorates.append([], 7, MORE, committed=7, opened=True)
     with pytest.raises(Violation, match="R17"):
         electorates.check_asked("1", ReplicaId(4), [], 7, end)
+
+
+FETCH_TIMEOUT_MS = 400
+SILENT_MS_MAX = 600 + SLACK_MS
+BEGIN = BeginQuorumEpochRequest(epoch=Epoch(1), leader=IDS[0], voter=ReplicaKey(IDS[1]))
+
+
+@pytest.fixture
+def leader() -> Speaker:
+    return Speaker(ReplicaKey(IDS[0]), 1, DiskTruth(Path("/log"), Judge(IDS).history))
+
+
+def fetch_of(replica: ReplicaId) -> FetchRequest:
+    log_end = LogEnd(Epoch(1), Offset(1))
+    return FetchRequest(
+        replica=ReplicaKey(replica), epoch=Epoch(1), log_end=log_end, max_wait_ms=0, max_bytes=1
+    )
+
+
+def test_a_leader_that_no_majority_fetches_from_may_not_lead_on(leader: Speaker) -> None:
+    zombies = Zombies(Judge(IDS), FETCH_TIMEOUT_MS)
+    zombies.says(leader, BEGIN, 0)
+    zombies.asked(leader, fetch_of(ReplicaId(101)), 500)
+    zombies.says(leader, BEGIN, SILENT_MS_MAX)
+    with pytest.raises(Violation, match="R26"):
+        zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
+
+
+def test_one_that_a_majority_fetches_from_may(leader: Speaker) -> None:
+    zombies = Zombies(Judge(IDS), FETCH_TIMEOUT_MS)
+    zombies.says(leader, BEGIN, 0)
+    zombies.asked(leader, fetch_of(IDS[1]), 500)
+    zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
+
+
+def test_so_may_who_needs_no_other_voter(leader: Speaker) -> None:
+    zombies = Zombies(Judge(IDS[:1]), FETCH_TIMEOUT_MS)
+    zombies.says(leader, BEGIN, 0)
+    zombies.says(leader, BEGIN, 1_000_000)

@@ -1,0 +1,93 @@
+"""What the judges take for durable follows the disk, whatever becomes of a sync."""
+
+import os
+from pathlib import Path
+from struct import pack
+
+import pytest
+from crc32c import crc32c
+
+from chaos.disk import Fail, Kind, Operation, VirtualDisk
+from chaos.history import History
+from chaos.truth import DiskTruth
+from quorum.log.files import opened
+
+LOG = Path("/log")
+SEGMENT = LOG / f"{0:020}.log"
+
+
+def batch(base: int, epoch: int) -> bytes:
+    covered = pack(">hi", 0, 0).ljust(40, b"\0")
+    length = 9 + len(covered)
+    return pack(">qiibI", base, length, epoch, 2, crc32c(covered)) + covered
+
+
+OLD = b"".join(batch(base, 1) for base in range(4))
+ONE = len(batch(0, 1))
+
+
+@pytest.fixture
+def disk() -> VirtualDisk:
+    disk = VirtualDisk()
+    disk.make_folder(LOG)
+    disk.put(SEGMENT, OLD)
+    with opened(Path("/"), os.O_RDONLY, disk) as fd:
+        disk.fsync(fd)
+    return disk
+
+
+@pytest.fixture
+def truth(disk: VirtualDisk) -> DiskTruth:
+    truth = DiskTruth(LOG, History())
+    truth.reread(disk)
+    assert truth.end == 4
+    return truth
+
+
+def lose_a_truncation(disk: VirtualDisk) -> None:
+    def fails(operation: Operation) -> Fail | None:
+        return Fail(5) if operation.kind is Kind.SYNC else None
+
+    disk.watch = fails
+    with opened(SEGMENT, os.O_RDWR, disk) as fd:
+        disk.ftruncate(fd, 2 * ONE)
+        with pytest.raises(OSError, match="Input/output"):
+            disk.fsync(fd)
+    disk.watch = None
+
+
+def write(disk: VirtualDisk, position: int, data: bytes) -> None:
+    with opened(SEGMENT, os.O_RDWR, disk) as fd:
+        disk.pwrite(fd, data, position)
+        disk.fsync(fd)
+
+
+def test_what_is_written_over_a_tail_whose_truncation_was_lost_is_seen(
+    disk: VirtualDisk, truth: DiskTruth
+) -> None:
+    lose_a_truncation(disk)
+    assert not truth.is_another()
+    write(disk, 2 * ONE, batch(2, 3))
+    assert truth.is_another()
+    truth.reread(disk)
+    assert [each.epoch for each in truth.batches][:3] == [1, 1, 3]
+
+
+def test_the_same_bytes_in_the_same_place_are_nothing_else(
+    disk: VirtualDisk, truth: DiskTruth
+) -> None:
+    write(disk, ONE // 2, OLD[ONE // 2 :])
+    assert not truth.is_another()
+
+
+def test_what_follows_is_nothing_else(disk: VirtualDisk, truth: DiskTruth) -> None:
+    write(disk, len(OLD), batch(4, 1))
+    assert not truth.is_another()
+    assert [each.base for each in truth.read_on()] == [4]
+
+
+def test_what_was_spoiled_without_a_write_is_left_to_whoever_starts_on_it(
+    disk: VirtualDisk, truth: DiskTruth
+) -> None:
+    disk.overwrite(SEGMENT, ONE, b"elsewhere")
+    assert not truth.is_another()
