@@ -36,8 +36,8 @@ SNAPSHOTS: Final = (
     Mutant(
         name="a snapshot is not synced before it gets its name",
         module="quorum.log.snapshot_folder",
-        old="        self._write(self._part(id_, _WRITTEN), data, position, sync=True)\n",
-        new="        self._write(self._part(id_, _WRITTEN), data, position, sync=False)\n",
+        old="            self._write(path, data, position, sync=True)\n",
+        new="            self._write(path, data, position, sync=False)\n",
         caught_by=("R21",),
         directed="tests/quorum/log/test_snapshot_power_loss.py::"
         "test_a_snapshot_being_taken_never_costs_a_record",
