@@ -257,8 +257,9 @@ class Simulation:
         """Read where somebody takes himself for the leader, and sometimes anywhere else."""
         rng, world = self._reads, self.world
         # Seldom at times: what proves a read too easily does so only for the first in a while.
-        seldom = Fault.OUST in self.profile.faults
-        ms_max = READ_MS_MAX[-1 if seldom else self.profile.seed % 3]
+        kind = self.profile.seed % 3
+        is_seldom = kind == 0 and Fault.OUST in self.profile.faults
+        ms_max = READ_MS_MAX[-1 if is_seldom else kind]
         world.timeline.after(rng.randrange(1, ms_max), self._read_again)
         for process in [*world.processes.values()]:
             if process.claims_to_lead or rng.random() < 0.1:

@@ -25,7 +25,7 @@ ELECTIONS: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
         ),
-        seed=10,
+        seed=39,
     ),
     Mutant(
         name="the vote is forgotten when a leader of the same epoch is followed",
@@ -140,7 +140,7 @@ ELECTIONS: Final = (
         new="            return False\n",
         caught_by=("R25",),
         directed="quorum_leader_stickiness",
-        seed=1,
+        seed=3,
     ),
     Mutant(
         name="a leader would vote for another",
@@ -169,6 +169,7 @@ ELECTIONS: Final = (
         "        case Tally.LOST:\n            _lose(state, poll, now_ms)\n",
         caught_by=("R25",),
         directed="quorum_backoff",
+        seed=1,
     ),
     Mutant(
         name="a voter that would have the promises of a half stands",

@@ -36,6 +36,7 @@ GOSSIP: Final = (
         new="known is not None and each.boot_timestamp == known.boot_timestamp",
         caught_by=("R22",),
         directed="tests/quorum/test_gossip.py::test_an_entry_is_replaced_only_by_a_later_boot",
+        seed=1,
     ),
     Mutant(
         name="who asks from another cluster is believed",
@@ -70,6 +71,7 @@ GOSSIP: Final = (
         directed=(
             "tests/quorum/core/test_founding.py::test_who_hears_of_a_quorum_founds_no_second_one"
         ),
+        seed=1,
     ),
     Mutant(
         name="a log does not begin with the id of the cluster",

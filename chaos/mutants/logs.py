@@ -12,6 +12,7 @@ LOGS: Final = (
         new="    if reached <= 0:\n",
         caught_by=("R8", "R9"),
         directed="quorum_high_watermark_of_a_new_leader",
+        seed=4,
     ),
     Mutant(
         name="what half of the disks hold is committed",
@@ -20,6 +21,7 @@ LOGS: Final = (
         new="falling[(len(falling) - 1) // 2]",
         caught_by=("R8",),
         directed="quorum_two_voters",
+        seed=1,
     ),
     Mutant(
         name="what follows from an election does not wait for its file",
@@ -94,6 +96,7 @@ LOGS: Final = (
         new="    return known",
         caught_by=("R9",),
         directed="quorum_high_watermark_of_a_new_leader",
+        seed=1,
     ),
     Mutant(
         name="a follower takes the leader's high watermark beyond its own log",
@@ -119,6 +122,6 @@ LOGS: Final = (
         new="    if False:\n        return",
         caught_by=("R5", "R6", "R10", "R12", "R23", "liveness"),
         directed="quorum_fetch_epochs",
-        seed=14,
+        seed=49,
     ),
 )

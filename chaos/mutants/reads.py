@@ -21,6 +21,7 @@ READS: Final = (
         new="while leader.reads:",
         caught_by=("L2",),
         directed="quorum_reads_of_a_deposed_leader",
+        seed=17,
     ),
     Mutant(
         name="a read is answered before a commit in the leader's own epoch",
@@ -47,6 +48,7 @@ READS: Final = (
         new="    if serving.round == 0:\n",
         caught_by=("L2",),
         directed="quorum_reads",
+        seed=100,
     ),
     Mutant(
         name="what was appended before the read came proves it",
@@ -64,6 +66,6 @@ READS: Final = (
         new="return shown + 1 >= state.voters.majority",
         caught_by=("L2",),
         directed="quorum_reads_of_a_removed_leader",
-        seed=116,
+        seed=314,
     ),
 )

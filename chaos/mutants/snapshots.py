@@ -24,6 +24,7 @@ SNAPSHOTS: Final = (
         new="LogEnd(self._node.epoch, state.end)",
         caught_by=("R21",),
         directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
+        seed=1,
     ),
     Mutant(
         name="a snapshot names the voters of today, and not those at its end",
@@ -32,6 +33,7 @@ SNAPSHOTS: Final = (
         new="self._node.voters_at(self._node.log_end.offset)",
         caught_by=("R21",),
         directed=_SAY + "test_it_is_called_after_its_last_record_and_names_who_voted_then",
+        seed=2,
     ),
     Mutant(
         name="a snapshot is not synced before it gets its name",
@@ -95,6 +97,7 @@ SNAPSHOTS: Final = (
         new="    if oldest.end > log.start:\n",
         caught_by=("R21",),
         directed=_CORE + "test_nothing_is_dropped_before_there_is_a_second_snapshot",
+        seed=5,
     ),
     Mutant(
         name="a snapshot that is damaged is not passed over",
@@ -121,6 +124,7 @@ SNAPSHOTS: Final = (
         new="        return Assignments(later)\n",
         caught_by=("R1", "R8", "R14", "R15", "R21", "R23", "liveness"),
         directed=_SAY + "test_a_folder_that_is_opened_again_knows_the_voters_of_its_snapshot",
+        seed=1,
     ),
     Mutant(
         name="a leader gives away records from before a cut without comparing epochs",

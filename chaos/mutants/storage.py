@@ -15,6 +15,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
         ),
+        seed=56,
     ),
     Mutant(
         name="the new name of quorum-state is not synced",
@@ -71,6 +72,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening"
         ),
+        seed=1,
     ),
     Mutant(
         name="damage in the middle is cut like a torn tail",
@@ -82,6 +84,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_recovery.py::"
             "test_damage_before_a_sound_batch_is_refused_and_nothing_is_changed"
         ),
+        seed=1,
     ),
     Mutant(
         name="what a dead process wrote and did not sync is believed",
@@ -105,6 +108,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_found_it"
         ),
+        seed=1,
     ),
     Mutant(
         name="recovery does not look at checksums",
@@ -116,5 +120,6 @@ STORAGE: Final = (
             "tests/quorum/log/test_recovery.py::"
             "test_a_flipped_bit_in_the_last_batch_makes_it_a_torn_tail"
         ),
+        seed=1,
     ),
 )

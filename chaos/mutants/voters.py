@@ -12,15 +12,16 @@ VOTERS: Final = (
         new="    if False:\n",
         caught_by=("R15",),
         directed="quorum_voters_one_at_a_time",
-        seed=1,
+        seed=8,
     ),
     Mutant(
         name="voters are changed before a commit in the leader's own epoch",
         module="quorum.core.voter_changes",
         old="    if committed is None or committed <= leader.epoch_start:\n",
         new="    if committed is None:\n",
-        caught_by=("R15",),
+        caught_by=("R15", "R8"),
         directed="quorum_voters_new_epoch",
+        seed=54,
     ),
     Mutant(
         name="a truncation does not take back the voters that it cuts",
@@ -38,7 +39,7 @@ VOTERS: Final = (
         new="        while self._entries and self._entries[-1][0] > end + 1:\n",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R21", "R23", "liveness"),
         directed="quorum_voters_truncated",
-        seed=20,
+        seed=111,
     ),
     Mutant(
         name="other voters count only once they are committed",
@@ -48,6 +49,7 @@ VOTERS: Final = (
         "        self.voters",
         caught_by=("R1", "R8", "R15", "R23", "liveness"),
         directed="quorum_voters_one_at_a_time",
+        seed=1,
     ),
     Mutant(
         name="a leader that is removed counts itself",
@@ -56,7 +58,7 @@ VOTERS: Final = (
         new="    if True:\n        # The leader counts itself",
         caught_by=("R8",),
         directed="quorum_voters_removed_leader",
-        seed=12,
+        seed=21,
     ),
     Mutant(
         name="who votes no more still counts",
@@ -74,7 +76,7 @@ VOTERS: Final = (
         new="progress is not None",
         caught_by=("R8",),
         directed="quorum_voters_wiped_disk",
-        seed=6,
+        seed=157,
     ),
     Mutant(
         name="all voters of the target come at once",
@@ -88,5 +90,6 @@ VOTERS: Final = (
         "            continue\n",
         caught_by=("R14",),
         directed="quorum_voters_replaced",
+        seed=12,
     ),
 )
