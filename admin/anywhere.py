@@ -170,7 +170,7 @@ class Anywhere:
             except AdminError as error:
                 may_be_done |= changes and isinstance(error, Unreachable) and error.may_be_done
                 reason = str(error)
-            if loop.time() >= deadline:
+            if loop.time() >= deadline or self._knows_nobody_for_long:
                 if may_be_done:
                     raise OutcomeUnknown(f"{reason}; an attempt before may have done it")
                 raise NoActiveController(reason, leader)
@@ -194,9 +194,18 @@ class Anywhere:
             raise AdminError(f"node {leader} is about to be active{progress}")
         return await self._ask_leader(leader, there, seconds, patience)
 
+    @property
+    def _knows_nobody_for_long(self) -> bool:
+        """Whether this node cannot hear of a leader: it could not keep what it hears."""
+        quorum = self._service.quorum
+        return quorum.leader is None and not quorum.has_room
+
     def _no_leader(self) -> str:
         node = self._service.quorum.node
-        return f"node {node.me.id} knows no leader, epoch {node.epoch}"
+        reason = f"node {node.me.id} knows no leader, epoch {node.epoch}"
+        if self._knows_nobody_for_long:
+            reason += ", and will know none before there is room on its disk: ask another node"
+        return reason
 
     async def _ask_leader(
         self,

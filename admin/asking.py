@@ -83,7 +83,8 @@ class _Heard:
     within_ms: int
     last: dict[Address, str] = field(default_factory=dict)
     """What became of the last attempt at each address."""
-    is_answered: bool = False
+    answered: set[Address] = field(default_factory=set)
+    """Whose last word is an answer, of an error."""
 
     def told(
         self,
@@ -93,24 +94,29 @@ class _Heard:
         may_be_done: bool,
     ) -> str:
         """All of it in a sentence for a person; `found` is who leads, as some of them say."""
-        no_leader = is_leaderless(found.values())
+        said_why = [each for each in addresses if self._says_more(each, found)]
+        no_leader = is_leaderless(found.values()) and not said_why
         words = []
         for each in addresses:
             if each in self.last and not (no_leader and each in found):
                 words.append(self.last[each])
-            if each in found:
+            if each in found and each not in said_why:
                 words.append(f"{each} {found[each]}")
         said = "; ".join(words)
         question, time = self.question, f"within {self.within_ms} ms"
         if no_leader:
             what = f"no controller leads ({said}; asked for {self.within_ms} ms)"
-        elif self.is_answered:
+        elif self.answered:
             what = f"it was not answered {time} ({said})"
         else:
             what = f"no answer from {', '.join(map(str, addresses))} {time} ({said})"
         if may_be_done and question.look is not None:
             what += f". Whether it was done, or still will be, is unknown: see {question.look}"
         return f"{question.failing}: {what}"
+
+    def _says_more(self, node: Address, found: Mapping[Address, Standing]) -> bool:
+        """Whether a node has said more than how it stands."""
+        return node in self.answered and node in found and f"{found[node]}," in self.last[node]
 
 
 class Asker:
@@ -149,6 +155,7 @@ class Asker:
             except Unanswered as error:
                 repeated = repeated or error.may_be_done
                 heard.last[address] = str(error)
+                heard.answered.discard(address)
             else:
                 verdict = question.judge(response)
                 if not verdict.code or (repeated and verdict.code == question.done_before):
@@ -156,7 +163,7 @@ class Asker:
                 if verdict.code not in TRANSIENT:
                     raise Refused(question.failing, verdict.code, verdict.message)
                 repeated = repeated or verdict.code == REQUEST_TIMED_OUT
-                heard.is_answered = True
+                heard.answered.add(address)
                 heard.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
             self._turn += 1
             attempt += 1

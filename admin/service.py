@@ -230,7 +230,7 @@ class Service:
             addresses=self._listeners(),
             target_voters=None if change.target is None else [each.id for each in change.target],
             waits_for=None if change.wait is None else str(change.wait),
-            full_disks=() if node.has_room else (node.me.id,),
+            full_disks=() if self.quorum.has_room else (node.me.id,),
         )
 
     def whereabouts(self) -> Whereabouts:

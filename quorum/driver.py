@@ -83,6 +83,8 @@ class Quorum:
         self._rpc = rpc
         self._clock = clock
         self._wall_clock = wall_clock
+        self.has_room = True
+        """Whether there is room on the disk of this node, as far as it has tried."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._is_turn_due = False
@@ -98,11 +100,6 @@ class Quorum:
     @property
     def leader(self) -> ReplicaId | None:
         return self.node.leader
-
-    @property
-    def has_room(self) -> bool:
-        """Whether there is room on the disk of this node, as far as it has tried."""
-        return self.node.has_room
 
     @property
     def successor(self) -> ReplicaId | None:
@@ -188,6 +185,12 @@ class Quorum:
         """The connection to `replica` was closed by the other side, and a new one is refused."""
         if replica == self.node.leader:
             self.replica.heard(LeaderUnreachable(replica))
+
+    def room(self, exists: bool) -> None:
+        """There is no room on the disk for what was to be written, or there is again."""
+        # The node itself may not hear of it for long: it waits for what finds no room.
+        self.has_room = exists
+        self.replica.room(exists)
 
     # The owner task.
 

@@ -111,7 +111,7 @@ def open_quorum(
     disk = DiskThread(
         asyncio.get_running_loop(),
         on_failure=lambda failure: quorum.fail(failure),
-        on_room=lambda exists: quorum.replica.room(exists),
+        on_room=lambda exists: quorum.room(exists),
         pace=Pace(),
     )
     cluster = cluster_of(

@@ -16,7 +16,7 @@ from admin.faults import Refused
 from admin.kafka import admin_apis, broker_calls, envelopes
 from admin.kafka.broker_calls import Desk
 from admin.kafka.call import ANONYMOUS, AdminApi, Call, read_call, respond_to
-from admin.kafka.forwarding import Forwarder, NotForwarded
+from admin.kafka.forwarding import NOT_CONTROLLER, Forwarder, NotForwarded
 from admin.service import NotActive, Service
 from quorum.gossiper import Gossiper
 from quorum.raft_calls import RaftCalls
@@ -29,7 +29,6 @@ from statemachine.features import KRAFT_VERSION
 
 logger = logging.getLogger("kafka")
 
-NOT_CONTROLLER: Final = 41
 REQUEST_TIMED_OUT: Final = 7
 UNKNOWN_SERVER_ERROR: Final = -1
 
@@ -205,12 +204,13 @@ class KafkaDoor:
             except NotForwarded as not_forwarded:
                 reason = str(not_forwarded)
                 logger.debug("%s was not passed on: %s", call.api_key, reason)
-                if not_forwarded.refusal is not None:
-                    respond(api.refuse(call, not_forwarded.refusal, reason))
-                    return
                 if not_forwarded.may_be_done:
                     # It may be done by now, so nobody may be told for certain that it is not.
                     error = REQUEST_TIMED_OUT
+                if not_forwarded.refusal is not None:
+                    refusal = not_forwarded.refusal if error == NOT_CONTROLLER else error
+                    respond(api.refuse(call, refusal, reason))
+                    return
             if loop.time() >= deadline:
                 message = f"this node could not reach the active controller in time: {reason}"
                 respond(api.refuse(call, error, message))

@@ -32,6 +32,7 @@ from quorum.wire.faults import Malformed
 logger = logging.getLogger("kafka")
 
 ENVELOPE_VERSION: Final = 0
+NOT_CONTROLLER: Final = 41
 
 
 _NEVER_TAKEN: Final = frozenset({envelopes.UNSUPPORTED_VERSION, envelopes.INVALID_REQUEST})
@@ -42,7 +43,7 @@ one of Kafka's, or of another release of ours. Asking it again would be no use."
 class NotForwarded(Exception):
     """The active controller's answer could not be had; `may_be_done` unless it never was asked.
 
-    `refusal` is the error with which it refuses this kind of request, whenever it is asked.
+    `refusal` is the error to answer with at once, where trying again here would be no use.
     """
 
     def __init__(self, reason: str, *, may_be_done: bool, refusal: int | None = None) -> None:
@@ -70,8 +71,13 @@ class Forwarder:
         leader = self._quorum.leader
         node = self._quorum.node
         if leader is None:
+            reason = f"node {node.me.id} knows no leader, epoch {node.epoch}"
+            if self._quorum.has_room:
+                raise NotForwarded(reason, may_be_done=False)
             raise NotForwarded(
-                f"node {node.me.id} knows no leader, epoch {node.epoch}", may_be_done=False
+                f"{reason}, and will know none before there is room on its disk: ask another node",
+                may_be_done=False,
+                refusal=NOT_CONTROLLER,
             )
         if leader == node.me.id:
             raise NotForwarded(f"node {leader} is about to be active", may_be_done=False)

@@ -267,6 +267,8 @@ class QuorumNode:
         match event:
             case Flushed(durable):
                 leading.on_flushed(state, durable, now_ms)
+                if state.awaits_disk:
+                    own_disk.on_progress(state, now_ms)
                 self._give_up_if_due(now_ms)
             case Room(exists):
                 own_disk.on_room(state, exists, now_ms)

@@ -8,6 +8,8 @@ its disk for a fetch time-out, or at once when the disk is full; but only where 
 more on disk than itself, for then that one's disk works. Where none has, nothing would be better.
 
 A voter that could not write its vote does not stand: it has not lost the leader, it has no disk.
+But who has been told that the leader is gone, and only waits for a write that is under way, stands
+as soon as that is done: a successor whose disk is a moment behind must not cost a time-out.
 """
 
 from quorum.core import leading
@@ -28,6 +30,8 @@ def on_room(state: State, room: bool, now_ms: int) -> None:
     state.has_room = room
     if isinstance(state.role, Leader):
         give_up_if_full(state, state.role, now_ms)
+    elif state.awaits_disk:
+        on_progress(state, now_ms)
 
 
 def give_up_if_full(state: State, leader: Leader, now_ms: int) -> None:
@@ -54,15 +58,32 @@ def holds_back(state: State) -> bool:
 
 def wait_for_it(state: State, now_ms: int) -> None:
     """Time is up for the leader that this node knows, or does not; but its disk is to blame."""
+    state.awaits_disk = True
     match state.role:
         case Follower() as follower:
             follower.fetch_deadline_ms = state.next_fetch_timeout_ms(now_ms)
+            # One that was only not heard of may live: this node could not ask it for more.
+            state.awaits_disk = follower.lost
         case Prospective() | Candidate() as poll:
             deadline_ms = state.next_election_ms(now_ms)
             assert deadline_ms is not None
             poll.election_deadline_ms = deadline_ms
         case Unattached() | Resigned() as searching:
             searching.election_deadline_ms = state.next_election_ms(now_ms)
+        case Leader():
+            raise AssertionError("a leader waits for nobody")
+
+
+def on_progress(state: State, now_ms: int) -> None:
+    """The disk has written something: let who waited for that alone stand now, if that is all."""
+    if holds_back(state):
+        return
+    state.awaits_disk = False
+    match state.role:
+        case Follower() as follower:
+            follower.fetch_deadline_ms = now_ms
+        case Prospective() | Candidate() | Unattached() | Resigned() as waiting:
+            waiting.election_deadline_ms = now_ms
         case Leader():
             raise AssertionError("a leader waits for nobody")
 

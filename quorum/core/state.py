@@ -81,6 +81,8 @@ class State:
     stopping: bool = False
     has_room: bool = True
     """Whether there is room on this node's disk, as far as it has tried."""
+    awaits_disk: bool = False
+    """Whether this node would have stood by now, but for its own disk (`own_disk`)."""
     effects: list[Effect] = field(default_factory=list)
     last_correlation: int = 0
     probes: int = 0
@@ -162,6 +164,7 @@ class State:
         before = self.role
         check_transition(before, cause, role)
         self.role = role
+        self.awaits_disk = False
         self.fetching.forget()
         if isinstance(before, Leader):
             self.effects.append(StopLeading(before.epoch))
@@ -235,6 +238,7 @@ class State:
         """The leader has answered, and well."""
         follower.fetch_deadline_ms = self.next_fetch_timeout_ms(now_ms)
         follower.heard_ms, follower.lost = now_ms, False
+        self.awaits_disk = False
 
     def next_election_ms(self, now_ms: int) -> int | None:
         """When to stand: at random in [t, 2t), so that voters seldom stand together."""

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,10 @@ from quorum.core.vocabulary import ReplicaId, ReplicaKey
 
 IDS: Final = (1, 2, 3)
 WITHIN_SECONDS: Final = 60
-ASK_MS: Final = 2_000
+ASK_MS: Final = 30_000
+"""How long the client is patient: longer than anything takes that does come, on any machine."""
+STEADY: Final = {"quorum.fetch.timeout.ms": "10000"}
+"""Who leads, leads on, however busy the machine; only a node that is gone is given up."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,14 @@ class Controllers:
 
 @asynccontextmanager
 async def controllers(
-    folder: Path, ids: Sequence[int] = IDS, voters: Sequence[int] | None = None
+    folder: Path,
+    ids: Sequence[int] = IDS,
+    voters: Sequence[int] | None = None,
+    settings: Mapping[str, str] = STEADY,
 ) -> AsyncIterator[Controllers]:
     """Controllers that are up; all of them vote unless it is said which ones do."""
     network = Proxies(ids)
-    nodes = Nodes(folder, ids, network, {}, random.Random(str(folder)), voters)
+    nodes = Nodes(folder, ids, network, settings, random.Random(str(folder)), voters)
     addresses = [network.listener_of(id) for id in ids]
     try:
         async with AdminClient(addresses, is_controller=True, timeout_ms=ASK_MS) as client:

@@ -3,17 +3,20 @@
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from admin.client import AdminError
+from admin.client import AdminClient, AdminError
 from tests.process.disks_of_voters import IDS, Controllers, controllers
 
 pytestmark = pytest.mark.process
 
 DISK_BYTES: Final = 2 * 1024 * 1024
+REFUSED_MS: Final = 2_000
+"""How long a client asks for what is refused as long as it asks."""
 EARLY: Final = range(1, 11)
 LATE: Final = range(11, 31)
 
@@ -85,8 +88,10 @@ async def test_a_cluster_whose_disks_are_all_full_refuses_and_goes_on_when_there
         await cluster.write(*EARLY)
         for id in IDS:
             fill(cluster, id)
-        with pytest.raises(AdminError):
-            await cluster.write(*LATE)
+        addresses = [cluster.nodes.network.listener_of(id) for id in IDS]
+        async with AdminClient(addresses, is_controller=True, timeout_ms=REFUSED_MS) as hasty:
+            with pytest.raises(AdminError):
+                await replace(cluster, client=hasty).write(*LATE)
         for id in IDS:
             ballast(cluster, id).unlink()
         await cluster.until_voters_have_caught_up()

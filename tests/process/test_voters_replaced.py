@@ -51,7 +51,7 @@ async def until_all_have_all(cluster: Controllers) -> int:
 async def test_one_command_replaces_all_voters_though_every_leader_is_killed(
     tmp_path: Path,
 ) -> None:
-    async with controllers(tmp_path / "cluster", (*OLD, *NEW), OLD) as cluster:
+    async with controllers(tmp_path / "cluster", (*OLD, *NEW), OLD, {}) as cluster:
         nodes = cluster.nodes
         load = Load({id: nodes.network.listener_of(id) for id in (1, 4)})
         async with asyncio.TaskGroup() as tasks:

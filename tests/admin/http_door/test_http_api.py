@@ -336,6 +336,34 @@ async def test_without_an_active_controller_it_says_so_in_time(tmp_path: Path) -
             assert answer.body["leader_id"] is None
 
 
+async def test_who_cannot_hear_of_a_leader_for_want_of_room_says_so_at_once(
+    tmp_path: Path,
+) -> None:
+    async with (
+        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
+        http_door(nodes[1], wait_seconds=3_600) as http,
+    ):
+        nodes[1].opened.quorum.room(False)
+        answer = await http.get("/v1/quorum")
+        check_problem(answer, 503, "no active controller", "before there is room on its disk")
+
+
+async def test_a_leader_that_never_answers_leaves_the_outcome_of_a_change_unknown(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await active(nodes.values())
+        follower = next(each for each in nodes.values() if each is not leader)
+        await knows_a_leader(follower)
+        async with http_door(follower, wait_seconds=0.2) as http, silence_of(leader):
+            moved = await http.post("/v1/reassignments", plan(("a", 0, [102])))
+            asked_only = await http.get("/v1/quorum")
+        check_problem(moved, 504, "an attempt before may have done it", "before asking again")
+        assert moved.body["retriable"] is False
+        check_problem(asked_only, 503, "no active controller")
+        assert asked_only.body["retriable"] is True
+
+
 async def test_a_lead_that_is_lost_underway_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         await join(node.controller, 101, 102)

@@ -78,13 +78,13 @@ async def test_a_wish_whose_time_runs_out_is_no_fault_of_the_request(tmp_path: P
 async def test_a_node_without_room_on_its_disk_says_so(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         assert (await http.get("/v1/quorum")).body["full_disks"] == []
-        node.opened.quorum.replica.room(False)
+        node.opened.quorum.room(False)
         assert (await http.get("/v1/quorum")).body["full_disks"] == [1]
         async with client_of(node) as client:
             assert status(await client.describe_quorum()).splitlines()[-1] == (
                 "FullDisks:              [1]"
             )
-        node.opened.quorum.replica.room(True)
+        node.opened.quorum.room(True)
         assert (await http.get("/v1/quorum?stale=true")).body["full_disks"] == []
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from admin.client import AdminClient, Unreachable
 from quorum.wire.apis import ApiKey
 from tests.admin.controller.asking import busy
 from tests.admin.kafka_door.samples import (
@@ -164,6 +165,25 @@ async def test_without_an_active_controller_the_refusal_is_clear(
         assert {each.node_id for each in answer.brokers} == {1, 2, 3}
         # Of topics it does not know whether they are there: ask again.
         assert [each.error_code.value for each in answer.topics] == [5, 5]
+
+
+async def test_who_cannot_hear_of_a_leader_for_want_of_room_sends_the_asker_elsewhere_at_once(
+    tmp_path: Path,
+) -> None:
+    async with (
+        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
+        kafka_client(nodes[1].address) as client,
+        AdminClient([nodes[1].address], is_controller=True, timeout_ms=300) as admin,
+    ):
+        nodes[1].opened.quorum.room(False)
+        an_hour = creation(CREATE, "t", (101,), timeout_ms=3_600_000)
+        answer = await client.send(CREATE, an_hour)
+        (topic,) = answer.topics
+        assert topic.error_code.value == 41
+        assert topic.error_message.startswith("node 1 knows no leader, epoch ")
+        assert "before there is room on its disk: ask another node" in topic.error_message
+        with pytest.raises(Unreachable, match="before there is room on its disk"):
+            await admin.describe_quorum()
 
 
 async def test_requests_that_wait_for_a_leader_are_given_up_when_the_node_stops(
