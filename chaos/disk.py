@@ -102,6 +102,9 @@ class VirtualDisk:
         self.capacity_bytes = capacity_bytes
         """None is no bound; writes beyond it fail with ENOSPC, and so do new names when full."""
         self.watch: Watch | None = None
+        self.rewritten: list[File] = []
+        """Those of which a sync has replaced, or taken away, what was durable; for those who
+        follow them, who clear this."""
         self._root = Folder() if root is None else root
         self._open: dict[int, _Open] = {}
         self._next_fd = 1_000_000
@@ -133,6 +136,7 @@ class VirtualDisk:
     def lose_power(self, chance: Chance) -> None:
         """Become what is left; the process is gone, and its descriptors with it."""
         self._root = self._root.after_power_loss(chance)
+        self.rewritten.clear()
         self.kill()
 
     def kill(self) -> None:
@@ -245,6 +249,8 @@ class VirtualDisk:
             open_.node.fail_to_sync()
             raise
         open_.node.sync()
+        if isinstance(open_.node, File) and open_.node.rewritten_from is not None:
+            self.rewritten.append(open_.node)
 
     def fdatasync(self, fd: int, /) -> None:
         self.fsync(fd)

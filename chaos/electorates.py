@@ -86,18 +86,23 @@ class Electorates:
 
     def append(
         self, who: Sequence[Assigned], end: int, new: Assigned, *, committed: int, opened: bool
-    ) -> None:
-        """A leader, whose disk says `who` up to `end`, names other voters.
+    ) -> bool:
+        """A leader has named other voters; whether that is news. Who tells of it has a disk that
+        says `who` up to `end`.
 
         R15: the last ones are committed, and a record of its own epoch is.
         """
-        before = self.chain(who, end, new.epoch)[-1]
+        if any(each.base == new.base for each in self._appended.get(new.epoch, ())):
+            return False
+        earlier = [each for each in who if each.end <= new.base]
+        before = self.chain(earlier, min(end, new.base), new.epoch)[-1]
         check_step(before, new)
         if before.end > committed:
             raise Violation("R15", f"{new} while {before} is not committed")
         if not opened:
             raise Violation("R15", f"{new} before a commit in epoch {new.epoch}")
         self._appended.setdefault(new.epoch, []).append(new)
+        return True
 
     def check_asked(
         self, who: object, to: ReplicaId, assigned: Sequence[Assigned], end: int, log_end: LogEnd

@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from chaos.audience import Audience, Speaker
 from chaos.boundaries import check_part
 from chaos.electorates import Assigned, Electorates, assigned_by, has_majority, reached_by_majority
 from chaos.history import History, in_common
-from chaos.model import State
 from chaos.stored import Stored, batches
 from chaos.truth import Ballot, DiskTruth
 from chaos.violation import Violation
@@ -32,22 +32,6 @@ from quorum.core.messages import (
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 
 
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """A process, as the judge knows it: who it is, the how-manieth, and its disk."""
-
-    key: ReplicaKey
-    boot: int
-    truth: DiskTruth
-
-    @property
-    def id(self) -> ReplicaId:
-        return self.key.id
-
-    def __str__(self) -> str:
-        return str(self.id)
-
-
 @dataclass(slots=True)
 class _Epoch:
     """What is known of one leadership."""
@@ -63,24 +47,17 @@ class _Epoch:
     """Up to here the log of this leadership was compared with what was committed before."""
 
 
-class Judge:
+class Judge(Audience):
     """Knows what was said and what is durable; one for each run."""
 
     def __init__(self, voters: Sequence[ReplicaId]) -> None:
+        super().__init__(History())
         self.electorates = Electorates(voters)
-        self.history = History()
         self._epochs: dict[int, _Epoch] = {}
         self._ballots: dict[ReplicaId, Ballot] = {}
         self._votes: dict[int, dict[ReplicaKey, ReplicaId]] = {}
         self._identity: dict[tuple[int, int], tuple[bytes, int]] = {}
-        self._told: dict[tuple[ReplicaId, int], int] = {}
         self._shown: tuple[int, int] = (0, 0)
-        self._told_anybody = 0
-
-    @property
-    def committed_end(self) -> int:
-        """Everything below is committed, as counted here."""
-        return self.history.end
 
     @property
     def leader(self) -> ReplicaId | None:
@@ -97,10 +74,6 @@ class Judge:
     def possible_electorates(self) -> list[Assigned]:
         """All that a replica may go by."""
         return self.electorates.possible(self.history.assigned)
-
-    def told(self, who: Speaker) -> int:
-        """Up to where this process takes the log for committed."""
-        return self._told.get((who.id, who.boot), 0)
 
     def leads(self, who: Speaker, epoch: int) -> bool:
         """Whether this very process has claimed to lead that epoch."""
@@ -152,7 +125,7 @@ class Judge:
                 self._leads(who, response.epoch)
                 self._shows(who, response)
                 sent = batches(records)
-                self._appear(sent, None)
+                self._appear(who, sent, None)
                 if sent and sent[-1].end > self.committed_end:
                     self._shows_uncommitted(who, to, sent[-1])
             case FetchSnapshotResponse() if not response.error:
@@ -236,7 +209,7 @@ class Judge:
         """More of its log is durable than before: `new`, at its end."""
         truth = who.truth
         at = bisect_left(truth.ends, new[0].end) if new else 0
-        self._appear(new, truth.batches[at - 1].epoch if at else 0)
+        self._appear(who, new, truth.batches[at - 1].epoch if at else 0)
         for batch in new:
             leadership = self._epochs.get(batch.epoch)
             if leadership is not None and leadership.start == batch.base:
@@ -260,19 +233,31 @@ class Judge:
     def appends_control(self, who: Speaker, records: bytes) -> None:
         """A leader has appended records of the quorum's own; they need not be durable."""
         for batch in batches(records):
-            assigned = assigned_by(*batch)
-            leadership = self._epochs.get(batch.epoch)
-            if assigned is None or leadership is None:
-                continue
-            start, truth = leadership.start, who.truth
-            self.electorates.append(
-                truth.assigned,
-                truth.end,
-                assigned,
-                committed=self.committed_end,
-                opened=start is not None and self.committed_end > start,
-            )
+            self._names_voters(who, batch)
+
+    def _names_voters(self, who: Speaker, batch: Stored) -> None:
+        """R15, where a control batch is heard of first: at its append, on the wire, on a disk."""
+        assigned = assigned_by(*batch)
+        if assigned is None or batch.base == 0:
+            return
+        leadership = self._led(batch)
+        start, truth = leadership.start, who.truth
+        is_news = self.electorates.append(
+            truth.assigned,
+            truth.end,
+            assigned,
+            committed=self.committed_end,
+            opened=start is not None and self.committed_end > start,
+        )
+        if is_news:
             self._count(batch.epoch, leadership)
+
+    def _led(self, batch: Stored) -> _Epoch:
+        """R1: a record is of an epoch that somebody leads, by his disk or his word."""
+        leadership = self._epochs.get(batch.epoch)
+        if leadership is None:
+            raise Violation("R1", f"{batch} is of an epoch that nobody leads")
+        return leadership
 
     def count(self, who: Speaker) -> None:
         """Count anew what is committed (R8, Raft §5.4.2).
@@ -303,7 +288,7 @@ class Judge:
         if counted > leadership.start and counted > leadership.compared:
             self._commit(longest, epoch, leadership, counted)
 
-    def _appear(self, new: Sequence[Stored], epoch_before: int | None) -> None:
+    def _appear(self, who: Speaker, new: Sequence[Stored], epoch_before: int | None) -> None:
         """R5: the same epoch at the same offset is the same batch, and before it the same epoch.
 
         By induction that is the same prefix. On the wire nobody says what lies before the first.
@@ -314,11 +299,13 @@ class Judge:
             if first is None:
                 if epoch_before is not None:
                     self._identity[key] = (batch.data, epoch_before)
-                if batch.epoch in self._epochs and epoch_before not in (None, batch.epoch):
-                    leadership = self._epochs[batch.epoch]
+                if epoch_before not in (None, batch.epoch):
+                    leadership = self._led(batch)
                     if leadership.start is not None:
                         raise Violation("R11", f"epoch {batch.epoch} is opened twice: {batch}")
                     leadership.start = batch.base
+                if batch.is_control:
+                    self._names_voters(who, batch)
             elif first[0] != batch.data or epoch_before not in (None, first[1]):
                 raise Violation(
                     "R5", f"{batch} after epoch {epoch_before} is another one elsewhere"
@@ -341,51 +328,3 @@ class Judge:
         for batch in truth.between(self.committed_end, end):
             self.electorates.check_founding(batch.base, assigned_by(*batch), batch.data)
             self.history.add(batch, epoch)
-
-    # --- what the state machine is told ------------------------------------------------------
-
-    def tells(self, who: Speaker, high_watermark: int, records: bytes) -> None:
-        """R8 and R9: a replica takes only that for committed which is, and never less than before.
-
-        `records` are those between what it was told before and `high_watermark`, as it reads them.
-        """
-        before = self.told(who)
-        if high_watermark > self.committed_end:
-            raise Violation(
-                "R8", f"{who} commits {high_watermark}, on disks is {self.committed_end}"
-            )
-        if high_watermark <= before:
-            raise Violation("R9", f"{who}: {before} was committed, then {high_watermark}")
-        self._told[who.id, who.boot] = high_watermark
-        self._told_anybody = max(self._told_anybody, high_watermark)
-        committed = self.history.between(before, high_watermark)
-        if records != b"".join(each.data for each in committed):
-            raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")
-
-    def holds(self, who: Speaker, end: int, state: State) -> None:
-        """R20: its state machine has come to what the records below `end` come to."""
-        if state != self.history.state_at(end):
-            raise Violation("R20", f"{who} is {state} at {end}, not {self.history.state_at(end)}")
-
-    def loads(self, who: Speaker, end: int, epoch: int, state: State) -> None:
-        """R20 and R21: it has been given a snapshot that ends there instead of records."""
-        if not self.history.is_boundary(end) or epoch != self.history.epoch_before(end):
-            raise Violation("R21", f"{who} loads {end}@{epoch}, committed is {self.committed_end}")
-        if end < self.told(who):
-            raise Violation("R9", f"{who} loads {end}, {self.told(who)} was committed")
-        self._told[who.id, who.boot] = end
-        self.holds(who, end, state)
-
-    # --- what is read ------------------------------------------------------------------------
-
-    @property
-    def to_be_read(self) -> int:
-        """What a read that begins now must see: all that anybody was told is committed."""
-        return self._told_anybody
-
-    def reads(self, who: Speaker, floor: int, offset: int) -> None:
-        """L2: a read sees what was to be read when it began, and its state machine has it."""
-        if offset < floor:
-            raise Violation("L2", f"{who} reads at {offset}, when it began {floor} was known")
-        if offset > self.told(who):
-            raise Violation("L2", f"{who} reads at {offset}, it was told of {self.told(who)}")

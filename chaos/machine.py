@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from chaos.append_times import SUFFIX, AppendTimes, Clock, check_whole
 from chaos.boundaries import check_names
 from chaos.disk import Fail, Kind, Operation, VirtualDisk
-from chaos.platter import SECTOR_BYTES, Folder, Node
+from chaos.platter import SECTOR_BYTES, File, Folder, Node
 from chaos.truth import DiskTruth
 from chaos.violation import Died
 from quorum.core.vocabulary import ReplicaKey
@@ -56,6 +57,10 @@ class Machine:
     """Which copy of the log is on it; the directory is not known before it was first started."""
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(0, 1.0))
     wall_offset_ms: int = 0
+    wall_offsets_ms: tuple[int, int] = (0, 0)
+    """The lowest and the highest of all so far."""
+    times: AppendTimes = field(default_factory=AppendTimes)
+    """What was judged of its append times."""
     slow_until_ms: int = 0
     stopped: bool = False
     """Whether somebody has stopped it on purpose."""
@@ -75,6 +80,10 @@ class Machine:
     """What its folder named for good when that was last looked at."""
     sync_failed: bool = False
     """Whether this process was given a reason to end."""
+    is_at_fault: bool = False
+    """Whether what this process writes beside its log may not be kept."""
+    began_at: int = 0
+    """Where its log ended when this process began."""
 
     def __post_init__(self) -> None:
         self.key = ReplicaKey(self.config.node_id)
@@ -144,6 +153,41 @@ class Machine:
             self.disk.overwrite(*self.rotten)
         self.rotten = None
 
+    def begin(self) -> None:
+        """A process is about to go on where its log ends."""
+        self.is_at_fault = self.disk.capacity_bytes is not None
+        self.began_at = self.truth.end
+
+    def jump(self, ms: int) -> None:
+        """Let its time of day be another one."""
+        self.wall_offset_ms += ms
+        lowest, highest = self.wall_offsets_ms
+        self.wall_offsets_ms = min(lowest, self.wall_offset_ms), max(highest, self.wall_offset_ms)
+
+    def check_times(self, now_ms: int, newest: int | None = None) -> None:
+        """R27, on its disk as it is; `newest` are so many segments only."""
+        folder = self.disk.kept(LOG)
+        if isinstance(folder, Folder):
+            lowest, highest = self.wall_offsets_ms
+            clock = Clock(EPOCH_WALL_MS + lowest, EPOCH_WALL_MS + now_ms + highest)
+            self.times.check(self.key, self.truth.segments(newest), folder.durable, clock)
+
+    def check_times_are_whole(self) -> None:
+        """R27, of a process that lives and has had time to write what it lacked."""
+        for segment, batches in self.truth.segments(newest=1):
+            if batches:
+                index = (LOG / segment).with_suffix(SUFFIX)
+                check_whole(self.key, self.disk.content(index), batches[-1])
+
+    def check_times_of_complete(self) -> None:
+        """R27, of the last segment but one, if the process that lives has completed it."""
+        segment, *later = self.truth.segments(newest=2)
+        if not later or self.is_at_fault or segment[1][-1].end <= self.began_at:
+            return
+        index = self.disk.kept((LOG / segment[0]).with_suffix(SUFFIX))
+        if isinstance(index, File):  # Its name is kept with that of the next segment.
+            check_whole(f"{self.key}, for good,", bytes(index.durable), segment[1][-1])
+
     def revive(self) -> None:
         """The power is back; whatever the disk was to do wrong is forgotten."""
         self.dies_after, self.dies_alone = None, False
@@ -199,6 +243,6 @@ class Machine:
                 raise Died
             self.dies_after -= 1
         if self.sync_fails and operation.kind is Kind.SYNC:
-            self.sync_fails, self.sync_failed = False, True
+            self.sync_fails, self.sync_failed, self.is_at_fault = False, True, True
             return Fail(errno.EIO)
         return None

@@ -271,7 +271,7 @@ class Nemesis:
             case Fault.SLOW_DISK:
                 machine.slow_until_ms = world.timeline.now_ms + strike.size * SLOW_MS_MAX // 1_000
             case Fault.FULL_DISK:
-                disk = machine.disk
+                disk, machine.is_at_fault = machine.disk, True
                 disk.capacity_bytes = disk.used_bytes + strike.size % FULL_BYTES_MAX
                 full_ms = FULL_MS_MIN + strike.size * FULL_MS_MAX // 1_000
                 world.timeline.after(full_ms, machine.make_room)
@@ -279,7 +279,7 @@ class Nemesis:
                 machine.sync_fails = True
             case _:
                 world.note(Fault.CLOCK_JUMP)
-                machine.wall_offset_ms += (strike.size - 500) * 100_000
+                machine.jump((strike.size - 500) * 100_000)
 
     def _damage(self, strike: Strike, victim: ReplicaId) -> None:
         """What is on a disk is not what was written there, or it is on another one."""

@@ -49,7 +49,8 @@ class File:
     durable: bytearray = field(default_factory=bytearray)
     unsynced: list[Written | Cut] = field(default_factory=list)
     rewritten_from: int | None = None
-    """The first byte that a sync has put in the place of a durable one; for those who follow it."""
+    """The first byte that a sync has put in the place of a durable one, or from where on it has
+    taken them away; for those who follow it."""
 
     def write(self, written: Written, *, landing: Written | None = None) -> None:
         """Show what is written; the disk gets `landing`, where that is something else."""
@@ -66,13 +67,17 @@ class File:
         for change in self.unsynced:
             match change:
                 case Written(position=position):
-                    known = self.rewritten_from
-                    if position < len(self.durable) and (known is None or position < known):
-                        self.rewritten_from = position
+                    self._rewrite_from(position)
                     _write(self.durable, change)
                 case Cut(size_bytes):
+                    self._rewrite_from(size_bytes)
                     _cut(self.durable, size_bytes)
         self.unsynced.clear()
+
+    def _rewrite_from(self, position: int) -> None:
+        known = self.rewritten_from
+        if position < len(self.durable) and (known is None or position < known):
+            self.rewritten_from = position
 
     def fail_to_sync(self) -> None:
         """Lose what is not durable, and go on showing it: it counts as clean from now on."""

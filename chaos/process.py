@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from chaos.audience import Speaker
 from chaos.calls import Calls
 from chaos.gossiping import Gossiping, cluster_for
-from chaos.judge import Speaker
 from chaos.ledger import Ledger
 from chaos.machine import Machine
 from chaos.network import Packet, as_received

@@ -8,7 +8,7 @@ it names, at each boot, a later timestamp than at all boots before.
 from collections.abc import Iterable
 from typing import Final
 
-from chaos.judge import Speaker
+from chaos.audience import Speaker
 from chaos.violation import Violation
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.gossip import DiscoverBrokersRequest, DiscoverBrokersResponse, Sighting

@@ -99,6 +99,8 @@ class Simulation:
         self._pass(2 * WISH_EVERY_MS)
         self._proposing = False
         self._reach(self._has_converged, "the logs do not converge")
+        for machine in world.machines.values():
+            machine.check_times_are_whole()
         self._start_once_more()
         self._check_harness()
         return Report(

@@ -9,8 +9,9 @@ successors that a leader names when it resigns. So as long as a majority fetches
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from chaos.audience import Speaker
 from chaos.electorates import has_majority
-from chaos.judge import Judge, Speaker
+from chaos.judge import Judge
 from chaos.violation import Violation
 from quorum.core.messages import (
     EndQuorumEpochRequest,

@@ -7,6 +7,7 @@ is committed is read instead: that is what a snapshot stands for, and the judges
 
 import json
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -55,7 +56,8 @@ class DiskTruth:
         self.assigned: list[Assigned] = []
         """What the log says of the voters, the last one in force."""
         self.ballot = Ballot()
-        self._names: dict[str, Node] | None = None
+        self.names: dict[str, Node] | None = None
+        """What the folder names for good, as it was looked at last."""
         self._segments: list[str] = []
         self._place: _Place | None = None
         self._ballot_bytes = b""
@@ -99,7 +101,8 @@ class DiskTruth:
 
     def reread(self, disk: VirtualDisk) -> list[Checkpoint]:
         """Read everything anew, and believe only what is whole; return all snapshots."""
-        self._names, self.checkpoints = None, {}
+        self.names, self.checkpoints = None, {}
+        disk.rewritten.clear()
         found = self.look_at_names(disk)
         self._go_on_from(self.start)
         self._read_on(checked=True)
@@ -138,9 +141,9 @@ class DiskTruth:
         """See which segments and snapshots there are; return the snapshots that are new."""
         folder = disk.kept(self.folder)
         names = folder.durable if isinstance(folder, Folder) else {}
-        if names is self._names:
+        if names is self.names:
             return []
-        self._names = names
+        self.names = names
         self._segments = sorted(n for n in names if n.endswith(".log") and len(n) == 24)
         self.start = int(self._segments[0][:20]) if self._segments else 0
         self.checkpoints, new = checkpoints(names, self.checkpoints)
@@ -150,33 +153,47 @@ class DiskTruth:
         """Read what has become durable behind what was there; return that."""
         return self._read_on(checked=False)
 
-    def is_another(self) -> bool:
+    def is_another(self, disk: VirtualDisk) -> bool:
         """Whether something is gone that was read before, or the log begins elsewhere."""
-        place, names = self._place, self._names or {}
+        place, names = self._place, self.names or {}
+        rewritten, disk.rewritten = disk.rewritten, []
         if place is None:
             return self.start > self.end
-        if names.get(place.name) is not place.file or len(place.file.durable) < place.position:
+        if names.get(place.name) is not place.file:
             return True
-        return self._is_rewritten(place)
+        found = [self._is_rewritten(each, names) for each in rewritten]  # Each is looked at.
+        return any(found)
 
-    def _is_rewritten(self, place: _Place) -> bool:
-        """Whether something else lies now where a batch was read.
+    def _is_rewritten(self, file: File, names: Mapping[str, Node]) -> bool:
+        """Whether something else lies now where a batch or a snapshot was read, in any file.
 
-        So it is where a truncation was not kept and others were written over the old tail: the file
-        gets no shorter.
+        So it is where a truncation was not kept and others were written over the old tail, which
+        leaves a file as long as it was, and where a write went to a wrong place.
         """
-        file, end = place.file, place.position
         start, file.rewritten_from = file.rewritten_from, None
-        if start is None or start >= end:
+        name = next((each for each, node in names.items() if node is file), "")
+        if name in self.checkpoints:
+            return True
+        if name not in self._segments or start is None:
             return False
-        for batch in reversed(self.batches):
-            begin = end - len(batch.data)
-            if file.durable[begin:end] != batch.data:
+        position = 0
+        for batch in self._batches_in(name):
+            end = position + len(batch.data)
+            if end > start and file.durable[position:end] != batch.data:
                 return True
-            if begin <= start:
-                break
-            end = begin
+            position = end
         return False
+
+    def segments(self, newest: int | None = None) -> list[tuple[str, list[Stored]]]:
+        """The files that the log was read from, all or so many, and what was found in each."""
+        if self._place is None:
+            return []
+        return [(each, self._batches_in(each)) for each in self._segments[-(newest or 0) :]]
+
+    def _batches_in(self, segment: str) -> list[Stored]:
+        at = bisect_right(self._segments, segment)
+        end = int(self._segments[at][:20]) if at < len(self._segments) else self.end
+        return self.between(int(segment[:20]), end)
 
     def look_at_ballot(self, disk: VirtualDisk) -> bool:
         """Read the vote again; whether it is another one."""
@@ -206,7 +223,7 @@ class DiskTruth:
         for name in self._segments[bisect_right(self._segments, place.name if place else "") :]:
             if place is not None and place.position < len(place.file.durable):
                 break  # The segment before is torn: nothing behind it belongs to the log.
-            file = (self._names or {})[name]
+            file = (self.names or {})[name]
             assert isinstance(file, File)
             place = self._place = _Place(name, file, 0)
             found += self._read_file(place, checked=checked)

@@ -11,9 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from chaos.audience import Speaker
 from chaos.boundaries import check_snapshots, check_start
 from chaos.checkpoints import Checkpoint
-from chaos.judge import Judge, Speaker
+from chaos.judge import Judge
 from chaos.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
 from chaos.network import Network
 from chaos.process import Process
@@ -165,6 +166,7 @@ class World:
             machine.rotten = None
         self._look_again(speaker, machine, before)
         machine.stopped, machine.dies_after = False, None
+        machine.begin()
         self.processes[replica] = process
         self.network.listeners[replica] = process
         self.tell(replica, f"starts: {process}")
@@ -318,15 +320,19 @@ class World:
         if truth.look_at_ballot(process.machine.disk):
             self.judge.ballot_kept(speaker)
             self.judge.count(speaker)
-        start = truth.start
+        start, names = truth.start, truth.names
         snapshots = truth.look_at_names(process.machine.disk)
-        if truth.is_another():
+        is_named_anew = truth.names is not names
+        if truth.is_another(process.machine.disk):
             self._look_again(speaker, process.machine, truth.batches)
             return
         self._check_snapshots(speaker, process.machine, snapshots, start)
         new = truth.read_on()
         if new:
             self.judge.log_kept(speaker, new)
+        if is_named_anew:
+            process.machine.check_times(self.timeline.now_ms, newest=2)
+            process.machine.check_times_of_complete()
 
     def _look_again(self, speaker: Speaker, machine: Machine, before: Sequence[Stored]) -> None:
         """Read a disk from its beginning, and judge what has changed since `before`."""
@@ -337,6 +343,7 @@ class World:
         self._check_snapshots(speaker, machine, truth.reread(machine.disk), start)
         self.judge.ballot_kept(speaker)
         self.judge.log_reread(speaker, before)
+        machine.check_times(self.timeline.now_ms)
 
     def _check_snapshots(
         self, speaker: Speaker, machine: Machine, new: Sequence[Checkpoint], start: int

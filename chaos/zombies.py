@@ -7,8 +7,9 @@ last, by its own clock. A leader that is its own majority may lead on for ever.
 from dataclasses import dataclass, field
 from typing import Final
 
+from chaos.audience import Speaker
 from chaos.electorates import Assigned, names
-from chaos.judge import Judge, Speaker
+from chaos.judge import Judge
 from chaos.violation import Violation
 from quorum.core.messages import (
     BeginQuorumEpochRequest,

@@ -122,4 +122,51 @@ STORAGE: Final = (
         ),
         seed=1,
     ),
+    Mutant(
+        name="what is written to quorum-state is not synced before it has its name",
+        module="quorum.log.files",
+        old="        write_all(fd, data, 0, fs)\n        sync_file(fd, fs)\n",
+        new="        write_all(fd, data, 0, fs)\n",
+        caught_by=("R2", "R3"),
+        directed=(
+            "tests/quorum/log/test_power_loss.py::"
+            "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
+        ),
+    ),
+    Mutant(
+        name="append times are kept of what was cut from the log",
+        module="quorum.log.segments",
+        old="                    self._times.truncate(segment, end, later)\n",
+        new="                    pass\n",
+        caught_by=("R27",),
+        directed=(
+            "tests/quorum/log/test_append_times.py::"
+            "test_a_truncation_takes_the_times_of_what_is_gone"
+        ),
+        seed=3,
+    ),
+    Mutant(
+        name="append times are not synced when their segment is complete",
+        module="quorum.log.append_time_writer",
+        old="            self._fs.fdatasync(fd)\n        finally:",
+        new="            pass\n        finally:",
+        caught_by=("R27",),
+        directed=(
+            "tests/quorum/log/test_append_times.py::"
+            "test_the_index_of_a_complete_segment_is_on_disk_for_good"
+        ),
+        seed=2,
+    ),
+    Mutant(
+        name="the append time of a record is that of the batch before",
+        module="quorum.log.append_time_writer",
+        old="            *_, last = run\n",
+        new="            last, *_ = run\n",
+        caught_by=("R27",),
+        directed=(
+            "tests/quorum/log/test_append_times.py::"
+            "test_appends_of_one_commit_and_one_moment_share_an_entry"
+        ),
+        seed=1,
+    ),
 )

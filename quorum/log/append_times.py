@@ -76,6 +76,11 @@ def encode_header() -> bytes:
     return _HEADER.pack(MAGIC, VERSION, 0)
 
 
+def is_begun(header: bytes) -> bool:
+    """Whether its first bytes have reached the disk; a crash may have left only some of them."""
+    return len(header) == HEADER_BYTES or not encode_header().startswith(header)
+
+
 def check_header(path: Path, header: bytes) -> None:
     """Raises `FileDamaged` where these are not the first bytes of an index that we know."""
     if len(header) < HEADER_BYTES or header[:4] != MAGIC:
@@ -114,7 +119,7 @@ def append_times(path: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
     assert base is not None, f"{path} does not have the name of an index of append times"
     with usable(path), opened(path, os.O_RDONLY, fs) as fd:
         header = read_up_to(fd, HEADER_BYTES, 0, fs)
-        if not any(header):
+        if not (any(header) and is_begun(header)):
             return  # Its first bytes have not reached the disk.
         check_header(path, header)
         is_sound = True

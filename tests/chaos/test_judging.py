@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from chaos.audience import Speaker
 from chaos.electorates import Assigned, Electorates
-from chaos.judge import Judge, Speaker
+from chaos.judge import Judge
 from chaos.truth import DiskTruth
 from chaos.violation import Violation
 from chaos.zombies import SLACK_MS, Zombies
@@ -71,3 +72,22 @@ def test_so_may_who_needs_no_other_voter(leader: Speaker) -> None:
     zombies = Zombies(Judge(IDS[:1]), FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
     zombies.says(leader, BEGIN, 1_000_000)
+
+
+def assignment(base: int, epoch: int, voters: list[ReplicaId]) -> Assigned:
+    return Assigned(base, base + 1, epoch, tuple(map(ReplicaKey, voters)), None)
+
+
+def test_voters_that_are_named_before_the_last_are_committed_are_seen_on_any_disk() -> None:
+    """R15: whoever holds both, and whether or not the leader's state machine was told of them."""
+    electorates = Electorates(IDS)
+    first, second = assignment(7, 2, [*IDS, ReplicaId(4)]), assignment(8, 2, IDS)
+    assert electorates.append([first], 9, first, committed=7, opened=True)
+    with pytest.raises(Violation, match="R15"):
+        electorates.append([first, second], 9, second, committed=7, opened=True)
+
+
+def test_what_was_heard_of_before_is_no_news() -> None:
+    electorates = Electorates(IDS)
+    assert electorates.append([], 7, MORE, committed=7, opened=True)
+    assert not electorates.append([MORE], 8, MORE, committed=0, opened=False)

@@ -117,6 +117,17 @@ def test_each_segment_has_an_index_of_its_own() -> None:
     }
 
 
+def test_the_index_of_a_complete_segment_is_on_disk_for_good() -> None:
+    place = Place(segment_bytes_max=250)
+    place.commit(1, at_ms=1_000)
+    place.commit(1, at_ms=2_000)
+    place.commit(1, at_ms=3_000)
+    assert [each[3] for each in place.found] == [1_000, 2_000, 3_000]
+    for seed in range(20):
+        image = place.disk.after_power_loss(random.Random(seed))
+        assert [each[3] for each in all_append_times(LOG, image)][:2] == [1_000, 2_000]
+
+
 def test_a_log_that_is_not_asked_for_times_keeps_none() -> None:
     disk = VirtualDisk()
     log = SegmentedLog(LOG, fs=disk)
@@ -204,6 +215,17 @@ def test_an_index_that_lost_its_end_says_that_nobody_knows() -> None:
     place.reopen()
     place.commit(1, at_ms=3_000)
     assert place.found == [(0, 3, 1, 1_000), (3, 5, None, None), (5, 6, 1, 3_000)]
+
+
+def test_an_index_of_which_only_a_part_of_the_first_bytes_was_left_begins_anew() -> None:
+    place = Place()
+    place.commit(3, at_ms=1_000)
+    with opened(FIRST, os.O_RDWR, place.disk) as fd:
+        place.disk.ftruncate(fd, HEADER_BYTES - 5)
+    assert place.found == []
+    place.reopen()
+    place.commit(1, at_ms=2_000)
+    assert place.found == [(0, 3, None, None), (3, 4, 1, 2_000)]
 
 
 def test_an_index_that_is_gone_begins_anew() -> None:

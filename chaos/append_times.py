@@ -1,0 +1,114 @@
+"""R27: what the indexes of append times say, read without the product's help, against the log.
+
+What is durable of an index never speaks of records that are not, nor of others than there are: its
+entries rise, each ends where a batch of its segment does, all batches that it speaks of are of its
+epoch, and its time is one that the clock of that machine has shown. Entries may be missing, as a
+loss of power, a full disk or a sync that fails leaves them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from chaos.platter import File, Node
+from chaos.stored import Stored
+from chaos.violation import Violation
+
+SUFFIX: Final = ".appendtime"
+HEADER: Final = b"MQAT\0\1\0\0"
+UNKNOWN: Final = (-1, -1)
+
+_ENTRY: Final = Struct(">qqiI")
+_CRC_AT: Final = 20
+
+
+class Entry(NamedTuple):
+    """The records up to `end` were appended at this time, in this epoch."""
+
+    time_ms: int
+    end: int
+    epoch: int
+
+
+class Clock(NamedTuple):
+    """Between which times of day something can have happened."""
+
+    earliest_ms: int
+    latest_ms: int
+
+
+def entries(data: bytes) -> list[Entry | None]:
+    """What an index says; None for an entry that is not whole. Raises `ValueError` for no index."""
+    header = data[: len(HEADER)]
+    if any(header) and not HEADER.startswith(header):
+        raise ValueError(f"it begins with {header!r}")
+    found: list[Entry | None] = []
+    for at in range(len(HEADER), len(data) - _ENTRY.size + 1, _ENTRY.size):
+        time_ms, end, epoch, crc = _ENTRY.unpack_from(data, at)
+        is_sound = crc32c(data[at : at + _CRC_AT]) == crc
+        found.append(Entry(time_ms, end, epoch) if is_sound else None)
+    return found
+
+
+class AppendTimes:
+    """What was read of the indexes of one machine; what has not changed is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[bytes, tuple[int, int]]] = {}
+
+    def check(
+        self,
+        who: object,
+        segments: Iterable[tuple[str, Sequence[Stored]]],
+        names: Mapping[str, Node],
+        clock: Clock,
+    ) -> None:
+        """Whether what is durable in the indexes beside these segments agrees with them."""
+        for segment, batches in segments:
+            name = segment.removesuffix(".log") + SUFFIX
+            file = names.get(name)
+            if not isinstance(file, File):
+                continue
+            last = (batches[-1].end, batches[-1].epoch) if batches else (0, 0)
+            data = bytes(file.durable)
+            if self._known.get(name) != (data, last):
+                _check(f"{who}: {name}", data, int(segment[:20]), batches, clock)
+                self._known[name] = data, last
+
+
+def check_whole(who: object, index: bytes, last: Stored) -> None:
+    """Whether an index tells of everything; it must while who writes it lives, and for good once
+    its segment is complete."""
+    told = entries(index)
+    if not told or told[-1] is None or told[-1].end != last.end:
+        raise Violation("R27", f"{who} tells of {told[-1:]} at last, the log has {last}")
+
+
+def _check(where: str, data: bytes, base: int, batches: Sequence[Stored], clock: Clock) -> None:
+    try:
+        found = entries(data)
+    except ValueError as error:
+        raise Violation("R27", f"{where} is no index: {error}") from error
+    at, start, is_sound = 0, base, True
+    for entry in found:
+        if entry is None:
+            is_sound = False
+            continue
+        first = at
+        while at < len(batches) and batches[at].end <= entry.end:
+            at += 1
+        if entry.end <= start or at == 0 or batches[at - 1].end != entry.end:
+            raise Violation("R27", f"{where} has {entry} after {start}, no such batch is there")
+        if is_sound and (entry.time_ms, entry.epoch) != UNKNOWN:
+            _check_known(where, entry, batches[first:at], clock)
+        start, is_sound = entry.end, True
+
+
+def _check_known(where: str, entry: Entry, batches: Sequence[Stored], clock: Clock) -> None:
+    other = next((each for each in batches if each.epoch != entry.epoch), None)
+    if other is not None:
+        raise Violation("R27", f"{where} has {entry}, and speaks of {other}")
+    if not clock.earliest_ms <= entry.time_ms <= clock.latest_ms:
+        raise Violation("R27", f"{where} has {entry}, which is no time of {clock}")

@@ -1,0 +1,70 @@
+"""What the judge of the append times must and must not let pass (R27)."""
+
+import pytest
+
+from chaos.append_times import HEADER, AppendTimes, Clock, check_whole
+from chaos.platter import File
+from chaos.stored import Stored
+from chaos.violation import Violation
+from quorum.log.append_times import UNKNOWN, encode_entry
+
+SEGMENT = f"{4:020}.log"
+INDEX = f"{4:020}.appendtime"
+BATCHES = [Stored(4, 6, 1, b"a"), Stored(6, 7, 1, b"b"), Stored(7, 9, 2, b"c")]
+CLOCK = Clock(1_000, 2_000)
+
+
+def judge(*entries: bytes, header: bytes = HEADER) -> None:
+    file = File(durable=bytearray(header + b"".join(entries)))
+    AppendTimes().check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [encode_entry(1_000, 6, 1)],
+        [encode_entry(1_500, 7, 1), encode_entry(1_400, 9, 2)],
+        [encode_entry(UNKNOWN, 9, UNKNOWN)],
+        [encode_entry(1_000, 6, 1), bytes(24), encode_entry(2_000, 9, 2)],
+        [encode_entry(1_000, 6, 1), encode_entry(2_000, 9, 2)[:11]],
+    ],
+)
+def test_what_may_be_left_of_a_right_index_passes(entries: list[bytes]) -> None:
+    judge(*entries)
+
+
+@pytest.mark.parametrize("header", [b"", b"MQA", bytes(8), bytes(3)])
+def test_so_does_what_may_be_left_of_its_first_bytes(header: bytes) -> None:
+    judge(header=header)
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        ([encode_entry(1_000, 5, 1)], "no such batch"),
+        ([encode_entry(1_000, 10, 2)], "no such batch"),
+        ([encode_entry(1_000, 4, 1)], "no such batch"),
+        ([encode_entry(1_000, 7, 1), encode_entry(1_000, 6, 1)], "no such batch"),
+        ([encode_entry(1_000, 7, 1), encode_entry(1_000, 7, 1)], "no such batch"),
+        ([encode_entry(1_000, 9, 2)], "speaks of"),
+        ([encode_entry(1_000, 6, 2)], "speaks of"),
+        ([encode_entry(999, 6, 1)], "no time"),
+        ([encode_entry(2_001, 6, 1)], "no time"),
+    ],
+)
+def test_what_is_not_so_does_not(entries: list[bytes], why: str) -> None:
+    with pytest.raises(Violation, match=rf"R27.*{why}"):
+        judge(*entries)
+
+
+def test_a_file_of_another_kind_does_not() -> None:
+    with pytest.raises(Violation, match=r"R27.*no index"):
+        judge(header=b"MQBT\0\1\0\0")
+
+
+def test_an_index_that_is_to_be_whole_tells_of_the_last_batch() -> None:
+    check_whole("1", HEADER + encode_entry(1_000, 9, 2), BATCHES[-1])
+    for index in (HEADER, HEADER + encode_entry(1_000, 7, 1), HEADER + bytes(24)):
+        with pytest.raises(Violation, match="R27"):
+            check_whole("1", index, BATCHES[-1])
