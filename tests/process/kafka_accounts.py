@@ -5,11 +5,12 @@ rebalance, for it goes on from what it last committed; but there is one record a
 record has one place, and between two rebalances the places come one after the other.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from admin.demo.accounts import Read, Written, balance
+from admin.demo.accounts import NO_OFFSET, Read, Written, balance
 
 
 @dataclass(slots=True)
@@ -38,6 +39,16 @@ class Delivered:
         run.last = offset
         if self.numbers.setdefault(offset, number) != number:
             self.altered += 1
+
+    def in_question(self, acknowledged: Mapping[int, int]) -> set[int]:
+        """The places of records that are at several, or not where they were acknowledged."""
+        places: dict[int | None, set[int]] = defaultdict(set)
+        for offset, number in self.numbers.items():
+            places[number].add(offset)
+        for number, offset in acknowledged.items():
+            if offset != NO_OFFSET:
+                places[number].add(offset)
+        return set().union(*(each for each in places.values() if len(each) > 1))
 
     def read(self) -> Read:
         """The log, place by place."""
@@ -71,6 +82,14 @@ class Deliveries:
         """By partition: where the next record would be."""
         with self._lock:
             return [max(each.numbers, default=-1) + 1 for each in self._partitions]
+
+    def in_question(self, written: Sequence[Written]) -> dict[int, set[int]]:
+        """By partition: the places to look at when there is a fault, if it lies with any."""
+        with self._lock:
+            return {
+                partition: each.in_question(one.acknowledged)
+                for partition, (each, one) in enumerate(zip(self._partitions, written, strict=True))
+            }
 
     def fault(self, written: Sequence[Written]) -> str | None:
         """What must not be, or None: the log is what was acknowledged, in the order it was given.

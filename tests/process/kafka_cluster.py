@@ -13,7 +13,7 @@ from typing import Final
 from admin.addresses import Address
 from admin.client import AdminClient
 from admin.local import LocalCluster
-from admin.local_plan import LOG_FILE, NodePlan, Wanted, settle
+from admin.local_plan import LOG_FILE, NodePlan, Wanted, log_dir, settle
 from admin.model import TopicDescription
 from tests.process.kafka_traffic import PARTITIONS, Traffic, traffic
 from tests.support.kafka_tools import runtime
@@ -100,7 +100,8 @@ class KafkaCluster:
         await self.create(topic, PARTITIONS)
         for broker in self.cluster.brokers:
             await self._until_known(topic, broker)
-        flowing: AbstractAsyncContextManager[Traffic] = traffic(self.servers, topic)
+        logs = [log_dir(self.cluster.folder, node) for node in self.cluster.plan.brokers]
+        flowing: AbstractAsyncContextManager[Traffic] = traffic(self.servers, topic, logs)
         async with flowing as it:
             yield it
             await self.until_whole()

@@ -6,10 +6,11 @@ each, reads all of them. They are at it while a test does its worst, and then it
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import Final
 
@@ -26,6 +27,7 @@ from tests.process.kafka_clients import (
     Reads,
     Writes,
 )
+from tests.process.kafka_evidence import evidence
 
 PARTITIONS: Final = 6
 MEMBERS: Final = 2
@@ -56,9 +58,11 @@ class Group:
 class Traffic:
     """What goes on at one topic; `traffic` starts and ends it."""
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, logs: Sequence[Path]) -> None:
+        """`logs` are the folders of the brokers' logs: evidence, should there be a fault."""
         self._servers = servers
         self._topic = topic
+        self._logs = logs
         self.written = [Written() for _ in range(PARTITIONS)]
         self.groups = [Group(f"{topic}-{name}", member) for name, member in GROUPS.items()]
         self._enough = Event()
@@ -119,13 +123,24 @@ class Traffic:
         assert self.acknowledged > 0
         for group in self.groups:
             fault = group.deliveries.fault(self.written)
-            assert fault is None, f"{group.name}: {fault}"
+            assert fault is None, f"{group.name}: {fault}\n{self._evidence(group)}"
             ends, committed = _ends_and_committed(self._servers, group.name, self._topic)
             assert ends == group.deliveries.ends(), group.name
             # A member that leaves while the group is being balanced anew may be refused its last
             # commit; what it had is then given again. Never is more committed than there is.
             pairs = list(zip(committed, ends, strict=True))
             assert all(0 < place <= end for place, end in pairs), f"{group.name}: {pairs}"
+
+    def _evidence(self, group: Group) -> str:
+        places = group.deliveries.in_question(self.written)
+        acknowledged = {
+            (partition, offset)
+            for partition, offsets in places.items()
+            for offset in self.written[partition].acknowledged.values()
+            if offset in offsets
+        }
+        batches = evidence(self._logs, self._topic, places)
+        return f"acknowledged of these (partition, offset): {sorted(acknowledged)}\n{batches}"
 
     async def begin(self, tasks: asyncio.TaskGroup, pool: ThreadPoolExecutor) -> None:
         """Start everything in threads of `pool`; returns once both groups are given records."""
@@ -164,9 +179,9 @@ class Traffic:
 
 
 @asynccontextmanager
-async def traffic(servers: str, topic: str) -> AsyncIterator[Traffic]:
+async def traffic(servers: str, topic: str, logs: Sequence[Path]) -> AsyncIterator[Traffic]:
     """Traffic that flows; at the end it is compared, and a fault fails the test."""
-    it = Traffic(servers, topic)
+    it = Traffic(servers, topic, logs)
     with ThreadPoolExecutor(len(PRODUCERS) + MEMBERS * len(GROUPS) + 1) as pool:
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -1,11 +1,15 @@
 """The account of the tests with Kafka's brokers sees each fault that it is there to see."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from admin.demo.accounts import Written
+from quorum.core.vocabulary import Epoch, Offset
+from quorum.records.encode import encode, stamp
 from tests.process.kafka_accounts import Deliveries, Run
+from tests.process.kafka_evidence import evidence
 
 COUNT = 5
 
@@ -79,3 +83,36 @@ def test_what_was_given_and_is_not_there_is_a_fault(
     one = written()
     change(one)
     assert given(*ALL).fault([one]) == fault
+
+
+@pytest.mark.parametrize(
+    ("places", "in_question"),
+    [
+        (ALL, set()),
+        ([*ALL, (5, 4)], {4, 5}),
+        ([*ALL[:4], (5, 4)], {4, 5}),
+        ([*ALL, (5, None), (6, None)], {5, 6}),
+    ],
+)
+def test_the_places_of_a_record_that_is_not_at_one_are_in_question(
+    places: list[tuple[int, int | None]], in_question: set[int]
+) -> None:
+    assert given(*places).in_question([written()]) == {0: in_question}
+
+
+def test_evidence_is_the_batches_that_hold_the_places_in_question(tmp_path: Path) -> None:
+    log = tmp_path / "broker-11" / "data" / "topic-0"
+    log.mkdir(parents=True)
+    batches = b"".join(map(batch, range(3)))
+    (log / f"{0:020}.log").write_bytes(batches + batches[:30])
+    found = evidence([log.parent, tmp_path / "broker-12" / "data"], "topic", {0: {1, 7}})
+    assert found == (
+        "broker-11 topic-0: offsets 1 to 1 of leader epoch 4, "
+        "by producer -1 in its epoch -1 from sequence -1 on"
+    )
+
+
+def batch(offset: int) -> bytes:
+    encoded = encode([b"value"], timestamp_ms=0)
+    stamp(encoded, Offset(offset), Epoch(4))
+    return bytes(encoded)
