@@ -15,7 +15,7 @@ from typing import Final
 from quorum.transport.address import Address
 from quorum.transport.buffers import parts_of
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
-from quorum.transport.dialling import REFUSALS, dial
+from quorum.transport.dialling import REFUSALS, dial, in_words
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import (
     ConnectionLost,
@@ -81,6 +81,8 @@ class Channel:
         self._open: set[ClientConnection] = set()
         self._attempts: dict[ClientConnection, asyncio.Task[None]] = {}
         self._failed_attempts = 0
+        self._no_connection: ConnectionLost | None = None
+        """Why the last attempt to make one failed, until one succeeds."""
         self._retry_ms = 0
         self._swept_ms: int | None = None
         self._is_closed = False
@@ -165,7 +167,9 @@ class Channel:
         in_flight: Sequence[Exchange] = () if connection is None else tuple(connection.in_flight)
         expired = {e for e in (*in_flight, *self._waiting) if e.deadline_ms <= now_ms}
         for exchange in expired:
-            self._end_later(exchange, TimedOut(exchange.timeout_ms))
+            # What waited for a connection was not sent; why there is none says more than how long.
+            failure = self._no_connection if connection is None else None
+            self._end_later(exchange, failure or TimedOut(exchange.timeout_ms))
         if expired and connection is not None:
             names = ", ".join(sorted({api_name(exchange.api_key) for exchange in expired}))
             self._drop(Loss.SILENT, f"{names} got no answer", expired)
@@ -185,6 +189,7 @@ class Channel:
 
     def on_replies(self, replies: Sequence[tuple[Exchange, Reply]]) -> None:
         self._failed_attempts = self._closed_in_a_row = 0
+        self._no_connection = None
         self._undelivered.extend(replies)
         self._deliver()
 
@@ -192,6 +197,8 @@ class Channel:
         if connection is not self._connection:
             return
         was_asked = bool(connection.in_flight)
+        if connection in self._attempts:
+            self._no_connection = ConnectionLost(loss, reason)
         self._drop(loss, reason)
         if self._on_gone is None or self._is_closed:
             return
@@ -268,10 +275,10 @@ class Channel:
         try:
             await dial(lambda: connection, address)
         except REFUSALS as error:
-            self.on_lost(connection, Loss.REFUSED, f"{address}: {error}")
+            self.on_lost(connection, Loss.REFUSED, f"{address}: {in_words(error)}")
         except (OSError, OverflowError, ValueError) as error:
             # The last two are how hosts and ports are refused that cannot exist.
-            self.on_lost(connection, Loss.UNREACHABLE, f"{address}: {error}")
+            self.on_lost(connection, Loss.UNREACHABLE, f"{address}: {in_words(error)}")
 
     def _attempt_ended(self, connection: ClientConnection) -> None:
         attempt = self._attempts.pop(connection)

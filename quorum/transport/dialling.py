@@ -5,6 +5,7 @@ It never asks twice and never waits: when to try again is the channel's decision
 
 import asyncio
 import ipaddress
+import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -48,3 +49,10 @@ async def dial(
         else:
             return
     raise next((each for each in failures if not isinstance(each, REFUSALS)), failures[0])
+
+
+def in_words(error: Exception) -> str:
+    """What the system says of it, whichever event loop has raised it."""
+    number = error.errno if isinstance(error, OSError) else None
+    # The resolver's own errors have numbers below zero, and words of their own.
+    return os.strerror(number) if number is not None and number > 0 else str(error)

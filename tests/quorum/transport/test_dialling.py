@@ -1,12 +1,13 @@
 """A name with several addresses: who is connected, and what is said when nobody answers there."""
 
 import asyncio
+import socket
 from collections.abc import Sequence
 
 import pytest
 
 from quorum.transport.address import Address
-from quorum.transport.dialling import REFUSALS, addresses_of, dial
+from quorum.transport.dialling import REFUSALS, addresses_of, dial, in_words
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
     Handler,
@@ -73,3 +74,15 @@ def test_the_name_of_this_machine_has_addresses(run: Run) -> None:
         assert set(await addresses_of("localhost")) <= {"127.0.0.1", "::1"}
 
     run(test())
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "[Errno -2] Name or service not known"),
+        (OverflowError("connect(): port must be 0-65535."), "connect(): port must be 0-65535."),
+    ],
+)
+def test_a_failure_is_told_in_the_words_of_the_system(error: Exception, words: str) -> None:
+    assert in_words(error) == words
