@@ -14,6 +14,7 @@ from typing import Final
 from chaos.disk import VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.log.boot_timestamp import next_boot
+from quorum.log.segments import SegmentedLog
 from quorum.log.snapshot_folder import SnapshotFolder
 from quorum.opening import LOG_FOLDER, QuorumConfig, remember
 from quorum.records.encode import encode
@@ -107,14 +108,10 @@ class Life:
     # --- what it does ------------------------------------------------------------------------
 
     def _append(self) -> None:
-        now = self._now
-        epoch = now.election.epoch or Epoch(1)
-        if not now.election.epoch:
+        if not self._now.election.epoch:
             self._vote()
-            now = self._now
-        value = f"{now.end}@{epoch} ".encode().ljust(self.rng.choice(RECORD_SIZES), b".")
-        batch = bytes(encode([value], timestamp_ms=1, base_offset=Offset(now.end), epoch=epoch))
-        self.log.append(batch)
+        now = self._now
+        batch = append(self.log, now.election.epoch, self.rng)
         # Not asked to be kept, it may be all the same, as soon as something is written.
         self._will(batches=(*now.batches, batch))
         self._done()
@@ -217,3 +214,12 @@ class Life:
         """It counts from now on."""
         path = FOLDER / LOG_FOLDER / f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
         self.store.note(id_, self.disk.size(path))
+
+
+def append(log: SegmentedLog, epoch: Epoch, rng: random.Random) -> bytes:
+    """Append one record, as long as chance wants; return its batch."""
+    offset = log.end.offset
+    value = f"{offset}@{epoch} ".encode().ljust(rng.choice(RECORD_SIZES), b".")
+    batch = bytes(encode([value], timestamp_ms=1, base_offset=offset, epoch=epoch))
+    log.append(batch)
+    return batch

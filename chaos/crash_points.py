@@ -5,7 +5,8 @@ and at the end, the power goes: of what was not synced every part that may be le
 bound, beyond which chance decides. Each image is recovered by the code of the product, in part
 after another crash in the middle of that, and must hold what was promised: it opens, has all that
 was acknowledged, nothing that was never written, the vote, the identity, and keeps what it has
-shown.
+shown. Every sync fails once as well: the process ends and is started again while the system still
+shows what it has not kept; what that process then finds and writes must outlive the power.
 """
 
 import random
@@ -13,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from chaos.crash_life import CONFIG, FOLDER, Life, Promise
-from chaos.disk import Fault, Operation, VirtualDisk
+from chaos.crash_life import CONFIG, FOLDER, Life, Promise, append
+from chaos.disk import Fault, Kind, Operation, VirtualDisk
 from chaos.platter import Chance
+from quorum.core.vocabulary import Election, Epoch
 from quorum.log.boot_timestamp import next_boot
 from quorum.log.errors import StorageError
 from quorum.opening import Past, remember
@@ -88,8 +90,11 @@ def crash_everywhere(seed: int, tally: Tally, *, images_max: int) -> None:
     tally.lives += 1
 
     def watch(operation: Operation) -> Fault | None:
+        where = f"seed {seed}, {life.doing}, "
         if operation.changes and tally.images < images_max:
-            _crash(life, f"seed {seed}, {life.doing}, before: {operation}", rng, tally)
+            _crash(life, f"{where}before: {operation}", rng, tally)
+        if operation.kind is Kind.SYNC and tally.images < images_max:
+            _fail_sync(life, operation, f"{where}after a failed {operation}", rng, tally)
         return None
 
     disk.watch = watch
@@ -131,6 +136,27 @@ def _recover(life: Life, image: VirtualDisk, where: str, rng: random.Random) -> 
     again, _ = _opened(image.after_power_loss(rng), f"{where}, then once more")
     if not _content(again).startswith(shown):
         raise Lost(f"{where}: what the restarted node had shown is gone after another crash")
+
+
+def _fail_sync(life: Life, sync: Operation, where: str, rng: random.Random, tally: Tally) -> None:
+    """Let this sync fail, start again on the running system, go on, and only then lose power."""
+    tally.images += 1
+    running = life.disk.copy()
+    running.forget(sync.path)
+    past, boot = _opened(running, where)
+    _check(life, past, _content(past), boot, where)
+    election = past.election
+    if not election.epoch or rng.randrange(2):
+        election = Election(Epoch(election.epoch + 1), voted_for=past.key)
+        past.elections.write(election)
+    for _ in range(rng.randrange(3)):
+        append(past.log, election.epoch, rng)
+    past.log.commit()
+    again, _ = _opened(running.after_power_loss(rng), f"{where}, then a crash")
+    if _content(again) != _content(past):
+        raise Lost(f"{where}: what the restarted node had kept is not what is there after a crash")
+    if (again.election, again.key) != (election, past.key):
+        raise Lost(f"{where}: the restarted node forgot a vote, or who it is, in a crash")
 
 
 def _crashed_again(image: VirtualDisk, where: str, rng: random.Random) -> VirtualDisk:

@@ -143,6 +143,13 @@ class VirtualDisk:
         """The process is gone, with its descriptors and locks; what it wrote still shows."""
         self._open.clear()
 
+    def forget(self, path: Path) -> None:
+        """Lose what is not synced of a file, or of the names in a folder, and go on showing it: so
+        does a system that could not write it, and has told one process so."""
+        node = self._find(path)
+        assert node is not None, f"there is no {path}"
+        node.fail_to_sync()
+
     def rot(self, path: Path, position: int, bits: int = 1) -> None:
         """Let bits of one byte of a file turn over by themselves."""
         self._file(path).rot(position, bits)

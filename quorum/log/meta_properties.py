@@ -7,6 +7,7 @@ does not start: two nodes with one log would be two votes with one memory.
 import random
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -66,6 +67,10 @@ def load_or_create(
         found = _read(path, fs)
         # A process that died between renaming and syncing left a name that power loss undoes.
         sync_folder(folder, fs)
+        if found is None:
+            # So may one have that had just made the folder.
+            with suppress(PermissionError):  # Whoever may not look there has not made it.
+                sync_folder(folder.parent, fs)
     if found is None:
         meta = MetaProperties(
             node_id=node_id, directory_id=new_directory_id(rng), cluster_id=cluster_id

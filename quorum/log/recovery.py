@@ -28,7 +28,9 @@ is cut at the first bad batch, and the report says so.
 What is read here may have been written by a process that died before it could sync. From now on it
 counts as durable, so it is made so: the last segment and the folder are synced before we return. If
 it died because a sync had failed, the operating system may show what it could not write, and take
-it for written; so the end of that segment, all that can be meant, is written once more before.
+it for written; so the end of that segment, all that can be meant, is written once more before, and
+its length is set once more: it may have been shortened, and what was cut off must not come back
+behind what is appended next.
 """
 
 import os
@@ -143,13 +145,15 @@ def recover(
 def _write_again(fd: int, fs: FileSystem) -> None:
     """Write what a sync may have failed to keep: only so does the next sync try it again.
 
-    The same bytes go to the same place, so that whatever becomes of this write, nothing is lost.
+    The same bytes go to the same place, and the length stays what it is, so that whatever becomes
+    of this, nothing is lost.
     """
     size_bytes = fs.size(fd)
     start = max(0, size_bytes - TORN_BYTES_MAX)
     last = read_up_to(fd, size_bytes - start, start, fs)
     if last:
         write_all(fd, last, start, fs)
+    fs.ftruncate(fd, size_bytes)
 
 
 def _find_segments(fs: FileSystem, folder: Path) -> list[Segment]:

@@ -7,7 +7,7 @@ import pytest
 
 from chaos.crash_points import Lost, Script, Tally, crash_everywhere, crash_images
 from chaos.disk import VirtualDisk
-from quorum.log import election_file, files, writer
+from quorum.log import election_file, files, recovery, writer
 from quorum.log.filesystem import FileSystem
 from quorum.log.segments import SegmentedLog
 
@@ -66,7 +66,22 @@ def newest_goes_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SegmentedLog, "remove_obsolete", wrong)
 
 
-FAULTS = [(without_data_sync, 0), (without_names_sync, 0), (in_place, 0), (newest_goes_first, 77)]
+def length_is_not_set_again(patch: pytest.MonkeyPatch) -> None:
+    """By recovery, after a truncation whose sync has failed."""
+
+    def write_again(fd: int, fs: FileSystem) -> None:
+        files.write_all(fd, files.read_up_to(fd, fs.size(fd), 0, fs), 0, fs)
+
+    patch.setattr(recovery, "_write_again", write_again)
+
+
+FAULTS = [
+    (without_data_sync, 0),
+    (without_names_sync, 0),
+    (in_place, 0),
+    (newest_goes_first, 77),
+    (length_is_not_set_again, 5),
+]
 
 
 @pytest.mark.parametrize(("plant", "seed"), FAULTS)

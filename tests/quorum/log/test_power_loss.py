@@ -284,3 +284,32 @@ def test_what_a_sync_failed_to_keep_is_durable_once_a_restarted_process_has_foun
     for seed in range(IMAGES):
         left = disk.after_power_loss(random.Random(seed))
         assert SegmentedLog(LOG, fs=left).end.offset == 2
+
+
+def test_what_a_lost_truncation_left_on_the_disk_does_not_come_back_behind_new_records() -> None:
+    """The cut records are as long as the new ones, and of a later epoch: they would seem to follow.
+
+    A leader of epoch 3 that nobody heard is replaced by one of epoch 4 that has records of epoch 2.
+    """
+    disk = VirtualDisk()
+    failing = SegmentedLog(LOG, fs=disk)
+    for offset, epoch in ((0, 1), (1, 3), (2, 3)):
+        failing.append(batch(offset, epoch=epoch))
+    failing.commit()
+
+    def fail(operation: Operation) -> Fail | None:
+        return Fail(errno.EIO) if operation.kind is Kind.SYNC else None
+
+    disk.watch = fail
+    with pytest.raises(LogFailure):
+        failing.truncate_to(Offset(1))
+    disk.kill()
+    disk.watch = None
+    restarted = SegmentedLog(LOG, fs=disk)
+    assert restarted.end.offset == 1
+    restarted.append(batch(1, epoch=2))
+    restarted.commit()
+    for seed in range(IMAGES):
+        left = SegmentedLog(LOG, fs=disk.after_power_loss(random.Random(seed)))
+        assert left.epochs == ((1, 0), (2, 1))
+        assert left.end.offset == 2
