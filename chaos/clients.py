@@ -25,7 +25,12 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
     """Ask for other voters; whether this process leads."""
     if not process.serves:
         return False
-    process.enter(partial(process.replica.want_voters, request, partial(_told, process)))
+
+    def happen() -> None:
+        process.world.rolls.wanted(process.speaker)
+        process.replica.want_voters(request, partial(_told, process))
+
+    process.enter(happen)
     return True
 
 

@@ -84,6 +84,11 @@ class Electorates:
         later = [each for each in self._appended.get(epoch, ()) if each.base >= end]
         return [self.first, *assigned[-2:], *later][-2:]
 
+    def before(self, who: Sequence[Assigned], end: int, new: Assigned) -> Assigned:
+        """The electorate that `new` follows in the log of a leader whose disk says this."""
+        later = (each for each in self._appended.get(new.epoch, ()) if each.base >= end)
+        return [each for each in (self.first, *who, *later) if each.end <= new.base][-1]
+
     def append(
         self, who: Sequence[Assigned], end: int, new: Assigned, *, committed: int, opened: bool
     ) -> bool:

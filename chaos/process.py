@@ -211,6 +211,7 @@ class Process:
     def _asked(self, packet: Packet) -> None:
         self.world.stickiness.asked(self.speaker, packet.boot, packet.call, packet.request)
         self.world.zombies.asked(self.speaker, packet.request, self.now_ms())
+        self.world.rolls.asked(self.speaker, packet.request, self.now_ms())
         self._last_asker += 1
         asker = Asker(self._last_asker)
         self._askers[asker] = packet
@@ -376,6 +377,7 @@ class Process:
     def on_control(self, end: Offset) -> None:
         self._act()
         records = self.log.read(Offset(end - 1), end, ALL_BYTES)
+        self.world.rolls.appends(self.speaker, records, self.now_ms())
         self.world.judge.appends_control(self.speaker, records)
         self.world.note("voters are changed")
 

@@ -19,6 +19,7 @@ from chaos.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
 from chaos.network import Network
 from chaos.process import Process
 from chaos.profile import CALM, Profile, Rates
+from chaos.rolls import Rolls
 from chaos.stickiness import Stickiness
 from chaos.stored import Stored
 from chaos.story import Story
@@ -67,6 +68,7 @@ class World:
         self.judge = Judge(voters)
         self.stickiness = Stickiness(self.judge, profile.timeouts.fetch_timeout_ms)
         self.zombies = Zombies(self.judge, profile.timeouts.fetch_timeout_ms)
+        self.rolls = Rolls(self.judge.electorates, profile.timeouts.fetch_timeout_ms)
         self.network = Network(self.timeline, self._stream("network"), self.note)
         self.processes: dict[ReplicaId, Process] = {}
         self.town = Town(self.everyone, self.processes, self.network, self._stream("town"))

@@ -25,6 +25,10 @@ class Waiting(StrEnum):
     ADDRESS_UNKNOWN = "it is not known where they listen"
     NOT_SEEN = "they do not fetch from the leader"
     NO_MAJORITY = "without them, no majority of the voters that would result fetches"
+    NOT_HEARD = (
+        "they have not fetched since this step was due and may be dead; without them, no majority "
+        "of the voters that would result fetches"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Seen:
     log_end: Offset
     is_live: bool
     """Whether it has fetched within the fetch time-out."""
+    is_present: bool = False
+    """Whether it has fetched since the roll was called for the step (`RollCall`)."""
     was_level: bool = False
     """Whether it had caught up with what was the high watermark at a fetch within that time."""
 
@@ -76,6 +82,10 @@ class Situation:
     def is_live(self, voter: Voter) -> bool:
         seen = self.seen_as(voter)
         return voter.is_(self.me) or (seen is not None and seen.is_live)
+
+    def is_present(self, voter: Voter) -> bool:
+        seen = self.seen_as(voter)
+        return voter.is_(self.me) or (seen is not None and seen.is_present)
 
     def endpoints_of(self, key: ReplicaKey) -> tuple[Endpoint, ...]:
         return self.located.get(key) or self.located.get(ReplicaKey(key.id)) or ()
@@ -168,7 +178,7 @@ def candidate(situation: Situation, wanted: Voter) -> Voter | Waiting:
     """
     seen = situation.seen_as(wanted)
     if wanted.is_(situation.me):
-        seen = Seen(situation.me, situation.high_watermark, is_live=True)
+        seen = Seen(situation.me, situation.high_watermark, is_live=True, is_present=True)
     if seen is None or not seen.is_live:
         return Waiting.NOT_SEEN
     endpoints = wanted.endpoints or situation.endpoints_of(seen.key)
@@ -181,18 +191,28 @@ def candidate(situation: Situation, wanted: Voter) -> Voter | Waiting:
 
 def _checked(situation: Situation, current: VoterSet) -> VoterAssignment | Wait:
     """The assignment with these voters, if they could commit anything; else who is missing."""
-    silent = silent_voters(situation, current)
-    if len(current) - len(silent) < current.majority:
-        return Wait(Waiting.NO_MAJORITY, silent)
+    wait = lacking(situation, current)
+    if wait is not None:
+        return wait
     target = situation.assignment.target
     assert target is not None
     reached = difference(current, target) == ((), ())
     return VoterAssignment(current, None if reached else target)
 
 
-def silent_voters(situation: Situation, current: VoterSet) -> tuple[ReplicaId, ...]:
-    """Those of a set that have not fetched lately."""
-    return tuple(voter.id for voter in current if not situation.is_live(voter))
+def lacking(situation: Situation, current: VoterSet) -> Wait | None:
+    """Whom these voters would lack to commit anything, or None.
+
+    A set is in force from its append, so one without a majority could not commit its own record,
+    nor be undone by those that are left. Who died a moment ago is still live, but not present.
+    """
+    silent = tuple(voter.id for voter in current if not situation.is_live(voter))
+    if len(current) - len(silent) < current.majority:
+        return Wait(Waiting.NO_MAJORITY, silent)
+    absent = tuple(voter.id for voter in current if not situation.is_present(voter))
+    if len(current) - len(absent) < current.majority:
+        return Wait(Waiting.NOT_HEARD, absent)
+    return None
 
 
 def _corrected(situation: Situation) -> VoterSet:

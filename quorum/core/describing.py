@@ -10,7 +10,7 @@ from quorum.core.voters_wanted import VoterChange
 def voter_change(state: State) -> VoterChange:
     """Who is to vote in the end, and what that waits for, as a leader knows it."""
     assignment = state.log.assignments.last
-    wait = state.role.changes.wait if isinstance(state.role, Leader) else None
+    wait = state.role.changes.first_wait if isinstance(state.role, Leader) else None
     target = None if assignment is None else assignment.target
     return VoterChange(target, wait)
 

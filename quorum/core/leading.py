@@ -5,7 +5,7 @@ by `high_watermark`; when it is to give up is said in `check_quorum`, `own_disk`
 and `handing_over`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -124,6 +124,11 @@ def wake_for_records(state: State, leader: Leader) -> None:
     Before our own disk has them: the disks of the others need not wait for ours.
     """
     _answer(state, leader.serving.wake_for_records(_view(state, leader)))
+
+
+def wake_for_roll(state: State, leader: Leader, called: Collection[ReplicaId]) -> None:
+    """Answer those that are called, so that each is heard of as soon as it can be."""
+    _answer(state, leader.serving.wake_for_roll(_view(state, leader), called))
 
 
 def on_read(state: State, token: ReadToken, now_ms: int) -> None:

@@ -9,7 +9,7 @@ when its time is up (the long poll of KIP-595). What is worth an answer differs:
 - an observer is served committed records only, so it is woken when the high watermark rises.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -163,6 +163,13 @@ class Serving:
     def wake_for_round(self, view: View) -> Iterator[tuple[Asker, FetchResponse]]:
         """Reads wait: answer the voters, so that their next fetches can be the proof."""
         waiting = [each for each in self._parked.values() if each.progress.voter is not None]
+        yield from self._release(waiting, view)
+
+    def wake_for_roll(
+        self, view: View, called: Collection[ReplicaId]
+    ) -> Iterator[tuple[Asker, FetchResponse]]:
+        """Voters are to be changed: answer these, so that their next fetches tell who lives."""
+        waiting = [each for each in self._parked.values() if each.request.replica.id in called]
         yield from self._release(waiting, view)
 
     def wake_for_commit(self, view: View, now_ms: int) -> Iterator[tuple[Asker, FetchResponse]]:

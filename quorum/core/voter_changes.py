@@ -10,6 +10,7 @@ taken by the tick that follows. So the state machine above is never surprised by
 in the middle of its own.
 """
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from quorum.core import leading
@@ -28,10 +29,10 @@ from quorum.core.messages import (
 from quorum.core.progress import ReplicaProgress
 from quorum.core.roles import Cause, Leader
 from quorum.core.state import State
-from quorum.core.vocabulary import Offset
+from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
 from quorum.core.voter_requests import NOT_RECORDED, Nothing, Refusal, outcome_of
 from quorum.core.voters import VoterAssignment
-from quorum.core.voters_wanted import Wanted
+from quorum.core.voters_wanted import RollCall, VoterChanges, Wanted
 
 
 def on_event(state: State, event: VotersWanted | Located, now_ms: int) -> None:
@@ -64,6 +65,7 @@ def _on_request(state: State, asker: Asker, request: VoterRequest, now_ms: int) 
         _answer(state, asker, Error.REQUEST_TIMED_OUT, text)
     else:
         leader.changes.requests.append(Wanted(asker, request, now_ms + request.timeout_ms))
+        leader.changes.roll = None
         leader.changes.look_soon(now_ms)
 
 
@@ -75,6 +77,8 @@ def on_tick(state: State, leader: Leader, now_ms: int) -> None:
     changes.looked_ms = now_ms
     _answer_recorded(state, leader)
     changes.wait = _hindrance(state, leader)
+    if changes.wait is not None or (changes.roll is not None and now_ms >= changes.roll.until_ms):
+        changes.roll = None
     if changes.wait is None and not state.is_voter:
         # What removed it is committed, so the others can go on without it.
         leading.resign(state, leader, Cause.REMOVED, now_ms)
@@ -126,6 +130,32 @@ def _take_step(state: State, leader: Leader, now_ms: int) -> None:
         _append(state, leader, step, now_ms)
     else:
         leader.changes.wait = step
+        _call_roll(state, leader, now_ms)
+
+
+def _call_roll(state: State, leader: Leader, now_ms: int) -> None:
+    """Let all fetch at once who could be counted on for a step, if one waits for that alone.
+
+    The fetch time-out is how long who lives may take for it: each of them has been heard then, and
+    nobody counts for longer.
+    """
+    changes = leader.changes
+    waits = [changes.wait, *(each.wait for each in changes.requests)]
+    if not any(each is not None and each.reason is Waiting.NOT_HEARD for each in waits):
+        changes.roll = None
+    elif changes.roll is None:
+        called = _countable(state, changes)
+        changes.roll = RollCall(called, now_ms + state.timeouts.fetch_timeout_ms)
+        leading.wake_for_roll(state, leader, called)
+
+
+def _countable(state: State, changes: VoterChanges) -> frozenset[ReplicaId]:
+    """Who votes, or is to."""
+    assignment = state.log.assignments.last
+    assert assignment is not None
+    ids = {each.id for each in (*state.voters, *(assignment.target or ()))}
+    requests = (each.request for each in changes.requests)
+    return frozenset(ids | {r.voter.id for r in requests if isinstance(r, AddVoterRequest)})
 
 
 def _append(state: State, leader: Leader, assignment: VoterAssignment, now_ms: int) -> None:
@@ -134,7 +164,7 @@ def _append(state: State, leader: Leader, assignment: VoterAssignment, now_ms: i
     state.append(batch)
     leading.take_voters(state, leader, now_ms)
     state.effects.append(AppendAssignment(batch, assignment))
-    leader.changes.wait = Wait(Waiting.UNCOMMITTED)
+    leader.changes.wait, leader.changes.roll = Wait(Waiting.UNCOMMITTED), None
     leading.wake_for_records(state, leader)
 
 
@@ -173,22 +203,26 @@ def _situation(state: State, leader: Leader, now_ms: int) -> Situation:
     assignment = state.log.assignments.last
     assert assignment is not None
     live_since_ms = now_ms - state.timeouts.fetch_timeout_ms
-    serving = leader.serving
+    serving, roll = leader.serving, leader.changes.roll
+    present = {} if roll is None else roll.present
     return Situation(
         me=state.me,
         assignment=assignment,
-        others=tuple(_seen(each, live_since_ms) for each in serving.last_fetched_first()),
+        others=tuple(_seen(each, live_since_ms, present) for each in serving.last_fetched_first()),
         high_watermark=state.high_watermark or Offset(0),
         located=state.located,
     )
 
 
-def _seen(progress: ReplicaProgress, live_since_ms: int) -> Seen:
+def _seen(
+    progress: ReplicaProgress, live_since_ms: int, present: Mapping[ReplicaId, ReplicaKey]
+) -> Seen:
     fetched_ms, level_ms = progress.last_fetch_ms, progress.last_caught_up_ms
     return Seen(
         progress.replica,
         progress.log_end or Offset(0),
         is_live=fetched_ms is not None and fetched_ms > live_since_ms,
+        is_present=present.get(progress.replica.id) == progress.replica,
         was_level=level_ms is not None and level_ms > live_since_ms,
     )
 

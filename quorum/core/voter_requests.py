@@ -8,7 +8,7 @@ are carried out by `voter_changes`.
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
-from quorum.core.changing import Situation, Wait, Waiting, candidate, difference, silent_voters
+from quorum.core.changing import Situation, Wait, Waiting, candidate, difference, lacking
 from quorum.core.limits import VOTERS_MAX
 from quorum.core.messages import (
     AddVoterRequest,
@@ -151,7 +151,4 @@ def _update(request: UpdateVoterRequest, situation: Situation) -> Outcome:
 
 
 def _if_a_majority_fetches(situation: Situation, assignment: VoterAssignment) -> Outcome:
-    silent = silent_voters(situation, assignment.current)
-    if len(assignment.current) - len(silent) < assignment.current.majority:
-        return Wait(Waiting.NO_MAJORITY, silent)
-    return assignment
+    return lacking(situation, assignment.current) or assignment

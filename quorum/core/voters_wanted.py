@@ -32,6 +32,16 @@ class Wanted:
 
 
 @dataclass(slots=True)
+class RollCall:
+    """Who has fetched since a step was due. Whoever has not may have died a moment before."""
+
+    called: frozenset[ReplicaId]
+    until_ms: int
+    """Then it is called anew: who answered long ago may be dead by now."""
+    present: dict[ReplicaId, ReplicaKey] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class VoterChanges:
     """One leadership's. A new leader knows nothing of it, and needs nothing but the log."""
 
@@ -47,6 +57,14 @@ class VoterChanges:
     due_ms: int | None = None
     """When to look for a step; None if time alone changes nothing."""
     looked_ms: int = 0
+    roll: RollCall | None = None
+    """Who answers for the step that is due; None while no step waits for it."""
+
+    @property
+    def first_wait(self) -> Wait | None:
+        """Why the change that is under way does not go on, or else the request that came first."""
+        waits = (self.wait, *(each.wait for each in self.requests))
+        return next((each for each in waits if each is not None), None)
 
     def look_soon(self, now_ms: int) -> None:
         """Let the next tick, which comes at once, look for a step."""
@@ -59,6 +77,13 @@ class VoterChanges:
             if replica.id not in self.nameless or replica.directory_id == NO_DIRECTORY:
                 return
             self.is_wanted = True
+        roll = self.roll
+        if roll is not None and replica.id in roll.called:
+            is_first = replica.id not in roll.present
+            roll.present[replica.id] = replica
+            if is_first:
+                self.due_ms = now_ms
+                return
         due_ms = max(now_ms, self.looked_ms + LOOK_AGAIN_MS)
         self.due_ms = due_ms if self.due_ms is None else min(self.due_ms, due_ms)
 

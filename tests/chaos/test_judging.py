@@ -1,12 +1,15 @@
 """Judges of the simulation, on what they must and must not let pass."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from chaos.audience import Speaker
 from chaos.electorates import Assigned, Electorates
 from chaos.judge import Judge
+from chaos.rolls import SLACK_MS as ROLL_SLACK_MS
+from chaos.rolls import Rolls
 from chaos.truth import DiskTruth
 from chaos.violation import Violation
 from chaos.zombies import SLACK_MS, Zombies
@@ -91,3 +94,46 @@ def test_what_was_heard_of_before_is_no_news() -> None:
     electorates = Electorates(IDS)
     assert electorates.append([], 7, MORE, committed=7, opened=True)
     assert not electorates.append([MORE], 8, MORE, committed=0, opened=False)
+
+
+THREE = Assigned(0, 7, 1, tuple(map(ReplicaKey, IDS)), None)
+TWO = Assigned(7, 8, 1, (ReplicaKey(IDS[0]), ReplicaKey(IDS[2])), None)
+
+
+def test_voters_are_changed_only_to_those_of_whom_a_majority_has_fetched_since(
+    leader: Speaker,
+) -> None:
+    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.names(leader, THREE, TWO, FETCH_TIMEOUT_MS + ROLL_SLACK_MS)
+
+
+@pytest.mark.parametrize("id_", [IDS[1], ReplicaId(4)])
+def test_the_fetches_of_others_do_not_count_for_it(leader: Speaker, id_: ReplicaId) -> None:
+    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+    rolls.asked(leader, fetch_of(id_), 0)
+    with pytest.raises(Violation, match="R28"):
+        rolls.names(leader, THREE, TWO, 0)
+
+
+def test_who_fetched_before_voters_were_wanted_or_changed_or_too_long_ago_does_not_count(
+    leader: Speaker,
+) -> None:
+    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.wanted(leader)
+    with pytest.raises(Violation, match="R28"):
+        rolls.names(leader, THREE, TWO, 0)
+    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.names(leader, THREE, TWO, 0)
+    with pytest.raises(Violation, match="R28"):
+        rolls.names(leader, TWO, THREE, 0)
+    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    with pytest.raises(Violation, match="R28"):
+        rolls.names(leader, THREE, TWO, FETCH_TIMEOUT_MS + ROLL_SLACK_MS + 1)
+
+
+def test_another_target_or_the_directory_of_a_voter_needs_nobody(leader: Speaker) -> None:
+    named = tuple(ReplicaKey(each, UUID(int=each)) for each in IDS)
+    for new in (THREE._replace(target=named[:1]), THREE._replace(voters=named)):
+        Rolls(Electorates(IDS), FETCH_TIMEOUT_MS).names(leader, THREE, new, 0)

@@ -19,8 +19,6 @@ from tests.support.tree import ROOT
 pytestmark = pytest.mark.process
 
 WITHIN_MS: Final = 10_000
-FETCH_TIMEOUT_MS: Final = 2_000
-"""quorum.fetch.timeout.ms, by default: so long a voter counts for alive after its last fetch."""
 TEST_SECONDS_MAX: Final = 120
 
 
@@ -63,16 +61,6 @@ async def metaquorum(*arguments: str) -> str:
     return said.decode()
 
 
-async def until_silent(client: AdminClient, id: int) -> None:
-    """Return once the leader has not heard of this voter for longer than the fetch time-out."""
-    while True:
-        quorum = await client.describe_quorum()
-        (dead,) = (each for each in quorum.voters if each.id == id)
-        assert quorum.leader is not None
-        if quorum.leader.last_fetch_ms - dead.last_fetch_ms > FETCH_TIMEOUT_MS:
-            return
-
-
 async def test_without_whom_nothing_could_be_committed_is_not_removed_and_it_is_said_why(
     tmp_path: Path,
 ) -> None:
@@ -84,12 +72,12 @@ async def test_without_whom_nothing_could_be_committed_is_not_removed_and_it_is_
         quorum = await described(client)
         dead, live = (each.id for each in quorum.voters if each.id != quorum.leader_id)
         await kill(cluster, dead)
-        await until_silent(client, dead)
         with pytest.raises(Unreachable) as raised:
             await client.remove_voter(key_of(quorum, live))
         said = str(raised.value)
         assert f"{dead}: without them, no majority of the voters that would result" in said
         assert "is unknown: see metadata-quorum describe --status" in said
+        # A read needs a majority, so it shows as well that nothing is held up.
         voters = {each.id for each in (await client.describe_quorum()).voters}
         assert voters == {quorum.leader_id, live, dead}
 

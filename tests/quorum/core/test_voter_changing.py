@@ -49,7 +49,7 @@ def voting(*ids: int) -> VoterSet:
 
 
 def seen(number: int, *, at: int = HIGH_WATERMARK, live: bool = True) -> Seen:
-    return Seen(key(number), Offset(at), live)
+    return Seen(key(number), Offset(at), live, is_present=live)
 
 
 def situation(
@@ -79,7 +79,7 @@ def steps(start: Situation) -> Iterator[VoterAssignment]:
         me = at.me if step.current.has(at.me) else step.current.voters[0].key
         others = tuple(each for each in at.others if each.key != me)
         at = replace(
-            at, assignment=step, me=me, others=(*others, Seen(at.me, HIGH_WATERMARK, True))
+            at, assignment=step, me=me, others=(*others, Seen(at.me, HIGH_WATERMARK, True, True))
         )
 
 
@@ -122,9 +122,13 @@ def test_sets_that_follow_each_other_differ_in_one_voter_and_the_target_is_reach
 def test_a_step_leaves_voters_of_whom_a_majority_fetches(
     current: set[int], target: set[int], dead: set[int], data: st.DataObject
 ) -> None:
-    """Whoever is dead: what is appended can be committed, and the way is never left."""
+    """Whoever is dead, also since just now: what is appended can be committed, and the way is
+    never left."""
     me = data.draw(st.sampled_from(sorted(current)))
-    silent = (seen(each, live=False) for each in sorted(dead - {me}))
+    just_now = data.draw(st.sets(st.sampled_from(sorted(dead)))) if dead else set()
+    silent = (
+        replace(seen(each, live=each in just_now), is_present=False) for each in sorted(dead - {me})
+    )
     step = next_step(situation(voting(*current), by_id(*target), *silent, me=me))
     if isinstance(step, VoterAssignment) and step.current != voting(*current):
         live = set(step.current.sorted()) - (dead - {me})
@@ -199,6 +203,16 @@ def test_a_step_that_could_not_be_committed_is_not_taken() -> None:
     assert step == Wait(Waiting.NO_MAJORITY, (ReplicaId(2), ReplicaId(3)))
 
 
+def test_who_has_not_fetched_since_the_step_was_due_does_not_count_for_it() -> None:
+    just_died = replace(seen(3), is_present=False)
+    request = RemoveVoterRequest(voter=key(2), timeout_ms=1_000)
+    assert outcome_of(request, situation(voting(1, 2, 3), None, just_died)) == Wait(
+        Waiting.NOT_HEARD, (ReplicaId(3),)
+    )
+    enough = situation(voting(1, 2, 3, 4), None, just_died)
+    assert outcome_of(request, enough) == VoterAssignment(voting(1, 3, 4))
+
+
 def test_a_voter_founded_by_its_id_alone_gets_the_directory_that_it_presents() -> None:
     current = VoterSet((voter(1), *VoterSet.of(2, 3)))
     step = next_step(situation(current, None, seen(3, live=False)))
@@ -207,7 +221,7 @@ def test_a_voter_founded_by_its_id_alone_gets_the_directory_that_it_presents() -
 
 
 def test_another_directory_of_one_voter_comes_once_the_first_is_gone() -> None:
-    wiped = Seen(key(2, 77), HIGH_WATERMARK, True)
+    wiped = Seen(key(2, 77), HIGH_WATERMARK, True, True)
     start = replace(
         situation(voting(1, 2, 3), (*by_id(1), key(2, 77), *by_id(3)), wiped, seen(2, live=False)),
         located={key(2, 77): listening(2)},

@@ -2,6 +2,7 @@
 
 locate 4 5            everybody hears where these listen
 want 1 WISH           somebody wants other voters of node 1; see `requests`
+roll 1 by 2 3         2 and 3 fetch, as node 1 wants before it changes the voters; it hears them
 change 1              where a change of the voters stands, as node 1 knows it
 hand 1 [to 3]         somebody wants another leader than node 1, or node 3 in its place
 wipe 2                the disk of node 2, which is not running, is replaced by an empty one
@@ -21,6 +22,7 @@ class VotersStage(Stage):
         return super()._scenes() | {
             "locate": self._locate,
             "want": self._want,
+            "roll": self._roll,
             "change": self._change,
             "hand": self._hand,
             "wipe": self._wipe,
@@ -39,6 +41,14 @@ class VotersStage(Stage):
         event = host.wanted(parse_wish(wish, directories))
         yield f"{host.me}: {event}"
         yield from self._step(host, event)
+
+    def _roll(self, number: str, by: str, *others: str) -> Iterator[str]:
+        assert by == "by"
+        for other in others:
+            yield from self._deliver(other, "from", number)
+            if self.disks[ReplicaId(int(other))].batches_at_risk:
+                yield from self._flush(other)
+            yield from self._deliver(number, "from", other)
 
     def _change(self, number: str) -> Iterator[str]:
         host = self._host(number)
