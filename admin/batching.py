@@ -9,8 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX
-from statemachine.limits import CREATED_PARTITIONS_MAX, LEAVING_PARTITIONS_MAX
-from statemachine.records import BeginTransaction, EndTransaction, Record
+from statemachine.limits import (
+    CREATED_PARTITIONS_MAX,
+    DISTRUSTED_PARTITIONS_MAX,
+    LEAVING_PARTITIONS_MAX,
+)
+from statemachine.records import BeginTransaction, EndTransaction, Record, RegisterBroker
 from statemachine.serde import encode
 
 TRANSACTION_RECORDS_MAX: Final = 120_000
@@ -20,6 +24,7 @@ _NAME: Final = "one decision"
 
 assert TRANSACTION_RECORDS_MAX + 2 <= UNCOMMITTED_RECORDS_MAX
 assert max(CREATED_PARTITIONS_MAX, LEAVING_PARTITIONS_MAX) < TRANSACTION_RECORDS_MAX
+assert DISTRUSTED_PARTITIONS_MAX < BATCH_RECORDS_MAX
 
 
 class Batch(NamedTuple):
@@ -38,6 +43,8 @@ def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
         return [Batch(records, values)]
     if len(values) > TRANSACTION_RECORDS_MAX or max(map(len, values)) > BATCH_BYTES_MAX:
         return None
+    # A broker's epoch is the offset of its record, and the opening record would shift it.
+    assert not any(isinstance(each, RegisterBroker) for each in records)
     begin, end = BeginTransaction(name=_NAME), EndTransaction()
     whole = (begin, *records, end)
     return list(_cut(whole, [encode(begin, level), *values, encode(end, level)]))

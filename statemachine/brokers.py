@@ -29,7 +29,11 @@ from statemachine.features import KRAFT_VERSION
 from statemachine.image import Broker, Image
 from statemachine.isr import stale_broker
 from statemachine.leaving import election_for, isr_without
-from statemachine.limits import RESERVED_DIRECTORY_IDS
+from statemachine.limits import (
+    DISTRUSTED_PARTITIONS_MAX,
+    LEAVING_PARTITIONS_MAX,
+    RESERVED_DIRECTORY_IDS,
+)
 from statemachine.vocabulary import (
     LEVEL_DIRECTORIES,
     METADATA_VERSION,
@@ -278,7 +282,7 @@ def _lead_the_rest(draft: Draft, broker: Broker) -> None:
 def _lead_the_leaderless(draft: Draft, held: BitMap) -> None:
     index = draft.image.index
     leaderless = held & index.leader_of.get(NO_LEADER, BitMap())
-    for topic, number in index.partitions(draft.first_of(leaderless)):
+    for topic, number in index.partitions(draft.first_of(leaderless, LEAVING_PARTITIONS_MAX)):
         partition = draft.partition(topic, number)
         assert partition is not None
         change_partition(draft, topic, number, partition, election=election_for(draft.image, topic))
@@ -290,7 +294,9 @@ def _leave(draft: Draft, leaving: Replicas, *, at_once: bool = False) -> None:
     for broker_id in leaving:
         draft.set_live(broker_id, False)
     keys = index.of_any(index.isr_of, leaving)
-    for topic, number in index.partitions(keys if at_once else draft.first_of(keys)):
+    if not at_once:
+        keys = draft.first_of(keys, LEAVING_PARTITIONS_MAX)
+    for topic, number in index.partitions(keys):
         partition = draft.partition(topic, number)
         assert partition is not None
         wish = replace(partition, isr=isr_without(draft, partition, leaving))
@@ -302,7 +308,7 @@ def _distrust(draft: Draft, broker_id: BrokerId) -> None:
     index = draft.image.index
     draft.set_live(broker_id, False)
     keys = index.of_any(index.isr_of, (broker_id,)) | index.of_any(index.elr_of, (broker_id,))
-    for topic, number in index.partitions(draft.first_of(keys)):
+    for topic, number in index.partitions(draft.first_of(keys, DISTRUSTED_PARTITIONS_MAX)):
         partition = draft.partition(topic, number)
         assert partition is not None
         wish = replace(

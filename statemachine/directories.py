@@ -23,6 +23,7 @@ from statemachine.image import Broker
 from statemachine.index import Topic
 from statemachine.isr import stale_broker
 from statemachine.leaving import election_for, isr_without
+from statemachine.limits import LEAVING_PARTITIONS_MAX
 from statemachine.partition import Partition, directory_of
 from statemachine.vocabulary import LEVEL_DIRECTORIES, BrokerId, Directories
 
@@ -103,7 +104,7 @@ def _leave_lost(draft: Draft, broker: Broker) -> None:
     index, leaving = draft.image.index, (broker.broker_id,)
     held = index.partitions(index.of_any(index.isr_of, leaving))
     lost = [each for each in held if _is_lost(draft, each, broker.broker_id)]
-    for topic, number in draft.first_of(lost):
+    for topic, number in draft.first_of(lost, LEAVING_PARTITIONS_MAX):
         partition = draft.partition(topic, number)
         assert partition is not None
         wish = replace(partition, isr=isr_without(draft, partition, leaving))

@@ -15,7 +15,6 @@ from statemachine import records
 from statemachine.features import elr_in_force
 from statemachine.image import Image, Resource
 from statemachine.index import Topic
-from statemachine.limits import LEAVING_PARTITIONS_MAX
 from statemachine.partition import Partition, directory_of
 from statemachine.vocabulary import (
     DIRECTORY_LOST,
@@ -74,16 +73,16 @@ class Draft:
         """The records so far leave the partition like this."""
         self._partitions[(topic.topic_id, number)] = after
 
-    def first_of(self, partitions: _Partitions) -> _Partitions:
+    def first_of(self, partitions: _Partitions, count_max: int) -> _Partitions:
         """As many of these partitions as one decision may take from a broker.
 
         The others are left, which is no state to stay in: the command is not complete, and what
         would say that it is must not be recorded.
         """
-        if len(partitions) <= LEAVING_PARTITIONS_MAX:
+        if len(partitions) <= count_max:
             return partitions
         self.is_complete = False
-        return partitions[:LEAVING_PARTITIONS_MAX]
+        return partitions[:count_max]
 
     def live(self, broker_id: BrokerId) -> bool:
         """Whether the broker may lead and be in sync, after the records so far."""

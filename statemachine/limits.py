@@ -37,6 +37,11 @@ LEAVING_PARTITIONS_MAX: Final = 20_000
 so that the followers of the controller go on hearing of it.
 """
 
+DISTRUSTED_PARTITIONS_MAX: Final = 5_000
+"""The same where the broker is registered by the same decision. All of it is one batch: an epoch is
+the offset of its record, which nothing may be put before afterwards.
+"""
+
 PRODUCER_IDS_PER_BLOCK: Final = 1_000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 

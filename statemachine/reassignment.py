@@ -5,7 +5,10 @@ then shrinks to the target in one change (`completion`). What needs no new repli
 once. A cancel is a revert. Every part of a request stands alone.
 """
 
+from collections import Counter
 from collections.abc import Collection
+from itertools import islice
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -23,6 +26,9 @@ from statemachine.index import Topic
 from statemachine.leadership import Election
 from statemachine.partition import Partition
 from statemachine.vocabulary import BrokerId, Replicas
+
+_LISTED_MAX: Final = 20
+"""Brokers that a message names one by one: a request may name as many as a frame holds."""
 
 
 def alter_reassignments(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered:
@@ -94,7 +100,7 @@ def assignment_refusal(
         reason = f"{where}the replica list is empty; name at least one broker"
     elif negative := [replica for replica in replicas if replica < 0]:
         reason = f"{where}broker ids are not negative: {_listed(negative)}"
-    elif repeated := sorted({r for r in replicas if replicas.count(r) > 1}):
+    elif repeated := sorted(each for each, count in Counter(replicas).items() if count > 1):
         reason = (
             f"{where}the replica list {_listed(replicas)} names more than once: {_listed(repeated)}"
         )
@@ -109,7 +115,10 @@ def assignment_refusal(
 
 
 def _listed(broker_ids: Collection[BrokerId]) -> str:
-    return ", ".join(str(broker_id) for broker_id in broker_ids)
+    words = [str(broker_id) for broker_id in islice(broker_ids, _LISTED_MAX)]
+    if len(broker_ids) > _LISTED_MAX:
+        words.append(f"and {len(broker_ids) - _LISTED_MAX:,} more")
+    return ", ".join(words)
 
 
 def _altered(draft: Draft, asked: Reassignment, may_change_factor: bool) -> ReassignmentAltered:

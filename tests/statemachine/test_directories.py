@@ -208,7 +208,7 @@ def test_a_level_that_knows_no_directories_takes_no_note_of_failed_ones() -> Non
 def test_a_large_directory_fails_in_parts_and_the_last_one_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("statemachine.draft.LEAVING_PARTITIONS_MAX", 3)
+    monkeypatch.setattr("statemachine.directories.LEAVING_PARTITIONS_MAX", 3)
     world = a_world()
     in_directories(world, *[BAD] * 5)
     command = commands.BrokerHeartbeat(

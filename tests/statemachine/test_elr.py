@@ -7,8 +7,9 @@ import pytest
 
 from statemachine import commands, records
 from statemachine.commands import ElectionType
+from statemachine.limits import DISTRUSTED_PARTITIONS_MAX
 from statemachine.vocabulary import NO_LEADER, RECOVERED, RECOVERING
-from tests.statemachine.world import World
+from tests.statemachine.world import TOPIC_ID, World
 
 
 def elr_world(min_isr: int = 2, broker_count: int = 4, **fields: object) -> World:
@@ -114,6 +115,33 @@ def test_an_unclean_shutdown_ends_it(previous: int | None) -> None:
     assert answer.broker_epoch == world.image.end_offset - 1 == world.epoch(2)
     world.heartbeat(2)
     assert state(world)[0] == NO_LEADER
+
+
+def test_who_may_have_lost_more_than_one_decision_takes_registers_when_it_is_all_taken() -> None:
+    world = elr_world()
+    world.fence(1, 2, 3)
+    for number in range(1, DISTRUSTED_PARTITIONS_MAX + 1):
+        world.replay(
+            records.Partition(
+                partition_id=number,
+                topic_id=TOPIC_ID,
+                replicas=(1, 2, 3),
+                isr=(),
+                elr=(1, 2, 3),
+                leader=NO_LEADER,
+                leader_epoch=1,
+                partition_epoch=2,
+            )
+        )
+    before = world.epoch(2)
+    first = world.register(2, 2, previous_epoch=-1)
+    assert not first.is_complete
+    assert len(first.records) == DISTRUSTED_PARTITIONS_MAX
+    assert world.epoch(2) == before
+    second = world.register(2, 2, previous_epoch=-1)
+    assert second.is_complete
+    assert world.epoch(2) == world.image.end_offset - 1
+    assert world.image.index.count(world.image.index.elr_of, 2) == 0
 
 
 def test_the_same_incarnation_has_lost_nothing() -> None:

@@ -1,5 +1,7 @@
 """Reassignment beyond the seed's examples: order, completion, cancel, redirection, refusals."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from statemachine import commands
@@ -269,6 +271,24 @@ def test_an_assignment_that_cannot_be_is_refused_by_name(
     assert answer.error is Error.INVALID_REPLICA_ASSIGNMENT
     assert named in answer.message
     assert world.partition() == before
+
+
+@pytest.mark.parametrize(
+    ("replicas", "said"),
+    [
+        (range(7, 100_007), "includes broker 7, 8, "),
+        ([1] * 50_000 + [2] * 50_000, "names more than once: 1, 2"),
+        (range(-100_000, 0), "negative: -100000, "),
+    ],
+)
+def test_an_assignment_of_any_length_is_refused_in_a_line(
+    world: World, replicas: Sequence[int], said: str
+) -> None:
+    answer = world.reassign(*replicas)
+    assert answer.error is Error.INVALID_REPLICA_ASSIGNMENT
+    assert said in answer.message
+    assert "and 99,980 more" in answer.message
+    assert len(answer.message) < 300
 
 
 @pytest.mark.parametrize("replicas", [(1, 2), None])
