@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from chaos.process import Process
-from quorum.core.messages import TransferResponse, VoterRequest, VotersResponse
+from quorum.core.messages import (
+    AddVoterRequest,
+    AlterQuorumRequest,
+    RemoveVoterRequest,
+    TransferResponse,
+    UpdateVoterRequest,
+    VoterRequest,
+    VotersResponse,
+)
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId
 
@@ -26,12 +34,31 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
     if not process.serves:
         return False
 
+    def done(response: VotersResponse) -> None:
+        process.wishes.remove(request)
+        _told(process, response)
+
     def happen() -> None:
         process.world.rolls.wanted(process.speaker)
-        process.replica.want_voters(request, partial(_told, process))
+        process.replica.want_voters(request, done)
 
+    process.wishes.append(request)
     process.enter(happen)
     return True
+
+
+def may_vote_soon(process: Process) -> set[ReplicaId]:
+    """Whom this process may make voters because somebody asked it to, and was not answered yet."""
+    named: set[ReplicaId] = set()
+    for request in process.wishes:
+        match request:
+            case AddVoterRequest(voter=voter):
+                named.add(voter.id)
+            case AlterQuorumRequest(target=target):
+                named |= {key.id for key in target or ()}
+            case RemoveVoterRequest() | UpdateVoterRequest():
+                pass
+    return named
 
 
 def want_leader(process: Process, to: ReplicaId | None) -> bool:

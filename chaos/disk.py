@@ -124,6 +124,10 @@ class VirtualDisk:
         """Descriptors that have not been closed."""
         return len(self._open)
 
+    def hold(self, capacity_bytes: int | None) -> None:
+        """Have this much room from now on; see `capacity_bytes`."""
+        self.capacity_bytes = capacity_bytes
+
     def copy(self) -> "VirtualDisk":
         """This disk once more, as it is now: a backup, or the next one to be broken."""
         return VirtualDisk(capacity_bytes=self.capacity_bytes, root=self._root.copy())

@@ -225,7 +225,7 @@ class Machine:
 
     def make_room(self) -> None:
         """The disk is not full any more."""
-        self.disk.capacity_bytes = None
+        self.disk.hold(None)
 
     def _check_names(self) -> None:
         """At every moment what is durable must do for a start; looked at when it is another."""

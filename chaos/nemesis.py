@@ -35,7 +35,6 @@ ACTIONS_MAX: Final = 25
 OPERATIONS_MAX: Final = 12
 RECOVERY_OPERATIONS_MAX: Final = 3
 WISH_EVERY_MS: Final = 100
-WISHES_MAX: Final = 1_000
 ROLL_EVERY_MS: Final = 700
 
 
@@ -230,13 +229,14 @@ class Nemesis:
                 world.cut_power(victim)
                 machine.dies_after = strike.size % RECOVERY_OPERATIONS_MAX
 
-    def _want(self, strike: Strike, victim: ReplicaId, tries: int = WISHES_MAX) -> None:
+    def _want(self, strike: Strike, victim: ReplicaId) -> None:
         """Somebody must lead to be asked; as long as nobody does, it is tried again."""
         world = self._world
-        if any(self._is_heard(strike, victim, each) for each in [*world.processes.values()]):
+        leading = [each for each in world.processes.values() if each.serves]
+        if any(self._is_heard(strike, victim, each) for each in leading):
             world.note(strike.fault)
-        elif tries:
-            world.timeline.after(WISH_EVERY_MS, partial(self._want, strike, victim, tries - 1))
+        else:
+            world.timeline.after(WISH_EVERY_MS, partial(self._want, strike, victim))
 
     def _is_heard(self, strike: Strike, victim: ReplicaId, process: Process) -> bool:
         if strike.fault is Fault.TRANSFER:
@@ -272,9 +272,10 @@ class Nemesis:
                 machine.slow_until_ms = world.timeline.now_ms + strike.size * SLOW_MS_MAX // 1_000
             case Fault.FULL_DISK:
                 disk, machine.is_at_fault = machine.disk, True
-                disk.capacity_bytes = disk.used_bytes + strike.size % FULL_BYTES_MAX
+                disk.hold(disk.used_bytes + strike.size % FULL_BYTES_MAX)
                 full_ms = FULL_MS_MIN + strike.size * FULL_MS_MAX // 1_000
-                world.timeline.after(full_ms, machine.make_room)
+                # There is room on this disk then, whoever may have it by that time.
+                world.timeline.after(full_ms, partial(disk.hold, None))
             case Fault.FSYNC_FAILS:
                 machine.sync_fails = True
             case _:

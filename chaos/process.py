@@ -25,6 +25,7 @@ from quorum.core.messages import (
     Response,
     VoteRequest,
     VoteResponse,
+    VoterRequest,
 )
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.log.errors import StorageError
@@ -53,6 +54,8 @@ class Process:
         """Whether it takes no more turns: it writes out what it has, and ends."""
         self.leads = False
         """Whether the state machine above was told that it may propose."""
+        self.wishes: list[VoterRequest] = []
+        """For other voters, that it was asked for and has not answered."""
         self.dies_in: int | None = None
         """So many more things it does to the world, and it is gone."""
         self.rng = rng

@@ -28,7 +28,7 @@ VISIT_EVERY_MS: Final = 2_000
 CUT_OFF_MS: Final = 3_000
 COMMITS_WARM: Final = 4
 COMMITS_HEALED: Final = 4
-TRIES_MAX: Final = 30
+TRIES_MAX: Final = 15
 TRY_MS: Final = 1_000
 READ_MS_MAX: Final = (100, 400, 10_000)
 """Clients read at random intervals up to one of these."""
@@ -145,18 +145,30 @@ class Simulation:
         nemesis.begin(self.profile.strikes)
         last_ms = max((each.at_ms for each in self.profile.strikes), default=0)
         self._pass(max(FAULTS_MS, last_ms + 1))
-        # One that was to strike may have found nobody to strike: let it try again.
+        self._strike_again(nemesis)
+
+    def _strike_again(self, nemesis: Nemesis) -> None:
+        """One that was to strike may have found nobody to strike: let it try again."""
         for again in range(TRIES_MAX):
-            silent = [each for each in self._silent() if each not in WISHES]
+            silent = self._silent_but_wishes()
             if not silent:
-                break
-            for fault in silent:
-                nemesis.begin((Strike(again, fault, again, 800 + again),))
-            if again >= TRIES_MAX // 2:
-                # Some need a leader, or a log of some length.
-                self.world.network.heal()
-                self.world.disturb(NEARLY_CALM)
+                return
+            nemesis.begin(tuple(Strike(again, each, again, 800 + again) for each in silent))
             self._pass(TRY_MS)
+        # Some need a leader, or a log of some length: what strikes all the time lets none be. So
+        # they come one by one, each after a longer peace.
+        self.world.disturb(NEARLY_CALM)
+        for again in range(TRIES_MAX):
+            self.world.network.heal()
+            self._pass((again + 1) * TRY_MS)
+            silent = self._silent_but_wishes()
+            if not silent:
+                return
+            nemesis.begin((Strike(0, silent[again % len(silent)], again, 800 + again),))
+            self._pass(TRY_MS)
+
+    def _silent_but_wishes(self) -> list[Fault]:
+        return [each for each in self._silent() if each not in WISHES]
 
     def _pass(self, ms: int) -> None:
         timeline = self.world.timeline
@@ -197,6 +209,8 @@ class Simulation:
         # Who is about to be added may be a voter in the next moment, dead or not.
         wanted = {key.id for each in electorates for key in each.target or ()}
         wanted |= self.operator.waiting
+        for process in world.processes.values():
+            wanted |= clients.may_vote_soon(process)
         alive = [each for each in world.everyone if each in wanted]
         for replica in self._rng.sample(world.everyone, len(world.everyone)):
             keys = [world.machines[each].key for each in alive]

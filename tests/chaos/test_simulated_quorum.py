@@ -35,6 +35,19 @@ def test_a_quorum_stays_safe_under_faults_and_recovers_when_healed(seed: int) ->
     assert report(seed).committed >= 10
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(4115, id="one voter whose log must grow before it can be damaged"),
+        pytest.param(4190, id="voters that are wanted in the moment in which they die"),
+        pytest.param(4251, id="full disks that are exchanged, and get room all the same"),
+        pytest.param(4205, id="a wish for other voters that nobody hears for minutes"),
+    ],
+)
+def test_what_no_quorum_could_do_is_not_asked_of_it(seed: int) -> None:
+    assert report(seed).committed >= 10
+
+
 def test_the_same_seed_gives_the_same_trace() -> None:
     assert [simulate(seed).trace_hash for seed in range(3)] == [
         report(seed).trace_hash for seed in range(3)
