@@ -42,7 +42,7 @@ class Clock(NamedTuple):
 def entries(data: bytes) -> list[Entry | None]:
     """What an index says; None for an entry that is not whole. Raises `ValueError` for no index."""
     header = data[: len(HEADER)]
-    if any(header) and not HEADER.startswith(header):
+    if not HEADER.startswith(header) and not HEADER.startswith(header.rstrip(b"\0")):
         raise ValueError(f"it begins with {header!r}")
     found: list[Entry | None] = []
     for at in range(len(HEADER), len(data) - _ENTRY.size + 1, _ENTRY.size):

@@ -138,7 +138,7 @@ class AppendTimeWriter:
     def _fit(self, path: Path, fd: int, base: Offset, end: Offset) -> None:
         """Keep the entries up to `end`, the last of them cut there if it has to be."""
         header = read_up_to(fd, HEADER_BYTES, 0, self._fs)
-        if any(header) and is_begun(header):
+        if is_begun(header):
             check_header(path, header)
         else:
             write_all(fd, encode_header(), 0, self._fs)

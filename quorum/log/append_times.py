@@ -77,8 +77,10 @@ def encode_header() -> bytes:
 
 
 def is_begun(header: bytes) -> bool:
-    """Whether its first bytes have reached the disk; a crash may have left only some of them."""
-    return len(header) == HEADER_BYTES or not encode_header().startswith(header)
+    """Whether these first bytes have reached the disk; a crash may have left only some of them, and
+    zeros in the place of the others."""
+    whole = encode_header()
+    return header == whole or not whole.startswith(header.rstrip(b"\0"))
 
 
 def check_header(path: Path, header: bytes) -> None:
@@ -119,8 +121,8 @@ def append_times(path: Path, fs: FileSystem = OS) -> Iterator[AppendTime]:
     assert base is not None, f"{path} does not have the name of an index of append times"
     with usable(path), opened(path, os.O_RDONLY, fs) as fd:
         header = read_up_to(fd, HEADER_BYTES, 0, fs)
-        if not (any(header) and is_begun(header)):
-            return  # Its first bytes have not reached the disk.
+        if not is_begun(header):
+            return
         check_header(path, header)
         is_sound = True
         for entry in _entries(fd, fs):

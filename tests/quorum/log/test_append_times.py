@@ -217,11 +217,15 @@ def test_an_index_that_lost_its_end_says_that_nobody_knows() -> None:
     assert place.found == [(0, 3, 1, 1_000), (3, 5, None, None), (5, 6, 1, 3_000)]
 
 
-def test_an_index_of_which_only_a_part_of_the_first_bytes_was_left_begins_anew() -> None:
+@pytest.mark.parametrize("size_bytes", [HEADER_BYTES - 5, HEADER_BYTES])
+def test_an_index_of_which_only_a_part_of_the_first_bytes_was_left_begins_anew(
+    size_bytes: int,
+) -> None:
     place = Place()
     place.commit(3, at_ms=1_000)
     with opened(FIRST, os.O_RDWR, place.disk) as fd:
-        place.disk.ftruncate(fd, HEADER_BYTES - 5)
+        place.disk.ftruncate(fd, HEADER_BYTES - 4)
+        place.disk.ftruncate(fd, size_bytes)
     assert place.found == []
     place.reopen()
     place.commit(1, at_ms=2_000)
