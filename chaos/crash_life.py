@@ -184,6 +184,8 @@ class Life:
         installed = self.store.install(id_, is_mixed=False)
         assert not isinstance(installed, str), installed
         self.log.begin_anew(id_.offset)
+        while self.log.remove_obsolete():
+            pass
         self._done()
         self._note(id_)
         for older in self.store.ids[:-1]:

@@ -107,14 +107,14 @@ class Log(Protocol):
         ...
 
     def remove_obsolete(self) -> bool:
-        """Remove one file that lies below the log start, durably; whether there are more.
+        """Remove some of what lies below the log start, durably; whether there is more.
 
-        A large file takes its time: to be called from the thread that commits, and again.
+        To be called from the thread that commits, and again: no call takes long.
         """
         ...
 
     def begin_anew(self, start: Offset) -> None:
-        """Forget every batch and begin at `start`; durable when it returns.
+        """Forget every batch and begin at `start`; durable when it returns. Then `remove_obsolete`.
 
         For a replica that was given a snapshot that ends there. Must not overlap a `commit`, and
         the owner neither reads nor appends meanwhile. A process that dies within it leaves the

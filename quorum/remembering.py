@@ -184,6 +184,8 @@ def _begin(
         # A crash came between the two steps of an installation.
         logger.warning("the log goes on from %s, which had just been received", checkpoint.path)
         log.begin_anew(checkpoint.id.offset)
+        while log.remove_obsolete():
+            pass
     for id_ in store.ids:
         if id_.offset < log.start or not contains(log, id_):
             store.forget(id_)

@@ -276,15 +276,18 @@ class Snapshots:
     def advance(self, start: Offset) -> None:
         """The core says that the log begins here now; its files go one by one."""
         self._log.advance_start(start)
+        self._remove_obsolete()
+
+    def _remove_obsolete(self) -> None:
         if not self._is_removing:
             self._is_removing = True
             self._disk.perform(self._log.remove_obsolete, self._removed)
 
-    def _removed(self, there_are_more: bool) -> None:
-        # Each file anew: a commit that came meanwhile goes before the next one.
-        self._is_removing = there_are_more
-        if there_are_more:
-            self._disk.perform(self._log.remove_obsolete, self._removed)
+    def _removed(self, there_is_more: bool) -> None:
+        # Each stretch anew: a commit that came meanwhile goes before the next one.
+        self._is_removing = False
+        if there_is_more:
+            self._remove_obsolete()
 
     # Giving and taking them.
 
@@ -319,6 +322,7 @@ class Snapshots:
             return SnapshotRefused(effect.snapshot, outcome)
         for id_ in self._store.ids:
             self._drop(id_)
+        self._remove_obsolete()
         self._store.note(outcome.id, outcome.size_bytes)
         self._bytes_since, self._last_ms = 0, self._clock()
         logger.info("snapshot %s is installed: %d bytes", outcome.id, outcome.size_bytes)

@@ -17,6 +17,8 @@ from quorum.log.limits import FREED_BYTES
 
 LOCK_NAME: Final = ".lock"
 TEMPORARY_SUFFIX: Final = ".tmp"
+REMOVED_SUFFIX: Final = ".deleted"
+"""Kafka's: what has it is nobody's any more, and is removed by whoever starts."""
 _FOLDER_WANTED: Final = "A node needs a folder that it can make, read and write"
 
 
@@ -135,14 +137,39 @@ def is_large(path: Path, fs: FileSystem = OS) -> bool:
     return fs.size(path) > FREED_BYTES
 
 
+def renamed_for_removal(path: Path) -> Path:
+    """What a large file is called while it is being removed."""
+    return path.with_name(f"{path.name}{REMOVED_SUFFIX}")
+
+
+def take_name_away(path: Path, fs: FileSystem = OS) -> bool:
+    """Let there be no such file any more, durably and at once; whether its bytes are still there,
+    for `remove_some`: those of a large file are, if there is room for another name."""
+    if fs.exists(path) and is_large(path, fs):
+        try:
+            fs.rename(path, renamed_for_removal(path))
+        except OSError as error:
+            if not is_full(error):
+                raise
+        else:
+            sync_folder(path.parent, fs)
+            return True
+    remove_files([path], fs)
+    return fs.exists(renamed_for_removal(path))
+
+
 def remove_some(path: Path, fs: FileSystem = OS) -> bool:
-    """Take the end off a file that nobody needs, or remove what is left of it durably, so that no
-    call takes long; whether there is more. A loss of power may bring back what was cut off."""
-    if is_large(path, fs):
-        with opened(path, os.O_WRONLY, fs) as fd:
+    """Remove a file that nobody needs durably, a stretch at a time, so that no call takes long;
+    whether there is more of it. As long as there is, it has another name: what a loss of power
+    leaves of it, or brings back, is not taken for the file."""
+    removed = renamed_for_removal(path)
+    if not fs.exists(removed):
+        return take_name_away(path, fs)
+    if is_large(removed, fs):
+        with opened(removed, os.O_WRONLY, fs) as fd:
             fs.ftruncate(fd, fs.size(fd) - FREED_BYTES)
         return True
-    remove_files([path], fs)
+    remove_files([removed], fs)
     return False
 
 

@@ -44,6 +44,7 @@ from quorum.log.errors import FolderUnusable, FormatUnknown, LogDamaged
 from quorum.log.extent import Extent
 from quorum.log.file_reader import StoredBatch
 from quorum.log.files import (
+    REMOVED_SUFFIX,
     cut_files,
     opened,
     read_up_to,
@@ -128,6 +129,7 @@ def recover(
     """
     segments = _find_segments(fs, folder)
     if not segments:
+        _clear(fs, folder)
         return Recovered([], Extent(Offset(0)), None)
     with usable(folder):
         recovery = _Recovery(
@@ -139,7 +141,17 @@ def recover(
                 _write_again(fd, fs)
                 sync_file(fd, fs)
             sync_folder(folder, fs)
+    _clear(fs, folder)
     return recovered
+
+
+def _clear(fs: FileSystem, folder: Path) -> None:
+    """Remove what is left of segments that were being removed."""
+    with usable(folder):
+        for name in fs.names(folder):
+            is_removed = name.endswith(REMOVED_SUFFIX)
+            if is_removed and segment_base(name.removesuffix(REMOVED_SUFFIX)) is not None:
+                fs.remove(folder / name)
 
 
 def _write_again(fd: int, fs: FileSystem) -> None:

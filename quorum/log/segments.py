@@ -318,15 +318,16 @@ class SegmentedLog:
             del self._segments[:gone]
 
     def remove_obsolete(self) -> bool:
-        """Remove one file that lies below the log start, durably; see the port."""
+        """Remove what lies below the log start, durably, a stretch at a time; see the port."""
         self._refuse_after_failure()
         if self._obsolete:
             # The oldest one first: what a crash leaves has no gap.
             with self._failing_for_good("cut at its start"):
                 if self._times is not None:
                     self._times.remove(self._obsolete[:1])
-                self._writer.remove(self._obsolete[0].path)
-            del self._obsolete[0]
+                is_gone = not self._writer.remove_some(self._obsolete[0].path)
+            if is_gone:
+                del self._obsolete[0]
         return bool(self._obsolete)
 
     def begin_anew(self, start: Offset) -> None:
@@ -340,7 +341,8 @@ class SegmentedLog:
         with self._failing_for_good("replaced"):
             if self._times is not None:
                 self._times.remove(old)
-            self._writer.begin_anew(self._segments[0].path, [each.path for each in old])
+            left = self._writer.begin_anew(self._segments[0].path, [each.path for each in old])
+        self._obsolete = [each for each in old if each.path in left]
         self._written = start
 
     def _place_of(self, end: Offset) -> tuple[Segment, int]:

@@ -19,12 +19,11 @@ from quorum.core.vocabulary import LogEnd
 from quorum.log.checkpoint import checkpoint_id, checkpoint_name, checkpoints, read_checkpoint
 from quorum.log.errors import FileDamaged
 from quorum.log.files import (
+    REMOVED_SUFFIX,
     SyncFailed,
     is_full,
-    is_large,
     opened,
     read_up_to,
-    remove_files,
     remove_some,
     sync_file,
     sync_folder,
@@ -37,7 +36,6 @@ from quorum.ports import DiskFull, LogFailure, ReceivedSnapshot
 _WRITTEN: Final = ".part"
 _RECEIVED: Final = ".received.part"
 _DAMAGED: Final = ".damaged"
-_REMOVED: Final = ".deleted"
 
 
 @contextmanager
@@ -163,18 +161,7 @@ class SnapshotFolder:
     def remove(self, id_: LogEnd) -> bool:
         """Take it away for good, a stretch at a time; whether there is more of it."""
         with _trusting(self._path(id_)):
-            return self._remove(self._path(id_), self._part(id_, _REMOVED))
-
-    def _remove(self, path: Path, removed: Path) -> bool:
-        if self._fs.exists(removed):
-            return remove_some(removed, self._fs)
-        if self._fs.exists(path) and is_large(path, self._fs):
-            # Whatever is left of it after a loss of power must not be taken for the snapshot.
-            self._fs.rename(path, removed)
-            sync_folder(self._folder, self._fs)
-            return True
-        remove_files([path], self._fs)
-        return False
+            return remove_some(self._path(id_), self._fs)
 
     def _path(self, id_: LogEnd) -> Path:
         return self._folder / checkpoint_name(id_)
@@ -202,7 +189,7 @@ class SnapshotFolder:
             id_ = checkpoint_id(name.removesuffix(_RECEIVED))
             if name.endswith(_RECEIVED) and id_ is not None and id_ not in self._sizes:
                 found.append((id_, self._fs.size(path)))
-            elif name.endswith((_WRITTEN, _REMOVED)):
+            elif name.endswith((_WRITTEN, REMOVED_SUFFIX)):
                 self._fs.remove(path)
         for id_, _ in sorted(found)[:-1]:
             self._fs.remove(self._part(id_, _RECEIVED))

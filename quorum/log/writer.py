@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quorum.core.vocabulary import Epoch, Offset
-from quorum.log.files import cut_files, failed_sync, is_full, remove_files, sync_folder, write_all
+from quorum.log.files import (
+    cut_files,
+    failed_sync,
+    is_full,
+    remove_files,
+    remove_some,
+    sync_folder,
+    take_name_away,
+    write_all,
+)
 from quorum.log.filesystem import FileSystem
 from quorum.log.limits import GROUP_BYTES_MAX
 from quorum.log.segment import Segment
@@ -89,9 +98,10 @@ class SegmentWriter:
         else:
             self._fs.ftruncate(self._fd, position)
 
-    def remove(self, path: Path) -> None:
-        """Remove a segment that is not written to any more, durably."""
-        remove_files([path], self._fs)
+    def remove_some(self, path: Path) -> bool:
+        """Remove a segment that is not written to any more, durably, a stretch at a time; whether
+        there is more of it."""
+        return remove_some(path, self._fs)
 
     def create(self, path: Path) -> None:
         """Let there be an empty segment, durably."""
@@ -99,12 +109,14 @@ class SegmentWriter:
         self._go_to(path)
         self._sync()
 
-    def begin_anew(self, path: Path, old: Sequence[Path]) -> None:
-        """Remove all these files, the last one first, and let there be an empty one, durably."""
+    def begin_anew(self, path: Path, old: Sequence[Path]) -> list[Path]:
+        """Let there be an empty segment in the place of these, of which the last one goes first,
+        durably; returns those for `remove_some`."""
         self.close()
         self._unsynced = self._name_unsynced = False
-        remove_files(reversed(old), self._fs)
+        left = [each for each in reversed(old) if take_name_away(each, self._fs)]
         self.create(path)
+        return left
 
     def truncate(self, path: Path, size_bytes: int, later: Sequence[Path]) -> None:
         """Shorten one file and remove those that follow it, durably."""

@@ -9,13 +9,19 @@ from chaos.crash_points import Lost, Script, Tally, crash_everywhere, crash_imag
 from chaos.disk import VirtualDisk
 from quorum.log import election_file, files, recovery, writer
 from quorum.log.filesystem import FileSystem
+from quorum.log.limits import FREED_BYTES
 from quorum.log.segments import SegmentedLog
 
-IMAGES = 1_000
+IMAGES = 500
 
 
-def test_no_crash_image_is_unrecoverable_or_has_lost_what_was_acknowledged() -> None:
-    (*_, tally) = crash_images(IMAGES)
+@pytest.mark.parametrize("stretch_bytes", [FREED_BYTES, 400])
+def test_no_crash_image_is_unrecoverable_or_has_lost_what_was_acknowledged(
+    stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files that are removed are small, and where they go a stretch at a time."""
+    monkeypatch.setattr(files, "FREED_BYTES", stretch_bytes)
+    (*_, tally) = crash_images(IMAGES, base=0 if stretch_bytes > 400 else 1_000)
     assert tally.images >= IMAGES
     assert tally.whole > tally.points // 4
 

@@ -10,8 +10,9 @@ import pytest
 
 from chaos.disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
-from quorum.log import recovery, writer
+from quorum.log import files, recovery, writer
 from quorum.log.election_file import ElectionFile
+from quorum.log.limits import FREED_BYTES
 from quorum.log.meta_properties import MetaProperties, load_or_create
 from quorum.log.segments import SegmentedLog
 from quorum.ports import LogFailure
@@ -227,7 +228,11 @@ def test_an_election_that_was_read_is_durable_from_then_on() -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_loss_of_power_while_a_log_is_cut_at_its_start_leaves_a_gap(seed: int) -> None:
+@pytest.mark.parametrize("stretch_bytes", [FREED_BYTES, 120])
+def test_no_loss_of_power_while_a_log_is_cut_at_its_start_leaves_a_gap(
+    seed: int, stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "FREED_BYTES", stretch_bytes)
     rng = random.Random(seed)
     recorder = Recorder()
     log = SegmentedLog(LOG, segment_bytes_max=300, fs=recorder.disk)
@@ -247,7 +252,11 @@ def test_no_loss_of_power_while_a_log_is_cut_at_its_start_leaves_a_gap(seed: int
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_loss_of_power_while_a_log_begins_anew_mixes_the_old_with_the_new(seed: int) -> None:
+@pytest.mark.parametrize("stretch_bytes", [FREED_BYTES, 120])
+def test_no_loss_of_power_while_a_log_begins_anew_mixes_the_old_with_the_new(
+    seed: int, stretch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "FREED_BYTES", stretch_bytes)
     rng = random.Random(seed)
     recorder = Recorder()
     log = SegmentedLog(LOG, segment_bytes_max=300, fs=recorder.disk)
@@ -256,6 +265,8 @@ def test_no_loss_of_power_while_a_log_begins_anew_mixes_the_old_with_the_new(see
         log.commit()
     whole, before = everything(log), recorder.count
     log.begin_anew(Offset(17))
+    while log.remove_obsolete():
+        pass
     for upto in range(before, recorder.count + 1):
         found = SegmentedLog(LOG, fs=recorder.image(upto, rng))
         if found.start == 17:

@@ -325,7 +325,6 @@ def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     leftovers = {
         "00000000000000000003.index": b"i",
-        "00000000000000000003.log.deleted": b"d",
         "00000000000000000105-0000000001.checkpoint": b"c",
         "123.log": b"another kind of name",
         "leader-epoch-checkpoint": b"0",
