@@ -11,7 +11,7 @@ from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered,
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.image import Broker
-from statemachine.partition import Partition
+from statemachine.partition import Partition, directory_of
 from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId
 
 
@@ -54,6 +54,7 @@ def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> Partition
         _outdated(partition, sender, proposal)
         or _impossible(partition, proposal)
         or _ineligible(draft.image.brokers, proposal)
+        or _misplaced(draft, partition, proposal)
     )
     if refusal is not None:
         return _refused(proposal, refusal)
@@ -155,4 +156,23 @@ def _ineligible(brokers: dict[BrokerId, Broker], proposal: IsrProposal) -> Refus
         else:
             continue
         return Refusal(Error.INELIGIBLE_REPLICA, f"broker {member.broker_id} {reason}")
+    return None
+
+
+def _misplaced(draft: Draft, partition: Partition, proposal: IsrProposal) -> Refusal | None:
+    """Why a member that is new may not be in sync for where it is, or None (KIP-858).
+
+    It could not lead, and would count where it matters how many could. Who is in sync already is
+    put out by whoever says that its directory has failed.
+    """
+    for member in proposal.isr:
+        if member.broker_id in partition.isr:
+            continue
+        directory = directory_of(partition, member.broker_id)
+        if not draft.is_online(member.broker_id, directory):
+            return Refusal(
+                Error.INELIGIBLE_REPLICA,
+                f"broker {member.broker_id} has its replica in directory {directory}, "
+                "which has failed or is not one that it has registered",
+            )
     return None

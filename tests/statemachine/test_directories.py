@@ -228,3 +228,27 @@ def test_a_large_directory_fails_in_parts_and_the_last_one_says_so(
 def directories_of(world: World) -> Directories:
     """Those that broker 1 has."""
     return world.image.brokers[1].log_dirs
+
+
+@pytest.mark.parametrize("known", [BAD, DIRECTORY_LOST, directory(77)])
+def test_a_replica_in_a_directory_that_is_not_there_does_not_get_in_sync(known: UUID) -> None:
+    world = a_world()
+    if known == BAD:
+        world.join(1, log_dirs=(GOOD,))
+    world.given(replicas=(1, 2), isr=(2,), leader=2, directories=(known, directory(2)))
+    answer = world.sync(1, 2)
+    assert answer.error is Error.INELIGIBLE_REPLICA
+    assert str(known) in answer.message
+    assert world.partition().isr == (2,)
+    assert errors(assign(world, (GOOD, 0))) == [Error.NONE]
+    assert world.sync(1, 2).error is Error.NONE
+    assert world.partition().isr == (1, 2)
+
+
+def test_one_that_is_in_sync_in_a_directory_that_is_not_there_does_not_keep_others_in() -> None:
+    """The controller puts it out itself, as soon as it hears of it."""
+    world = a_world()
+    given = (directory(77), directory(2), directory(3))
+    world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=2, directories=given)
+    assert world.sync(1, 2).error is Error.NONE
+    assert world.partition().isr == (1, 2)
