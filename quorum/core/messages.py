@@ -234,7 +234,7 @@ class AlterQuorumRequest:
     def __str__(self) -> str:
         if self.target is None:
             return "AlterQuorum(no target)"
-        return f"AlterQuorum(target [{', '.join(map(str, self.target))}])"
+        return f"AlterQuorum(target [{', '.join(each.text for each in self.target)}])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +247,7 @@ class AddVoterRequest:
     """False: answer as soon as it is in force."""
 
     def __str__(self) -> str:
-        return f"AddRaftVoter({self.voter.key})"
+        return f"AddRaftVoter({self.voter.key.text})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +258,7 @@ class RemoveVoterRequest:
     timeout_ms: int
 
     def __str__(self) -> str:
-        return f"RemoveRaftVoter({self.voter})"
+        return f"RemoveRaftVoter({self.voter.text})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +270,7 @@ class UpdateVoterRequest:
     timeout_ms: int
 
     def __str__(self) -> str:
-        return f"UpdateRaftVoter(epoch {self.epoch}, {self.voter.key})"
+        return f"UpdateRaftVoter(epoch {self.epoch}, {self.voter.key.text})"
 
 
 VoterRequest: TypeAlias = (

@@ -1,6 +1,7 @@
 """Who votes, over HTTP: PUT, GET and DELETE under /v1/quorum/voters."""
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,16 @@ async def test_voters_that_no_record_names_are_refused_with_what_would_be_right(
     async with a_controller(tmp_path) as node, http_door(node) as http:
         answer = await http._send("PUT", VOTERS, json={"target_voters": [1, 2]})
         check_problem(answer, 400, "kraft.version 0", "metadata.version 21")
+
+
+async def test_the_audit_log_names_directories_as_the_commands_take_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="audit")
+    async with a_controller(tmp_path, kraft_version=1) as node, http_door(node) as http:
+        await until([node], votes(1))
+        (voter,) = (await http.get("/v1/quorum")).body["current_voters"]
+        target = [{"id": 1, "directory_id": voter["directory_id"]}]
+        await http._send("PUT", VOTERS, json={"target_voters": target})
+    wanted = f"AlterQuorum(target [1:{voter['directory_id']}])"
+    assert [each.message for each in caplog.records if wanted in each.message]
