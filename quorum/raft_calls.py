@@ -32,6 +32,7 @@ from quorum.records.batch import CorruptBatch, check
 from quorum.records.control import BadControlRecord
 from quorum.records.decode import UnsupportedCodec
 from quorum.records.voters import assignment_in
+from quorum.transport.address import Address
 from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.outcomes import NotServed, Outcome, Reply
@@ -177,7 +178,7 @@ class RaftCalls:
             done(VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=request.epoch), b"")
             return
         if not isinstance(outcome, Reply):
-            logger.debug("replica %d: %s", to, outcome)
+            logger.debug("%s: %s", self._named(to), outcome)
             done(None, b"")
             return
         try:
@@ -186,13 +187,21 @@ class RaftCalls:
             if unbelievable is not None:
                 raise _Refused(unbelievable.reason)
         except (Malformed, CorruptBatch, BadControlRecord, UnsupportedCodec, _Refused) as error:
-            self._complaints.useless(f"replica {to}", str(error))
+            self._complaints.useless(self._named(to), str(error))
             done(None, b"")
             return
         if response.leader is not None and leader_address is not None:
             # Whoever asks it from now on has to find it.
             self._addresses.hint(response.leader, leader_address)
         done(response, records)
+
+    def _named(self, to: ReplicaId) -> str:
+        """For people: a server to begin with has no id that anybody knows, only a place."""
+        if to >= 0:
+            return f"replica {to}"
+        address = self._addresses.address_of(to)
+        assert address is not None, f"{to} finds no address"
+        return f"the bootstrap server at {Address(*address)}"
 
     def _unbelievable(self, epoch: Epoch) -> Refusal | None:
         """Why this epoch is not to be learned, or None."""

@@ -107,7 +107,8 @@ class ElectionFile:
         if self.cluster_id is None:
             self.cluster_id = found
         elif found != self.cluster_id:
-            raise FolderForeign(self.path, what="cluster", found=found, expected=self.cluster_id)
+            owner, here = f"cluster {found}", f"this node is of cluster {self.cluster_id}"
+            raise FolderForeign(self.path, owner=owner, here=here)
 
 
 def _voted_for(state: _State) -> ReplicaKey | None:

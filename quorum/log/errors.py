@@ -43,10 +43,11 @@ class FolderInUse(StorageError):
 class FolderForeign(StorageError):
     """The folder belongs to another node or another cluster."""
 
-    def __init__(self, path: Path, *, what: str, found: str, expected: str) -> None:
+    def __init__(self, path: Path, *, owner: str, here: str) -> None:
+        """`owner` as in "node 1", `here` as in "this is node 2"."""
         super().__init__(
-            f"{path}: this folder belongs to {what} {found}, but this node is of {what} "
-            f"{expected}. Correct the configuration, or give this node an empty folder"
+            f"{path}: this folder belongs to {owner}, but {here}. Correct the configuration, or "
+            "give this node an empty folder"
         )
         self.path = path
 

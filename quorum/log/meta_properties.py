@@ -78,11 +78,12 @@ def load_or_create(
         return _written(path, meta, fs)
     meta, is_complete = _parsed(path, found, rng)
     if meta.node_id != node_id:
-        raise FolderForeign(path, what="node", found=str(meta.node_id), expected=str(node_id))
+        raise FolderForeign(path, owner=f"node {meta.node_id}", here=f"this is node {node_id}")
     if cluster_id is not None and meta.cluster_id is None:
         return _written(path, replace(meta, cluster_id=cluster_id), fs)
     if cluster_id is not None and meta.cluster_id != cluster_id:
-        raise FolderForeign(path, what="cluster", found=str(meta.cluster_id), expected=cluster_id)
+        owner, here = f"cluster {meta.cluster_id}", f"this node is of cluster {cluster_id}"
+        raise FolderForeign(path, owner=owner, here=here)
     return meta if is_complete else _written(path, meta, fs)
 
 

@@ -36,8 +36,8 @@ class Complaints:
         self._say(peer, reason, f"{request} {reason}")
 
     def useless(self, peer: str, reason: str) -> None:
-        """What `peer` answered cannot be used."""
-        self._say(peer, reason, f"{peer} answered what cannot be used: {reason}")
+        """What `peer` answered cannot be used, and counts as no answer."""
+        self._say(peer, reason, f"an answer of {peer} is not used: {reason}")
 
     def _say(self, peer: str, reason: str, text: str) -> None:
         now_ms = self._clock_ms()

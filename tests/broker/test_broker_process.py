@@ -290,7 +290,7 @@ def test_a_folder_of_another_node_is_refused(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     done = start(*settings_of(folder, port))
     assert done.returncode == 1
-    assert "belongs to node 8, but this node is of node 7" in done.stderr
+    assert "belongs to node 8, but this is node 7" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -99,7 +99,7 @@ async def test_voters_whose_folders_were_exchanged_refuse_to_start_and_change_no
             await nodes.start([id])
             assert await nodes.ended(id) == 1
             error = nodes.said(id).splitlines()[-1]
-            assert f"this folder belongs to node {owner}, but this node is of node {id}" in error
+            assert f"this folder belongs to node {owner}, but this is node {id}" in error
         cluster.put_back(one, copies[one])
         cluster.put_back(other, copies[other])
         await nodes.start([one, other])

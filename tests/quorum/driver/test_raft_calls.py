@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from quorum import raft_calls
-from quorum.addresses import AddressBook
+from quorum.addresses import FIRST_PSEUDO_ID, AddressBook
 from quorum.core.events import Asker
 from quorum.core.limits import FETCH_WAIT_MS_MAX
 from quorum.core.messages import (
@@ -49,6 +49,7 @@ CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 ELSEWHERE = "AAAAAAAAAAAAAAAAAAAAAA"
 ASKING, ASKED = ReplicaId(1), ReplicaId(2)
 LEADER_AT: HostPort = ("controller-3.example", 9093)
+BOOTSTRAP_AT: HostPort = ("quorum.example", 9093)
 OFFERED = {**VERSIONS, ApiKey.API_VERSIONS: VersionRange(0, 4)}
 
 FETCH = FetchRequest(
@@ -105,13 +106,15 @@ class Pair:
         self.asked = self._calls(ASKED, CLUSTER)
 
     def address_of(self, replica: ReplicaId) -> HostPort | None:
-        return (HOST, self.port) if replica == ASKED else None
+        return (HOST, self.port) if replica in (ASKED, FIRST_PSEUDO_ID) else None
 
     def _calls(self, me: ReplicaId, cluster_id: str) -> RaftCalls:
         calls = RaftCalls(
             Here(cluster_id=cluster_id, replica=ReplicaKey(me)),
             self.peers,
-            addresses=AddressBook(Gossip(None), configured={ReplicaId(3): LEADER_AT}),
+            addresses=AddressBook(
+                Gossip(None), configured={ReplicaId(3): LEADER_AT}, bootstrap=[BOOTSTRAP_AT]
+            ),
             timeout_ms=300,
             complaints=Complaints("quorum", lambda: 0),
         )
@@ -218,7 +221,7 @@ async def test_corrupt_records_count_as_no_answer(
         response = FetchResponse(epoch=Epoch(4), leader=ASKED)
         arrived = await pair.ask_and_answer(FETCH, response, bytes(records))
         assert arrived == (None, b"")
-        assert "replica 2 answered what cannot be used: the batch at byte 0" in caplog.text
+        assert "an answer of replica 2 is not used: the batch at byte 0" in caplog.text
         # The connection is sound, and so is the next answer.
         assert await pair.ask_and_answer(FETCH, response) == (response, b"")
 
@@ -235,7 +238,11 @@ async def test_a_replica_of_another_cluster_is_refused_by_name_and_never_heard(
             assert await pair.there.outcome(place) == (None, b"")
         assert pair.there.requests == []
         assert f"the sender is of cluster {CLUSTER}, this node of {ELSEWHERE}" in caplog.text
-        assert "replica 2 answered what cannot be used: refused: INCONSISTENT" in caplog.text
+        assert "an answer of replica 2 is not used: refused: INCONSISTENT" in caplog.text
+        # A server without an id is named by its place.
+        pair.ask(FETCH, ReplicaId(FIRST_PSEUDO_ID))
+        assert await pair.there.outcome(2) == (None, b"")
+        assert "an answer of the bootstrap server at quorum.example:9093 is not used" in caplog.text
 
 
 async def test_a_vote_asked_of_another_replica_than_it_reaches_is_refused() -> None:

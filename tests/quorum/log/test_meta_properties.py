@@ -73,7 +73,7 @@ def test_the_folder_of_another_node_is_refused_and_both_are_named(tmp_path: Path
     (tmp_path / "meta.properties").write_text(KAFKAS)
     with pytest.raises(
         FolderForeign,
-        match=r"meta.properties: this folder belongs to node 2, but this node is of node 3\. "
+        match=r"meta.properties: this folder belongs to node 2, but this is node 3\. "
         "Correct the configuration, or give this node an empty folder",
     ):
         load(tmp_path, node=ReplicaId(3))
