@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from admin.client import AdminClient, AdminError
 from admin.faults import Refused, Unreachable
 from admin.lead_questions import failing
+from admin.leaderless import leaderless
 from admin.model import (
     Assignment,
     LeadTransfer,
@@ -43,6 +44,10 @@ class NoActiveController(Exception):
         self.leader_id = leader_id
 
 
+class _NoLeader(Exception):
+    """This node knows of nobody to ask."""
+
+
 class OutcomeUnknown(Exception):
     """The leader was lost while the request was under way: it may have been carried out."""
 
@@ -63,7 +68,9 @@ class Anywhere:
         if stale:
             return await self._service.describe_quorum(stale=True)
         return await self._ask(
-            lambda: self._service.describe_quorum(), lambda client: client.describe_quorum()
+            lambda: self._service.describe_quorum(),
+            lambda client: client.describe_quorum(),
+            asks_who_leads=True,
         )
 
     def whereabouts(self) -> Whereabouts:
@@ -151,14 +158,16 @@ class Anywhere:
         *,
         changes: bool = False,
         patience: float = 0,
+        asks_who_leads: bool = False,
     ) -> T:
         """`changes` unless it only asks; `patience` is how many seconds one who leads no more may
-        still take for its answer."""
+        still take for its answer; `asks_who_leads` if that nobody does is an answer."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait_seconds
         may_be_done = False
         while True:
             leader = self._service.quorum.leader
+            is_for_long = False
             try:
                 return await self._ask_once(leader, here, there, deadline - loop.time(), patience)
             except NotActive as error:
@@ -167,10 +176,14 @@ class Anywhere:
                 reason = str(error)
             except Refused:
                 raise
+            except _NoLeader:
+                reason, is_for_long = leaderless(
+                    self._service.quorum, asks_who_leads=asks_who_leads
+                )
             except AdminError as error:
                 may_be_done |= changes and isinstance(error, Unreachable) and error.may_be_done
                 reason = str(error)
-            if loop.time() >= deadline or self._knows_nobody_for_long:
+            if is_for_long or loop.time() >= deadline:
                 if may_be_done:
                     raise OutcomeUnknown(f"{reason}; an attempt before may have done it")
                 raise NoActiveController(reason, leader)
@@ -184,28 +197,15 @@ class Anywhere:
         seconds: float,
         patience: float,
     ) -> T:
-        """The answer, or `NotActive` or `AdminError` with why there is none now."""
+        """The answer, or `NotActive`, `_NoLeader` or `AdminError` with why there is none now."""
         if self._service.controller.is_active:
             return await here()
         if leader is None:
-            raise AdminError(self._no_leader())
+            raise _NoLeader
         if leader == self._service.quorum.node.me.id:
             progress = self._service.controller.progress
             raise AdminError(f"node {leader} is about to be active{progress}")
         return await self._ask_leader(leader, there, seconds, patience)
-
-    @property
-    def _knows_nobody_for_long(self) -> bool:
-        """Whether this node cannot hear of a leader: it could not keep what it hears."""
-        quorum = self._service.quorum
-        return quorum.leader is None and not quorum.has_room
-
-    def _no_leader(self) -> str:
-        node = self._service.quorum.node
-        reason = f"node {node.me.id} knows no leader, epoch {node.epoch}"
-        if self._knows_nobody_for_long:
-            reason += ", and will know none before there is room on its disk: ask another node"
-        return reason
 
     async def _ask_leader(
         self,

@@ -28,7 +28,8 @@ PAUSE_MS: Final = 25
 PAUSE_MS_MAX: Final = 400
 
 REQUEST_TIMED_OUT: Final = 7
-TRANSIENT: Final = frozenset({6, REQUEST_TIMED_OUT, 14, 15, 16, 41})
+NOT_CONTROLLER: Final = 41
+TRANSIENT: Final = frozenset({6, REQUEST_TIMED_OUT, 14, 15, 16, NOT_CONTROLLER})
 """What nodes say during an election, or while a broker comes up: NOT_LEADER_OR_FOLLOWER,
 REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
 NOT_CONTROLLER."""
@@ -63,6 +64,8 @@ class Question:
     """Of a change: what shows whether it was made, where that is not known."""
     wanted: Consistency | None = None
     """What the answer must be; None is what is usual for the request."""
+    asks_who_leads: bool = False
+    """Whether that nobody does is an answer, as soon as no node knows a leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,8 @@ class Asker:
     async def ask(self, question: Question, *, within_ms: int) -> Answer:
         """The answer. Raises `Refused`, `Unreachable` when time is up, or `Incompatible`."""
         now = asyncio.get_running_loop().time
-        deadline = now() + (within_ms - _last_word_ms(within_ms)) / 1_000
+        began = now()
+        deadline = began + (within_ms - _last_word_ms(within_ms)) / 1_000
         pause_ms = PAUSE_MS
         repeated = False
         heard = _Heard(question, within_ms)
@@ -165,12 +169,24 @@ class Asker:
                 repeated = repeated or verdict.code == REQUEST_TIMED_OUT
                 heard.answered.add(address)
                 heard.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
+                is_all = heard.last.keys() >= set(self.bootstrap)
+                if is_all and question.asks_who_leads and verdict.code == NOT_CONTROLLER:
+                    await self._look_for_leader(heard, round((now() - began) * 1_000))
             self._turn += 1
             attempt += 1
             if now() + pause_ms / 1_000 >= deadline:
                 raise await self._out_of_time(heard, may_be_done=repeated)
             await asyncio.sleep(pause_ms / 1_000)
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+
+    async def _look_for_leader(self, heard: "_Heard", after_ms: int) -> None:
+        """Raise `Unreachable` if none of those who tell know a leader; it has taken `after_ms`."""
+        timeout_ms = _last_word_ms(heard.within_ms)
+        found = await standings(self._channels, self.bootstrap, timeout_ms=timeout_ms)
+        if is_leaderless(found.values()):
+            heard.within_ms = after_ms
+            message = heard.told(self.bootstrap, found, may_be_done=False)
+            raise Unreachable(message, may_be_done=False)
 
     async def _out_of_time(self, heard: "_Heard", *, may_be_done: bool) -> Unreachable:
         timeout_ms = _last_word_ms(heard.within_ms)

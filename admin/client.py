@@ -68,12 +68,16 @@ class AdminClient:
         """Close the connections."""
         await self._asker.close()
 
-    async def describe_quorum(self, *, stale: bool = False) -> QuorumDescription:
+    async def describe_quorum(
+        self, *, stale: bool = False, patient: bool = True
+    ) -> QuorumDescription:
         """Who leads and votes, and how far every replica has come, as the leader sees it.
 
-        Any node answers where it may be `stale`.
+        Any node answers where it may be `stale`. Who is not `patient` is told that nobody leads as
+        soon as that has gone on for longer than an election, with `Unreachable`.
         """
-        answer = await self._ask(_fit(questions.describe_quorum(), stale=stale))
+        question = questions.describe_quorum(patient=patient)
+        answer = await self._ask(_fit(question, stale=stale))
         cluster = await self.describe_cluster()
         return questions.read_quorum(answer.response, cluster.cluster_id)
 

@@ -40,7 +40,7 @@ _TOPIC_STATES_FROM: Final = 6
 # --- the quorum and the cluster ----------------------------------------------------------------
 
 
-def describe_quorum() -> Question:
+def describe_quorum(*, patient: bool = True) -> Question:
     """Who leads and votes, and how far every replica has come (KIP-595)."""
 
     def fill(form: Form) -> Any:
@@ -59,6 +59,7 @@ def describe_quorum() -> Question:
         fill=fill,
         judge=judge,
         failing="the quorum cannot be described",
+        asks_who_leads=not patient,
     )
 
 

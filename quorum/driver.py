@@ -94,12 +94,18 @@ class Quorum:
         self._farewell: asyncio.Future[None] | None = None
         self._leader_watch: asyncio.Future[None] | None = None
         self._leader_known: ReplicaId | None = None
+        self._leaderless_since_ms = clock()
 
     # What the state machine above may ask.
 
     @property
     def leader(self) -> ReplicaId | None:
         return self.node.leader
+
+    @property
+    def leaderless_ms(self) -> int:
+        """For how long this node has known no leader; 0 while it knows one."""
+        return 0 if self.leader is not None else self._clock() - self._leaderless_since_ms
 
     @property
     def successor(self) -> ReplicaId | None:
@@ -254,6 +260,7 @@ class Quorum:
         leader = self.node.leader
         if leader != self._leader_known:
             self._leader_known = leader
+            self._leaderless_since_ms = self._clock()
             logger.info("%s", self.node)
             if self._leader_watch is not None and not self._leader_watch.done():
                 self._leader_watch.set_result(None)

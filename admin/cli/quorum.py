@@ -230,7 +230,7 @@ async def _discover(whom: Target) -> "Whereabouts":
 
 async def _ask(whom: Target, *, stale: bool) -> "QuorumDescription":
     async with whom.client() as client:
-        return await client.describe_quorum(stale=stale)
+        return await client.describe_quorum(stale=stale, patient=False)
 
 
 def _table(quorum: "QuorumDescription", what: What, form: Form, *, human_readable: bool) -> str:

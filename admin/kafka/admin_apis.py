@@ -90,6 +90,7 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             handle=quorum_calls.describe_quorum,
             refuse=quorum_calls.refuse_describe,
             reads=True,
+            asks_who_leads=True,
         ),
         ApiKey.ALTER_QUORUM: AdminApi(
             versions=VersionRange(0, 0),

@@ -69,6 +69,9 @@ class AdminApi:
     reads: bool = False
     """Whether it only reads, so that a stale answer may be asked for, of any node."""
 
+    asks_who_leads: bool = False
+    """Whether that nobody does is an answer, once it is no matter of an election any more."""
+
     def answers_here(self, call: Call) -> bool:
         """Whether a node that is not the active controller answers by itself."""
         if call.consistency is None:

@@ -193,7 +193,9 @@ class KafkaDoor:
                 if api.answers_here(call) or self._service.controller.is_active:
                     payload = await self._answer_here(call, api)
                 else:
-                    payload = await self._forwarder.forward(call, body, deadline)
+                    payload = await self._forwarder.forward(
+                        call, body, deadline, asks_who_leads=api.asks_who_leads
+                    )
                 respond(payload)
                 return
             except NotActive as not_active:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from admin.consistency import offset_of
 from admin.kafka import envelopes
 from admin.kafka.call import TIMEOUT_MS_MAX, Call
+from admin.leaderless import leaderless
 from admin.service import AsOf
 from quorum.core.vocabulary import ReplicaId
 from quorum.driver import Quorum
@@ -63,23 +64,19 @@ class Forwarder:
         self._rng = random.SystemRandom()
         self._channels: dict[ReplicaId, Channel] = {}
 
-    async def forward(self, call: Call, body: bytes, deadline: float) -> Any:
+    async def forward(
+        self, call: Call, body: bytes, deadline: float, *, asks_who_leads: bool = False
+    ) -> Any:
         """The active controller's response; raises `NotForwarded`.
 
         `deadline` is in seconds of the running loop's clock.
         """
         leader = self._quorum.leader
-        node = self._quorum.node
         if leader is None:
-            reason = f"node {node.me.id} knows no leader, epoch {node.epoch}"
-            if self._quorum.has_room:
-                raise NotForwarded(reason, may_be_done=False)
-            raise NotForwarded(
-                f"{reason}, and will know none before there is room on its disk: ask another node",
-                may_be_done=False,
-                refusal=NOT_CONTROLLER,
-            )
-        if leader == node.me.id:
+            reason, is_for_long = leaderless(self._quorum, asks_who_leads=asks_who_leads)
+            refusal = NOT_CONTROLLER if is_for_long else None
+            raise NotForwarded(reason, may_be_done=False, refusal=refusal)
+        if leader == self._quorum.node.me.id:
             raise NotForwarded(f"node {leader} is about to be active", may_be_done=False)
         channel = self._channel_to(leader)
         correlation_id = next(self._correlations) & 0x7FFF_FFFF

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from admin import leaderless
 from admin.cli.quorum_text import status
 from tests.admin.controller.asking import busy
 from tests.admin.http_door.test_http_api import check_problem, http_door
@@ -108,3 +109,15 @@ async def test_the_audit_log_names_directories_as_the_commands_take_them(
         await http._send("PUT", VOTERS, json={"target_voters": target})
     wanted = f"AlterQuorum(target [1:{voter['directory_id']}])"
     assert [each.message for each in caplog.records if wanted in each.message]
+
+
+async def test_who_asks_about_the_quorum_is_told_soon_that_nobody_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
+        http_door(nodes[1], wait_seconds=3_600) as http,
+    ):
+        monkeypatch.setattr(leaderless, "LEADERLESS_MS_MAX", 0)
+        answer = await http.get("/v1/quorum")
+        check_problem(answer, 503, "no active controller", "node 1 knows no leader, epoch ")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from admin import leaderless
 from admin.client import AdminClient, Unreachable
 from quorum.wire.apis import ApiKey
 from tests.admin.controller.asking import busy
@@ -184,6 +185,37 @@ async def test_who_cannot_hear_of_a_leader_for_want_of_room_sends_the_asker_else
         assert "before there is room on its disk: ask another node" in topic.error_message
         with pytest.raises(Unreachable, match="before there is room on its disk"):
             await admin.describe_quorum()
+
+
+async def test_who_asks_about_the_quorum_is_told_soon_that_nobody_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as it is no matter of an election any more, though the asker would wait longer."""
+    async with (
+        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
+        kafka_client(nodes[1].address) as client,
+        AdminClient([nodes[1].address], is_controller=True, timeout_ms=3_600_000) as admin,
+    ):
+        while not nodes[1].opened.quorum.leaderless_ms:
+            await nodes[1].opened.quorum.leader_changed(within_seconds=0.001)
+        monkeypatch.setattr(leaderless, "LEADERLESS_MS_MAX", 1)
+        form = Form(ApiKey.DESCRIBE_QUORUM, 2)
+        partition = form.part("PartitionData", partition_index=0)
+        topic = form.part("TopicData", topic_name="__cluster_metadata", partitions=(partition,))
+        answer = await client.send(form, form.request(topics=(topic,)))
+        assert answer.error_code.value == 41
+        assert answer.error_message.startswith("node 1 knows no leader, epoch ")
+        with pytest.raises(Unreachable) as raised:
+            await admin.describe_quorum(patient=False)
+        said = (
+            f"cannot be described: no controller leads ({nodes[1].address} knows no leader, epoch"
+        )
+        assert said in str(raised.value)
+        assert "asked for 3600000 ms" not in str(raised.value)
+        # A change waits for as long as its asker does.
+        soon = timedelta(milliseconds=20)
+        answer = await client.send(LIST, LIST.request(topics=None, timeout=soon))
+        assert answer.error_message.startswith("this node could not reach the active controller")
 
 
 async def test_requests_that_wait_for_a_leader_are_given_up_when_the_node_stops(
