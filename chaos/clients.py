@@ -39,7 +39,7 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
         _told(process, response)
 
     def happen() -> None:
-        process.world.rolls.wanted(process.speaker)
+        process.world.rolls.wanted(process.boot)
         process.replica.want_voters(request, done)
 
     process.wishes.append(request)

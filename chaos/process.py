@@ -72,8 +72,7 @@ class Process:
         self._askers: dict[Asker, Packet] = {}
         self._last_asker = 0
         self._asleep: list[Callable[[], None]] | None = None
-        self._woken = False
-        self._turn_is_due = False
+        self._woken = self._turn_is_due = False
         self._timer_ms: int | None = None
         cluster = cluster_for(self, past)
         self.replica = Replica(
@@ -249,6 +248,7 @@ class Process:
         self.replica.turn()
         while self.replica.has_work:
             self.replica.turn()
+        self.world.rolls.turned(self.boot)
         self._woken = False
         self._arm()
 

@@ -26,15 +26,22 @@ class Rolls:
         self._electorates = electorates
         self._silent_ms_max = fetch_timeout_ms + SLACK_MS
         self._fetched_ms: dict[int, dict[ReplicaKey, int]] = {}
+        self._wanted: set[int] = set()
 
     def asked(self, who: Speaker, request: Request, now_ms: int) -> None:
         """A request has come."""
         if isinstance(request, FetchRequest):
             self._fetched_ms.setdefault(who.boot, {})[request.replica] = now_ms
 
-    def wanted(self, who: Speaker) -> None:
-        """Somebody asks it for other voters: who has fetched before may be dead by now."""
-        self._fetched_ms.pop(who.boot, None)
+    def wanted(self, boot: int) -> None:
+        """Somebody asks this process for other voters; it hears of it in its next turn."""
+        self._wanted.add(boot)
+
+    def turned(self, boot: int) -> None:
+        """It has had a turn: who had fetched before it was asked may be dead by now."""
+        if boot in self._wanted:
+            self._wanted.remove(boot)
+            self._fetched_ms.pop(boot, None)
 
     def appends(self, who: Speaker, records: bytes, now_ms: int) -> None:
         """It has appended records of the quorum's own, by its own clock now."""

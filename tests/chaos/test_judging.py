@@ -121,7 +121,8 @@ def test_who_fetched_before_voters_were_wanted_or_changed_or_too_long_ago_does_n
 ) -> None:
     rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
     rolls.asked(leader, fetch_of(IDS[2]), 0)
-    rolls.wanted(leader)
+    rolls.wanted(leader.boot)
+    rolls.turned(leader.boot)
     with pytest.raises(Violation, match="R28"):
         rolls.names(leader, THREE, TWO, 0)
     rolls.asked(leader, fetch_of(IDS[2]), 0)
