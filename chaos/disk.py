@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from chaos.platter import Chance, File, Folder, Node, Written
 
@@ -37,8 +37,7 @@ class Kind(Enum):
     MAKE_FOLDER = "make folder"
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One call, as it is about to happen."""
 
     kind: Kind
@@ -50,7 +49,7 @@ class Operation:
     @property
     def changes(self) -> bool:
         """Whether a loss of power may leave something else after it than before."""
-        return self.kind not in (Kind.OPEN, Kind.READ)
+        return self.kind is not Kind.OPEN and self.kind is not Kind.READ
 
     def __str__(self) -> str:
         where = f" {self.size_bytes} bytes at {self.position}" if self.size_bytes else ""
@@ -370,7 +369,9 @@ class VirtualDisk:
         return node
 
     def _folder_of(self, path: Path) -> Folder:
-        node = self._find(path.parent)
+        node: Node | None = self._root
+        for part in path.parts[1:-1]:
+            node = node.shown.get(part) if isinstance(node, Folder) else None
         if not isinstance(node, Folder):
             raise _error(errno.ENOENT if node is None else errno.ENOTDIR, path)
         return node

@@ -139,8 +139,9 @@ class Folder:
         self.unsynced.append(names)
 
     def sync(self) -> None:
-        """Let all the names be durable."""
-        self.durable = dict(self.shown)
+        """Let all the names be durable; those who follow them see that they are others."""
+        if self.durable != self.shown:
+            self.durable = dict(self.shown)
         self.unsynced.clear()
 
     def fail_to_sync(self) -> None:

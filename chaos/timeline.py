@@ -31,12 +31,13 @@ class Timeline:
 
     def run_until(self, is_over: Callable[[], bool], *, deadline_ms: int) -> bool:
         """Let everything happen in its order; False if the deadline came before it was over."""
+        heap = self._heap
         while not is_over():
-            at_ms, _, happen = self._heap[0]
+            at_ms, _, happen = heap[0]
             if at_ms > deadline_ms:
                 self.now_ms = deadline_ms
                 return False
-            heappop(self._heap)
+            heappop(heap)
             if at_ms > self.now_ms:
                 self.now_ms, self._events_before = at_ms, self.events
             self.events += 1

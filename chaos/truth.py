@@ -61,6 +61,7 @@ class DiskTruth:
         self._segments: list[str] = []
         self._place: _Place | None = None
         self._ballot_bytes = b""
+        self._ballot_path = folder / "quorum-state"
 
     def of_another(self) -> "DiskTruth":
         """Of an empty disk in the place of this one."""
@@ -197,7 +198,7 @@ class DiskTruth:
 
     def look_at_ballot(self, disk: VirtualDisk) -> bool:
         """Read the vote again; whether it is another one."""
-        file = disk.kept(self.folder / "quorum-state")
+        file = disk.kept(self._ballot_path)
         content = bytes(file.durable) if isinstance(file, File) else b""
         if content == self._ballot_bytes:
             return False
