@@ -44,12 +44,12 @@ def change_partition(
         known = replace(before, directories=wish.directories)
         wish = replace(wish, directories=draft.directories(known, wish.replicas))
     wish, leader = _elected(draft, topic, before, wish, election, unclean)
-    new_epoch = finished or leader != before.leader
-    after = replace(wish, leader=leader, leader_epoch=before.leader_epoch + new_epoch)
+    leader_epoch = before.leader_epoch + (finished or leader != before.leader)
+    epoch = before.partition_epoch + 1
+    after = replace(wish, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch)
     fields = difference(before, after)
     if not fields:
         return before
-    after = replace(after, partition_epoch=before.partition_epoch + 1)
     wrong = violation(after)
     assert wrong is None, f"{topic.name}-{number}: {wrong}"
     draft.put_partition(topic, number, after)
@@ -83,4 +83,5 @@ def _elected(
     if not draft.has_elr:
         # Whoever was eligible is forgotten with the first change after the feature is off.
         return replace(wish, elr=(), last_known_elr=()), leader
-    return replace(wish, last_known_elr=last_known_leader(before, wish, leader)), leader
+    known = last_known_leader(before, wish, leader)
+    return wish if known == wish.last_known_elr else replace(wish, last_known_elr=known), leader

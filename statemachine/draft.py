@@ -66,6 +66,8 @@ class Draft:
 
     def partition(self, topic: Topic, number: int) -> Partition | None:
         """The partition as the records so far leave it."""
+        if not self._partitions:
+            return topic.partition(number)
         drafted = self._partitions.get((topic.topic_id, number))
         return topic.partition(number) if drafted is None else drafted
 

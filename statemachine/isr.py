@@ -12,7 +12,7 @@ from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.image import Broker
 from statemachine.partition import Partition, directory_of
-from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId
+from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId, Replicas
 
 
 def alter_partition(draft: Draft, command: AlterPartition) -> PartitionsAltered:
@@ -50,15 +50,15 @@ def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> Partition
     if partition is None:
         unknown = f"topic {topic.name} has no partition {proposal.partition}"
         return _refused(proposal, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+    isr = tuple([member.broker_id for member in proposal.isr])
     refusal = (
         _outdated(partition, sender, proposal)
-        or _impossible(partition, proposal)
+        or _impossible(partition, proposal, isr)
         or _ineligible(draft.image.brokers, proposal)
         or _misplaced(draft, partition, proposal)
     )
     if refusal is not None:
         return _refused(proposal, refusal)
-    isr = tuple([member.broker_id for member in proposal.isr])
     # The order says nothing: a change of it alone would only cost an epoch.
     if set(isr) == set(partition.isr):
         isr = partition.isr
@@ -115,13 +115,13 @@ def _outdated(partition: Partition, sender: BrokerId, proposal: IsrProposal) -> 
     return None
 
 
-def _impossible(partition: Partition, proposal: IsrProposal) -> Refusal | None:
+def _impossible(partition: Partition, proposal: IsrProposal, isr: Replicas) -> Refusal | None:
     """Why no partition like this can have such an ISR, or None."""
-    isr = [member.broker_id for member in proposal.isr]
-    if len(set(isr)) != len(isr):
+    members = set(isr)
+    if len(members) != len(isr):
         return Refusal(Error.INVALID_REQUEST, f"the ISR {isr} repeats a replica")
-    strangers = [broker_id for broker_id in isr if broker_id not in partition.replicas]
-    if strangers:
+    if not members.issubset(partition.replicas):
+        strangers = [broker_id for broker_id in isr if broker_id not in partition.replicas]
         return Refusal(
             Error.INVALID_REQUEST,
             f"{strangers} of the ISR {isr} are not among the replicas {partition.replicas}",
