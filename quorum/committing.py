@@ -1,7 +1,9 @@
 """What the state machine of one replica hears of commits and of the lead, and when.
 
 That of a leader is told at once: clients wait for it. That of any other is told when what the
-leader waits for has left, for a follower's state machine is in nobody's way. One that is behind,
+leader waits for has left, for a follower's state machine is in nobody's way; and where commits
+follow each other closely, a voter lets them gather for some milliseconds, for a hundred records at
+once cost far less than one hundred times. One that is behind,
 after a restart or an installed snapshot, is given a stride a turn, and the quorum does not wait for
 it; what rests on it waits here until it has taken everything in. Nothing is decided here, and
 nothing is told out of order.
@@ -14,10 +16,17 @@ from quorum.core.effects import AnswerTransfer, AnswerVoters, ReadReady, ReadRef
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.local_askers import LocalAskers
-from quorum.ports import Log, StateMachine
+from quorum.ports import Clock, Log, StateMachine
 
 PUT_OFF_MAX: Final = 8
 """Turns for which a commit is put off while there is always something else to do."""
+
+GATHER_MS: Final = 10
+"""How long a voter that does not lead lets commits gather since it told the last ones. The first
+after a pause is told at once, and so is an observer, for brokers act on what they hear."""
+
+GATHERED_MAX: Final = 256
+"""Records that gather: taking them in must not hold up what the leader waits for."""
 
 
 class Committing:
@@ -25,7 +34,9 @@ class Committing:
 
     __slots__ = (
         "_askers",
+        "_clock",
         "_cluster",
+        "_gather_until_ms",
         "_is_behind",
         "_lead_pending",
         "_log",
@@ -33,6 +44,7 @@ class Committing:
         "_put_off",
         "_reads",
         "_state_machine",
+        "_told",
         "due",
     )
 
@@ -43,8 +55,10 @@ class Committing:
         state_machine: StateMachine,
         cluster: Cluster | None,
         askers: LocalAskers,
+        clock: Clock,
     ) -> None:
         self._node = node
+        self._clock = clock
         self._log = log
         self._state_machine = state_machine
         self._cluster = cluster
@@ -57,21 +71,34 @@ class Committing:
         self._is_behind = True
         self.due: Offset | None = None
         """The high watermark that the state machine has not been told yet."""
+        self._told = Offset(0)
+        self._gather_until_ms: int | None = None
 
     @property
     def has_work(self) -> bool:
-        """Whether the state machine is to be told something, or to take something in."""
-        return self.due is not None or self._is_behind
+        """Whether the state machine is to be told something, or to take something in, now."""
+        if self.due is None or self._is_behind:
+            return self._is_behind
+        return self._gather_until_ms is None or self._gather_until_ms <= self._clock()
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When what gathers is to be told; None where nothing does."""
+        return None if self.due is None else self._gather_until_ms
 
     def on_commit(self, high_watermark: Offset) -> None:
         """The high watermark has risen: tell it, or let it be due."""
-        self.due = high_watermark
+        is_first, self.due = self.due is None, high_watermark
         if self._node.epoch_start is not None:
             self.tell()
+        elif self._gather_until_ms is not None:
+            is_over = is_first and self._gather_until_ms <= self._clock()
+            if is_over or high_watermark - self._told > GATHERED_MAX:
+                self._gather_until_ms = None
 
     def is_time(self, *, busy: bool) -> bool:
         """Whether to `go_on` before this turn does anything else."""
-        if self.due is None and not self._is_behind:
+        if not self.has_work:
             return False
         self._put_off += 1
         return not busy or self._put_off > PUT_OFF_MAX
@@ -91,6 +118,9 @@ class Committing:
             return
         high_watermark, self.due = self.due, None
         self._put_off = 0
+        self._told, self._gather_until_ms = high_watermark, None
+        if self._node.epoch_start is None and self._node.voters.has(self._node.me):
+            self._gather_until_ms = self._clock() + GATHER_MS
         if self._cluster is not None:
             self._cluster.on_commit(self._log, high_watermark)
         self._state_machine.on_commit(high_watermark)

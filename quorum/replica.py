@@ -120,7 +120,7 @@ class Replica:
         self._proposals = Proposals()
         self._fetched: dict[Correlation, bytes] = {}
         self._askers = LocalAskers()
-        self._committing = Committing(node, log, state_machine, cluster, self._askers)
+        self._committing = Committing(node, log, state_machine, cluster, self._askers, clock)
         self._appending = Appending(
             log,
             self._proposals,
@@ -264,7 +264,7 @@ class Replica:
         if self._held_up is not None:
             self.deadline_ms = None
             return
-        self.deadline_ms = self.node.deadline_ms
+        self.deadline_ms = earliest(self.node.deadline_ms, self._committing.deadline_ms)
         if self._snapshots is not None:
             due_ms = self._snapshots.turn(self._appending.take_all_bytes())
             self.deadline_ms = earliest(self.deadline_ms, due_ms)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from quorum.committing import PUT_OFF_MAX
+from quorum.committing import GATHER_MS, GATHERED_MAX, PUT_OFF_MAX
 from quorum.core.events import Asker
 from quorum.core.limits import Timeouts
 from quorum.core.log_view import LogView
@@ -267,6 +267,36 @@ def test_a_commit_is_not_put_off_for_ever_by_other_events() -> None:
         world.replica.asked(Asker(turn + 2), vote(epoch=1))
         world.replica.turn()
     assert world.told == ["commit 1"]
+
+
+def test_commits_that_follow_each_other_closely_gather_and_are_told_together() -> None:
+    world = committing(World(1, 2, 3), 1, 2, 3)
+    assert world.told == ["commit 1"]  # The first one comes after a pause.
+    assert not world.replica.has_work
+    assert world.replica.deadline_ms == world.now_ms + GATHER_MS
+    world.now_ms += GATHER_MS
+    world.settle()
+    assert world.told == ["commit 1", "commit 3"]
+
+
+def test_no_more_commits_gather_than_are_taken_in_quickly() -> None:
+    world = committing(World(1, 2, 3), 1, GATHERED_MAX + 1, GATHERED_MAX + 2)
+    assert world.told == ["commit 1", f"commit {GATHERED_MAX + 2}"]
+
+
+def test_an_observer_is_told_of_every_commit_at_once() -> None:
+    assert committing(World(2, 3, 4), 1, 2, 3).told == ["commit 1", "commit 2", "commit 3"]
+
+
+def committing(world: World, *high_watermarks: int) -> World:
+    """Replica 2 answers with records up to each of these, and that they are committed."""
+    following(world)
+    world.disk.is_quick = True
+    for each in high_watermarks:
+        asked, answer = fetches(world)[-1]
+        answer(*records(asked.log_end.offset, each - asked.log_end.offset, high_watermark=each))
+        world.settle()
+    return world
 
 
 def test_an_election_is_written_down_after_the_commits_that_came_before() -> None:
