@@ -19,6 +19,8 @@ class Speaker:
     key: ReplicaKey
     boot: int
     truth: DiskTruth
+    led: int = 0
+    """The epoch that a process before it led last, where its disk shows that when it starts."""
 
     @property
     def id(self) -> ReplicaId:

@@ -9,6 +9,7 @@ is incremental: a run costs what happens in it, not what has happened before.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from chaos.audience import Audience, Speaker
 from chaos.boundaries import check_part
@@ -30,6 +31,9 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
+
+NO_BOOT: Final = 0
+"""Of a process that is gone."""
 
 
 @dataclass(slots=True)
@@ -166,7 +170,8 @@ class Judge(Audience):
         if not has_majority(electorate, given):
             told = " ".join(sorted(map(str, given)))
             raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {told}: {electorate}")
-        self._epochs[epoch] = _Epoch(who.id, who.boot)
+        # It may have ended before anybody heard of it: who comes after it must not lead there.
+        self._epochs[epoch] = _Epoch(who.id, NO_BOOT if epoch == who.led else who.boot)
 
     def _shows(self, who: Speaker, answer: FetchResponse) -> None:
         """R9: a high watermark is shown after a commit in the leader's epoch, and never falls."""

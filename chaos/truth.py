@@ -196,6 +196,16 @@ class DiskTruth:
         end = int(self._segments[at][:20]) if at < len(self._segments) else self.end
         return self.between(int(segment[:20]), end)
 
+    def led(self, replica: int, disk: VirtualDisk) -> int:
+        """The epoch that this replica led by what its disk shows, durable or not; 0 if it did not.
+
+        What a process wrote that was killed is kept by a sync of the next one.
+        """
+        if not disk.exists(self._ballot_path):
+            return 0
+        state = json.loads(disk.content(self._ballot_path))
+        return int(state["leaderEpoch"]) if state["leaderId"] == replica else 0
+
     def look_at_ballot(self, disk: VirtualDisk) -> bool:
         """Read the vote again; whether it is another one."""
         file = disk.kept(self._ballot_path)

@@ -152,7 +152,8 @@ class World:
                 fs=machine.disk,
             )
             machine.key = past.key
-            speaker = replace(speaker, key=past.key)
+            led = machine.truth.led(replica, machine.disk)
+            speaker = replace(speaker, key=past.key, led=led)
             process = Process(self, machine, speaker, past, rng)
         except Died:
             self.note("dies in recovery")

@@ -10,7 +10,7 @@ from chaos.electorates import Assigned, Electorates
 from chaos.judge import Judge
 from chaos.rolls import SLACK_MS as ROLL_SLACK_MS
 from chaos.rolls import Rolls
-from chaos.truth import DiskTruth
+from chaos.truth import Ballot, DiskTruth
 from chaos.violation import Violation
 from chaos.zombies import SLACK_MS, Zombies
 from quorum.core.messages import BeginQuorumEpochRequest, FetchRequest
@@ -138,3 +138,15 @@ def test_another_target_or_the_directory_of_a_voter_needs_nobody(leader: Speaker
     named = tuple(ReplicaKey(each, UUID(int=each)) for each in IDS)
     for new in (THREE._replace(target=named[:1]), THREE._replace(voters=named)):
         Rolls(Electorates(IDS), FETCH_TIMEOUT_MS).names(leader, THREE, new, 0)
+
+
+def test_who_is_started_leads_no_epoch_that_was_led_before_it() -> None:
+    """A process was killed when its disk said that it leads, and nobody had heard of it yet."""
+    judge = Judge(IDS[:1])
+    truth = DiskTruth(Path("/log"), judge.history)
+    truth.ballot = Ballot(1, IDS[0], IDS[0])
+    started = Speaker(ReplicaKey(IDS[0]), 2, truth, led=1)
+    judge.ballot_kept(started)
+    assert not judge.leads(started, 1)
+    with pytest.raises(Violation, match="R11"):
+        judge.asks(started, IDS[1], BEGIN)
