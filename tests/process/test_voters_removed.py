@@ -105,7 +105,10 @@ async def test_who_asks_while_nobody_leads_is_told_so(tmp_path: Path) -> None:
         asked = ",".join(map(str, cluster.controllers))
         options = ("--bootstrap-controller", asked, "--timeout", "6s")
         for command in (("describe", "--status"), ("alter", "--voters", str(alive.id))):
-            said = await metaquorum("metadata-quorum", *command, *options)
-            assert "no controller leads (" in said, said
+            while "no controller leads (" not in (
+                said := await metaquorum("metadata-quorum", *command, *options)
+            ):
+                # On a busy machine the last one may not have said in time how it stands.
+                assert f"{alive.kafka}" in said, said
             assert f"{alive.kafka} knows no leader, epoch " in said, said
             assert said.count("Connection refused") == 2, said

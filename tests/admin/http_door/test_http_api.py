@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,20 @@ from quorum.core.limits import BATCH_RECORDS_MAX
 from quorum.wire.apis import ApiKey
 from tests.admin.controller.asking import asked, busy, join, topic
 from tests.admin.kafka_door.samples import describe_quorum, list_reassignments
-from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers
+from tests.support.bell import PATIENCE_SECONDS
+from tests.support.controllers import (
+    CLUSTER_ID,
+    UNHURRIED,
+    Node,
+    a_controller,
+    active,
+    controllers,
+)
 from tests.support.kafka_client import Form, kafka_client
 
 PROBLEM = "application/problem+json"
+PATIENT = replace(UNHURRIED, fetch_timeout_ms=60_000, request_timeout_ms=60_000)
+"""For a test whose nodes, all in one process, have much to do at once."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +236,7 @@ async def test_a_plan_that_needs_more_than_one_batch_is_taken_whole_by_every_nod
 ) -> None:
     many = plan(*(("a", number, [102]) for number in range(BATCH_RECORDS_MAX - 1)))
     many["partitions"] += plan(*(("b", number, [102]) for number in range(5)))["partitions"]
-    async with controllers(tmp_path, 1, 2, 3) as nodes:
+    async with controllers(tmp_path, 1, 2, 3, timeouts=PATIENT) as nodes:
         leader = await active(nodes.values())
         await join(leader.controller, 101, 102)
         await asked(leader.controller, topic("a", 101, partitions=BATCH_RECORDS_MAX - 1))
@@ -234,7 +244,7 @@ async def test_a_plan_that_needs_more_than_one_batch_is_taken_whole_by_every_nod
         follower = next(each for each in nodes.values() if each is not leader)
         await knows_a_leader(follower)
         for node in (leader, follower):
-            async with http_door(node) as http:
+            async with http_door(node, wait_seconds=PATIENCE_SECONDS) as http:
                 answer = await http.post("/v1/reassignments", many)
                 assert len(answer.body["accepted"]) == len(many["partitions"])
 

@@ -30,7 +30,7 @@ async def test_any_controller_lets_another_one_lead(tmp_path: Path, asks_leader:
 
 
 async def test_without_a_body_whoever_suits_best_leads(tmp_path: Path) -> None:
-    async with controllers(tmp_path, 1, 2, 3) as nodes:
+    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
         leader = await at_rest(nodes.values())
         async with http_door(leader) as http:
             answer = await http._send("POST", TRANSFER)

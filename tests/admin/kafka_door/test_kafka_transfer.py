@@ -46,7 +46,7 @@ async def test_the_lead_goes_to_whom_is_named_and_the_answer_tells_the_epoch(
 
 
 async def test_without_a_name_another_one_leads(tmp_path: Path) -> None:
-    async with controllers(tmp_path, 1, 2, 3) as nodes:
+    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
         leader = await at_rest(nodes.values())
         async with client_of(leader) as client:
             found = await client.transfer_leadership()
