@@ -29,6 +29,7 @@ BACKOFF_MS: Final = 100
 BACKOFF_MS_MAX: Final = 5_000
 CHECK_MS: Final = 5_000
 """How often a controller that is registered looks whether it still is."""
+_NOT_YET: Final = "has not registered this controller yet, and is asked again"
 
 
 class Registrar:
@@ -93,7 +94,7 @@ class Registrar:
             )
             self._heard(f"node {leader}", reply.decode())
         except (RequestFailed, Malformed) as error:
-            self._tell(f"node {leader} did not register this controller: {error}")
+            self._tell(f"node {leader} {_NOT_YET}: {error}")
         finally:
             await channel.close()
             sweeper.close()
@@ -101,7 +102,7 @@ class Registrar:
     def _heard(self, who: str, response: Any) -> None:
         if response.error_code.value != 0:
             reason = response.error_message or response.error_code.name
-            self._tell(f"{who} did not register this controller: {reason}")
+            self._tell(f"{who} {_NOT_YET}: {reason}")
             return
         self._told = ""
         logger.info("%s registered this controller", who)

@@ -175,8 +175,14 @@ def _begin(
         store.forget_partial()
     found = basis(folder, log, fs)
     for id_, problem in found.damaged:
-        logger.warning("an older checkpoint is used: %s", problem)
-        store.set_aside(id_)
+        aside = store.set_aside(id_)
+        logger.warning(
+            "%s: %s. Nothing is lost: an older one and the log take its place. It is kept as %s; "
+            "look at the disk",
+            problem.path,
+            problem.reason,
+            aside.name,
+        )
     checkpoint = found.checkpoint
     if checkpoint is None:
         return None

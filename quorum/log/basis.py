@@ -23,14 +23,14 @@ class Basis:
     """The checkpoint to begin with, and what was wrong with newer ones."""
 
     checkpoint: Checkpoint | None
-    damaged: tuple[tuple[LogEnd, str], ...] = ()
+    damaged: tuple[tuple[LogEnd, FileDamaged], ...] = ()
     is_apart: bool = False
     """Whether the log beside it does not contain its end: it was being replaced."""
 
 
 def basis(folder: Path, log: SegmentedLog, fs: FileSystem = OS) -> Basis:
     """What the log begins with. Raises `FileDamaged` where something is missing."""
-    damaged: list[tuple[LogEnd, str]] = []
+    damaged: list[tuple[LogEnd, FileDamaged]] = []
     for id_, path in checkpoints(folder, fs):
         if id_.offset < log.start:
             break
@@ -41,11 +41,11 @@ def basis(folder: Path, log: SegmentedLog, fs: FileSystem = OS) -> Basis:
             if is_apart:
                 # The log that it was to replace may be gone in part, and nobody can tell.
                 raise
-            damaged.append((id_, str(error)))
+            damaged.append((id_, error))
     if log.start == 0:
         return Basis(None, tuple(damaged))
     reason = f"the log begins at offset {log.start}, and no checkpoint says what came before"
-    raise FileDamaged(folder, "; ".join([reason, *(text for _, text in damaged)]), _REMEDY)
+    raise FileDamaged(folder, "; ".join([reason, *(str(error) for _, error in damaged)]), _REMEDY)
 
 
 def contains(log: SegmentedLog, id_: LogEnd) -> bool:

@@ -94,13 +94,16 @@ class SnapshotFolder:
         """It is about to be removed."""
         del self._sizes[id_]
 
-    def set_aside(self, id_: LogEnd) -> None:
-        """It is damaged: keep the file under another name, for whoever wants to look into it."""
+    def set_aside(self, id_: LogEnd) -> Path:
+        """It is damaged: keep the file under another name, for whoever wants to look into it, and
+        return that."""
         self.forget(id_)
         path = self._path(id_)
         with usable(path):
-            self._fs.rename(path, path.with_name(f"{path.name}{_DAMAGED}"))
+            aside = path.with_name(f"{path.name}{_DAMAGED}")
+            self._fs.rename(path, aside)
             sync_folder(self._folder, self._fs)
+        return aside
 
     def forget_partial(self) -> None:
         """What an earlier process had received of a snapshot is not needed any more."""

@@ -116,13 +116,15 @@ async def test_while_nobody_answers_it_is_said_once_and_tried_again(
             book.hint(ReplicaId(leader.node_id), leader.address)
             await until_known([leader], incarnations([leader, other]))
     (line,) = told(caplog)
-    assert line.startswith(f"node {leader.node_id} did not register this controller: ")
+    assert line.startswith(
+        f"node {leader.node_id} has not registered this controller yet, and is asked again: "
+    )
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The warnings about registrations so far."""
     lines = [each.getMessage() for each in caplog.records]
-    return [each for each in lines if "did not register this controller" in each]
+    return [each for each in lines if "has not registered this controller" in each]
 
 
 def test_the_request_says_what_the_controller_says_of_itself() -> None:

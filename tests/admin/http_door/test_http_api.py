@@ -1,7 +1,5 @@
 """The HTTP door of controllers, asked by a client over a socket."""
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +15,7 @@ from admin.http.app import make_app
 from admin.plan_file import PLAN_BYTES_MAX
 from quorum.core.limits import BATCH_RECORDS_MAX
 from quorum.wire.apis import ApiKey
-from tests.admin.controller.asking import asked, busy, join, topic
+from tests.admin.controller.asking import asked, join, topic
 from tests.admin.kafka_door.samples import describe_quorum, list_reassignments
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import (
@@ -274,122 +272,6 @@ async def test_a_follower_answers_as_the_leader_does(tmp_path: Path) -> None:
             ]
             assert facts[0] == facts[1]
             assert facts[0]["leader_id"] == leader.node_id
-
-
-async def test_a_request_to_a_leader_that_falls_silent_is_made_again_to_the_next(
-    tmp_path: Path,
-) -> None:
-    async with controllers(tmp_path, 1, 2, 3) as nodes:
-        leader = await active(nodes.values())
-        await join(leader.controller, 101, 102)
-        await asked(leader.controller, topic("a", 101))
-        follower = next(each for each in nodes.values() if each is not leader)
-        await knows_a_leader(follower)
-        async with http_door(follower) as http, silence_of(leader) as heard:
-            asking = asyncio.get_running_loop().create_task(
-                http.post("/v1/reassignments", plan(("a", 0, [102])))
-            )
-            await heard.wait()
-            await leader.stop()
-            answer = await asking
-        assert answer.status == 200
-        assert answer.body["accepted"] == [{"topic": "a", "partition": 0}]
-
-
-class Deaf(asyncio.Protocol):
-    """Takes whatever comes, and never answers."""
-
-    def __init__(self, heard: asyncio.Event) -> None:
-        self._heard = heard
-
-    def data_received(self, data: bytes) -> None:
-        if b"metaquorum-admin" in data:
-            self._heard.set()
-
-
-@asynccontextmanager
-async def silence_of(node: Node) -> AsyncIterator[asyncio.Event]:
-    """In place of the node somebody listens who never answers; the event: a client has asked.
-
-    There is no moment at which connections are refused: a leader that refuses them is given up at
-    once, and nobody would ask it any more.
-    """
-    heard = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    closing = loop.create_task(node.listener.close(within_ms=1))
-    for _ in range(2):
-        await asyncio.sleep(0)
-    # The port is free; that its connections end, nobody has seen yet.
-    listening = socket.create_server(node.address)
-    server = await loop.create_server(lambda: Deaf(heard), sock=listening)
-    await closing
-    try:
-        yield heard
-    finally:
-        server.close()
-
-
-async def test_without_an_active_controller_it_says_so_in_time(tmp_path: Path) -> None:
-    async with (
-        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
-        http_door(nodes[1], wait_seconds=0.05) as http,
-    ):
-        answers = [
-            await http.get("/v1/quorum"),
-            await http.get("/v1/reassignments"),
-            await http.post("/v1/reassignments", plan(("a", 0, [101]))),
-        ]
-        for answer in answers:
-            check_problem(answer, 503, "no active controller", "node 1 knows no leader, epoch ")
-            assert answer.body["kafka_error"] == "NOT_CONTROLLER"
-            assert answer.body["retriable"] is True
-            assert answer.body["leader_id"] is None
-
-
-async def test_who_cannot_hear_of_a_leader_for_want_of_room_says_so_at_once(
-    tmp_path: Path,
-) -> None:
-    async with (
-        controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
-        http_door(nodes[1], wait_seconds=3_600) as http,
-    ):
-        nodes[1].opened.quorum.room(False)
-        answer = await http.get("/v1/quorum")
-        check_problem(answer, 503, "no active controller", "before there is room on its disk")
-
-
-async def test_a_leader_that_never_answers_leaves_the_outcome_of_a_change_unknown(
-    tmp_path: Path,
-) -> None:
-    async with controllers(tmp_path, 1, 2, 3) as nodes:
-        leader = await active(nodes.values())
-        follower = next(each for each in nodes.values() if each is not leader)
-        await knows_a_leader(follower)
-        async with http_door(follower, wait_seconds=0.2) as http, silence_of(leader):
-            moved = await http.post("/v1/reassignments", plan(("a", 0, [102])))
-            asked_only = await http.get("/v1/quorum")
-        check_problem(moved, 504, "an attempt before may have done it", "before asking again")
-        assert moved.body["retriable"] is False
-        check_problem(asked_only, 503, "no active controller")
-        assert asked_only.body["retriable"] is True
-
-
-async def test_a_lead_that_is_lost_underway_leaves_the_outcome_unknown(tmp_path: Path) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102)
-        await asked(node.controller, topic("a", 101))
-        end = node.controller.image.end_offset
-        async with busy(node.opened.disk):
-            asking = asyncio.get_running_loop().create_task(
-                http.post("/v1/reassignments", plan(("a", 0, [102])))
-            )
-            while node.controller.image.end_offset == end:
-                await node.opened.quorum.leader_changed(within_seconds=0.005)
-            stopping = asyncio.get_running_loop().create_task(node.stop())
-            answer = await asking
-        check_problem(answer, 504, "whether it was done is unknown", "before asking again")
-        assert answer.body["retriable"] is False
-        await stopping
 
 
 async def knows_a_leader(node: Node) -> None:

@@ -45,7 +45,7 @@ def test_the_older_one_stands_in_for_one_that_is_damaged(tmp_path: Path) -> None
     assert found.checkpoint.id == id_(2, 1)
     ((damaged, problem),) = found.damaged
     assert damaged == id_(4, 2)
-    assert "no footer" in problem
+    assert "no footer" in problem.reason
 
 
 @pytest.mark.parametrize(
