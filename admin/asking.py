@@ -41,6 +41,8 @@ class Verdict:
 
     code: int = 0
     message: str | None = None
+    is_undone: bool = False
+    """Whether what was asked for was not done, and will not be, for certain."""
 
 
 def whole(response: Any) -> Verdict:
@@ -64,6 +66,9 @@ class Question:
     """Of a change: what shows whether it was made, where that is not known."""
     wanted: Consistency | None = None
     """What the answer must be; None is what is usual for the request."""
+    tells_patience: bool = False
+    """Whether to tell how long we wait: Kafka's form of a change has no field for it. Then the node
+    gives it up before we go away."""
     asks_who_leads: bool = False
     """Whether that nobody does is an answer, as soon as no node knows a leader."""
 
@@ -88,6 +93,8 @@ class _Heard:
     """What became of the last attempt at each address."""
     answered: set[Address] = field(default_factory=set)
     """Whose last word is an answer, of an error."""
+    is_undone: bool = False
+    """Whether the last answer says that it was not done, and will not be."""
 
     def told(
         self,
@@ -110,7 +117,8 @@ class _Heard:
         if no_leader:
             what = f"no controller leads ({said}; asked for {self.within_ms} ms)"
         elif self.answered:
-            what = f"it was not answered {time} ({said})"
+            is_undone = self.is_undone and not may_be_done
+            what = f"it was not {'done' if is_undone else 'answered'} {time} ({said})"
         else:
             what = f"no answer from {', '.join(map(str, addresses))} {time} ({said})"
         if may_be_done and question.look is not None:
@@ -155,6 +163,7 @@ class Asker:
                     question.fill,
                     question.wanted,
                     timeout_ms=attempt_ms,
+                    tells_patience=question.tells_patience,
                 )
             except Unanswered as error:
                 repeated = repeated or error.may_be_done
@@ -166,8 +175,9 @@ class Asker:
                     return Answer(response, repeated, as_of)
                 if verdict.code not in TRANSIENT:
                     raise Refused(question.failing, verdict.code, verdict.message)
-                repeated = repeated or verdict.code == REQUEST_TIMED_OUT
+                repeated |= verdict.code == REQUEST_TIMED_OUT and not verdict.is_undone
                 heard.answered.add(address)
+                heard.is_undone = verdict.is_undone
                 heard.last[address] = f"{address}: {explained(verdict.code, verdict.message)}"
                 is_all = heard.last.keys() >= set(self.bootstrap)
                 if is_all and question.asks_who_leads and verdict.code == NOT_CONTROLLER:

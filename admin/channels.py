@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from admin.addresses import Address
-from admin.consistency import Consistency, offset_of, with_consistency
+from admin.consistency import Consistency, offset_of, with_consistency, with_patience
 from admin.faults import Incompatible
 from quorum.clocks import monotonic_ms
 from quorum.transport.channel import Channel
@@ -83,12 +83,18 @@ class Channels:
         wanted: Consistency | None,
         *,
         timeout_ms: int,
+        tells_patience: bool = False,
     ) -> Told:
-        """As `ask`, of the consistency that is `wanted`, and with what the answer is as of."""
+        """As `ask`, of the consistency that is `wanted`, and with what the answer is as of.
+
+        With `tells_patience` the node is told how long it has, though the request has no field.
+        """
 
         def write(version: int) -> bytes:
             payload = fill(Form(api_key, version, timedelta(milliseconds=timeout_ms)))
             body = encode_request_body(api_key, version, payload)
+            if tells_patience:
+                return with_patience(api_key, version, body, timeout_ms)
             return body if wanted is None else with_consistency(api_key, version, body, wanted)
 
         channel = self._channels.get(address) or self._open(address)

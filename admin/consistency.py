@@ -1,9 +1,10 @@
-"""Two tagged fields of our own in what clients ask and are answered, behind Kafka's last field.
+"""Tagged fields of our own in what clients ask and are answered, behind Kafka's last field.
 
-A request says whether the answer may be stale (tag 10001), an answer which offset it is as of (tag
-10002). Kafka's schemas leave no room for either, and its nodes and clients skip the tags. Only
-messages of flexible versions have tagged fields, and only those that have none of Kafka's own at
-the top level are told apart here: these are all that describe state.
+A request says whether the answer may be stale (tag 10001), or how long its asker waits where
+Kafka's form of it does not (tag 10003); an answer, which offset it is as of (tag 10002). Kafka's
+schemas leave no room for any, and its nodes and clients skip the tags. Only messages of flexible
+versions have tagged fields, and only those that have none of Kafka's own at the top level are told
+apart here: these are all that describe state, and RemoveRaftVoter.
 """
 
 from dataclasses import fields
@@ -19,11 +20,14 @@ from quorum.wire.varints import uvarint
 
 CONSISTENCY_TAG: Final = 10_001
 AS_OF_TAG: Final = 10_002
+PATIENCE_TAG: Final = 10_003
 
 _NO_TAGS: Final = b"\x00"
 _OFFSET: Final = Struct(">q")
 _CONSISTENCY: Final = b"\x01" + uvarint(CONSISTENCY_TAG) + b"\x01"
 _AS_OF: Final = b"\x01" + uvarint(AS_OF_TAG) + uvarint(_OFFSET.size)
+_MILLISECONDS: Final = Struct(">i")
+_PATIENCE: Final = b"\x01" + uvarint(PATIENCE_TAG) + uvarint(_MILLISECONDS.size)
 
 
 class Consistency(IntEnum):
@@ -60,6 +64,28 @@ def consistency_of(api_key: int, version: int, body: Data) -> Consistency | None
     except Malformed:
         return None
     return Consistency(end[-1])
+
+
+def with_patience(api_key: int, version: int, body: bytes, wait_ms: int) -> bytes:
+    """The request `body`, saying for how many milliseconds its asker will wait, where it can."""
+    if not _has_room(codec.request_schema(api_key, version)):
+        return body
+    assert body.endswith(_NO_TAGS)
+    return b"".join((body[:-1], _PATIENCE, _MILLISECONDS.pack(wait_ms)))
+
+
+def patience_of(api_key: int, version: int, body: Data) -> int | None:
+    """For how long the asker of a well-formed request says that it waits, if it says so."""
+    size = len(_PATIENCE) + _MILLISECONDS.size
+    end = bytes(body[-size:])
+    if len(end) < size or end[: len(_PATIENCE)] != _PATIENCE:
+        return None
+    try:
+        codec.decode_request(api_key, version, bytes(body[:-size]) + _NO_TAGS)
+    except Malformed:
+        return None
+    wait_ms: int = _MILLISECONDS.unpack_from(end, len(_PATIENCE))[0]
+    return wait_ms
 
 
 def with_offset(api_key: int, version: int, body: bytes, offset: int) -> bytes:

@@ -1,12 +1,14 @@
 """The requests that change who votes, and how their answers are judged (KIP-595, KIP-853)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.asking import Question
+from admin.asking import Question, Verdict, whole
 from admin.channels import Form
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey
+from quorum.core.voter_requests import NOT_DONE
 from quorum.wire.apis import ApiKey
 
 DUPLICATE_VOTER: Final = 126
@@ -28,7 +30,9 @@ def alter_quorum(target: Sequence[ReplicaKey] | None) -> Question:
     failing = "the change of the voters cannot be cancelled"
     if target is not None:
         failing = f"the voters cannot become {', '.join(each.text for each in target)}"
-    return Question(api_key=ApiKey.ALTER_QUORUM, fill=fill, failing=failing, look=STATUS)
+    return Question(
+        api_key=ApiKey.ALTER_QUORUM, fill=fill, judge=_judge, failing=failing, look=STATUS
+    )
 
 
 def add_voter(voter: ReplicaKey, listeners: Sequence[tuple[str, Address]]) -> Question:
@@ -48,6 +52,7 @@ def add_voter(voter: ReplicaKey, listeners: Sequence[tuple[str, Address]]) -> Qu
     return Question(
         api_key=ApiKey.ADD_RAFT_VOTER,
         fill=fill,
+        judge=_judge,
         failing=f"controller {voter.id} cannot be added",
         done_before=DUPLICATE_VOTER,
         look=STATUS,
@@ -63,10 +68,18 @@ def remove_voter(voter: ReplicaKey) -> Question:
     return Question(
         api_key=ApiKey.REMOVE_RAFT_VOTER,
         fill=fill,
+        judge=_judge,
+        tells_patience=True,
         failing=f"controller {voter.id} cannot be removed",
         done_before=VOTER_NOT_FOUND,
         look=STATUS,
     )
+
+
+def _judge(response: Any) -> Verdict:
+    """The verdict; a leader of ours says of a request that it has given up that it is not done."""
+    verdict = whole(response)
+    return replace(verdict, is_undone=(verdict.message or "").startswith(NOT_DONE))
 
 
 def _named(voter: ReplicaKey) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from admin.consistency import Consistency, consistency_of, with_offset
+from admin.consistency import Consistency, consistency_of, patience_of, with_offset
 from admin.service import AsOf, Service
 from quorum.transport.inbound import InboundRequest
 from quorum.wire.apis import ApiKey, VersionRange
@@ -36,6 +36,14 @@ class Call:
     message: Any
     consistency: Consistency | None = None
     """What the asker says that the answer must be; None is what is usual for the request."""
+    patience_ms: int | None = None
+    """How long the asker waits, of a request that has no field for it; None if it does not say."""
+
+    @property
+    def asked_ms(self) -> float | None:
+        """How long the asker says that it waits."""
+        asked: timedelta | None = getattr(self.message, "timeout", None)
+        return self.patience_ms if asked is None else asked.total_seconds() * 1_000
 
     @property
     def stale(self) -> bool:
@@ -79,10 +87,9 @@ class AdminApi:
         return self.reads and call.stale
 
     def timeout_ms(self, call: Call) -> int:
-        asked = getattr(call.message, "timeout", None)
-        if asked is None:
+        asked_ms = call.asked_ms
+        if asked_ms is None:
             return DEFAULT_TIMEOUT_MS
-        asked_ms: float = asked.total_seconds() * 1_000
         return round(max(0.0, min(asked_ms, TIMEOUT_MS_MAX)) * _SHARE_OF_TIME)
 
 
@@ -113,6 +120,7 @@ def read_call(request: InboundRequest, principal: str) -> Call:
         principal=principal,
         message=decode_request(request.api_key, request.api_version, request.body),
         consistency=consistency_of(request.api_key, request.api_version, request.body),
+        patience_ms=patience_of(request.api_key, request.api_version, request.body),
     )
 
 

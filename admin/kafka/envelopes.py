@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
-from admin.consistency import consistency_of
+from admin.consistency import consistency_of, patience_of
 from admin.kafka.call import Call, encode_answer
 from quorum.wire.apis import ApiKey, UnsupportedVersion, header_flexibility
 from quorum.wire.codec import (
@@ -71,6 +71,7 @@ def open_envelope(envelope: Any) -> Inner:
         principal=principal,
         message=message,
         consistency=consistency_of(api_key, version, data[start:]),
+        patience_ms=patience_of(api_key, version, data[start:]),
     )
     return Inner(call, correlation_id)
 

@@ -21,8 +21,9 @@ INVALID_REQUEST: Final = 42
 INCONSISTENT_CLUSTER_ID: Final = 104
 
 UNSAID_TIMEOUT_MS: Final = 2_000
-"""How long a change may wait whose request does not say it (RemoveRaftVoter), as with Kafka, where
-it is controller.quorum.request.timeout.ms: whoever asks hears why, and may ask again."""
+"""How long a change may wait whose request does not say it (RemoveRaftVoter, if Kafka's tool asks),
+as with Kafka, where it is controller.quorum.request.timeout.ms: whoever asks hears why, and may ask
+again."""
 
 _SHARE_OF_TIME: Final = 9 / 10
 """Of the time that the asker gives, what the leader may use up: its answer has to get there."""
@@ -93,6 +94,5 @@ def _endpoints(call: Call) -> tuple[Endpoint, ...]:
 
 
 def _timeout_ms(call: Call) -> int:
-    asked = getattr(call.message, "timeout", None)
-    asked_ms = UNSAID_TIMEOUT_MS if asked is None else round(asked.total_seconds() * 1_000)
+    asked_ms = UNSAID_TIMEOUT_MS if call.asked_ms is None else call.asked_ms
     return round(max(0, min(asked_ms, TIMEOUT_MS_MAX)) * _SHARE_OF_TIME)

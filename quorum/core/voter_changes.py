@@ -30,7 +30,7 @@ from quorum.core.progress import ReplicaProgress
 from quorum.core.roles import Cause, Leader
 from quorum.core.state import State
 from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
-from quorum.core.voter_requests import NOT_RECORDED, Nothing, Refusal, outcome_of
+from quorum.core.voter_requests import NOT_DONE, NOT_RECORDED, Nothing, Refusal, outcome_of
 from quorum.core.voters import VoterAssignment
 from quorum.core.voters_wanted import RollCall, VoterChanges, Wanted
 
@@ -61,7 +61,7 @@ def _on_request(state: State, asker: Asker, request: VoterRequest, now_ms: int) 
         error = Error.UNKNOWN_LEADER_EPOCH if newer else Error.FENCED_LEADER_EPOCH
         _answer(state, asker, error, f"this node leads epoch {leader.epoch}")
     elif len(leader.changes.requests) >= VOTER_REQUESTS_MAX:
-        text = f"{VOTER_REQUESTS_MAX} requests for other voters wait already"
+        text = f"{NOT_DONE}: {VOTER_REQUESTS_MAX} requests for other voters wait already"
         _answer(state, asker, Error.REQUEST_TIMED_OUT, text)
     else:
         leader.changes.requests.append(Wanted(asker, request, now_ms + request.timeout_ms))
@@ -182,7 +182,8 @@ def _give_up_due(state: State, leader: Leader, now_ms: int) -> None:
         if now_ms >= wanted.deadline_ms:
             changes.requests.remove(wanted)
             reason = changes.wait or wanted.wait
-            _answer(state, wanted.asker, Error.REQUEST_TIMED_OUT, f"not done in time: {reason}")
+            text = f"{NOT_DONE} in time: {reason}"
+            _answer(state, wanted.asker, Error.REQUEST_TIMED_OUT, text)
 
 
 def _wait_for_more(state: State, leader: Leader, now_ms: int) -> None:

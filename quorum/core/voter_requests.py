@@ -6,7 +6,7 @@ are carried out by `voter_changes`.
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from quorum.core.changing import Situation, Wait, Waiting, candidate, difference, lacking
 from quorum.core.limits import VOTERS_MAX
@@ -26,6 +26,9 @@ NOT_RECORDED = (
     "a cluster founded at metadata.version 21 or later has kraft.version 1, whose voters can "
     "be changed"
 )
+
+NOT_DONE: Final = "not done"
+"""How it begins what a leader says of a request that it gives up: it does not come back to it."""
 
 
 @dataclass(frozen=True, slots=True)

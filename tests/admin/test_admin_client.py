@@ -1,5 +1,6 @@
 """The client of administration against nodes that elect, vanish, fall silent and refuse."""
 
+import re
 import socket
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,7 @@ from admin import asking
 from admin.addresses import Address
 from admin.client import AdminClient, Incompatible, Refused, Unreachable
 from admin.model import Assignment, PartitionResult, Reassignment
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.wire.apis import ApiKey
 from tests.admin.scripted_node import (
     Asked,
@@ -174,14 +176,33 @@ async def test_a_node_that_is_gone_is_passed_over() -> None:
 
 async def test_whom_it_asked_and_what_they_said_is_told_when_time_is_up() -> None:
     node = ScriptedNode({ApiKey.DESCRIBE_QUORUM: lambda asked: quorum(asked, NOT_CONTROLLER)})
-    async with listening(node) as (address,), client(address, timeout_ms=150) as admin:
+    async with listening(node) as (address,), client(address, timeout_ms=1_000) as admin:
         with pytest.raises(Unreachable) as raised:
             await admin.describe_quorum()
     assert str(raised.value) == (
-        "the quorum cannot be described: it was not answered within 150 ms "
+        "the quorum cannot be described: it was not answered within 1000 ms "
         f"({address}: who knows (NOT_CONTROLLER))"
     )
     assert len(node.asked) > 1
+
+
+def removed(message: str) -> Script:
+    return lambda asked: asked.respond(7, error_message=message)
+
+
+async def test_a_change_that_its_leader_has_given_up_is_not_done() -> None:
+    """Of any other request whose time was up there, nobody knows."""
+    voter = ReplicaKey(ReplicaId(2), DIRECTORY)
+    for message, may_be_done, said in (
+        ("not done in time: 3: they do not fetch", False, "it was not done within 1000 ms ("),
+        ("this node ceased to be", True, "Whether it was done, or still will be, is unknown"),
+    ):
+        node = ScriptedNode({ApiKey.REMOVE_RAFT_VOTER: removed(message)})
+        async with listening(node) as (address,), client(address, timeout_ms=1_000) as admin:
+            with pytest.raises(Unreachable, match=re.escape(said)) as raised:
+                await admin.remove_voter(voter)
+        assert raised.value.may_be_done is may_be_done
+        assert message in str(raised.value)
 
 
 async def test_a_silent_node_is_given_up() -> None:
@@ -200,7 +221,7 @@ async def test_a_silent_node_does_not_use_up_the_time_of_the_others(
     def silent(asked: Asked) -> Any:
         raise Silence
 
-    monkeypatch.setattr(asking, "ATTEMPT_MS", 50)
+    monkeypatch.setattr(asking, "ATTEMPT_MS", 500)
     first = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: silent})
     second = ScriptedNode({ApiKey.DESCRIBE_CLUSTER: cluster(1)})
     async with listening(first, second) as addresses, client(*addresses) as admin:

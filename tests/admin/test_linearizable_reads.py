@@ -10,7 +10,15 @@ import pytest
 
 from admin.anywhere import Anywhere
 from admin.client import AdminClient, Unreachable
-from admin.consistency import Consistency, consistency_of, offset_of, with_consistency, with_offset
+from admin.consistency import (
+    Consistency,
+    consistency_of,
+    offset_of,
+    patience_of,
+    with_consistency,
+    with_offset,
+    with_patience,
+)
 from admin.controller import Unavailable
 from admin.service import NotActive
 from quorum.wire import codec
@@ -151,6 +159,16 @@ QUORUM, METADATA, OLD = (
     Form(ApiKey.METADATA, 12),
     Form(ApiKey.METADATA, 8),
 )
+
+
+def test_a_request_without_a_field_for_it_says_how_long_its_asker_waits() -> None:
+    schema = codec.request_schema(ApiKey.REMOVE_RAFT_VOTER, 0)
+    message = codec.make(schema, cluster_id=None, voter_id=2, voter_directory_id=None)
+    plain = codec.encode_request_body(ApiKey.REMOVE_RAFT_VOTER, 0, message)
+    body = with_patience(ApiKey.REMOVE_RAFT_VOTER, 0, plain, 1_500)
+    assert patience_of(ApiKey.REMOVE_RAFT_VOTER, 0, body) == 1_500
+    assert patience_of(ApiKey.REMOVE_RAFT_VOTER, 0, plain) is None
+    assert codec.decode_request(ApiKey.REMOVE_RAFT_VOTER, 0, body) == message
 
 
 @pytest.mark.parametrize("wanted", Consistency)

@@ -76,7 +76,6 @@ async def test_without_whom_nothing_could_be_committed_is_not_removed_and_it_is_
             await client.remove_voter(key_of(quorum, live))
         said = str(raised.value)
         assert f"{dead}: without them, no majority of the voters that would result" in said
-        assert "is unknown: see metadata-quorum describe --status" in said
         # A read needs a majority, so it shows as well that nothing is held up.
         voters = {each.id for each in (await client.describe_quorum()).voters}
         assert voters == {quorum.leader_id, live, dead}
@@ -103,7 +102,7 @@ async def test_who_asks_while_nobody_leads_is_told_so(tmp_path: Path) -> None:
         await kill(cluster, leader, dead)
         alive = next(each for each in cluster.plan.controllers if each.id not in (leader, dead))
         asked = ",".join(map(str, cluster.controllers))
-        options = ("--bootstrap-controller", asked, "--timeout", "6s")
+        options = ("--bootstrap-controller", asked, "--timeout", "10s")
         for command in (("describe", "--status"), ("alter", "--voters", str(alive.id))):
             while "no controller leads (" not in (
                 said := await metaquorum("metadata-quorum", *command, *options)
