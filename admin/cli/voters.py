@@ -144,6 +144,8 @@ def _key(
     known = [each.directory_id for each in candidates if each.id == controller_id]
     if len(known) != 1:
         what = "voter" if votes else "observer"
+        if not known and controller_id in {each.id for each in quorum.voters}:
+            what += ", but a voter already"
         many = f"{len(known)} directories of it are known" if known else f"it is no {what}"
         raise BadInput(
             f"controller {controller_id}: {many}; name --controller-directory-id, or look at "

@@ -78,6 +78,8 @@ async def test_controllers_are_added_and_removed_in_the_words_of_kafkas_tool(
         stranger = await run(nodes[2], "remove-controller", "--controller-id", "9")
         assert stranger.exit_code == 2
         assert "controller 9: it is no voter" in stranger.output
+        again = ("add-controller", "--controller-id", "2", "--listener", listener)
+        assert "it is no observer, but a voter already" in (await run(nodes[2], *again)).output
 
 
 @pytest.mark.parametrize(
