@@ -65,6 +65,13 @@ class Audience:
         if records != b"".join(each.data for each in committed):
             raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")
 
+    def hands_over(self, who: Speaker, proposed_end: int) -> None:
+        """R29: it has given its lead to another one, and so the log that it was given ends."""
+        if self.told(who) < proposed_end:
+            raise Violation(
+                "R29", f"{who} hands over at {self.told(who)}, was given up to {proposed_end}"
+            )
+
     def holds(self, who: Speaker, end: int, state: State) -> None:
         """R20: its state machine has come to what the records below `end` come to."""
         if state != self.history.state_at(end):

@@ -1,9 +1,10 @@
 """What those who use the quorum ask of one process, through its replica."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from chaos.process import Process
+from chaos.queues import Waiting
 from quorum.core.messages import (
     AddVoterRequest,
     AlterQuorumRequest,
@@ -24,6 +25,9 @@ def propose(process: Process, values: Sequence[bytes]) -> bool:
 
     def happen() -> None:
         process.replica.propose(values)
+        process.proposed_end = process.replica.next_offset
+        committed = process.world.judge.told(process.speaker)
+        process.queues.appended(process.proposed_end, committed, process.machine.truth.end)
 
     process.enter(happen)
     return True
@@ -34,9 +38,11 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
     if not process.serves:
         return False
 
+    answered = _waits(process, Waiting.VOTERS)
+
     def done(response: VotersResponse) -> None:
         process.wishes.remove(request)
-        _told(process, response)
+        answered(response)
 
     def happen() -> None:
         process.world.rolls.wanted(process.boot)
@@ -65,7 +71,8 @@ def want_leader(process: Process, to: ReplicaId | None) -> bool:
     """Ask for another leader; whether this process leads, and is not that one."""
     if not process.serves or to == process.id:
         return False
-    process.enter(partial(process.replica.transfer_leadership, to, partial(_told, process)))
+    done = _waits(process, Waiting.TRANSFER)
+    process.enter(partial(process.replica.transfer_leadership, to, done))
     return True
 
 
@@ -74,10 +81,21 @@ def read(process: Process) -> None:
     process.enter(partial(_read, process))
 
 
+def _waits(process: Process, what: Waiting) -> Callable[[VotersResponse | TransferResponse], None]:
+    process.queues.comes(what)
+
+    def done(response: VotersResponse | TransferResponse) -> None:
+        process.queues.goes(what)
+        _told(process, response)
+
+    return done
+
+
 def _told(process: Process, response: VotersResponse | TransferResponse) -> None:
     process.world.tell(process.id, response)
     if isinstance(response, TransferResponse) and not response.error:
         process.world.note("a lead is handed over")
+        process.world.judge.hands_over(process.speaker, process.proposed_end)
 
 
 def _read(process: Process) -> None:
@@ -85,10 +103,15 @@ def _read(process: Process) -> None:
     floor = judge.to_be_read
 
     def done(outcome: Offset | ReadRefusal) -> None:
+        process.queues.goes(Waiting.READ)
+        if outcome is ReadRefusal.TOO_MANY:
+            process.world.note("too much is asked")
         if isinstance(outcome, ReadRefusal):
             counts["a read is refused"] += 1
             return
         counts["a read is answered"] += 1
         judge.reads(process.speaker, floor, outcome)
 
+    process.queues.comes(Waiting.READ)
     process.replica.read_index(done)
+    process.queues.check_reads()

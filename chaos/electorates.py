@@ -110,9 +110,15 @@ class Electorates:
         return True
 
     def check_asked(
-        self, who: object, to: ReplicaId, assigned: Sequence[Assigned], end: int, log_end: LogEnd
+        self,
+        who: ReplicaKey,
+        to: ReplicaId,
+        assigned: Sequence[Assigned],
+        end: int,
+        log_end: LogEnd,
     ) -> None:
-        """R17: who stands asks the voters of its log as it is, not of what was cut from it.
+        """R17: who stands asks the voters of its log as it is, not of what was cut from it; and it
+        is one of them itself, or was before the last change.
 
         `assigned` and `end` are those of its disk, `log_end` that of its log as it says itself.
         """
@@ -120,9 +126,12 @@ class Electorates:
         later = self._appended.get(log_end.epoch, ())
         known += [each for each in later if end <= each.base and each.end <= log_end.offset]
         voters = (known[-1] if known else self.first).voters
+        told = " ".join(map(str, voters))
         if to not in {voter.id for voter in voters}:
-            names = " ".join(map(str, voters))
-            raise Violation("R17", f"{who} asks {to} for a vote, at {log_end} {names} vote")
+            raise Violation("R17", f"{who} asks {to} for a vote, at {log_end} {told} vote")
+        either = [self.first, *known][-2:]
+        if not any(names(voter, who) for each in either for voter in each.voters):
+            raise Violation("R17", f"{who} asks {to} for a vote, and is none of {told} itself")
 
     def check_founding(self, base: int, first: Assigned | None, data: bytes) -> None:
         """R19: a log begins with who founded it, and with the id of the cluster."""

@@ -91,7 +91,7 @@ class Judge(Audience):
         self._speaks(who, request.epoch, request)
         if isinstance(request, VoteRequest):
             log = who.truth.assigned, who.truth.end, request.log_end
-            self.electorates.check_asked(who, to, *log)
+            self.electorates.check_asked(who.key, to, *log)
         match request:
             case VoteRequest(epoch=epoch, pre_vote=False):
                 self._vote(who, epoch, who.id)
@@ -192,6 +192,13 @@ class Judge(Audience):
     def forget(self, replica: ReplicaId) -> None:
         """Its disk is gone, and with it what it had promised; another one comes under its id."""
         self._ballots.pop(replica, None)
+
+    def forget_since(self, key: ReplicaKey, kept: Ballot) -> None:
+        """Its disk is an older one of its own: what it has promised since means nothing more."""
+        self._ballots[key.id] = kept
+        for epoch, votes in self._votes.items():
+            if epoch > kept.epoch or (epoch == kept.epoch and kept.voted_for is None):
+                votes.pop(key, None)
 
     # --- what is durable ---------------------------------------------------------------------
 

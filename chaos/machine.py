@@ -59,6 +59,9 @@ class Machine:
     wall_offset_ms: int = 0
     wall_offsets_ms: tuple[int, int] = (0, 0)
     """The lowest and the highest of all so far."""
+    times_lost: bool = False
+    """Whether its disk has failed to keep what an index was given: nothing ends because of that,
+    and what was cut from the index may come back."""
     times: AppendTimes = field(default_factory=AppendTimes)
     """What was judged of its append times."""
     slow_until_ms: int = 0
@@ -74,6 +77,8 @@ class Machine:
     """What is not as it was written: in which file, where, and what was there."""
     partner: "Machine | None" = None
     """With whom it has exchanged disks."""
+    copy: VirtualDisk | None = None
+    """Of its disk as it was, as a loss of power might have left it."""
     spoiled: set[str] = field(default_factory=set)
     """The names of all snapshots that were damaged."""
     names_checked: dict[str, Node] | None = None
@@ -167,7 +172,7 @@ class Machine:
     def check_times(self, now_ms: int, newest: int | None = None) -> None:
         """R27, on its disk as it is; `newest` are so many segments only."""
         folder = self.disk.kept(LOG)
-        if isinstance(folder, Folder):
+        if isinstance(folder, Folder) and not self.times_lost:
             lowest, highest = self.wall_offsets_ms
             clock = Clock(EPOCH_WALL_MS + lowest, EPOCH_WALL_MS + now_ms + highest)
             self.times.check(self.key, self.truth.segments(newest), folder.durable, clock)
@@ -182,7 +187,7 @@ class Machine:
     def check_times_of_complete(self) -> None:
         """R27, of the last segment but one, if the process that lives has completed it."""
         segment, *later = self.truth.segments(newest=2)
-        if not later or self.is_at_fault or segment[1][-1].end <= self.began_at:
+        if not later or self.is_at_fault or self.times_lost or segment[1][-1].end <= self.began_at:
             return
         index = self.disk.kept((LOG / segment[0]).with_suffix(SUFFIX))
         if isinstance(index, File):  # Its name is kept with that of the next segment.
@@ -213,8 +218,22 @@ class Machine:
         self.disk.watch = self._watch
         self.truth = self.truth.of_another()
         self.key = ReplicaKey(self.config.node_id)
-        self.rotten = None
+        self.rotten = self.copy = None
+        self.times_lost = False
         self.spoiled.clear()
+
+    def keep_copy(self) -> None:
+        """Let there be a copy of its disk as it is, unless there is one already."""
+        if self.copy is None and self.rotten is None and self.partner is None:
+            self.copy = self.disk.after_power_loss(self.rng)
+
+    def put_copy_back(self) -> None:
+        """Let it have its disk as it was when the copy was made."""
+        assert self.copy is not None
+        self.disk, self.copy = self.copy, None
+        self.disk.capacity_bytes, self.disk.watch = None, self._watch
+        self.truth = self.truth.of_another()
+        self.truth.reread(self.disk)
 
     def put_right(self) -> None:
         """Let it have its own disk again."""
@@ -244,5 +263,6 @@ class Machine:
             self.dies_after -= 1
         if self.sync_fails and operation.kind is Kind.SYNC:
             self.sync_fails, self.sync_failed, self.is_at_fault = False, True, True
+            self.times_lost |= operation.path.suffix == SUFFIX
             return Fail(errno.EIO)
         return None

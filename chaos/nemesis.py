@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, assert_never
 
 from chaos import clients
+from chaos.flood import flood
 from chaos.operator import Operator
 from chaos.process import Process
 from chaos.profile import Fault, Strike
@@ -47,6 +48,8 @@ class Nemesis:
 
     def begin(self, strikes: tuple[Strike, ...]) -> None:
         """Let all of them come in their time, from now on."""
+        if any(each.fault is Fault.OLD_COPY for each in strikes):
+            self._operator.keep_copies()
         for strike in strikes:
             self._world.timeline.after(strike.at_ms, partial(self._strike, strike))
 
@@ -83,10 +86,11 @@ class Nemesis:
                 | Fault.ROT_SNAPSHOT
                 | Fault.MISDIRECTED
                 | Fault.LOST_DISK
+                | Fault.OLD_COPY
                 | Fault.EXCHANGED
             ):
                 self._damage(strike, victim)
-            case Fault.ALTER | Fault.ADD | Fault.REMOVE | Fault.TRANSFER:
+            case Fault.ALTER | Fault.ADD | Fault.REMOVE | Fault.TRANSFER | Fault.FLOOD:
                 self._want(strike, victim)
             case _:
                 assert_never(strike.fault)
@@ -232,6 +236,8 @@ class Nemesis:
     def _want(self, strike: Strike, victim: ReplicaId) -> None:
         """Somebody must lead to be asked; as long as nobody does, it is tried again."""
         world = self._world
+        if strike.fault is Fault.FLOOD and not world.disturbed:
+            return
         leading = [each for each in world.processes.values() if each.serves]
         if any(self._is_heard(strike, victim, each) for each in leading):
             world.note(strike.fault)
@@ -239,6 +245,8 @@ class Nemesis:
             world.timeline.after(WISH_EVERY_MS, partial(self._want, strike, victim))
 
     def _is_heard(self, strike: Strike, victim: ReplicaId, process: Process) -> bool:
+        if strike.fault is Fault.FLOOD:
+            return flood(process)
         if strike.fault is Fault.TRANSFER:
             return clients.want_leader(process, None if strike.victim is None else victim)
         return clients.want_voters(process, self._wish(strike, victim))
@@ -293,6 +301,10 @@ class Nemesis:
             case Fault.LOST_DISK:
                 if self._operator.lose_disk(victim):
                     world.note(Fault.LOST_DISK)
+            case Fault.OLD_COPY:
+                if self._operator.put_copy_back(victim):
+                    world.note(Fault.OLD_COPY)
+                self._operator.keep_copies()
             case Fault.MISDIRECTED:
                 world.cut_power(victim)
                 if machine.misdirect():

@@ -9,6 +9,8 @@ from typing import Final
 
 from chaos import clients
 from chaos.electorates import has_majority
+from chaos.machine import Machine
+from chaos.truth import DiskTruth
 from chaos.world import World
 from quorum.core.messages import AddVoterRequest, RemoveVoterRequest, VoterRequest
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
@@ -62,6 +64,57 @@ class Operator:
             )
             for each in named
         )
+
+    def keep_copies(self) -> None:
+        """Let there be a copy of every disk."""
+        for machine in self._world.machines.values():
+            machine.keep_copy()
+
+    def put_copy_back(self, victim: ReplicaId) -> bool:
+        """Let this replica lose power, and come back with the older copy of its disk.
+
+        False, and then it has lost power only, where it is not older, or where what it would forget
+        may matter: docs/quorum.md promises no more than that nothing is lost which others hold.
+        """
+        world, machine = self._world, self._world.machines[victim]
+        if victim not in world.processes or machine.copy is None:
+            return False
+        world.cut_power(victim)
+        now = machine.truth
+        old = now.of_another()
+        old.reread(machine.copy)
+        is_older = old.end < now.end or old.ballot != now.ballot
+        if not is_older or not self._is_free_to_forget(machine, old):
+            return False
+        machine.put_copy_back()
+        world.judge.forget_since(machine.key, machine.truth.ballot)
+        world.tell(victim, f"has an older copy of its disk: {machine.truth.ballot}, {old.end}")
+        world.boot(victim)
+        return True
+
+    def _is_free_to_forget(self, machine: Machine, old: DiskTruth) -> bool:
+        """Whether all that it has acknowledged is on enough other disks, and no vote of its can be
+        asked for again.
+
+        Enough are a majority of all voters by whom it could go then, or anybody since; and all the
+        others must be in later epochs, or know the leader of its last one. The boot that it is in
+        then must be a later one by the clock alone.
+        """
+        others = [each for each in self._world.machines.values() if each is not machine]
+        if machine.wall_offset_ms < machine.wall_offsets_ms[1] or any(
+            each.partner is not None or each.rotten is not None for each in (machine, *others)
+        ):
+            return False
+        judge, now = self._world.judge, machine.truth
+        epoch = now.ballot.epoch
+        ballots = [each.truth.ballot for each in others]
+        if any((b.epoch, b.leader is not None) < (epoch, True) for b in ballots):
+            return False
+        since = [each for each in judge.history.assigned if each.end > old.end]
+        named = [*(old.assigned[-2:] or [judge.electorates.first]), *since]
+        holders = [each.key for each in others if each.truth.holds(now)]
+        electorates = [*named, *now.assigned[-2:], *judge.possible_electorates]
+        return all(has_majority(each, holders) for each in electorates)
 
     def _look_later(self, replica: ReplicaId) -> None:
         self._world.timeline.after(LOOKS_EVERY_MS, partial(self._look, replica))

@@ -14,6 +14,7 @@ from chaos.gossiping import Gossiping, cluster_for
 from chaos.ledger import Ledger
 from chaos.machine import Machine
 from chaos.network import Packet, as_received
+from chaos.queues import Queues
 from chaos.violation import Died, Violation
 from chaos.work import Work
 from quorum.applying import Applying
@@ -23,8 +24,6 @@ from quorum.core.messages import (
     FetchSnapshotRequest,
     Request,
     Response,
-    VoteRequest,
-    VoteResponse,
     VoterRequest,
 )
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
@@ -63,6 +62,9 @@ class Process:
         self.part_bytes_max = world.profile.part_bytes_max
         self.log = past.log
         self.work = Work(self)
+        self.proposed_end = 0
+        """Where what it was given to append ends, since it leads."""
+        self.queues = Queues(speaker, world.profile.bounds)
         self._runs = False
         self._parts_of: Epoch | None = None
         self.ledger = Ledger()
@@ -145,7 +147,7 @@ class Process:
     def wake_up(self) -> None:
         """Go on after a pause."""
         missed, self._asleep = self._asleep or (), None
-        self.world.zombies.woken(self.speaker, self.now_ms())
+        self.world.witnesses.woken(self)
         for happen in missed:
             self.enter(happen)
 
@@ -207,16 +209,16 @@ class Process:
         """As `quorum.driver.Quorum.gone`."""
         if to == self.replica.node.leader:
             self.world.note("a leader is taken for gone")
-            self.world.stickiness.forgets(self.speaker)
+            self.world.witnesses.loses(self)
             self.replica.heard(LeaderUnreachable(to))
 
     def _asked(self, packet: Packet) -> None:
-        self.world.stickiness.asked(self.speaker, packet.boot, packet.call, packet.request)
-        self.world.zombies.asked(self.speaker, packet.request, self.now_ms())
+        self.world.witnesses.asked(self, packet)
         self.world.rolls.asked(self.speaker, packet.request, self.now_ms())
         self._last_asker += 1
         asker = Asker(self._last_asker)
         self._askers[asker] = packet
+        self.queues.asked(packet.request)
         self.replica.asked(asker, packet.request)
 
     def _answered(self, packet: Packet) -> None:
@@ -224,7 +226,7 @@ class Process:
         if done is not None:
             response = packet.response
             assert response is not None
-            self.world.stickiness.hears(self.speaker, packet.call, response, self.now_ms())
+            self.world.witnesses.hears(self, packet.call, response)
             done(as_received(response, packet.records), packet.records)
 
     # --- turns and timers --------------------------------------------------------------------
@@ -250,6 +252,8 @@ class Process:
             self.replica.turn()
         self.world.rolls.turned(self.boot)
         self._woken = False
+        if self.replica.deadline_ms is not None:  # It waits for nothing of its disk.
+            self.queues.check()
         self._arm()
 
     def _arm(self) -> None:
@@ -295,8 +299,7 @@ class Process:
         self.world.judge.asks(self.speaker, to, request)
         at = self.gossip.whereabouts(to)
         call = self._calls.begin(to, at, request, done)
-        self.world.stickiness.asks(self.speaker, to, request, call)
-        self.world.zombies.says(self.speaker, request, self.now_ms())
+        self.world.witnesses.asks(self, to, request, call)
         self.later(timeout_ms, partial(self._calls.give_up, call))
         if at is None:
             # Its address is not known, or nobody is there any more.
@@ -313,15 +316,9 @@ class Process:
         """See the port."""
         self._act()
         packet = self._askers.pop(asker)
+        self.queues.answered(packet.request)
         to = packet.sender
-        self.world.judge.answers(self.speaker, to, packet.request, response, records)
-        self.world.zombies.says(self.speaker, response, self.now_ms())
-        match packet.request, response:
-            case VoteRequest(pre_vote=True), VoteResponse(granted=True):
-                now_ms = self.now_ms()
-                self.world.stickiness.promises(self.speaker, packet.boot, packet.call, now_ms)
-            case _:
-                pass
+        self.world.witnesses.answers(self, packet, response, records)
         answer = (self.id, to, packet.boot, packet.call, packet.request, response, records)
         self.world.network.post(Packet(*answer))
 
@@ -373,7 +370,7 @@ class Process:
         return self.replica.node.epoch_start is not None
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
-        self.leads = True
+        self.leads, self.proposed_end = True, 0
         self._applying.on_lead(epoch, start)
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
 

@@ -7,13 +7,23 @@ from enum import StrEnum
 from typing import Final
 
 from quorum.addresses import HostPort
-from quorum.core.limits import Timeouts
+from quorum.core.limits import Bounds, Timeouts
 from quorum.snapshotting import SnapshotLimits
 
 SLOW: Final = Timeouts()
 QUICK: Final = Timeouts(
     election_timeout_ms=200, election_backoff_ms_max=200, fetch_timeout_ms=400, fetch_wait_ms=100
 )
+
+LITTLE: Final = Bounds(
+    uncommitted_records=60,
+    parked_fetches=12,
+    observers=10,
+    reads=40,
+    voter_requests=4,
+    transfer_askers=3,
+)
+"""What a replica keeps for those who ask, where far more is asked for."""
 
 BYTES_BETWEEN: Final = (400, 1_000, 2_000, 6_000, 1 << 30)
 """Of records, between two snapshots."""
@@ -43,6 +53,7 @@ class Fault(StrEnum):
     ISOLATE = "hears and reaches nobody"
     DEAF = "hears nobody"
     MUTE = "is heard by nobody"
+    FLOOD = "whoever leads is asked for far more than fits"
     RING = "each hears and reaches only its neighbours in a ring"
     CLOG = "what it is sent and sends is held back, then comes in a burst"
     RESET = "its connections break"
@@ -59,6 +70,7 @@ class Fault(StrEnum):
     STOP = "is stopped in good order"
     ROLL = "all are stopped and started, one after the other"
     LOST_DISK = "its whole disk is lost"
+    OLD_COPY = "comes back with an older copy of its disk"
     MISDIRECTED = "loses power, and its last write went to a wrong place in its log as well"
     EXCHANGED = "it and another one come back with each other's disks"
     ROT_SNAPSHOT = "a bit of its newest snapshot turns over, and then perhaps it loses power"
@@ -75,11 +87,13 @@ class Fault(StrEnum):
 
 
 ALWAYS: Final = (Fault.HEAL,)
-SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, Fault.OUST))
+APART: Final = (Fault.OUST, Fault.OLD_COPY, Fault.FLOOD)
+"""Drawn by themselves."""
+SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, *APART))
 WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
 """Those that wait until somebody leads."""
 EVERYWHERE: Final = frozenset(
-    {Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL, Fault.ALTER, Fault.OUST}
+    {Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL, Fault.ALTER, Fault.OUST, Fault.FLOOD}
 )
 """Those that have no victim."""
 
@@ -94,6 +108,7 @@ NEEDS: Final = {
     Fault.OUST: 3,
     Fault.RING: 4,
     Fault.LOST_DISK: 3,
+    Fault.OLD_COPY: 3,
     Fault.EXCHANGED: 2,
 }
 """How many voters it takes for a fault to mean anything."""
@@ -206,6 +221,11 @@ class Profile:
         return (VIP, FOREIGN) if self.is_visited else (VIP,)
 
     @property
+    def bounds(self) -> Bounds:
+        """What one replica keeps waiting at most: little, where much is asked."""
+        return LITTLE if Fault.FLOOD in self.faults else Bounds()
+
+    @property
     def replicas(self) -> int:
         return self.voters + self.observers
 
@@ -227,14 +247,19 @@ class Profile:
             kinds = [each for each in kinds if each not in WISHES]
         faults = _in_order(kinds)
         ousts = _ousts(random.Random(f"{seed}/ousts"), voters, Fault.LOST_DISK not in kinds)
+        apart = [
+            *ousts,
+            *_copies(random.Random(f"{seed}/copies"), voters, voters + observers),
+            *_floods(random.Random(f"{seed}/floods")),
+        ]
         return cls(
             seed=seed,
             voters=voters,
             observers=observers,
             timeouts=rng.choice((SLOW, QUICK)),
             rates=_rates(rng),
-            faults=_in_order({*faults, *(each.fault for each in ousts)}),
-            strikes=_by_time([*_strikes(rng, faults, voters + observers), *ousts]),
+            faults=_in_order({*faults, *(each.fault for each in apart)}),
+            strikes=_by_time([*_strikes(rng, faults, voters + observers), *apart]),
             segment_bytes=rng.choice((400, 2_000, 1 << 20)),
             fetch_bytes_max=rng.choice((1, 500, 1 << 20)),
             snapshots=snapshots,
@@ -316,6 +341,26 @@ def _ousts(rng: random.Random, voters: int, may_wish: bool) -> tuple[Strike, ...
             strikes.append(Strike(at_ms - before_ms, Fault.REMOVE, None, 0))
             strikes.append(Strike(at_ms - mean_ms // 2, Fault.ALTER, None, two))
     return tuple(strikes)
+
+
+def _copies(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
+    """In one run of four: older copies of disks are put back, again and again."""
+    if voters < NEEDS[Fault.OLD_COPY] or rng.randrange(4):
+        return ()
+    strikes: list[Strike] = []
+    at_ms = 0
+    while at_ms < FAULTS_MS:
+        at_ms += rng.randrange(300, 2_000)
+        strikes.append(_strike(rng, at_ms, Fault.OLD_COPY, replicas))
+    return tuple(strikes)
+
+
+def _floods(rng: random.Random) -> tuple[Strike, ...]:
+    """In one run of six: leaders are asked for far more than fits, again and again."""
+    if rng.randrange(6):
+        return ()
+    times_ms = [rng.randrange(FAULTS_MS) for _ in range(5)]
+    return tuple(Strike(each, Fault.FLOOD, None, rng.randrange(1_000)) for each in times_ms)
 
 
 def _by_time(strikes: Sequence[Strike]) -> tuple[Strike, ...]:

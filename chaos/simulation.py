@@ -76,6 +76,10 @@ class Simulation:
 
     def run(self) -> Report:
         """All four parts; raises `Violation` or `HarnessError`."""
+        with self.world.witnesses.lapses.listening():
+            return self._run()
+
+    def _run(self) -> Report:
         world = self.world
         first = world.everyone[:-1] if self.profile.is_late else world.everyone
         for replica in first:

@@ -67,6 +67,10 @@ class DiskTruth:
         """Of an empty disk in the place of this one."""
         return DiskTruth(self.folder, self._history)
 
+    def holds(self, other: "DiskTruth") -> bool:
+        """Whether all that the other has in its log is in this one."""
+        return self.end >= other.end and self.end_at(other.end) == other.end_at(other.end)
+
     def __str__(self) -> str:
         epochs = {each.epoch: each.base for each in reversed(self.batches)}
         starts = ", ".join(f"{epoch} from {epochs[epoch]}" for epoch in sorted(epochs))

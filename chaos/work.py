@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from chaos.queues import check_work
 from quorum.core.vocabulary import LogEnd
 from quorum.log.errors import StorageError
 from quorum.ports import DiskFull, Log, LogFailure
@@ -72,6 +73,7 @@ class Work:
 
     def _put(self, piece: _Piece) -> None:
         self._waiting.append(piece)
+        check_work(self._process, len(self._waiting))
         if not self._busy:
             self._begin()
 

@@ -20,14 +20,13 @@ from chaos.network import Network
 from chaos.process import Process
 from chaos.profile import CALM, Profile, Rates
 from chaos.rolls import Rolls
-from chaos.stickiness import Stickiness
 from chaos.stored import Stored
 from chaos.story import Story
 from chaos.timeline import Timeline
 from chaos.town import Town
 from chaos.truth import DiskTruth
 from chaos.violation import Died, Violation
-from chaos.zombies import Zombies
+from chaos.witnesses import Witnesses
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.errors import FolderForeign, FolderUnusable, StorageError
 from quorum.opening import QuorumConfig, remember
@@ -66,8 +65,7 @@ class World:
         observers = [ReplicaId(100 + each) for each in range(profile.observers)]
         self.voters, self.everyone = voters, [*voters, *observers]
         self.judge = Judge(voters)
-        self.stickiness = Stickiness(self.judge, profile.timeouts.fetch_timeout_ms)
-        self.zombies = Zombies(self.judge, profile.timeouts.fetch_timeout_ms)
+        self.witnesses = Witnesses(self.judge, profile.timeouts.fetch_timeout_ms, self.note)
         self.rolls = Rolls(self.judge.electorates, profile.timeouts.fetch_timeout_ms)
         self.network = Network(self.timeline, self._stream("network"), self.note)
         self.processes: dict[ReplicaId, Process] = {}
@@ -373,6 +371,7 @@ class World:
             advertised=address_of(replica),
             bootstrap=profile.bootstrap,
             timeouts=profile.timeouts,
+            bounds=profile.bounds,
             segment_bytes=profile.segment_bytes,
             kraft_version=KRAFT_VERSION,
             snapshots=profile.snapshots,

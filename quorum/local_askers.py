@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 from quorum.core.effects import AnswerTransfer, AnswerVoters, ReadReady, ReadRefused
 from quorum.core.events import Asker, ReadIndex, ReadToken, TransferLeadership, VotersWanted
-from quorum.core.limits import READS_MAX
 from quorum.core.messages import TransferResponse, VoterRequest, VotersResponse
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId
@@ -23,7 +22,8 @@ ReadDone = Callable[[Offset | ReadRefusal], None]
 class LocalAskers:
     """Each is called exactly once, when the core has said how it ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, reads_max: int) -> None:
+        self._reads_max = reads_max
         self._reads: dict[ReadToken, ReadDone] = {}
         self._last_read = 0
         self._wishes: dict[Asker, VotersDone] = {}
@@ -32,7 +32,7 @@ class LocalAskers:
 
     def read(self, done: ReadDone) -> ReadIndex | None:
         """The event that asks for a read; None if too many wait, which `done` has been told."""
-        if len(self._reads) >= READS_MAX:
+        if len(self._reads) >= self._reads_max:
             done(ReadRefusal.TOO_MANY)
             return None
         self._last_read += 1

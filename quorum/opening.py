@@ -262,6 +262,7 @@ def make_node(config: QuorumConfig, past: Past, *, rng: random.Random, now_ms: i
         election=past.election,
         log=past.view,
         timeouts=config.timeouts,
+        bounds=config.bounds,
         rng=rng,
         now_ms=now_ms,
         records_voters=level >= KRAFT_VERSION,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from quorum.core.assignments import Assignments
-from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
+from quorum.core.limits import SEGMENT_BYTES_MAX, Bounds, Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.vocabulary import Election, Offset, ReplicaId, ReplicaKey, Snapshot
 from quorum.core.voters import VoterAssignment, VoterSet
@@ -61,6 +61,7 @@ class QuorumConfig:
     bootstrap: Sequence[HostPort] = ()
     """Servers to ask first who is where (`bootstrap.servers`); they need not be voters."""
     timeouts: Timeouts = field(default_factory=Timeouts)
+    bounds: Bounds = field(default_factory=Bounds)
     segment_bytes: int = SEGMENT_BYTES_MAX
     listener_name: str = LISTENER_NAME
     """How the listener is called that the voters' addresses are of."""

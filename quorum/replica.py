@@ -119,7 +119,7 @@ class Replica:
         self._inbox: deque[Event] = deque()
         self._proposals = Proposals()
         self._fetched: dict[Correlation, bytes] = {}
-        self._askers = LocalAskers()
+        self._askers = LocalAskers(node.bounds.reads)
         self._committing = Committing(node, log, state_machine, cluster, self._askers, clock)
         self._appending = Appending(
             log,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from chaos.mutants.bounds import BOUNDS
 from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.gossip import GOSSIP
 from chaos.mutants.logs import LOGS
@@ -19,6 +20,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *STORAGE,
     *SNAPSHOTS,
     *READS,
+    *BOUNDS,
 )
 
 

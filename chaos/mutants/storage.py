@@ -169,4 +169,16 @@ STORAGE: Final = (
         ),
         seed=1,
     ),
+    Mutant(
+        name="a node starts in the folder of another",
+        module="quorum.log.meta_properties",
+        old="    if meta.node_id != node_id:\n",
+        new="    if False:\n",
+        caught_by=("R23",),
+        directed=(
+            "tests/quorum/log/test_meta_properties.py::"
+            "test_the_folder_of_another_node_is_refused_and_both_are_named"
+        ),
+        seed=1,
+    ),
 )

@@ -14,7 +14,6 @@ from quorum.core import leading
 from quorum.core.effects import AnswerTransfer
 from quorum.core.events import Asker, TransferLeadership
 from quorum.core.handover import Transfer, successor
-from quorum.core.limits import TRANSFER_ASKERS_MAX
 from quorum.core.messages import Error, TransferResponse
 from quorum.core.roles import Cause, Leader
 from quorum.core.state import State
@@ -80,8 +79,8 @@ def _join(state: State, transfer: Transfer, event: TransferLeadership) -> None:
     if event.to not in (None, transfer.successor):
         text = f"the lead is being handed over to {transfer.successor}: wait for the end of that"
         _refuse(state, event.asker, Error.INVALID_REQUEST, text)
-    elif len(transfer.askers) >= TRANSFER_ASKERS_MAX:
-        text = f"{TRANSFER_ASKERS_MAX} requests for the same wait already"
+    elif len(transfer.askers) >= state.bounds.transfer_askers:
+        text = f"{state.bounds.transfer_askers} requests for the same wait already"
         _refuse(state, event.asker, Error.INVALID_REQUEST, text)
     else:
         transfer.askers.append(event.asker)

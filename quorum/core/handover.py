@@ -12,7 +12,7 @@ from quorum.core.voter_requests import Refusal
 
 @dataclass(slots=True)
 class Transfer:
-    """The lead is on its way to another voter; bounded by TRANSFER_ASKERS_MAX."""
+    """The lead is on its way to another voter; bounded by `Bounds.transfer_askers`."""
 
     successor: ReplicaId
     deadline_ms: int

@@ -42,7 +42,7 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
         epoch=epoch,
         since_ms=now_ms,
         epoch_start=batch.base,
-        serving=Serving(state.voters, state.me.id),
+        serving=Serving(state.voters, state.me.id, state.bounds),
         check_quorum_ms=None,
         announce_ms=None,
         disk_owes=batch.base,

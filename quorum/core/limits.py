@@ -57,6 +57,24 @@ assert FETCH_BYTES_MAX + 64 * 1024 <= FRAME_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much one replica keeps waiting, or remembers, for whoever asks: what becomes of more
+    stands beside the constants that are the defaults."""
+
+    uncommitted_records: int = UNCOMMITTED_RECORDS_MAX
+    parked_fetches: int = PARKED_FETCHES_MAX
+    observers: int = OBSERVERS_MAX
+    reads: int = READS_MAX
+    voter_requests: int = VOTER_REQUESTS_MAX
+    transfer_askers: int = TRANSFER_ASKERS_MAX
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """The times of one quorum, in milliseconds; every voter should have the same."""
 

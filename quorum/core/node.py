@@ -50,7 +50,7 @@ from quorum.core.events import (
     VotersWanted,
 )
 from quorum.core.fetching import Fetching
-from quorum.core.limits import BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Timeouts
+from quorum.core.limits import BATCH_RECORDS_MAX, Bounds, Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -96,6 +96,7 @@ class QuorumNode:
         records_voters: bool = False,
         beginning: Beginning | None = None,
         received: tuple[LogEnd, int] | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         """`voters` are those of a log that does not name any, `beginning` what there is to know
         of them before.
@@ -103,11 +104,13 @@ class QuorumNode:
         With `records_voters`, an empty log does from its first leader on (kraft.version 1).
         `received` is what an earlier process has received of a snapshot, and how many bytes of it.
         """
+        self.bounds = bounds or Bounds()
         self._state = state = State(
             me=me,
             founders=voters,
             records_voters=records_voters,
             timeouts=timeouts,
+            bounds=self.bounds,
             rng=rng,
             election=election,
             role=Unattached(None),
@@ -115,8 +118,7 @@ class QuorumNode:
             fetching=Fetching(timeouts),
             beginning=beginning or Beginning(),
         )
-        if received is not None:
-            state.receiving = Receiving(*received)
+        state.receiving = None if received is None else Receiving(*received)
         if log.newest_snapshot is not None:
             state.high_watermark = log.newest_snapshot.end
         # A restart is no move of the table: the role follows from what was remembered.
@@ -188,11 +190,10 @@ class QuorumNode:
             return False
         if not state.has_room or leader.transfer is not None:
             return False
-        if committed is None:
-            committed = leader.epoch_start
+        committed = leader.epoch_start if committed is None else committed
         # What the others have committed may still wait, in memory, for our own disk.
         held = state.log.end.offset - min(committed, state.log.durable)
-        return held + waiting + count <= UNCOMMITTED_RECORDS_MAX
+        return held + waiting + count <= state.bounds.uncommitted_records
 
     @property
     def deadline_ms(self) -> int | None:
@@ -222,8 +223,7 @@ class QuorumNode:
 
     def step(self, event: Event, *, now_ms: int) -> list[Effect]:
         """Advance by one event and return what must be done about it, in order."""
-        state = self._state
-        remembered = state.election
+        state, remembered = self._state, self._state.election
         self._dispatch(event, now_ms)
         following.fetch_if_due(state, now_ms)
         effects, state.effects = state.effects, []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from quorum.core.events import Asker
-from quorum.core.limits import FETCH_BYTES_MAX, OBSERVERS_MAX, PARKED_FETCHES_MAX
+from quorum.core.limits import FETCH_BYTES_MAX, Bounds
 from quorum.core.messages import FetchRequest, FetchResponse, Span
 from quorum.core.progress import ReplicaProgress
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
@@ -49,6 +49,7 @@ class Serving:
     """One leadership's fetches. It starts empty: an old leader's knowledge proves nothing."""
 
     __slots__ = (
+        "_bounds",
         "_me",
         "_observers",
         "_parked",
@@ -59,8 +60,9 @@ class Serving:
         "voters",
     )
 
-    def __init__(self, voters: VoterSet, me: ReplicaId) -> None:
+    def __init__(self, voters: VoterSet, me: ReplicaId, bounds: Bounds | None = None) -> None:
         self._me = me
+        self._bounds = bounds or Bounds()
         self.voters: dict[ReplicaId, ReplicaProgress] = {}
         """The voters but for the leader."""
         self._observers: dict[ReplicaKey, ReplicaProgress] = {}
@@ -96,6 +98,7 @@ class Serving:
                 progress.voter = None
                 if progress.last_fetch_ms is not None:
                     self._observers[progress.replica] = progress
+        self._make_room_for(0)
 
     @property
     def deadline_ms(self) -> int | None:
@@ -117,14 +120,18 @@ class Serving:
             return progress
         observer = self._observers.get(replica)
         if observer is None:
-            if len(self._observers) >= OBSERVERS_MAX:
-                longest_silent = min(
-                    self._observers.values(),
-                    key=lambda each: (each.last_fetch_ms or 0, each.replica),
-                )
-                del self._observers[longest_silent.replica]
+            self._make_room_for(1)
             observer = self._observers[replica] = ReplicaProgress(replica)
         return observer
+
+    def _make_room_for(self, count: int) -> None:
+        """Forget the observers that have been silent longest, if there are too many."""
+        while len(self._observers) + count > self._bounds.observers:
+            longest_silent = min(
+                self._observers.values(),
+                key=lambda each: (each.last_fetch_ms or 0, each.replica),
+            )
+            del self._observers[longest_silent.replica]
 
     def serve(
         self, asker: Asker, request: FetchRequest, view: View, now_ms: int
@@ -144,7 +151,7 @@ class Serving:
         if view.high_watermark != progress.known_high_watermark:
             wait_ms = 0 if progress.voter is None else min(wait_ms, HIGH_WATERMARK_LINGER_MS)
         parked = Parked(asker, request, now_ms + wait_ms, progress)
-        full = len(self._parked) >= PARKED_FETCHES_MAX
+        full = len(self._parked) >= self._bounds.parked_fetches
         if wait_ms <= 0 or full or self._has_records(parked, view):
             yield asker, self._respond(parked, view)
             return

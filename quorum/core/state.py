@@ -21,7 +21,7 @@ from quorum.core.effects import (
 )
 from quorum.core.events import Asker, Correlation
 from quorum.core.fetching import Fetching
-from quorum.core.limits import LOCATED_MAX, Timeouts
+from quorum.core.limits import LOCATED_MAX, Bounds, Timeouts
 from quorum.core.log_view import LogView
 from quorum.core.messages import (
     Batch,
@@ -57,6 +57,7 @@ class State:
     records_voters: bool
     """Whether an empty log is to begin with them (kraft.version 1)."""
     timeouts: Timeouts
+    bounds: Bounds = field(default_factory=Bounds)
     rng: random.Random
     election: Election
     role: Role

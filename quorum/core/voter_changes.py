@@ -17,7 +17,6 @@ from quorum.core import leading
 from quorum.core.changing import Seen, Situation, Wait, Waiting, next_step
 from quorum.core.effects import AnswerVoters, AppendAssignment
 from quorum.core.events import Asker, Located, VotersWanted
-from quorum.core.limits import VOTER_REQUESTS_MAX
 from quorum.core.messages import (
     AddVoterRequest,
     Batch,
@@ -60,8 +59,8 @@ def _on_request(state: State, asker: Asker, request: VoterRequest, now_ms: int) 
         newer = request.epoch > leader.epoch
         error = Error.UNKNOWN_LEADER_EPOCH if newer else Error.FENCED_LEADER_EPOCH
         _answer(state, asker, error, f"this node leads epoch {leader.epoch}")
-    elif len(leader.changes.requests) >= VOTER_REQUESTS_MAX:
-        text = f"{NOT_DONE}: {VOTER_REQUESTS_MAX} requests for other voters wait already"
+    elif len(leader.changes.requests) >= state.bounds.voter_requests:
+        text = f"{NOT_DONE}: {state.bounds.voter_requests} requests for other voters wait already"
         _answer(state, asker, Error.REQUEST_TIMED_OUT, text)
     else:
         leader.changes.requests.append(Wanted(asker, request, now_ms + request.timeout_ms))

@@ -34,7 +34,7 @@ def test_what_may_be_left_of_a_right_index_passes(entries: list[bytes]) -> None:
     judge(*entries)
 
 
-@pytest.mark.parametrize("header", [b"", b"MQA", bytes(8), bytes(3)])
+@pytest.mark.parametrize("header", [b"", b"MQA", bytes(8), bytes(3), b"M" + bytes(7)])
 def test_so_does_what_may_be_left_of_its_first_bytes(header: bytes) -> None:
     judge(header=header)
 

@@ -1,5 +1,7 @@
 """Judges of the simulation, on what they must and must not let pass."""
 
+import logging
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -8,26 +10,34 @@ import pytest
 from chaos.audience import Speaker
 from chaos.electorates import Assigned, Electorates
 from chaos.judge import Judge
+from chaos.lapses import Lapses
 from chaos.rolls import SLACK_MS as ROLL_SLACK_MS
 from chaos.rolls import Rolls
 from chaos.truth import Ballot, DiskTruth
 from chaos.violation import Violation
 from chaos.zombies import SLACK_MS, Zombies
-from quorum.core.messages import BeginQuorumEpochRequest, FetchRequest
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    VoteRequest,
+    VoteResponse,
+)
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 
 IDS = [ReplicaId(each) for each in (1, 2, 3)]
+ONE = ReplicaKey(IDS[0])
 MORE = Assigned(7, 8, 2, tuple(map(ReplicaKey, [*IDS, ReplicaId(4)])), None)
 
 
 def test_who_stands_may_ask_the_voters_of_its_own_log() -> None:
-    Electorates(IDS).check_asked("1", ReplicaId(4), [MORE], 8, LogEnd(Epoch(2), Offset(8)))
+    Electorates(IDS).check_asked(ONE, ReplicaId(4), [MORE], 8, LogEnd(Epoch(2), Offset(8)))
 
 
 def test_who_stands_may_ask_voters_of_whom_its_disk_does_not_know_yet() -> None:
     electorates = Electorates(IDS)
     electorates.append([], 7, MORE, committed=7, opened=True)
-    electorates.check_asked("1", ReplicaId(4), [], 7, LogEnd(Epoch(2), Offset(8)))
+    electorates.check_asked(ONE, ReplicaId(4), [], 7, LogEnd(Epoch(2), Offset(8)))
 
 
 @pytest.mark.parametrize("end", [LogEnd(Epoch(2), Offset(7)), LogEnd(Epoch(3), Offset(8))])
@@ -35,7 +45,7 @@ def test_it_may_not_ask_those_of_an_assignment_that_was_cut(end: LogEnd) -> None
     electorates = Electorates(IDS)
     electorates.append([], 7, MORE, committed=7, opened=True)
     with pytest.raises(Violation, match="R17"):
-        electorates.check_asked("1", ReplicaId(4), [], 7, end)
+        electorates.check_asked(ONE, ReplicaId(4), [], 7, end)
 
 
 FETCH_TIMEOUT_MS = 400
@@ -150,3 +160,81 @@ def test_who_is_started_leads_no_epoch_that_was_led_before_it() -> None:
     assert not judge.leads(started, 1)
     with pytest.raises(Violation, match="R11"):
         judge.asks(started, IDS[1], BEGIN)
+
+
+def lapse_of(judge: Judge, leader: Speaker, *ends: int, told: str = "") -> None:
+    """A voter's fetches from these offsets are answered, after this was warned of."""
+    lapses = Lapses(judge, lambda _: None)
+    for end in ends:
+        request = replace(fetch_of(IDS[1]), log_end=LogEnd(Epoch(1), Offset(end)))
+        if told:
+            with lapses.listening():
+                logging.getLogger("quorum").warning("%s", told)
+        lapses.answers(leader, request, FetchResponse(epoch=Epoch(1), leader=leader.id))
+
+
+FORGOTTEN = (
+    f"voter {ReplicaKey(IDS[1])} fetches from offset 3, but had acknowledged everything below 7: "
+    "its disk has lost that, or an older copy of its folder was put back."
+)
+
+
+def test_who_fetches_from_below_what_it_had_acknowledged_is_named(leader: Speaker) -> None:
+    judge = Judge(IDS)
+    lapse_of(judge, leader, 3, 7, 7, 9)
+    with pytest.raises(Violation, match=r"R12.*fetches from offset 3"):
+        lapse_of(judge, leader, 7, 3)
+    lapse_of(judge, leader, 7, 3, told=FORGOTTEN)
+    with pytest.raises(Violation, match="R12"):
+        lapse_of(judge, leader, 8, 3, told=FORGOTTEN)
+
+
+def test_of_who_does_not_vote_nothing_has_to_be_said(leader: Speaker) -> None:
+    lapse_of(Judge([IDS[0], IDS[2]]), leader, 7, 3)
+
+
+def test_a_lead_is_handed_over_when_all_that_was_proposed_is_committed(leader: Speaker) -> None:
+    judge = Judge(IDS)
+    judge.hands_over(leader, 0)
+    with pytest.raises(Violation, match="R29"):
+        judge.hands_over(leader, 1)
+
+
+def test_the_votes_of_an_older_copy_of_a_disk_may_be_given_anew_and_no_others(
+    leader: Speaker,
+) -> None:
+    judge = Judge(IDS)
+    for epoch, candidate in ((1, 2), (2, 2)):
+        leader.truth.ballot = Ballot(epoch, candidate)
+        judge.answers(leader, IDS[1], vote_of(epoch, candidate), granted(epoch), b"")
+    judge.forget_since(leader.key, Ballot(1, 2))
+    leader.truth.ballot = Ballot(2, 3)
+    judge.answers(leader, IDS[2], vote_of(2, 3), granted(2), b"")
+    leader.truth.ballot = Ballot(1, 3)
+    with pytest.raises(Violation, match="R2"):
+        judge.answers(leader, IDS[2], vote_of(1, 3), granted(1), b"")
+
+
+def vote_of(epoch: int, candidate: int) -> VoteRequest:
+    key = ReplicaKey(ReplicaId(candidate))
+    return VoteRequest(epoch=Epoch(epoch), candidate=key, log_end=LogEnd(Epoch(1), Offset(1)))
+
+
+def granted(epoch: int) -> VoteResponse:
+    return VoteResponse(epoch=Epoch(epoch), granted=True)
+
+
+WIPED = ReplicaKey(IDS[0], UUID(int=8))
+KNOWN = tuple(ReplicaKey(each, UUID(int=each)) for each in IDS)
+
+
+@pytest.mark.parametrize("who", [WIPED, ReplicaKey(ReplicaId(9))])
+def test_who_does_not_vote_by_its_own_log_may_ask_nobody(who: ReplicaKey) -> None:
+    log = [Assigned(0, 3, 1, KNOWN, None), Assigned(3, 4, 1, KNOWN, None)]
+    with pytest.raises(Violation, match="R17"):
+        Electorates(IDS).check_asked(who, IDS[1], log, 4, LogEnd(Epoch(1), Offset(4)))
+
+
+def test_who_was_just_removed_may_ask_to_have_that_committed() -> None:
+    log = [Assigned(0, 3, 1, KNOWN, None), Assigned(3, 4, 1, KNOWN[1:], None)]
+    Electorates(IDS).check_asked(KNOWN[0], IDS[1], log, 4, LogEnd(Epoch(1), Offset(4)))

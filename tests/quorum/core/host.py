@@ -38,7 +38,7 @@ from quorum.core.events import (
     TransferLeadership,
     VotersWanted,
 )
-from quorum.core.limits import Timeouts
+from quorum.core.limits import Bounds, Timeouts
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -113,6 +113,7 @@ class Host:
         rng: random.Random,
         now_ms: int,
         timeouts: Timeouts,
+        bounds: Bounds | None = None,
         batches_max: int = 100,
         records_voters: bool = False,
         echoes: bool = True,
@@ -130,6 +131,7 @@ class Host:
             election=disk.election,
             log=disk.recovered(),
             timeouts=timeouts,
+            bounds=bounds,
             rng=rng,
             now_ms=now_ms,
             records_voters=records_voters,

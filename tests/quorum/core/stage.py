@@ -8,6 +8,7 @@ docs/transcripts.md.
     voters 1 2 3 recorded the same, of a log that is to name its voters
     voters 1 2 3 on disks the same, and every disk has its directory id
     voters 1 2 3 led by 1 the same, and let voter 1 be elected and everybody know it
+    bounds parked_fetches 2 reads 1   nodes that are started from now on keep no more of these
     observer 9            start a node that is no voter
     tick 1                node 1's timer fires; the clock moves there if it lies ahead
     stand 1               node 1 stands when its time is up, as if no other voter knew pre-votes
@@ -41,10 +42,11 @@ docs/transcripts.md.
 import random
 import string
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from quorum.core.events import Answered, Correlation, LeaderUnreachable, Room, Stopping, Tick
-from quorum.core.limits import Timeouts
+from quorum.core.limits import Bounds, Timeouts
 from quorum.core.messages import Batch, Error, VoteRequest, VoteResponse
 from quorum.core.roles import Follower, Leader, Prospective
 from quorum.core.vocabulary import NO_DIRECTORY, Election, Epoch, Offset, ReplicaId
@@ -61,6 +63,7 @@ class Stage(Backstage):
     def __init__(self) -> None:
         super().__init__()
         self._voters = VoterSet.of(1)
+        self._bounds = Bounds()
         self._records_voters = False
         self._has_directories = False
         self._boots = 0
@@ -77,6 +80,7 @@ class Stage(Backstage):
     def _scenes(self) -> dict[str, Callable[..., Iterator[str]]]:
         return {
             "voters": self._start_voters,
+            "bounds": self._bound,
             "observer": self._start,
             "tick": self._tick,
             "stand": self._stand,
@@ -127,6 +131,11 @@ class Stage(Backstage):
             list(self._elect(words[-1]))
             yield from self._run("20")
 
+    def _bound(self, *words: str) -> Iterator[str]:
+        most = zip(words[::2], map(int, words[1::2]), strict=True)
+        self._bounds = replace(self._bounds, **dict(most))
+        yield from ()
+
     def _start(self, number: str) -> Iterator[str]:
         me = ReplicaId(int(number))
         assert me not in self.hosts, f"{me} is running"
@@ -142,6 +151,7 @@ class Stage(Backstage):
             rng=random.Random(int(me)),
             now_ms=self._now_ms,
             timeouts=Timeouts(),
+            bounds=self._bounds,
             records_voters=self._records_voters,
         )
         if me in self._prepared:

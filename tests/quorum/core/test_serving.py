@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.core.events import Asker
-from quorum.core.limits import FETCH_BYTES_MAX, OBSERVERS_MAX, PARKED_FETCHES_MAX
+from quorum.core.limits import FETCH_BYTES_MAX, OBSERVERS_MAX, PARKED_FETCHES_MAX, Bounds
 from quorum.core.messages import FetchRequest, FetchResponse
 from quorum.core.serving import HIGH_WATERMARK_LINGER_MS, Serving, View
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
@@ -219,6 +219,14 @@ def test_of_too_many_observers_the_longest_silent_is_forgotten() -> None:
     assert len(known) == OBSERVERS_MAX
     assert 10 + OBSERVERS_MAX - 5 not in known
     assert 5 in known
+
+
+def test_so_it_is_where_voters_become_observers() -> None:
+    serving = Serving(VoterSet.of(1, 2, 3), LEADER, Bounds(observers=1))
+    for number, at_ms in ((2, 30), (3, 20), (9, 40)):
+        serving.progress_of(ReplicaKey(ReplicaId(number))).seen(Offset(0), at_ms)
+    serving.take_voters(VoterSet.of(1))
+    assert [each.replica.id for each in serving.observers] == [9]
 
 
 @pytest.mark.parametrize("asked", [1, FETCH_BYTES_MAX, FETCH_BYTES_MAX + 1, 1 << 40])

@@ -1,0 +1,66 @@
+"""Faults in how much is kept for whoever asks."""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+BOUNDS: Final = (
+    Mutant(
+        name="records are taken however many are not committed",
+        module="quorum.core.node",
+        old="        return held + waiting + count <= state.bounds.uncommitted_records\n",
+        new="        return True\n",
+        caught_by=("R24",),
+        directed="quorum_bounds",
+    ),
+    Mutant(
+        name="of records that are not committed one too many is taken",
+        module="quorum.core.node",
+        old="held + waiting + count <= state.bounds.uncommitted_records",
+        new="held + waiting + count <= state.bounds.uncommitted_records + 1",
+        caught_by=("R24",),
+        directed="quorum_bounds",
+    ),
+    Mutant(
+        name="fetches are kept waiting however many do",
+        module="quorum.core.serving",
+        old="full = len(self._parked) >= self._bounds.parked_fetches\n",
+        new="full = False\n",
+        caught_by=("R24",),
+        directed="quorum_bounds",
+    ),
+    Mutant(
+        name="observers are remembered however many there are",
+        module="quorum.core.serving",
+        old="        while len(self._observers) + count > self._bounds.observers:\n",
+        new="        while False:\n",
+        caught_by=("R24",),
+        directed="quorum_bounds",
+    ),
+    Mutant(
+        name="reads wait however many do",
+        module="quorum.local_askers",
+        old="        if len(self._reads) >= self._reads_max:\n",
+        new="        if False:\n",
+        caught_by=("R24",),
+        directed=(
+            "tests/quorum/driver/test_driver_reads.py::test_a_read_too_many_is_refused_at_once"
+        ),
+    ),
+    Mutant(
+        name="requests for other voters wait however many do",
+        module="quorum.core.voter_changes",
+        old="    elif len(leader.changes.requests) >= state.bounds.voter_requests:\n",
+        new="    elif False:\n",
+        caught_by=("R24",),
+        directed="quorum_bounds",
+    ),
+    Mutant(
+        name="requests for another leader wait however many do",
+        module="quorum.core.handing_over",
+        old="    elif len(transfer.askers) >= state.bounds.transfer_askers:\n",
+        new="    elif False:\n",
+        caught_by=("R24",),
+        directed="quorum_bounds",
+    ),
+)

@@ -1,0 +1,100 @@
+"""R24: whatever waits at one process is bounded, counted from outside.
+
+What it was asked and has not answered, what it was given to append and is not committed, what it
+has asked of its disk. Judged after every turn, when all that came in was taken; what waits in front
+of a process that waits for its disk is bounded by the connections, which are not simulated. Of the
+replicas that a leader tells of, it remembers so many only.
+"""
+
+from collections import Counter
+from enum import StrEnum
+from typing import Final
+
+from chaos.violation import Violation
+from quorum.core.limits import Bounds
+from quorum.core.messages import FetchRequest, Request
+
+RECORDED_MAX: Final = 1
+"""Requests for other voters that are granted, and answered once that is committed."""
+WORK_MAX: Final = 16
+"""Pieces of work: commits that wait are one, and a replica that waits for one asks for no other."""
+
+
+class Waiting(StrEnum):
+    """Who waits at a process."""
+
+    FETCH = "fetches"
+    READ = "reads"
+    VOTERS = "requests for other voters"
+    TRANSFER = "requests for another leader"
+
+
+class Queues:
+    """What waits at one process."""
+
+    def __init__(self, who: object, bounds: Bounds) -> None:
+        self._who = who
+        self._bounds = bounds
+        self._most = {
+            Waiting.FETCH: bounds.parked_fetches,
+            Waiting.READ: bounds.reads,
+            Waiting.VOTERS: bounds.voter_requests + RECORDED_MAX,
+            Waiting.TRANSFER: bounds.transfer_askers,
+        }
+        self._waiting: Counter[Waiting] = Counter()
+        self._grew = False
+
+    def comes(self, what: Waiting) -> None:
+        """One more waits."""
+        self._waiting[what] += 1
+        self._grew = True
+
+    def goes(self, what: Waiting) -> None:
+        """One is answered."""
+        self._waiting[what] -= 1
+
+    def asked(self, request: Request) -> None:
+        """Another replica asks."""
+        if isinstance(request, FetchRequest):
+            self.comes(Waiting.FETCH)
+
+    def answered(self, request: Request) -> None:
+        """It is answered."""
+        if isinstance(request, FetchRequest):
+            self.goes(Waiting.FETCH)
+
+    def check(self) -> None:
+        """All that has come was taken: so many may still wait."""
+        if not self._grew:
+            return
+        self._grew = False
+        for what in Waiting:
+            self._check(what)
+
+    def check_reads(self) -> None:
+        """A read that is one too many is refused at once."""
+        self._check(Waiting.READ)
+
+    def _check(self, what: Waiting) -> None:
+        count, most = self._waiting[what], self._most[what]
+        if count > most:
+            raise Violation("R24", f"{count} {what} wait at {self._who}, at most {most} may")
+
+    def appended(self, end: int, committed: int, durable: int) -> None:
+        """It has taken records up to `end`, and knows that those are committed and durable."""
+        held, most = end - min(committed, durable), self._bounds.uncommitted_records
+        if held > most:
+            raise Violation("R24", f"{self._who} holds {held} records, at most {most} may wait")
+
+    def remembers(self, observers: int) -> None:
+        """So many replicas it tells of that do not vote."""
+        if observers > self._bounds.observers:
+            raise Violation(
+                "R24", f"{self._who} tells of {observers} observers, {self._bounds.observers} fit"
+            )
+
+
+def check_work(who: object, count: int) -> None:
+    """So many pieces of work wait for its disk."""
+    if count > WORK_MAX:
+        raise Violation("R24", f"{count} pieces of work wait for the disk of {who}")
