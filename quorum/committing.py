@@ -100,6 +100,7 @@ class Committing:
         """Whether to `go_on` before this turn does anything else."""
         if not self.has_work:
             return False
+        self._gather_until_ms = None
         self._put_off += 1
         return not busy or self._put_off > PUT_OFF_MAX
 
