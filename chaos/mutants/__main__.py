@@ -1,8 +1,8 @@
-"""`python -m chaos.mutants NAME seeds FIRST COUNT`, and `... NAME directed`.
+"""`python -m chaos.mutants NAME FIRST COUNT`.
 
 One process for each mutant: it plants the fault before anything of the product is imported, then
-runs seeds until one fails with an invariant that is expected, or the directed test. The verdict of
-the seeds is one line of JSON.
+runs seeds until one fails with an invariant that is expected, and the directed test. The verdict
+of the seeds is the first line, as JSON; that of the test is the exit status, as pytest has it.
 """
 
 import json
@@ -27,10 +27,10 @@ def run_seeds(mutant: Mutant, first: int, count: int) -> None:
             continue
         if failure.rule in mutant.caught_by:
             verdict = {"seed": seed, "rule": failure.rule, "text": failure.text, "others": others}
-            print(json.dumps(verdict))  # noqa: T201
+            print(json.dumps(verdict), flush=True)  # noqa: T201
             return
         others.append(f"{seed} {failure.text}"[:200])
-    print(json.dumps({"seed": None, "others": others[:20]}))  # noqa: T201
+    print(json.dumps({"seed": None, "others": others[:20]}), flush=True)  # noqa: T201
 
 
 def run_directed(mutant: Mutant) -> int:
@@ -42,13 +42,11 @@ def run_directed(mutant: Mutant) -> int:
 
 def main() -> None:
     """See the module."""
-    name, what, *rest = sys.argv[1:]
+    name, first, count = sys.argv[1:]
     mutant = named(name)
     plant(mutant)
-    if what == "seeds":
-        run_seeds(mutant, int(rest[0]), int(rest[1]))
-    else:
-        sys.exit(run_directed(mutant))
+    run_seeds(mutant, int(first), int(count))
+    sys.exit(run_directed(mutant))
 
 
 main()

@@ -59,22 +59,18 @@ def judged(mutants: Sequence[Mutant], *, seeds: int, jobs: int) -> Iterator[Verd
 
 def judge(mutant: Mutant, *, seeds: int, first: int = 0) -> Verdict:
     """Run one mutant: seeds until it is caught, then its directed test."""
-    by_seeds = _run(mutant, "seeds", str(first), str(seeds))
-    lines = by_seeds.stdout.strip().splitlines()
-    found = json.loads(lines[-1]) if by_seeds.returncode == 0 and lines else {}
-    directed = _run(mutant, "directed")
-    # 1 is pytest's word for tests that failed; others mean that nothing was tested.
+    command = [sys.executable, "-m", "chaos.mutants", mutant.name, str(first), str(seeds)]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
+    )
+    by_seeds, _, _ = ended.stdout.partition("\n")
+    found = json.loads(by_seeds) if by_seeds.startswith("{") else {}
+    # 1 is pytest's word for tests that failed, and Python's for a program that did; others mean
+    # that nothing was tested.
     return Verdict(
         mutant=mutant,
         seed=found.get("seed"),
         rule=found.get("rule", "not caught"),
-        directed_fails=directed.returncode == 1,
-        said=f"{by_seeds.stdout}{by_seeds.stderr}{directed.stdout}"[-4_000:],
-    )
-
-
-def _run(mutant: Mutant, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "chaos.mutants", mutant.name, *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
+        directed_fails=bool(found) and ended.returncode == 1,
+        said=f"{ended.stdout}{ended.stderr}"[-4_000:],
     )

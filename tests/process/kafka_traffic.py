@@ -14,18 +14,21 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
 
 from admin.demo.accounts import Written, content, number_of
 from tests.process.kafka_accounts import Deliveries, Run
 from tests.process.kafka_clients import (
     CLOSE_SECONDS,
+    POLL_SECONDS,
+    RECORDS_MAX,
     ConfluentMember,
     ConfluentProducer,
     PythonMember,
     PythonProducer,
     Reads,
     Writes,
+    given,
 )
 from tests.process.kafka_evidence import evidence
 
@@ -38,6 +41,8 @@ UNANSWERED_MAX: Final = 3_000
 """Records that a producer has not heard of; with more it waits."""
 FLOWING_SECONDS: Final = 60
 CATCH_UP_SECONDS: Final = 60
+POLLS_MAX: Final = 600
+"""Of a member that reads what is left to it."""
 
 PRODUCERS: Final[tuple[Callable[[str], Writes], ...]] = (PythonProducer, ConfluentProducer)
 GROUPS: Final[dict[str, Callable[..., Reads]]] = {
@@ -124,12 +129,14 @@ class Traffic:
         for group in self.groups:
             fault = group.deliveries.fault(self.written)
             assert fault is None, f"{group.name}: {fault}\n{self._evidence(group)}"
-            ends, committed = _ends_and_committed(self._servers, group.name, self._topic)
+            left = _left_to(self._servers, group.name, self._topic)
+            ends = [each.end for each in left]
             assert ends == group.deliveries.ends(), group.name
             # A member that leaves while the group is being balanced anew may be refused its last
-            # commit; what it had is then given again. Never is more committed than there is.
-            pairs = list(zip(committed, ends, strict=True))
-            assert all(0 < place <= end for place, end in pairs), f"{group.name}: {pairs}"
+            # commit; what it had is then given again, and nothing else is.
+            for each in left:
+                assert 0 < each.committed <= each.end, f"{group.name}: {each}"
+                assert each.given == list(range(each.committed, each.end)), f"{group.name}: {each}"
 
     def _evidence(self, group: Group) -> str:
         places = group.deliveries.in_question(self.written)
@@ -200,13 +207,31 @@ def _noting(written: Written, number: int) -> Callable[[int], None]:
     return lambda offset: written.acknowledge(number, 1, offset)
 
 
-def _ends_and_committed(servers: str, group: str, topic: str) -> tuple[list[int], list[int]]:
-    """By partition: where the log ends, and what the group has committed."""
+@dataclass
+class Left:
+    """What a group has left of a partition for a member that comes late."""
+
+    committed: int
+    end: int
+    given: list[int] = field(default_factory=list)
+    """The offsets of the records that the member was given."""
+
+
+def _left_to(servers: str, group: str, topic: str) -> list[Left]:
+    """By partition, what is left to this member, who goes on from where the group stands."""
     partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
     try:
         ends = [consumer.get_watermark_offsets(each, CLOSE_SECONDS)[1] for each in partitions]
         committed = consumer.committed(partitions, CLOSE_SECONDS)
+        left = [Left(each.offset, end) for each, end in zip(committed, ends, strict=True)]
+        consumer.assign([TopicPartition(topic, n, OFFSET_STORED) for n in range(PARTITIONS)])
+        for _ in range(POLLS_MAX):
+            if all(len(each.given) >= each.end - each.committed for each in left):
+                break
+            for message in consumer.consume(RECORDS_MAX, POLL_SECONDS):
+                one = given(message)
+                left[one.partition].given.append(one.offset)
     finally:
         consumer.close()
-    return ends, [each.offset for each in committed]
+    return left
