@@ -28,6 +28,7 @@ BOUNDS: Final = (
         new="full = False\n",
         caught_by=("R24",),
         directed="quorum_bounds",
+        seed=5,
     ),
     Mutant(
         name="observers are remembered however many there are",

@@ -25,7 +25,7 @@ ELECTIONS: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
         ),
-        seed=39,
+        seed=89,
     ),
     Mutant(
         name="the vote is forgotten when a leader of the same epoch is followed",
@@ -91,7 +91,7 @@ ELECTIONS: Final = (
         new="return candidate_end.offset < own_end.offset",
         caught_by=("R7",),
         directed="quorum_longer_log_of_an_older_epoch",
-        seed=17,
+        seed=4,
     ),
     Mutant(
         name="votes are given whatever the candidate's log holds",
@@ -100,7 +100,6 @@ ELECTIONS: Final = (
         new="return False",
         caught_by=("R7",),
         directed="quorum_shorter_log",
-        seed=4,
     ),
     Mutant(
         name="a leader leads the same epoch again after a restart",
@@ -140,7 +139,6 @@ ELECTIONS: Final = (
         new="            return False\n",
         caught_by=("R25",),
         directed="quorum_leader_stickiness",
-        seed=3,
     ),
     Mutant(
         name="a leader would vote for another",
@@ -158,7 +156,6 @@ ELECTIONS: Final = (
         new="    if False:\n",
         caught_by=("R25",),
         directed="quorum_pre_vote",
-        seed=1,
     ),
     Mutant(
         name="who would lose stands all the same",
@@ -169,7 +166,7 @@ ELECTIONS: Final = (
         "        case Tally.LOST:\n            _lose(state, poll, now_ms)\n",
         caught_by=("R25",),
         directed="quorum_backoff",
-        seed=1,
+        seed=5,
     ),
     Mutant(
         name="a voter that would have the promises of a half stands",
@@ -190,7 +187,7 @@ ELECTIONS: Final = (
         "            Cause.LEADER_FOUND)",
         caught_by=("liveness",),
         directed="quorum_leader_named_by_others",
-        seed=26,
+        seed=31,
     ),
     Mutant(
         name="a leader that nobody fetches from leads on",
@@ -199,7 +196,7 @@ ELECTIONS: Final = (
         new="heard_ms + 100 * state.timeouts.check_quorum_ms",
         caught_by=("R26",),
         directed="quorum_check_quorum",
-        seed=2,
+        seed=6,
     ),
     Mutant(
         name="a vote is kept only together with a new epoch",
@@ -217,7 +214,7 @@ ELECTIONS: Final = (
         new="others_needed = max(0, state.voters.majority - 2 * state.is_voter)\n",
         caught_by=("R26",),
         directed="quorum_check_quorum",
-        seed=2,
+        seed=4,
     ),
     Mutant(
         name="observers that fetch keep a leader from resigning",
@@ -226,7 +223,7 @@ ELECTIONS: Final = (
         new="for each in (*leader.serving.voters.values(), *leader.serving.observers)",
         caught_by=("R26",),
         directed="quorum_voters_one_at_a_time",
-        seed=6,
+        seed=1,
     ),
     Mutant(
         name="the resignation of an earlier epoch is taken for one of this",
@@ -254,6 +251,6 @@ ELECTIONS: Final = (
         new="    if False:\n",
         caught_by=("R1", "R25"),
         directed="quorum_voters_wiped_disk",
-        seed=5,
+        seed=6,
     ),
 )

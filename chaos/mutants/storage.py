@@ -143,7 +143,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_append_times.py::"
             "test_a_truncation_takes_the_times_of_what_is_gone"
         ),
-        seed=3,
+        seed=1,
     ),
     Mutant(
         name="append times are not synced when their segment is complete",

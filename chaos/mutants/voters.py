@@ -21,7 +21,7 @@ VOTERS: Final = (
         new="    if committed is None:\n",
         caught_by=("R15", "R8"),
         directed="quorum_voters_new_epoch",
-        seed=54,
+        seed=5,
     ),
     Mutant(
         name="a truncation does not take back the voters that it cuts",
@@ -30,7 +30,7 @@ VOTERS: Final = (
         new="",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R23", "liveness"),
         directed="quorum_voters_truncated",
-        seed=29,
+        seed=39,
     ),
     Mutant(
         name="voters that were cut by a hair stay",
@@ -39,7 +39,7 @@ VOTERS: Final = (
         new="        while self._entries and self._entries[-1][0] > end + 1:\n",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R21", "R23", "liveness"),
         directed="quorum_voters_truncated",
-        seed=111,
+        seed=39,
     ),
     Mutant(
         name="other voters count only once they are committed",
@@ -58,7 +58,7 @@ VOTERS: Final = (
         new="    if True:\n        # The leader counts itself",
         caught_by=("R8",),
         directed="quorum_voters_removed_leader",
-        seed=21,
+        seed=54,
     ),
     Mutant(
         name="who votes no more still counts",
@@ -76,7 +76,7 @@ VOTERS: Final = (
         new="progress is not None",
         caught_by=("R8",),
         directed="quorum_voters_wiped_disk",
-        seed=157,
+        seed=14,
     ),
     Mutant(
         name="all voters of the target come at once",
@@ -90,7 +90,7 @@ VOTERS: Final = (
         "            continue\n",
         caught_by=("R14",),
         directed="quorum_voters_replaced",
-        seed=12,
+        seed=1,
     ),
     Mutant(
         name="a voter counts for a new set until it has been silent for long",
@@ -108,7 +108,7 @@ VOTERS: Final = (
         new="        leader.changes.look_soon(now_ms)\n",
         caught_by=("R28",),
         directed="quorum_voters_just_died",
-        seed=10,
+        seed=5,
     ),
     Mutant(
         name="who has fetched for one set of voters counts for the next one",
@@ -126,7 +126,7 @@ VOTERS: Final = (
         new="return {state.me.id: True}",
         caught_by=("R1", "R23"),
         directed="quorum_voters_removed_leader_loses_lead",
-        seed=12,
+        seed=19,
     ),
     Mutant(
         name="another directory under a voter's id takes itself for the voter",
@@ -144,5 +144,6 @@ VOTERS: Final = (
         new="            self._entries.pop(0)\n",
         caught_by=("R21",),
         directed="quorum_snapshot_voters",
+        seed=1,
     ),
 )
