@@ -1,5 +1,7 @@
 """The leader dies anywhere on the way from one set of voters to another, and the next goes on."""
 
+from typing import Final
+
 import pytest
 
 from quorum.core.roles import Leader
@@ -17,7 +19,21 @@ def begun(*, extra: tuple[int, ...]) -> VotersStage:
     return stage
 
 
-@pytest.mark.parametrize("moves", range(0, 120, 3))
+# What happens from the command to its end, one flush, inbox or timer each; and a few after it.
+MOVES: Final = 220
+
+
+def test_the_moves_reach_from_the_command_to_its_end() -> None:
+    stage = begun(extra=(4, 5, 6))
+    stage.answer("want 1 alter 4 5 6")
+    stage.answer("tick 1")
+    for _ in range(MOVES):
+        stage.move()
+    assert {host.node.voters.sorted() for host in stage.hosts.values()} == {(4, 5, 6)}
+    assert {host.node.voter_change().target for host in stage.hosts.values()} == {None}
+
+
+@pytest.mark.parametrize("moves", range(MOVES))
 def test_whenever_the_leader_dies_the_next_one_goes_on(moves: int) -> None:
     """The judge on the stage looks at every step; here it is seen that the end is reached."""
     stage = begun(extra=(4, 5, 6))
