@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final, assert_never
 
 from chaos import clients
+from chaos.faults import Fault, Strike
 from chaos.flood import flood
 from chaos.operator import Operator
 from chaos.process import Process
-from chaos.profile import Fault, Strike
 from chaos.world import World
 from quorum.core.messages import (
     AddVoterRequest,

@@ -13,11 +13,12 @@ from typing import Final
 
 from chaos import clients
 from chaos.electorates import has_majority
+from chaos.faults import WISHES, Fault, Strike
 from chaos.leftovers import check_leftovers
 from chaos.model import CLOSES, OPENS
 from chaos.nemesis import WISH_EVERY_MS, Nemesis
 from chaos.operator import Operator
-from chaos.profile import CALM, FAULTS_MS, NEARLY_CALM, WISHES, Fault, Profile, Strike
+from chaos.profile import CALM, FAULTS_MS, NEARLY_CALM, Profile
 from chaos.violation import HarnessError, Violation
 from chaos.world import World
 from quorum.core.vocabulary import ReplicaId

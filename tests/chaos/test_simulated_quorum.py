@@ -11,8 +11,9 @@ from functools import cache
 
 import pytest
 
+from chaos.faults import Fault
 from chaos.outcome import Outcome, run
-from chaos.profile import Fault, Profile
+from chaos.profile import Profile
 from chaos.simulation import FIRED_AS, Report, simulate
 from tests.support.tree import ROOT
 
