@@ -15,6 +15,7 @@ from statemachine.elr import last_known_leader, led_by, with_elr
 from statemachine.index import Topic
 from statemachine.leadership import Election, elect
 from statemachine.partition import Partition, difference, violation
+from statemachine.settings import completion_rule
 from statemachine.vocabulary import RECOVERING, BrokerId, Replicas
 
 
@@ -36,7 +37,7 @@ def change_partition(
     """
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
-    if wish.moving and completes(wish, min_isr(draft, topic.name, wish)):
+    if wish.moving and completes(wish, min_isr(draft, topic.name, wish), completion_rule(draft)):
         wish = completed(wish)
         finished = True
     if wish.replicas != before.replicas:

@@ -2,20 +2,29 @@
 
 Seed 4.2: it completes only if every adding replica is in the ISR, and the ISR without the removed
 ones is no smaller than the min ISR. Until then the replicas are the union of what was and what is
-asked for.
+asked for. Kafka's own rule can be had instead (`reassignment.completion.rule`).
 """
+
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from statemachine.partition import Partition
+from statemachine.settings import CompletionRule
 
 
-def completes(partition: Partition, min_isr: int) -> bool:
+def completes(partition: Partition, min_isr: int, rule: CompletionRule) -> bool:
     """Whether the reassignment under way is complete as the partition now stands."""
     isr, removing = partition.isr, partition.removing
-    if any(replica not in isr for replica in partition.adding):
-        return False
-    return sum(replica not in removing for replica in isr) >= min_isr
+    match rule:
+        case CompletionRule.MIN_ISR:
+            if any(replica not in isr for replica in partition.adding):
+                return False
+            return sum(replica not in removing for replica in isr) >= min_isr
+        case CompletionRule.ALL_TARGET:
+            return all(replica in isr for replica in partition.aimed)
+        case _:
+            assert_never(rule)
 
 
 def completed(partition: Partition) -> Partition:

@@ -3,7 +3,8 @@
 Names, types, defaults and bounds are those of `DynamicBrokerConfig` of Kafka 4.2 (KIP-226); what
 3.9 has besides is there too. A configuration of one listener has `listener.name.<listener>.` before
 its name, and that of one mechanism of it the mechanism as well. A name that is no configuration of
-Kafka's at all belongs to a plug-in of the broker and is let through, as Kafka does.
+Kafka's at all belongs to a plug-in of the broker and is let through, as Kafka does; but for the
+settings of the whole cluster that are ours (`settings`).
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import Final
 from statemachine.config_broker_table import BROKER_CONFIGS
 from statemachine.config_static import STATIC_BROKER_CONFIGS
 from statemachine.config_types import ConfigType, Definition
+from statemachine.settings import CLUSTER_CONFIGS
 from statemachine.vocabulary import CLUSTER_DEFAULT
 
 _OF_A_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
@@ -53,6 +55,7 @@ OF_MECHANISMS: Final = (
 
 assert SECURITY_CONFIGS <= PER_BROKER
 assert not STATIC_BROKER_CONFIGS & BROKER_CONFIGS.keys()
+assert not CLUSTER_CONFIGS.keys() & (BROKER_CONFIGS.keys() | STATIC_BROKER_CONFIGS)
 
 
 def base_name(name: str) -> str:
@@ -65,8 +68,8 @@ def base_name(name: str) -> str:
 
 
 def broker_definition(name: str) -> Definition | None:
-    """What this configuration is, of a broker or of one of its listeners; or None."""
-    return BROKER_CONFIGS.get(base_name(name))
+    """What this configuration is, of a broker, of one of its listeners or of all; or None."""
+    return CLUSTER_CONFIGS.get(name) or BROKER_CONFIGS.get(base_name(name))
 
 
 def broker_value_refusal(resource_name: str, name: str, value: str) -> str | None:
@@ -85,9 +88,11 @@ def _name_refusal(resource_name: str, name: str) -> str | None:
         return f"{name} cannot be changed while a broker runs: set it in the broker's own file"
     if name in SECURITY_CONFIGS:
         return f"{name} can be changed of a single listener only: listener.name.<listener>.{name}"
+    base = base_name(name)
+    if base in CLUSTER_CONFIGS and (base != name or resource_name != CLUSTER_DEFAULT):
+        return f"{base} is of the whole cluster: set it for all brokers, without naming one"
     if resource_name != CLUSTER_DEFAULT:
         return None
-    base = base_name(name)
     if name in PER_BROKER or (base != name and base not in _OF_CLUSTER_OR_LISTENER):
         return f"{name} cannot be the same for all brokers: name one broker"
     return None
@@ -107,8 +112,8 @@ _SENSITIVE_STATIC: Final = frozenset(
 
 def broker_config_is_sensitive(name: str) -> bool:
     """Whether its value must not be shown: a password, or something whose meaning is unknown."""
-    base = base_name(name)
-    definition = BROKER_CONFIGS.get(base)
+    definition = broker_definition(name)
     if definition is not None:
         return definition.type is ConfigType.PASSWORD
+    base = base_name(name)
     return base not in STATIC_BROKER_CONFIGS or base in _SENSITIVE_STATIC

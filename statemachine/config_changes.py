@@ -1,8 +1,9 @@
 """IncrementalAlterConfigs and AlterConfigs: each resource stands alone, and is changed or refused.
 
 What a change allows happens in the same batch: a partition without a leader gets one once unclean
-elections are allowed, and a move that only waited for fewer replicas in sync completes. Kafka's
-controller holds such elections at intervals of its own, and its moves do not wait for that.
+elections are allowed, and a move that only waited for fewer replicas in sync, or for another rule
+of when it is complete, completes. Kafka's controller holds such elections at intervals of its own,
+and its moves do not wait for that.
 """
 
 from collections import Counter
@@ -33,6 +34,7 @@ from statemachine.image import Resource
 from statemachine.index import NO_KEY, Topic
 from statemachine.leadership import Election
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
+from statemachine.settings import COMPLETION_RULE
 from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, TOPIC_RESOURCE
 
 _Values: TypeAlias = Mapping[str, str | None]
@@ -206,7 +208,11 @@ def _after(kind: int, current: str | None, op: ConfigOp) -> str | None:
 def _take_effect(draft: Draft, changed: Sequence[records.Record]) -> None:
     configs = [record for record in changed if isinstance(record, records.Config)]
     freed = islice(
-        _freed(draft, _resources(configs, UNCLEAN_ELECTION), _resources(configs, MIN_ISR)),
+        _freed(
+            draft,
+            _resources(configs, UNCLEAN_ELECTION),
+            [*_resources(configs, MIN_ISR), *_resources(configs, COMPLETION_RULE)],
+        ),
         PARTITIONS_FREED_BY_CONFIGS_MAX,
     )
     for topic, number in list(freed):
@@ -249,7 +255,7 @@ def _resources(changed: Iterable[records.Config], name: str) -> list[Resource]:
 
 
 def _freed(
-    draft: Draft, unclean: Sequence[Resource], min_isr: Sequence[Resource]
+    draft: Draft, unclean: Sequence[Resource], completing: Sequence[Resource]
 ) -> Iterator[tuple[Topic, int]]:
     """The partitions that may do now what they could not before."""
     index = draft.image.index
@@ -258,7 +264,7 @@ def _freed(
         for topic, number in _among(draft, unclean, leaderless):
             if unclean_election_allowed(draft, topic.name):
                 yield topic, number
-    yield from _among(draft, min_isr, index.moving)
+    yield from _among(draft, completing, index.moving)
 
 
 def _among(

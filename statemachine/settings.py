@@ -1,13 +1,31 @@
-"""The settings of the whole cluster for how reassignments go (KIP-435), and what they say."""
+"""The settings of the whole cluster for how reassignments go (KIP-435), and what they say.
 
+They are configurations of all brokers together: Config records of the broker "", altered and
+described as such. No single broker has them, for the controller alone heeds them. As with every
+configuration, a value in the log that does not parse counts as not set.
+"""
+
+from enum import Enum
 from typing import Final
 
 from msgspec import Struct
 
-from statemachine.config_types import INT_MAX
+from statemachine.config_types import INT_MAX, one_of, table
+from statemachine.configs import DEFAULTS, HoldsConfigs
 
 UNLIMITED: Final = INT_MAX
 """The default of every limit, as in KIP-435: Kafka's behaviour."""
+
+COMPLETION_RULE: Final = "reassignment.completion.rule"
+
+
+class CompletionRule(Enum):
+    """When a step of a reassignment is complete."""
+
+    MIN_ISR = "min-isr"
+    """Every replica that is added is in sync, and enough are without those that are removed."""
+    ALL_TARGET = "all-target"
+    """Every replica that stays or is added is in sync, as Kafka has it; min ISR does not count."""
 
 
 class Limits(Struct, frozen=True, kw_only=True, gc=False):
@@ -29,3 +47,28 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
 
 
 NO_LIMITS: Final = Limits()
+
+CLUSTER_CONFIGS: Final = table(
+    one_of(
+        COMPLETION_RULE,
+        CompletionRule.MIN_ISR.value,
+        "When a step is complete: once min ISR is reached without what it removes (min-isr), or"
+        " once all that remain are in sync (all-target).",
+        (each.value for each in CompletionRule),
+    ),
+)
+"""The settings by name. Kafka's brokers take them for those of a plug-in."""
+
+
+def completion_rule(holder: HoldsConfigs) -> CompletionRule:
+    """The rule in force."""
+    value = _value(holder, COMPLETION_RULE)
+    return CompletionRule.MIN_ISR if value is None else CompletionRule(value)
+
+
+def _value(holder: HoldsConfigs, name: str) -> str | None:
+    """The value that counts, without blanks; None where the default does."""
+    value = holder.configs.get(DEFAULTS, {}).get(name)
+    if value is None or CLUSTER_CONFIGS[name].refusal(value) is not None:
+        return None
+    return value.strip()

@@ -19,12 +19,19 @@ from statemachine.config_static import STATIC_BROKER_CONFIGS
 from statemachine.config_topics import BROKER_SYNONYMS, TOPIC_CONFIGS
 from statemachine.config_types import ConfigType, Definition
 from statemachine.errors import Refusal
+from statemachine.settings import CLUSTER_CONFIGS
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.statemachine.world import World
 
 EVERY: list[Definition] = [
     definition
-    for table in (TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
+    for table in (
+        TOPIC_CONFIGS,
+        BROKER_CONFIGS,
+        CLUSTER_CONFIGS,
+        GROUP_CONFIGS,
+        CLIENT_METRICS_CONFIGS,
+    )
     for definition in table.values()
 ]
 
