@@ -19,7 +19,6 @@ from aiohttp import web
 
 from admin.anywhere import Anywhere
 from admin.config import Config
-from admin.controller import Controller
 from admin.formatted import formatted
 from admin.http.app import make_app
 from admin.kafka.broker_calls import Desk
@@ -27,6 +26,7 @@ from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
 from admin.registrar import Registrar
 from admin.service import Service, TopicDefaults
+from broker.controlling import Controller
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
 from quorum.log.errors import StorageError

@@ -9,7 +9,7 @@ import logging
 import random
 from typing import Any, Final
 
-from admin.controller import Controller
+from broker.controlling import Controller
 from quorum.driver import Quorum
 from quorum.ports import Clock, PeerAddresses
 from quorum.transport.channel import Channel

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from admin.addresses import Address
-from admin.controller import UNPROVED, Controller, Unavailable
 from admin.faults import Refused
 from admin.model import (
     NO_LEADER,
@@ -27,6 +26,8 @@ from admin.model import (
     ReplicaInfo,
 )
 from admin.whereabouts import Whereabouts, nodes_of
+from broker.controlling import Controller
+from broker.unavailable import UNPROVED, Unavailable
 from quorum.addresses import AddressBook
 from quorum.cluster import Cluster
 from quorum.core.messages import Error, TransferResponse, VoterRequest, VotersResponse
@@ -335,7 +336,7 @@ class Service:
 
     async def _prove_lead(self) -> None:
         self._need_lead()
-        outcome = await self.quorum.read_index()
+        outcome = await self.quorum.await_read_index()
         if isinstance(outcome, ReadRefusal):
             raise NotActive(UNPROVED[outcome], self.quorum.leader)
 

@@ -18,6 +18,7 @@ from quorum.core.messages import Request, TransferResponse, VoterRequest, Voters
 from quorum.core.node import QuorumNode
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.local_askers import ReadDone
 from quorum.log.disk_thread import DiskThread
 from quorum.ports import Clock, ElectionStore, Log, Rpc, SnapshotStore, StateMachine
 from quorum.replica import Replica
@@ -83,8 +84,6 @@ class Quorum:
         self._rpc = rpc
         self._clock = clock
         self._wall_clock = wall_clock
-        self.has_room = True
-        """Whether there is room on the disk of this node, as far as it has tried."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._is_turn_due = False
@@ -111,6 +110,11 @@ class Quorum:
     def successor(self) -> ReplicaId | None:
         """To whom this node is handing over its lead, and takes no records meanwhile; else None."""
         return self.node.successor
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is room on the disk of this node, as far as it has tried."""
+        return self.replica.has_room
 
     @property
     def high_watermark(self) -> Offset | None:
@@ -154,7 +158,11 @@ class Quorum:
         """Whole batches from `start` up to the high watermark, or up to `max_bytes`."""
         return self.replica.read_committed(start, max_bytes)
 
-    async def read_index(self) -> Offset | ReadRefusal:
+    def read_index(self, done: ReadDone) -> None:
+        """Call `done`, later, when a read of the state machine cannot be stale."""
+        self.replica.read_index(done)
+
+    async def await_read_index(self) -> Offset | ReadRefusal:
         """The offset that a read of the state machine is now good for, or why it is not.
 
         Linearizable: the state machine has applied everything that was answered before the call.
@@ -194,8 +202,6 @@ class Quorum:
 
     def room(self, exists: bool) -> None:
         """There is no room on the disk for what was to be written, or there is again."""
-        # The node itself may not hear of it for long: it waits for what finds no room.
-        self.has_room = exists
         self.replica.room(exists)
 
     # The owner task.

@@ -3,10 +3,9 @@
 What arrives goes into an inbox, and one `turn` takes all of it, so that whatever came in together
 shares one append, one flush and one write per connection. Effects are performed strictly in order;
 only few of them wait for the disk (an election, a truncation, a snapshot), because what follows
-rests on them:
-until the disk is done, no event is looked at. Records do not wait: the disk flushes one group while
-the next one gathers, and reports back as an event like any other. Where nobody waits for what a
-turn has said, a quick disk may flush and report within the turn.
+rests on them: until the disk is done, no event is looked at. Records do not wait: the disk flushes
+one group while the next one gathers, and reports back as an event like any other. Where nobody
+waits for what a turn has said, a quick disk may flush and report within the turn.
 
 Nothing here waits, sleeps, starts a thread or opens a file. Whoever owns a replica calls `turn`
 when it was woken and when `deadline_ms` has come: the asyncio shell (`quorum.driver`) in
@@ -109,6 +108,7 @@ class Replica:
         self.node = node
         self.deadline_ms = node.deadline_ms
         """When `turn` is to be called, whatever happens; None while only others can wake it."""
+        self.has_room = True  # On the disk of this node, as far as it has tried.
         self._log = log
         self._elections = elections
         self._disk = disk
@@ -212,6 +212,7 @@ class Replica:
 
     def room(self, exists: bool) -> None:
         """There is no room on the disk for what was to be written, or there is again."""
+        self.has_room = exists  # The node may hear of it late: it waits for what finds none.
         self._put(Room(exists))
 
     def say_farewell(self) -> None:
@@ -242,8 +243,7 @@ class Replica:
     def turn(self) -> None:
         """Take everything that has arrived; then ask the disk once for all that was appended.
 
-        Raises what `fail` was given, and what an error of our own logic raises: the replica is
-        then unusable, and its process must end.
+        Raises what `fail` was given and what our own logic raises: the process must then end.
         """
         if self._failure is not None:
             raise self._failure

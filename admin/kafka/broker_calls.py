@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Final, assert_never
 from uuid import UUID
 
-from admin.controller import Controller, Unavailable
 from admin.kafka.alter_partition import (
     VERSIONS,
     read_request,
@@ -21,6 +20,8 @@ from admin.kafka.alter_partition import (
 )
 from admin.kafka.call import ANONYMOUS, Call, code, read_call, respond_to
 from admin.kafka.refusals import Refusals
+from broker.controlling import Controller
+from broker.unavailable import Unavailable
 from quorum.cluster import Cluster
 from quorum.ports import Clock
 from quorum.transport.inbound import InboundRequest

@@ -19,8 +19,8 @@ from admin.consistency import (
     with_offset,
     with_patience,
 )
-from admin.controller import Unavailable
 from admin.service import NotActive
+from broker.unavailable import Unavailable
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey
 from tests.admin.controller.asking import asked, heartbeat, join, looked, move, topic

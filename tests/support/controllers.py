@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin.controller import Controller
 from admin.daemon import SUPPORTED_FEATURES
 from admin.kafka.broker_calls import Desk
 from admin.kafka.door import OFFERED, KafkaDoor
 from admin.kafka.forwarding import Forwarder
 from admin.service import Service, TopicDefaults
+from broker.controlling import Controller
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-from admin.controller import Controller, Unavailable
+from broker.controlling import Controller
+from broker.unavailable import Unavailable
 from quorum.log.disk_thread import DiskThread
 from statemachine import commands
 from statemachine.commands import Answer, Command

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 from uuid import UUID
 
-from admin.batching import TRANSACTION_RECORDS_MAX, batches_of
-from admin.controller import Unavailable
+from broker.decision_batches import TRANSACTION_RECORDS_MAX, batches_of
+from broker.unavailable import Unavailable
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from quorum.records.batch import outlines
 from statemachine import commands, records

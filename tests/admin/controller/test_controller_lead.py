@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.controller import Unavailable
+from broker.unavailable import Unavailable
 from quorum.core.vocabulary import Offset
 from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.controller import STANDBY_LOOK_MS, Controller
+from broker.controlling import STANDBY_LOOK_MS, Controller
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine import records

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from admin.controller import Unavailable
 from admin.faults import Refused
 from admin.model import max_follower_lag
+from broker.unavailable import Unavailable
 from quorum.wire.apis import ApiKey
 from tests.admin.controller.asking import asked, busy, join, topic
 from tests.admin.kafka_door.test_kafka_voters import client_of, until

@@ -16,17 +16,16 @@ where the asker needs that to be true now. What brokers ask all the time does no
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from admin.batching import batches_of
+from broker.decision_batches import batches_of
+from broker.quorum_port import Proposing
 from broker.replaying import Replaying
+from broker.unavailable import UNPROVED, Unavailable
 from quorum.core.events import Located
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
-from quorum.driver import Quorum
 from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import Record as LogRecord
@@ -51,37 +50,6 @@ STANDBY_LOOK_MS: Final = 2_000
 
 WAITING_ANSWERS_MAX: Final = 100_000
 
-
-class Unavailable(StrEnum):
-    """Why a command was not carried out. Unless it is too large, it may be asked again, of the
-    active controller.
-    """
-
-    NOT_ACTIVE = "this node is not the active controller"
-    NOT_READY = "this node has just started and has not read yet all that is committed"
-    LEAD_LOST = "this node ceased to be the active controller; whether it was done is unknown"
-    HANDING_OVER = "the lead is being handed over to another controller; ask again in a moment"
-    OVERLOADED = "the controller has too much uncommitted work; ask again later"
-    DISK_FULL = "the disk of the active controller is full, and no other could take over yet"
-    NOT_PROVED = (
-        "no majority of the controllers confirmed in time that this node is still the active one"
-    )
-    TOO_LARGE = "it takes more, or larger, records than one request may; ask for less at once"
-
-    @property
-    def may_be_done(self) -> bool:
-        """Whether the command may take effect all the same, so that it must not be repeated."""
-        return self is Unavailable.LEAD_LOST
-
-
-UNPROVED: Final = MappingProxyType(
-    {
-        ReadRefusal.NOT_LEADER: Unavailable.NOT_ACTIVE,
-        ReadRefusal.TOO_MANY: Unavailable.OVERLOADED,
-        ReadRefusal.NOT_PROVED: Unavailable.NOT_PROVED,
-    }
-)
-"""What it means for a query that the quorum refuses a read."""
 
 T = TypeVar("T")
 Done = Callable[[Answer | Unavailable], None]
@@ -114,7 +82,7 @@ class Controller:
         """The epoch that this node leads as the active controller; None while it does not."""
         self.kraft_version = 0
         """The level of kraft.version in force; the quorum's own records say it, not metadata."""
-        self._quorum: Quorum | None = None
+        self._quorum: Proposing | None = None
         self._clock = clock
         self._session_timeout_ms = session_timeout_ms
         self._metadata_version = metadata_version
@@ -129,7 +97,7 @@ class Controller:
         self._waiting: deque[_Waiting] = deque()
         self._is_loaded = False
 
-    def attach(self, quorum: Quorum) -> None:
+    def attach(self, quorum: Proposing) -> None:
         """Name the quorum that the records come from; the two need each other."""
         self._quorum = quorum
         self._replaying.expect(quorum.node.log_end.offset)
@@ -190,7 +158,7 @@ class Controller:
 
     def _reason_to_refuse(self) -> Unavailable:
         quorum = self._the_quorum
-        if quorum.successor is not None:
+        if quorum.node.successor is not None:
             return Unavailable.HANDING_OVER
         return Unavailable.OVERLOADED if quorum.has_room else Unavailable.DISK_FULL
 
@@ -382,10 +350,10 @@ class Controller:
             else:
                 self._settle(answer, done)
 
-        self._the_quorum.replica.read_index(proved)
+        self._the_quorum.read_index(proved)
 
     @property
-    def _the_quorum(self) -> Quorum:
+    def _the_quorum(self) -> Proposing:
         assert self._quorum is not None, "attach comes first"
         return self._quorum
 
