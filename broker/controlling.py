@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from broker.decision_batches import batches_of
+from broker.decision_batches import batches_of, records_asked
 from broker.quorum_port import Proposing
 from broker.replaying import Replaying
 from broker.unavailable import UNPROVED, Unavailable
@@ -49,6 +49,9 @@ STANDBY_LOOK_MS: Final = 2_000
 """How often a controller that is not active looks whether it is to keep the log moving."""
 
 WAITING_ANSWERS_MAX: Final = 100_000
+
+BULK_RECORDS: Final = 1_000
+"""Deciding on so many takes long enough to ask first whether there would be room for them."""
 
 
 T = TypeVar("T")
@@ -135,6 +138,11 @@ class Controller:
             return
         if len(self._waiting) >= WAITING_ANSWERS_MAX:
             done(Unavailable.OVERLOADED)
+            return
+        count = records_asked(self.image, command)
+        # Seconds of work must not be done, and everybody kept waiting, for nothing.
+        if count >= BULK_RECORDS and not quorum.accepts(1, after=count - 1):
+            done(self._reason_to_refuse())
             return
         decision = decide(self.image, command)
         if decision.records:

@@ -1,4 +1,4 @@
-"""How the records of one decision become batches. It appends nothing.
+"""How many records a command asks for, and how those of a decision become batches. Appends nothing.
 
 What fits in one batch counts as a whole by itself. More than that is put between BeginTransaction
 and EndTransaction (KIP-868), and so counts as a whole all the same: for our images, and for Kafka's
@@ -9,6 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX
+from statemachine.commands import (
+    AlterPartition,
+    AlterReassignments,
+    Command,
+    CreatePartitions,
+    CreateTopics,
+    FenceBrokers,
+)
+from statemachine.image import Image
 from statemachine.limits import (
     CREATED_PARTITIONS_MAX,
     DISTRUSTED_PARTITIONS_MAX,
@@ -25,6 +34,30 @@ _NAME: Final = "one decision"
 assert TRANSACTION_RECORDS_MAX + 2 <= UNCOMMITTED_RECORDS_MAX
 assert max(CREATED_PARTITIONS_MAX, LEAVING_PARTITIONS_MAX) < TRANSACTION_RECORDS_MAX
 assert DISTRUSTED_PARTITIONS_MAX < BATCH_RECORDS_MAX
+
+
+def records_asked(image: Image, command: Command) -> int:
+    """About as many records as the decision will have if nothing of what is asked is refused.
+
+    0 for what decides quickly, or to nothing; never more than one decision may have.
+    """
+    match command:
+        case AlterReassignments(reassignments=parts) | AlterPartition(proposals=parts):
+            count = len(parts)
+        case CreateTopics(topics=topics, validate_only=False):
+            count = sum(max(each.partition_count, len(each.assignments)) for each in topics)
+        case CreatePartitions(topics=more, validate_only=False):
+            count = sum(each.count - _partitions(image, each.name) for each in more)
+        case FenceBrokers(broker_ids=broker_ids):
+            count = sum(image.index.count(image.index.isr_of, each) for each in broker_ids)
+        case _:
+            return 0
+    return min(max(0, count), TRANSACTION_RECORDS_MAX)
+
+
+def _partitions(image: Image, name: str) -> int:
+    topic_id = image.topic_ids.get(name)
+    return 0 if topic_id is None else len(image.topics[topic_id].partitions)
 
 
 class Batch(NamedTuple):
