@@ -45,7 +45,8 @@ from quorum.opening import Opened, QuorumConfig, open_quorum
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
-from statemachine.image import Image, Touched
+from statemachine.image import Image
+from statemachine.touched import Touched
 
 logger = logging.getLogger("broker")
 

@@ -29,8 +29,9 @@ from quorum.log.uuids import uuid_to_text
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey
 from statemachine.configs import unclean_election_allowed
-from statemachine.image import Image, Touched
+from statemachine.image import Image
 from statemachine.partition import directory_of
+from statemachine.touched import Touched
 from statemachine.vocabulary import (
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,

@@ -26,7 +26,8 @@ from quorum.log.errors import StorageError
 from quorum.ports import Clock
 from quorum.transport.sweeper import Sweeper
 from statemachine.configs import min_isr
-from statemachine.image import Image, Touched
+from statemachine.image import Image
+from statemachine.touched import Touched
 from statemachine.vocabulary import (
     BROKER_RESOURCE,
     CLUSTER_DEFAULT,

@@ -12,8 +12,9 @@ from broker.replaying import Replaying
 from quorum.committed import Committed
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.ports import StateSnapshot
-from statemachine.image import Image, Touched
+from statemachine.image import Image
 from statemachine.snapshot import begin
+from statemachine.touched import Touched
 
 
 class MetadataFollower:

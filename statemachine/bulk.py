@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from statemachine.image import Image
 from statemachine.index import Topic
-from statemachine.partition import Partition, merged
-from statemachine.replay import interned, replay
+from statemachine.partition import Partition, left, merged
+from statemachine.replay import count_left, interned, replay
 from statemachine.serde import (
     CHANGE_FRAMES,
     CHANGE_HEAD_BYTES,
@@ -24,6 +24,7 @@ from statemachine.serde import (
     number_of,
 )
 from statemachine.serde.primitives import uuid_of
+from statemachine.vocabulary import MoveId, MoveOutcome
 
 _FRAME_BYTES: Final = 3
 
@@ -72,13 +73,23 @@ def _merge(image: Image, changes: dict[bytes, list[bytes]], offset: int) -> None
         number = number_of(head)
         before = None if topic is None else topic.partition(number)
         if topic is not None and before is not None:
-            image.set_partition(topic, number, _after(image, before, values, said))
+            leaving: list[tuple[MoveId, MoveOutcome]] = []
+            image.set_partition(topic, number, _after(image, before, values, said, leaving))
+            for move_id, outcome in leaving:
+                count_left(image, move_id, outcome)
 
 
 def _after(
-    image: Image, before: Partition, values: Sequence[bytes], said: Sequence[Change]
+    image: Image,
+    before: Partition,
+    values: Sequence[bytes],
+    said: Sequence[Change],
+    leaving: list[tuple[MoveId, MoveOutcome]],
 ) -> Partition:
-    """The partition after the changes `values`, which say these different things."""
+    """The partition after the changes `values`, which say these different things.
+
+    The moves that it leaves with them are put into `leaving`, with how.
+    """
     for each in said:
         if not each.only_isr:
             break
@@ -90,5 +101,8 @@ def _after(
         return replace(before, isr=isr, partition_epoch=epoch)
     after = before
     for value in values:
-        after = merged(after, change_of(value).change)
+        earlier, after = after, merged(after, change_of(value).change)
+        outcome = left(earlier, after)
+        if outcome is not None:
+            leaving.append((earlier.stage.move, outcome))
     return interned(image, after)

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from statemachine.partition import Partition
+from statemachine.partition import NO_STAGE, Partition
 from statemachine.settings import CompletionRule
 
 
@@ -38,4 +38,5 @@ def completed(partition: Partition) -> Partition:
         removing=(),
         target=(),
         original=(),
+        stage=NO_STAGE,
     )

@@ -11,13 +11,15 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from statemachine import records
+from statemachine import our_records, records
 from statemachine.index import NO_KEY, PartitionIndex, Topic
 from statemachine.journal import Journal
 from statemachine.limits import INTERNED_TUPLES_MAX
+from statemachine.move import Move
 from statemachine.partition import Partition
 from statemachine.past import ABSENT, Past
-from statemachine.vocabulary import METADATA_VERSION, BrokerId, Directories
+from statemachine.touched import Touched, touch_both
+from statemachine.vocabulary import METADATA_VERSION, BrokerId, Directories, MoveId
 
 Resource = tuple[int, str]
 QuotaHolder = tuple[records.QuotaEntity, ...]
@@ -46,22 +48,15 @@ class Broker(Struct, frozen=True, kw_only=True, gc=False):
     """While it is in controlled shutdown: the offset of the record that says so."""
     registered_at: int
     """The offset of its last RegisterBroker record."""
+    cordoned: bool = False
+    """Whether it is given no new replicas; it stays so over new incarnations."""
+    fenced_at_ms: int | None = None
+    """Since when it has been fenced, where somebody noted it."""
 
     @property
     def live(self) -> bool:
         """Whether it may lead and be in an ISR: neither fenced nor stopping."""
         return not self.fenced and self.stopping_at is None
-
-
-class Touched(Struct, gc=False):
-    """What has changed since somebody last asked; dictionaries, because they keep the order."""
-
-    partitions: dict[tuple[UUID, int], None] = {}
-    """Created, changed or, when their topic is among `deleted` too, gone."""
-    deleted: dict[UUID, Topic] = {}
-    """The topics that are gone, with their last partitions."""
-    brokers: dict[BrokerId, None] = {}
-    configs: dict[Resource, None] = {}
 
 
 class Transaction(Struct, frozen=True, gc=False):
@@ -89,8 +84,10 @@ class Image:
         "facts",
         "features",
         "index",
-        "next_producer_id",
+        "keys",
+        "moves",
         "quotas",
+        "singles",
         "topic_ids",
         "topics",
         "transaction",
@@ -105,11 +102,16 @@ class Image:
         self.topic_ids: dict[str, UUID] = {}
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
-        self.next_producer_id = 0
         self.quotas: dict[QuotaHolder, dict[str, float]] = {}
         """Quotas of clients by key; whoever has none is left out (KIP-546)."""
         self.facts: dict[tuple[Any, ...], records.Record] = {}
         """Records that mean nothing here and must outlive the log: access, credentials."""
+        self.moves: dict[MoveId, Move] = {}
+        """Those that run, and those that have ended and are not forgotten yet."""
+        self.keys: dict[str, our_records.Remembered] = {}
+        """Requests that were asked with a key, and what they were answered."""
+        self.singles: dict[str, Any] = {}
+        """What there is one of, by the name of the property that tells it."""
         self.transaction: Transaction | None = None
         self.index = PartitionIndex()
         self._interned: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -122,6 +124,21 @@ class Image:
     def level(self) -> int:
         """The level of metadata.version in force; 0 before the cluster is founded."""
         return self.features.get(METADATA_VERSION, 0)
+
+    @property
+    def next_producer_id(self) -> int:
+        """Where the next block of producer ids begins."""
+        return self.singles.get("next_producer_id", 0)  # type: ignore[no-any-return]
+
+    @property
+    def next_move_id(self) -> MoveId:
+        """The id of the next move."""
+        return self.singles.get("next_move_id", 1)  # type: ignore[no-any-return]
+
+    @property
+    def all_paused(self) -> our_records.MovesPaused | None:
+        """Who has paused all moves and since when, or None."""
+        return self.singles.get("all_paused")
 
     def topic_named(self, name: str) -> Topic | None:
         """The topic of this name, or None."""
@@ -204,7 +221,7 @@ class Image:
         read from what there was.
         """
         if self._touched is not None:
-            _touch_both(self._touched, self, other)
+            touch_both(self._touched, self, other)
         for name in Image.__slots__:
             if name != "_touched":
                 setattr(self, name, getattr(other, name))
@@ -242,7 +259,7 @@ class Image:
         if before is None:
             if after is None:
                 return
-            _make_room(topic, number)
+            topic.make_room(number)
             topic.keys[number] = self.index.give_key(topic, number)
         key = topic.keys[number]
         topic.partitions[number] = after
@@ -250,7 +267,7 @@ class Image:
         if after is None:
             self.index.take_key(key)
             topic.keys[number] = NO_KEY
-            _trim(topic)
+            topic.trim()
         if self._past is not None:
             self._past.partitions.keep(topic, number, before)
         if self._journal is not None:
@@ -301,9 +318,23 @@ class Image:
 
     def set_next_producer_id(self, producer_id: int) -> None:
         """The next block of producer ids begins here."""
-        if self._journal is not None:
-            self._journal.note(self.set_next_producer_id, self.next_producer_id)
-        self.next_producer_id = producer_id
+        self._set(self.singles, "next_producer_id", producer_id or ABSENT)
+
+    def set_move(self, move_id: MoveId, move: Move | None) -> None:
+        """The move is this; None is "forgotten"."""
+        self._set(self.moves, move_id, ABSENT if move is None else move)
+
+    def set_next_move_id(self, move_id: MoveId) -> None:
+        """No move below this id begins any more."""
+        self._set(self.singles, "next_move_id", move_id)
+
+    def set_all_paused(self, paused: our_records.MovesPaused | None) -> None:
+        """All moves are paused; None is "not any more"."""
+        self._set(self.singles, "all_paused", ABSENT if paused is None else paused)
+
+    def set_key(self, key: str, remembered: our_records.Remembered | None) -> None:
+        """This was answered to the request with this key; None is "forgotten"."""
+        self._set(self.keys, key, ABSENT if remembered is None else remembered)
 
     def set_fact(self, key: tuple[Any, ...], record: records.Record | None) -> None:
         """Keep this record under this key; None is "it is gone"."""
@@ -339,8 +370,6 @@ class Image:
             table = past.table(live)
             if table is not None:
                 table.restore(key, before)
-        elif undo == self.set_next_producer_id:
-            (past.next_producer_id,) = arguments
         else:
             assert undo == self._set_transaction, undo
             (past.transaction,) = arguments
@@ -366,27 +395,3 @@ class Image:
             table[key] = value
         if self._journal is not None:
             self._journal.note(self._set, table, key, before)
-
-
-def _make_room(topic: Topic, number: int) -> None:
-    while len(topic.partitions) <= number:
-        topic.partitions.append(None)
-        topic.keys.append(NO_KEY)
-
-
-def _trim(topic: Topic) -> None:
-    while topic.partitions and topic.partitions[-1] is None:
-        topic.partitions.pop()
-        topic.keys.pop()
-
-
-def _touch_both(touched: Touched, before: Image, after: Image) -> None:
-    for image in (before, after):
-        for topic in image.topics.values():
-            for number, _ in topic.existing():
-                touched.partitions[(topic.topic_id, number)] = None
-        touched.brokers.update(dict.fromkeys(image.brokers))
-        touched.configs.update(dict.fromkeys(image.configs))
-    for topic_id, topic in before.topics.items():
-        if topic_id not in after.topics:
-            touched.deleted[topic_id] = topic

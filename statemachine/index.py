@@ -14,8 +14,8 @@ from uuid import UUID
 
 from pyroaring import BitMap
 
-from statemachine.partition import Partition
-from statemachine.vocabulary import BrokerId, Replicas
+from statemachine.partition import Partition, moves_leader
+from statemachine.vocabulary import NO_MOVE, BrokerId, MoveId, Replicas
 
 NO_KEY: Final = 0xFFFFFFFF
 
@@ -41,6 +41,18 @@ class Topic:
             if partition is not None:
                 yield number, partition
 
+    def make_room(self, number: int) -> None:
+        """Let there be a place for the partition of this number."""
+        while len(self.partitions) <= number:
+            self.partitions.append(None)
+            self.keys.append(NO_KEY)
+
+    def trim(self) -> None:
+        """Let there be no places behind the last partition."""
+        while self.partitions and self.partitions[-1] is None:
+            self.partitions.pop()
+            self.keys.pop()
+
 
 class PartitionIndex:
     """Keys of partitions, and per broker the bitmap of keys for each part that it plays."""
@@ -49,11 +61,16 @@ class PartitionIndex:
         "_free",
         "_numbers",
         "_topics",
+        "adding_total",
         "elr_of",
         "isr_of",
+        "leader_moves",
         "leader_of",
         "moving",
+        "of_move",
         "replicas_of",
+        "stepping",
+        "waiting",
     )
 
     def __init__(self) -> None:
@@ -67,6 +84,16 @@ class PartitionIndex:
         """Includes NO_LEADER: the partitions that nobody leads."""
         self.moving = BitMap()
         """The partitions with a reassignment under way."""
+        self.stepping = BitMap()
+        """Those of them that are adding or removing replicas."""
+        self.waiting = BitMap()
+        """The others of them."""
+        self.adding_total = 0
+        """How many replicas are being added, over all partitions."""
+        self.leader_moves = 0
+        """How many of the steps under way give their partition another leader."""
+        self.of_move: dict[MoveId, BitMap] = {}
+        """The partitions that belong to each move that has any."""
 
     def give_key(self, topic: Topic, number: int) -> int:
         """A key for a partition that is about to exist."""
@@ -93,10 +120,7 @@ class PartitionIndex:
         _move(self.isr_of, key, _isr(before), _isr(after))
         _move(self.elr_of, key, _elr(before), _elr(after))
         _move(self.leader_of, key, _leader(before), _leader(after))
-        if after is not None and after.moving:
-            self.moving.add(key)
-        elif before is not None and before.moving:
-            self.moving.discard(key)
+        self._note_move(key, before, after)
 
     def _change(self, key: int, before: Partition, after: Partition) -> None:
         """As `update`, where most is as it was."""
@@ -108,10 +132,23 @@ class PartitionIndex:
             _move(self.elr_of, key, before.elr, after.elr)
         if after.leader != before.leader:
             _move(self.leader_of, key, (before.leader,), (after.leader,))
-        if after.moving:
-            self.moving.add(key)
-        elif before.moving:
-            self.moving.discard(key)
+        self._note_move(key, before, after)
+
+    def _note_move(self, key: int, before: Partition | None, after: Partition | None) -> None:
+        """What the index knows of moves; most partitions are in none, before and after."""
+        moved = before is not None and before.moving
+        moves = after is not None and after.moving
+        if not moved and not moves:
+            return
+        _mark(self.moving, key, moves)
+        _mark(self.stepping, key, moves and _steps(after))
+        _mark(self.waiting, key, moves and not _steps(after))
+        self.adding_total += _adding(after) - _adding(before)
+        self.leader_moves += _moves_leader(after) - _moves_leader(before)
+        _move(self.of_move, key, _of_move(before), _of_move(after))
+        for move in _of_move(before):
+            if not self.of_move[move]:
+                del self.of_move[move]
 
     def count(self, part: dict[BrokerId, BitMap], broker_id: BrokerId) -> int:
         """How many partitions the broker plays this part for."""
@@ -151,6 +188,31 @@ def _elr(partition: Partition | None) -> Replicas:
 
 def _leader(partition: Partition | None) -> Replicas:
     return () if partition is None else (partition.leader,)
+
+
+def _steps(partition: Partition | None) -> bool:
+    return partition is not None and bool(partition.adding or partition.removing)
+
+
+def _adding(partition: Partition | None) -> int:
+    return 0 if partition is None else len(partition.adding)
+
+
+def _moves_leader(partition: Partition | None) -> bool:
+    return partition is not None and moves_leader(partition)
+
+
+def _of_move(partition: Partition | None) -> tuple[MoveId, ...]:
+    if partition is None or partition.stage.move == NO_MOVE:
+        return ()
+    return (partition.stage.move,)
+
+
+def _mark(keys: BitMap, key: int, is_in: bool) -> None:
+    if is_in:
+        keys.add(key)
+    else:
+        keys.discard(key)
 
 
 def _move(

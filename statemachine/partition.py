@@ -3,7 +3,7 @@
 A `Partition` is replaced, never changed. Nothing here knows brokers, topics or settings.
 """
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
@@ -12,11 +12,36 @@ from statemachine import records
 from statemachine.vocabulary import (
     DIRECTORY_MIGRATING,
     NO_LEADER,
+    NO_MOVE,
     RECOVERED,
     BrokerId,
     Directories,
+    MoveId,
+    MoveOutcome,
     Replicas,
 )
+
+
+class Stage(Struct, frozen=True, gc=False):
+    """Where a partition that is being reassigned stands in its move."""
+
+    move: MoveId = NO_MOVE
+    """The move that it belongs to."""
+    step: int = 0
+    """Which step is under way: 1, 2, ...; 0 while it waits for its first."""
+    since_ms: int = 0
+    """Since when; 0 where nobody noted it."""
+    base: Replicas = ()
+    """What a cancel goes back to, where the step under way was redirected; else it follows from
+    the replicas and those that are being added.
+    """
+
+
+NO_STAGE: Final = Stage()
+"""Of a partition that is not being reassigned, or by whom nobody knows."""
+
+
+_NOTHING_SAID: Final = (None, None, None, None)
 
 
 class Partition(Struct, frozen=True, kw_only=True, gc=False):
@@ -38,6 +63,8 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
     """While a reassignment is under way: the replicas asked for, in that order (KIP-435)."""
     original: Replicas = ()
     """The replicas before the reassignment under way began, whatever it was since turned into."""
+    stage: Stage = NO_STAGE
+    """`NO_STAGE` where there is no target."""
     elr: Replicas = ()
     last_known_elr: Replicas = ()
     recovery: int = RECOVERED
@@ -63,6 +90,16 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
+def moves_leader(partition: Partition) -> bool:
+    """Whether the step under way gives the partition another leader when it completes.
+
+    The replica that is to be the preferred leader leads once it has been added, and a leader that
+    is removed leads no more.
+    """
+    adding, target = partition.adding, partition.target
+    return (bool(target) and target[0] in adding) or partition.leader in partition.removing
+
+
 def created(record: records.Partition) -> Partition:
     """The partition that a Partition record says."""
     return Partition(
@@ -75,6 +112,7 @@ def created(record: records.Partition) -> Partition:
         removing=record.removing,
         target=record.target,
         original=record.original,
+        stage=_stage_of(record),
         elr=record.elr,
         last_known_elr=record.last_known_elr,
         recovery=record.recovery,
@@ -88,7 +126,7 @@ def merged(before: Partition, change: records.PartitionChange) -> Partition:
     The partition epoch goes up by one, the leader epoch if a leader is named, be it the same one.
     """
     replicas = before.replicas if change.replicas is None else change.replicas
-    target, original = _aim_after(before, change)
+    target, original, stage = _aim_after(before, change)
     named = change.leader is not None
     return Partition(
         replicas=replicas,
@@ -100,6 +138,7 @@ def merged(before: Partition, change: records.PartitionChange) -> Partition:
         removing=before.removing if change.removing is None else change.removing,
         target=target,
         original=original,
+        stage=stage,
         elr=before.elr if change.elr is None else change.elr,
         last_known_elr=(
             before.last_known_elr if change.last_known_elr is None else change.last_known_elr
@@ -109,13 +148,49 @@ def merged(before: Partition, change: records.PartitionChange) -> Partition:
     )
 
 
-def _aim_after(before: Partition, change: records.PartitionChange) -> tuple[Replicas, Replicas]:
+def _stage_of(record: records.Partition) -> Stage:
+    if not record.target:
+        return NO_STAGE
+    return Stage(record.move, record.step, record.since_ms, record.base)
+
+
+def _aim_after(
+    before: Partition, change: records.PartitionChange
+) -> tuple[Replicas, Replicas, Stage]:
     if change.target is None and not (change.adding is None and change.removing is None):
-        return (), ()
-    return (
-        before.target if change.target is None else change.target,
-        before.original if change.original is None else change.original,
+        return (), (), NO_STAGE
+    target = before.target if change.target is None else change.target
+    original = before.original if change.original is None else change.original
+    return target, original, _stage_after(before.stage, change) if target else NO_STAGE
+
+
+def _stage_after(before: Stage, change: records.PartitionChange) -> Stage:
+    said = (change.base, change.move, change.step, change.since_ms)
+    if said == _NOTHING_SAID:
+        return before
+    return Stage(
+        before.move if change.move is None else change.move,
+        before.step if change.step is None else change.step,
+        before.since_ms if change.since_ms is None else change.since_ms,
+        before.base if change.base is None else change.base,
     )
+
+
+def left(before: Partition, after: Partition | None) -> MoveOutcome | None:
+    """How the partition left the move that it belonged to with this change, or None if it did not.
+
+    After None it is gone.
+    """
+    if before.stage.move == NO_MOVE:
+        return None
+    if after is None:
+        return MoveOutcome.GONE
+    if after.stage.move == before.stage.move:
+        return None
+    if after.moving:
+        return MoveOutcome.SUPERSEDED
+    done = after.replicas == before.target
+    return MoveOutcome.COMPLETED if done else MoveOutcome.CANCELLED
 
 
 def _directories_after(
@@ -161,6 +236,14 @@ def _add_assignment(fields: dict[str, Any], before: Partition, after: Partition)
     if after.target and ("adding" in fields or "removing" in fields):
         fields["target"] = after.target
         fields["original"] = after.original
+    if not after.target:
+        # With the target falls away what stands there of the move.
+        assert after.stage == NO_STAGE, f"{after.stage} of no move"
+        return
+    for name in ("base", "move", "step", "since_ms"):
+        value = getattr(after.stage, name)
+        if value != getattr(before.stage, name):
+            fields[name] = value
 
 
 def directory_of(partition: Partition, replica: BrokerId) -> UUID:
@@ -192,6 +275,8 @@ def _roles_violation(partition: Partition) -> str | None:
 
 
 def _move_violation(partition: Partition) -> str | None:
+    if not partition.target and partition.stage != NO_STAGE:
+        return f"{partition.stage} without a target"
     if not partition.moving:
         return f"original {partition.original} of no move" if partition.original else None
     adding, removing, replicas = partition.adding, partition.removing, partition.replicas

@@ -22,6 +22,20 @@ V = TypeVar("V")
 ABSENT: Final = object()
 """What is said to have been where nothing was."""
 
+_TABLES: Final = (
+    "brokers",
+    "controllers",
+    "topics",
+    "configs",
+    "features",
+    "quotas",
+    "facts",
+    "moves",
+    "keys",
+    "singles",
+)
+"""The tables of an image that do not follow from others."""
+
 LISTED_AT_ONCE: Final = 10_000
 """Keys that are listed before anyone else gets a turn: about half a millisecond."""
 
@@ -127,9 +141,11 @@ class Past:
         "end",
         "facts",
         "features",
-        "next_producer_id",
+        "keys",
+        "moves",
         "partitions",
         "quotas",
+        "singles",
         "topics",
         "transaction",
     )
@@ -143,12 +159,13 @@ class Past:
         self.features = PastTable(image.features)
         self.quotas = PastTable(image.quotas)
         self.facts = PastTable(image.facts)
+        self.moves = PastTable(image.moves)
+        self.keys = PastTable(image.keys)
+        self.singles = PastTable(image.singles)
         self.partitions = PastPartitions()
-        self.next_producer_id = image.next_producer_id
         self.transaction = image.transaction
-        names = ("brokers", "controllers", "topics", "configs", "features", "quotas", "facts")
         self._tables: dict[int, PastTable[Any, Any]] = {
-            id(getattr(image, name)): getattr(self, name) for name in names
+            id(getattr(image, name)): getattr(self, name) for name in _TABLES
         }
 
     def table(self, live: dict[Any, Any]) -> PastTable[Any, Any] | None:

@@ -24,7 +24,7 @@ from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
 from statemachine.leadership import Election
-from statemachine.partition import Partition
+from statemachine.partition import NO_STAGE, Partition
 from statemachine.vocabulary import BrokerId, Replicas
 
 _LISTED_MAX: Final = 20
@@ -85,6 +85,7 @@ def reverted(partition: Partition) -> Partition:
         removing=(),
         target=(),
         original=(),
+        stage=NO_STAGE,
     )
 
 

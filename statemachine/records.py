@@ -2,9 +2,10 @@
 
 `serde` turns them into bytes and back, `replay` gives them their meaning; here they are only
 values. Each is named as Kafka names it without the trailing "Record", and is written
-`records.Topic` elsewhere, since the image has a `Topic` too. `target` and `original`,
-`registered_at` and `stopping_at` are this project's own and travel in tagged fields, which Kafka
-skips.
+`records.Topic` elsewhere, since the image has a `Topic` too. What of a partition is about its
+target and its move, what of a broker is about when it registered, began to stop and was fenced and
+whether it is cordoned, is this project's own and travels in tagged fields, which Kafka skips. So do
+the facts for which Kafka has no record (`our_records`).
 """
 
 from typing import TypeAlias
@@ -12,7 +13,15 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from statemachine.vocabulary import RECOVERED, BrokerId, Directories, Replicas
+from statemachine.our_records import OurRecord
+from statemachine.vocabulary import (
+    NO_MOVE,
+    RECOVERED,
+    BrokerId,
+    Directories,
+    MoveId,
+    Replicas,
+)
 
 
 class Endpoint(Struct, frozen=True, kw_only=True, gc=False):
@@ -56,6 +65,10 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     """In a snapshot: at which offset of the log it registered."""
     stopping_at: int | None = None
     """In a snapshot: at which offset of the log it began to stop, if it has."""
+    cordoned: bool = False
+    """In a snapshot: whether it is given no new replicas. Otherwise that is as it was before."""
+    fenced_at_ms: int | None = None
+    """In a snapshot: when it was fenced, if it is and somebody noted the time."""
 
 
 class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
@@ -90,6 +103,10 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
     last_known_elr: Replicas = ()
     target: Replicas = ()
     original: Replicas = ()
+    base: Replicas = ()
+    move: MoveId = NO_MOVE
+    step: int = 0
+    since_ms: int = 0
 
 
 class Config(Struct, frozen=True, kw_only=True, gc=False):
@@ -106,8 +123,8 @@ class PartitionChange(Struct, frozen=True, kw_only=True, gc=False):
 
     A leader that is named, even the same one, begins a new leader epoch
     (`PartitionRegistration.merge` of Kafka). A record that speaks of adding or removing without
-    naming a target is of a controller that does not know targets: the target and the original fall
-    away.
+    naming a target is of a controller that does not know targets: the target falls away. With the
+    target all falls away that is said of the move there.
     """
 
     partition_id: int
@@ -123,6 +140,10 @@ class PartitionChange(Struct, frozen=True, kw_only=True, gc=False):
     directories: Directories | None = None
     target: Replicas | None = None
     original: Replicas | None = None
+    base: Replicas | None = None
+    move: MoveId | None = None
+    step: int | None = None
+    since_ms: int | None = None
 
 
 class FenceBroker(Struct, frozen=True, kw_only=True, gc=False):
@@ -193,13 +214,18 @@ class ProducerIds(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
-    """What changes about a broker: fenced 1, unfenced -1, stopping 1; 0 or () is "unchanged"."""
+    """What changes about a broker: fenced 1, unfenced -1, stopping 1, cordoned 1, given replicas
+    again -1; 0 or () is "unchanged".
+    """
 
     broker_id: BrokerId
     broker_epoch: int
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: Directories = ()
+    cordoned: int = 0
+    at_ms: int | None = None
+    """When, by the clock of the controller; of a broker that is fenced."""
 
 
 class AccessControlEntry(Struct, frozen=True, kw_only=True, gc=False):
@@ -311,5 +337,6 @@ Record: TypeAlias = (
     | RemoveDelegationToken
     | RegisterController
     | ClearElr
+    | OurRecord
     | Unknown
 )

@@ -16,8 +16,9 @@ from statemachine import records
 from statemachine.image import Broker, Image, quota_holder
 from statemachine.index import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partition import Partition, created, merged
-from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId
+from statemachine.partition import NO_STAGE, Partition, created, left, merged
+from statemachine.replay_moves import REPLAY_MOVES
+from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome
 
 _Replay: TypeAlias = Callable[[Image, Any, int], None]
 
@@ -41,14 +42,34 @@ def _partition_change(image: Image, record: records.PartitionChange, _offset: in
     before = None if topic is None else topic.partition(record.partition_id)
     if topic is None or before is None:
         return
-    image.set_partition(topic, record.partition_id, interned(image, merged(before, record)))
+    after = interned(image, merged(before, record))
+    image.set_partition(topic, record.partition_id, after)
+    note_left(image, before, after)
+
+
+def note_left(image: Image, before: Partition, after: Partition | None) -> None:
+    """Count the partition where it has left its move with this change."""
+    outcome = left(before, after)
+    if outcome is not None:
+        count_left(image, before.stage.move, outcome)
+
+
+def count_left(image: Image, move_id: MoveId, outcome: MoveOutcome) -> None:
+    """One partition more has left the move like this."""
+    move = image.moves.get(move_id)
+    if move is not None:
+        image.set_move(move_id, replace(move, left=move.left.plus(outcome)))
 
 
 def _partition(image: Image, record: records.Partition, _offset: int) -> None:
     topic = image.topics.get(record.topic_id)
     if topic is None or not 0 <= record.partition_id <= PARTITION_NUMBER_MAX:
         return
-    image.set_partition(topic, record.partition_id, interned(image, created(record)))
+    before = topic.partition(record.partition_id)
+    after = interned(image, created(record))
+    image.set_partition(topic, record.partition_id, after)
+    if before is not None:
+        note_left(image, before, after)
 
 
 def interned(image: Image, partition: Partition) -> Partition:
@@ -74,7 +95,10 @@ def _remove_topic(image: Image, record: records.RemoveTopic, _offset: int) -> No
     topic = image.topics.get(record.topic_id)
     if topic is None:
         return
+    moving = [partition for _, partition in topic.existing() if partition.stage is not NO_STAGE]
     image.remove_topic(topic)
+    for partition in moving:
+        note_left(image, partition, None)
     resource = (TOPIC_RESOURCE, topic.name)
     if resource in image.configs:
         image.set_configs(resource, {})
@@ -94,6 +118,10 @@ def _clear_elr(image: Image, record: records.ClearElr, _offset: int) -> None:
 
 def _register_broker(image: Image, record: records.RegisterBroker, offset: int) -> None:
     stopping_at = offset if record.stopping_at is None else record.stopping_at
+    before = image.brokers.get(record.broker_id)
+    fenced_at_ms = record.fenced_at_ms
+    if fenced_at_ms is None and before is not None:
+        fenced_at_ms = before.fenced_at_ms
     broker = Broker(
         broker_id=record.broker_id,
         epoch=record.broker_epoch,
@@ -105,6 +133,8 @@ def _register_broker(image: Image, record: records.RegisterBroker, offset: int) 
         fenced=record.fenced,
         stopping_at=stopping_at if record.in_controlled_shutdown else None,
         registered_at=offset if record.registered_at is None else record.registered_at,
+        cordoned=record.cordoned or (before is not None and before.cordoned),
+        fenced_at_ms=fenced_at_ms if record.fenced else None,
     )
     image.set_broker(record.broker_id, broker)
 
@@ -123,7 +153,7 @@ def _fence_broker(image: Image, record: records.FenceBroker, _offset: int) -> No
 def _unfence_broker(image: Image, record: records.UnfenceBroker, _offset: int) -> None:
     broker = _incarnation(image, record.broker_id, record.broker_epoch)
     if broker is not None:
-        image.set_broker(record.broker_id, replace(broker, fenced=False))
+        image.set_broker(record.broker_id, replace(broker, fenced=False, fenced_at_ms=None))
 
 
 def _change_broker(image: Image, record: records.BrokerRegistrationChange, offset: int) -> None:
@@ -131,9 +161,12 @@ def _change_broker(image: Image, record: records.BrokerRegistrationChange, offse
     if broker is None:
         return
     if record.fenced:
-        broker = replace(broker, fenced=record.fenced > 0)
+        fenced_at_ms = record.at_ms if record.fenced > 0 else None
+        broker = replace(broker, fenced=record.fenced > 0, fenced_at_ms=fenced_at_ms)
     if record.in_controlled_shutdown and broker.stopping_at is None:
         broker = replace(broker, stopping_at=offset)
+    if record.cordoned:
+        broker = replace(broker, cordoned=record.cordoned > 0)
     if record.log_dirs:
         broker = replace(broker, log_dirs=record.log_dirs)
     image.set_broker(record.broker_id, broker)
@@ -251,6 +284,7 @@ REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
         records.DelegationToken: _token,
         records.RemoveDelegationToken: _remove_token,
         records.ZkMigrationState: _zk_migration,
+        **REPLAY_MOVES,
         records.NoOp: _nothing,
         records.Unknown: _nothing,
     }

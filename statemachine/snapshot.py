@@ -11,9 +11,10 @@ from itertools import islice
 from typing import Final
 from uuid import UUID
 
-from statemachine import records
+from statemachine import our_records, records
 from statemachine.features import LEVEL_ELR
 from statemachine.image import Broker, Image
+from statemachine.move import as_records as move_records
 from statemachine.partition import Partition
 from statemachine.past import Past
 from statemachine.replay import replay
@@ -161,6 +162,7 @@ def _records(past: Past) -> Iterator[records.Record | None]:
     yield from _servers(past)
     yield from _topics(past)
     yield from _settings(past)
+    yield from _moves(past)
     for entry in past.facts.items():
         yield None if entry is None else entry[1]
 
@@ -196,6 +198,8 @@ def _registration(broker: Broker) -> records.RegisterBroker:
         log_dirs=broker.log_dirs,
         registered_at=broker.registered_at,
         stopping_at=broker.stopping_at,
+        cordoned=broker.cordoned,
+        fenced_at_ms=broker.fenced_at_ms,
     )
 
 
@@ -211,6 +215,7 @@ def _topics(past: Past) -> Iterator[records.Record | None]:
 
 
 def _partition(topic_id: UUID, number: int, partition: Partition) -> records.Partition:
+    stage = partition.stage
     return records.Partition(
         partition_id=number,
         topic_id=topic_id,
@@ -227,6 +232,10 @@ def _partition(topic_id: UUID, number: int, partition: Partition) -> records.Par
         last_known_elr=partition.last_known_elr,
         target=partition.target,
         original=partition.original,
+        base=stage.base,
+        move=stage.move,
+        step=stage.step,
+        since_ms=stage.since_ms,
     )
 
 
@@ -247,7 +256,25 @@ def _settings(past: Past) -> Iterator[records.Record | None]:
         entity, quotas = limited
         for key, quota in quotas.items():
             yield records.ClientQuota(entity=entity, key=key, value=quota, remove=False)
-    if past.next_producer_id:
+    producer_id = past.singles.get("next_producer_id")
+    if producer_id is not None:
         yield records.ProducerIds(
-            broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=past.next_producer_id
+            broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=producer_id
         )
+
+
+def _moves(past: Past) -> Iterator[records.Record | None]:
+    paused = past.singles.get("all_paused")
+    if paused is not None:
+        yield paused
+    next_id = past.singles.get("next_move_id")
+    if next_id is not None:
+        # It forgets none that follows; what it says is that no id below is used again.
+        yield our_records.MovesForgotten(through=next_id - 1)
+    for entry in past.moves.items():
+        if entry is None:
+            yield None
+        else:
+            yield from move_records(entry[1])
+    for remembered in past.keys.items():
+        yield None if remembered is None else remembered[1]

@@ -4,13 +4,16 @@ A *replica* is one copy of a partition and is named by the broker that holds it.
 replicas that have everything acknowledged. A *leader epoch* numbers the leaderships of one
 partition, a *partition epoch* the changes made to it, a *broker epoch* the incarnations of one
 broker. *min ISR* is how many replicas `min.insync.replicas` asks for, never more than the partition
-is meant to have.
+is meant to have. A *move* is what an operator asked for, of any number of partitions; a *step* is
+one growing, catching up and completing of one of them.
 """
 
+from enum import IntEnum
 from typing import Final, TypeAlias
 from uuid import UUID
 
 BrokerId: TypeAlias = int
+MoveId: TypeAlias = int
 Replicas: TypeAlias = tuple[BrokerId, ...]
 Directories: TypeAlias = tuple[UUID, ...]
 
@@ -30,6 +33,37 @@ DIRECTORY_UNASSIGNED: Final = UUID(int=1)
 """The broker, which has several directories, is to choose one (KIP-858)."""
 DIRECTORY_LOST: Final = UUID(int=2)
 """The replica is in a directory that is offline, and its broker cannot say in which (KIP-858)."""
+
+NO_MOVE: Final[MoveId] = 0
+"""The move of a partition that belongs to none. Ids are 1, 2, 3, ..."""
+
+
+class MoveKind(IntEnum):
+    """What a move is for."""
+
+    REASSIGN = 0
+    DRAIN = 1
+    ROLLBACK = 2
+
+
+class MoveState(IntEnum):
+    """Whether a move begins further steps; what is under way is never held up."""
+
+    RUNNING = 0
+    PAUSED = 1
+    PAUSED_BY_ITSELF = 2
+
+
+class MoveOutcome(IntEnum):
+    """How a move ended, or how a partition left it."""
+
+    COMPLETED = 0
+    CANCELLED = 1
+    SUPERSEDED = 2
+    """Another move took the partition over, or a controller that knows no moves did."""
+    GONE = 3
+    """Its topic was deleted."""
+
 
 METADATA_VERSION: Final = "metadata.version"
 """The feature whose level says which record versions may be written."""

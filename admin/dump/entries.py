@@ -159,11 +159,12 @@ def _data(record: Record) -> _Shown:
     name = TYPE_NAMES.get(frame.type_id, f"type {frame.type_id}")
     try:
         decoded = serde.decode(record.value)
+        extra = ours(decoded)
     except MalformedRecord as error:
         return name, frame.version, _hex(record.value), {}, str(error)
     if isinstance(decoded, Unknown):
         return name, frame.version, _hex(decoded.body), {}, None
-    return name, frame.version, as_kafka(decoded, frame.version), ours(decoded), None
+    return name, frame.version, as_kafka(decoded, frame.version), extra, None
 
 
 def _hex(value: bytes | None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from statemachine import records
 from statemachine.limits import CHANGES_REMEMBERED_MAX
-from statemachine.serde import partitions
+from statemachine.our_records import OurRecord
+from statemachine.serde import ours, partitions
 from statemachine.serde.primitives import (
     MalformedRecord,
     Reader,
@@ -67,6 +68,9 @@ def encode(record: records.Record, level: int) -> bytes:
     if isinstance(record, records.Unknown):
         _put_frame(out, record.type_id, record.version)
         return bytes(out + record.body)
+    if isinstance(record, OurRecord):
+        _put_frame(out, ours.NO_OP_TYPE_ID, 0)
+        return bytes(out) + ours.encode_ours(record)
     schema = BY_SHAPE[type(record)]
     version = schema.version(record, level)
     _put_frame(out, schema.type_id, version)
@@ -161,6 +165,8 @@ def _by_schema(reader: Reader) -> Any:
     if version > schema.newest:
         # Ignoring it would let images drift apart in silence: its writer relies on its meaning.
         raise MalformedRecord(_version_refused(type_id, version, schema.newest))
+    if type_id == ours.NO_OP_TYPE_ID:
+        return ours.decode_ours(reader) or records.NoOp()
     return schema.shape(**read_fields(reader, schema.fields, version))
 
 

@@ -10,11 +10,14 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from statemachine import records
+from statemachine import our_records, records
 from statemachine.serde import partitions
+from statemachine.serde.ours import PAYLOADS, plan_of
 from statemachine.serde.primitives import (
     I8,
+    I16,
     I32,
+    I64,
     UUID_KIND,
     Field,
     MalformedRecord,
@@ -58,6 +61,10 @@ _PARTITION_CHANGE: Final = (
 _OURS: Final = (
     Field("target", _IDS, tag=partitions.TARGET_TAG),
     Field("original", _IDS, tag=partitions.ORIGINAL_TAG),
+    Field("base", _IDS, tag=partitions.BASE_TAG),
+    Field("move", I64, tag=partitions.MOVE_TAG),
+    Field("step", I16, tag=partitions.STEP_TAG),
+    Field("since_ms", I64, tag=partitions.SINCE_TAG),
 )
 
 
@@ -67,7 +74,9 @@ def _is_ours(field: Field) -> bool:
 
 _OURS_OF: Final[Mapping[type, tuple[Field, ...]]] = MappingProxyType(
     {
-        records.Partition: tuple(field._replace(default=()) for field in _OURS),
+        records.Partition: tuple(
+            field._replace(default=() if field.kind is _IDS else 0) for field in _OURS
+        ),
         records.PartitionChange: _OURS,
         **{
             shape: tuple(field for field in schema.fields if _is_ours(field))
@@ -84,6 +93,8 @@ _FIELDS: Final[Mapping[type, tuple[Field, ...]]] = MappingProxyType(
         },
         records.Partition: _PARTITION,
         records.PartitionChange: _PARTITION_CHANGE,
+        # To Kafka they are NoOps, which say nothing.
+        **dict.fromkeys(PAYLOADS, ()),
     }
 )
 
@@ -140,8 +151,18 @@ def as_kafka(record: records.Record, version: int) -> dict[str, Any]:
 
 
 def ours(record: records.Record) -> dict[str, Any]:
-    """The fields that this project has added, where they say something; Kafka skips them."""
-    return _named(record, _OURS_OF.get(type(record), ()), partitions.NEWEST_VERSION)
+    """The fields that this project has added, where they say something; Kafka skips them.
+
+    A fact for which Kafka has no record is one field, by its name.
+    """
+    shape = type(record)
+    payload = PAYLOADS.get(shape)
+    if payload is None:
+        return _named(record, _OURS_OF.get(shape, ()), partitions.NEWEST_VERSION)
+    said = _named(record, payload.fields, 0)
+    if isinstance(record, our_records.MovePart):
+        said["plan"] = _plain(plan_of(record.plan))
+    return {f"{shape.__name__[0].lower()}{shape.__name__[1:]}": said}
 
 
 def _named(value: Struct, fields: tuple[Field, ...], version: int) -> dict[str, Any]:

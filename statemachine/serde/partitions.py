@@ -1,9 +1,9 @@
 """Partition (3) and PartitionChange (5) as bytes, by hand: they come by the million.
 
-Fields and tags are those of Kafka's `PartitionRecord.json` and `PartitionChangeRecord.json`;
-`target` and `original` are ours, in tags that Kafka skips (its message reader keeps unknown tags
-unread). Lists of up to 31 ids, which is all that occurs in practice, are packed and unpacked in one
-call.
+Fields and tags are those of Kafka's `PartitionRecord.json` and `PartitionChangeRecord.json`; what
+is said of targets and moves is ours, in tags that Kafka skips (its message reader keeps unknown
+tags unread). Lists of up to 31 ids, which is all that occurs in practice, are packed and unpacked
+in one call.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,10 @@ NEWEST_VERSION: Final = 2
 
 TARGET_TAG: Final = 10_000
 ORIGINAL_TAG: Final = 10_001
+BASE_TAG: Final = 10_002
+MOVE_TAG: Final = 10_003
+STEP_TAG: Final = 10_004
+SINCE_TAG: Final = 10_005
 
 LEADER_UNCHANGED: Final = -2
 RECOVERY_UNCHANGED: Final = -1
@@ -37,6 +41,8 @@ _TAGGED_RECOVERY: Final = Struct(">BBb")
 _IDS: Final = tuple(Struct(f">B{count}i") for count in range(_SHORT))
 _TAGGED_IDS: Final = tuple(Struct(f">BBB{count}i") for count in range(_SHORT))
 _ID: Final = Struct(">i")
+_LONG: Final = Struct(">q")
+_STEP: Final = Struct(">h")
 _LEADERSHIP: Final = Struct(">iii")
 _STATE: Final = Struct(">b")
 
@@ -57,10 +63,7 @@ def encode_change(change: records.PartitionChange, version: int) -> bytes:
     if change.recovery is not None:
         tags.append(_TAGGED_RECOVERY.pack(5, 1, change.recovery))
     _append_newer(tags, change, version)
-    if change.target is not None:
-        tags.append(_tagged_ids(TARGET_TAG, change.target))
-    if change.original is not None:
-        tags.append(_tagged_ids(ORIGINAL_TAG, change.original))
+    _append_ours(tags, change)
     head = _HEAD.pack(change.partition_id, change.topic_id.bytes)
     return b"".join((head, bytes((len(tags),)), *tags))
 
@@ -84,6 +87,21 @@ def _append_newer(tags: list[bytes], change: records.PartitionChange, version: i
     if change.directories is not None:
         assert version >= 1, f"version {version} of PartitionChange cannot carry directories"
         tags.append(_tagged(8, _directories(change.directories)))
+
+
+def _append_ours(tags: list[bytes], change: records.PartitionChange) -> None:
+    if change.target is not None:
+        tags.append(_tagged_ids(TARGET_TAG, change.target))
+    if change.original is not None:
+        tags.append(_tagged_ids(ORIGINAL_TAG, change.original))
+    if change.base is not None:
+        tags.append(_tagged_ids(BASE_TAG, change.base))
+    if change.move is not None:
+        tags.append(_tagged(MOVE_TAG, _LONG.pack(change.move)))
+    if change.step is not None:
+        tags.append(_tagged(STEP_TAG, _STEP.pack(change.step)))
+    if change.since_ms is not None:
+        tags.append(_tagged(SINCE_TAG, _LONG.pack(change.since_ms)))
 
 
 def encode_partition(partition: records.Partition, version: int) -> bytes:
@@ -111,9 +129,17 @@ def encode_partition(partition: records.Partition, version: int) -> bytes:
         (2, partition.last_known_elr),
         (TARGET_TAG, partition.target),
         (ORIGINAL_TAG, partition.original),
+        (BASE_TAG, partition.base),
     ):
         if ids:
             tags.append(_tagged_ids(tag, ids))
+    for tag, form, number in (
+        (MOVE_TAG, _LONG, partition.move),
+        (STEP_TAG, _STEP, partition.step),
+        (SINCE_TAG, _LONG, partition.since_ms),
+    ):
+        if number:
+            tags.append(_tagged(tag, form.pack(number)))
     return b"".join((*parts, bytes((len(tags),)), *tags))
 
 
@@ -193,6 +219,14 @@ def _read_recovery_change(data: bytes, at: int) -> tuple[int | None, int]:
     return None if recovery == RECOVERY_UNCHANGED else recovery, end
 
 
+def _read_long(data: bytes, at: int) -> tuple[int, int]:
+    return _LONG.unpack_from(data, at)[0], at + _LONG.size
+
+
+def _read_step(data: bytes, at: int) -> tuple[int, int]:
+    return _STEP.unpack_from(data, at)[0], at + _STEP.size
+
+
 def _read_uvarint(data: bytes, at: int) -> tuple[int, int]:
     low, high = data[at], data[at + 1]
     if low < 0x80:
@@ -205,6 +239,14 @@ def _read_uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 _Reading = tuple[str, Callable[[bytes, int], tuple[Any, int]]]
 
+_OUR_TAGS: Final[dict[int, _Reading]] = {
+    TARGET_TAG: ("target", _read_ids),
+    ORIGINAL_TAG: ("original", _read_ids),
+    BASE_TAG: ("base", _read_ids),
+    MOVE_TAG: ("move", _read_long),
+    STEP_TAG: ("step", _read_step),
+    SINCE_TAG: ("since_ms", _read_long),
+}
 _CHANGE_TAGS: Final[dict[int, _Reading]] = {
     0: ("isr", _read_ids),
     1: ("leader", _read_leader),
@@ -215,15 +257,13 @@ _CHANGE_TAGS: Final[dict[int, _Reading]] = {
     6: ("elr", _read_ids),
     7: ("last_known_elr", _read_ids),
     8: ("directories", _read_directories),
-    TARGET_TAG: ("target", _read_ids),
-    ORIGINAL_TAG: ("original", _read_ids),
+    **_OUR_TAGS,
 }
 _PARTITION_TAGS: Final[dict[int, _Reading]] = {
     0: ("recovery", _read_recovery),
     1: ("elr", _read_ids),
     2: ("last_known_elr", _read_ids),
-    TARGET_TAG: ("target", _read_ids),
-    ORIGINAL_TAG: ("original", _read_ids),
+    **_OUR_TAGS,
 }
 
 

@@ -90,12 +90,16 @@ _REGISTER_BROKER: Final = (
     Field("log_dirs", _DIRECTORIES, since=3, tag=0, default=()),
     Field("registered_at", I64, tag=OURS_FROM),
     Field("stopping_at", I64, tag=OURS_FROM + 1),
+    Field("cordoned", BOOL, tag=OURS_FROM + 2, default=False),
+    Field("fenced_at_ms", I64, tag=OURS_FROM + 3),
 )
 _REGISTRATION_CHANGE: Final = (
     *_BROKER_ID_AND_EPOCH,
     Field("fenced", I8, tag=0, default=0),
     Field("in_controlled_shutdown", I8, since=1, tag=1, default=0),
     Field("log_dirs", _DIRECTORIES, since=2, tag=2, default=()),
+    Field("cordoned", I8, tag=OURS_FROM, default=0),
+    Field("at_ms", I64, tag=OURS_FROM + 1),
 )
 _DELEGATION_TOKEN: Final = (
     Field("owner", STRING),

@@ -6,7 +6,8 @@ from uuid import UUID
 from broker.metadata import MetadataFollower
 from quorum.core.vocabulary import Epoch, Offset
 from statemachine import records, serde
-from statemachine.image import Image, Touched
+from statemachine.image import Image
+from statemachine.touched import Touched
 from tests.support.bell import PATIENCE_SECONDS
 
 TOPIC = records.Topic(name="orders", topic_id=UUID(int=7))

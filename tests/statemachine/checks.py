@@ -7,7 +7,7 @@ from typing import Any
 
 from statemachine import records
 from statemachine.image import Image
-from statemachine.partition import Partition
+from statemachine.partition import Partition, Stage
 
 
 def contents(image: Image) -> dict[str, Any]:
@@ -24,6 +24,10 @@ def contents(image: Image) -> dict[str, Any]:
         "configs": {resource: dict(configs) for resource, configs in image.configs.items()},
         "features": dict(image.features),
         "next_producer_id": image.next_producer_id,
+        "next_move_id": image.next_move_id,
+        "all_paused": image.all_paused,
+        "moves": dict(image.moves),
+        "keys": dict(image.keys),
         "quotas": {holder: dict(quotas) for holder, quotas in image.quotas.items()},
         "facts": dict(image.facts),
         "transaction": image.transaction,
@@ -47,6 +51,11 @@ def indexed(image: Image) -> dict[str, Any]:
         "elr_of": part(index.elr_of),
         "leader_of": part(index.leader_of),
         "moving": named(index.moving),
+        "stepping": named(index.stepping),
+        "waiting": named(index.waiting),
+        "adding_total": index.adding_total,
+        "leader_moves": index.leader_moves,
+        "of_move": part(index.of_move),
     }
 
 
@@ -58,6 +67,11 @@ def scanned(image: Image) -> dict[str, Any]:
         "elr_of": {},
         "leader_of": {},
         "moving": [],
+        "stepping": [],
+        "waiting": [],
+        "adding_total": 0,
+        "leader_moves": 0,
+        "of_move": {},
     }
     for topic in sorted(image.topics.values(), key=lambda topic: topic.name):
         for number, partition in topic.existing():
@@ -69,9 +83,22 @@ def scanned(image: Image) -> dict[str, Any]:
             for broker in partition.elr:
                 found["elr_of"].setdefault(broker, []).append(name)
             found["leader_of"].setdefault(partition.leader, []).append(name)
-            if partition.adding or partition.removing or partition.target:
-                found["moving"].append(name)
+            scan_move(found, name, partition)
     return found
+
+
+def scan_move(found: dict[str, Any], name: tuple[str, int], partition: Partition) -> None:
+    """What the index ought to say of the move of one partition."""
+    steps = bool(partition.adding or partition.removing)
+    if not steps and not partition.target:
+        return
+    found["moving"].append(name)
+    found["stepping" if steps else "waiting"].append(name)
+    found["adding_total"] += len(partition.adding)
+    adds_first = partition.target[:1] and partition.target[0] in partition.adding
+    found["leader_moves"] += bool(adds_first or partition.leader in partition.removing)
+    if partition.stage.move:
+        found["of_move"].setdefault(partition.stage.move, []).append(name)
 
 
 def check_image(image: Image) -> None:
@@ -103,10 +130,13 @@ def check_partition(partition: Partition) -> None:
     assert partition.leader == -1 or partition.leader in isr
     assert len(partition.directories) in (0, len(replicas))
     if partition.target:
-        assert set(partition.target) == replicas - removing
-        assert set(partition.original) <= replicas
+        # What waits for its first step, or has others before it, is not yet there.
+        assert adding <= set(partition.target)
+        assert not removing & set(partition.target)
+        assert replicas - removing <= {*partition.target, *partition.original}
     else:
         assert not partition.original
+        assert partition.stage == Stage()
 
 
 def check_liveness(image: Image, partition: Partition) -> None:

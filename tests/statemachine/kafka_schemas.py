@@ -51,6 +51,8 @@ KAFKA: Final[dict[type, tuple[int, list[Row]]]] = {
             ("log_dirs", "[]uuid", 3, 0, ()),
             ("registered_at", "int64", 0, 10_000, None),
             ("stopping_at", "int64", 0, 10_001, None),
+            ("cordoned", "bool", 0, 10_002, False),
+            ("fenced_at_ms", "int64", 0, 10_003, None),
         ],
     ),
     records.UnregisterBroker: (1, [("broker_id", "int32"), ("broker_epoch", "int64")]),
@@ -73,6 +75,10 @@ KAFKA: Final[dict[type, tuple[int, list[Row]]]] = {
             ("last_known_elr", "[]int32", 2, 2, ()),
             ("target", "[]int32", 0, 10_000, ()),
             ("original", "[]int32", 0, 10_001, ()),
+            ("base", "[]int32", 0, 10_002, ()),
+            ("move", "int64", 0, 10_003, 0),
+            ("step", "int16", 0, 10_004, 0),
+            ("since_ms", "int64", 0, 10_005, 0),
         ],
     ),
     records.Config: (
@@ -100,6 +106,10 @@ KAFKA: Final[dict[type, tuple[int, list[Row]]]] = {
             ("directories", "[]uuid?", 1, 8, None),
             ("target", "[]int32?", 0, 10_000, None),
             ("original", "[]int32?", 0, 10_001, None),
+            ("base", "[]int32?", 0, 10_002, None),
+            ("move", "int64", 0, 10_003, None),
+            ("step", "int16", 0, 10_004, None),
+            ("since_ms", "int64", 0, 10_005, None),
         ],
     ),
     records.FenceBroker: (7, [("broker_id", "int32"), ("broker_epoch", "int64")]),
@@ -145,6 +155,8 @@ KAFKA: Final[dict[type, tuple[int, list[Row]]]] = {
             ("fenced", "int8", 0, 0, 0),
             ("in_controlled_shutdown", "int8", 1, 1, 0),
             ("log_dirs", "[]uuid", 2, 2, ()),
+            ("cordoned", "int8", 0, 10_000, 0),
+            ("at_ms", "int64", 0, 10_001, None),
         ],
     ),
     records.AccessControlEntry: (
@@ -228,8 +240,16 @@ def kio_class(name: str, rows: list[Row], version: int, kind: EntityType) -> Any
 
 
 NESTED_KIO: Final[dict[str, Any]] = {}
-for _name, (_shape, _rows) in NESTED.items():
-    NESTED_KIO[_name] = kio_class(_name, _rows, 0, EntityType.nested)
+
+
+def nested(name: str, shape: type[Struct], rows: list[Row]) -> None:
+    """Let this be the name of a nested structure in the types of fields."""
+    NESTED[name] = (shape, rows)
+    NESTED_KIO[name] = kio_class(name, rows, 0, EntityType.nested)
+
+
+for _name, (_shape, _rows) in list(NESTED.items()):
+    nested(_name, _shape, _rows)
 
 
 class Oracle:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from statemachine import records
 from statemachine.bulk import replay_values
-from statemachine.image import Image, Touched
+from statemachine.image import Image
 from statemachine.replay import replay
 from statemachine.serde import MalformedRecord, decode, encode
 from statemachine.snapshot import LOADED_AT_ONCE, Loading, begin, load
+from statemachine.touched import Touched
 from tests.statemachine.checks import contents
 from tests.statemachine.test_snapshot_written import ENDING, RECORDS, TOPIC_IDS, any_record, whole
 

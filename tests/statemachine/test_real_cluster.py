@@ -31,15 +31,26 @@ NAMES: Final = {
     "max_supported": "maxSupportedVersion",
     "recovery": "leaderRecoveryState",
 }
-# The dump leaves out tagged fields with their default, and we have two of our own.
+# The dump leaves out tagged fields with their default, and we have some of our own.
 TAGGED: Final = {
     "recovery": 0,
     "elr": (),
     "last_known_elr": (),
     "target": (),
     "original": (),
+    "base": (),
+    "move": 0,
+    "step": 0,
+    "since_ms": 0,
     "fenced": 0,
     "in_controlled_shutdown": 0,
+}
+
+REGISTERED: Final = {
+    "registered_at": None,
+    "stopping_at": None,
+    "cordoned": False,
+    "fenced_at_ms": None,
 }
 
 
@@ -66,8 +77,8 @@ def _left_out(record: Struct, name: str, content: Any) -> bool:
             return content is None
         case records.BrokerRegistrationChange():
             return not content
-        case records.RegisterBroker() if name in ("registered_at", "stopping_at"):
-            return content is None
+        case records.RegisterBroker() if name in REGISTERED:
+            return bool(content == REGISTERED[name])
         case records.Partition():
             return name in TAGGED and content == TAGGED[name]
         case _:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from statemachine import records
+from statemachine import our_records, records
 from statemachine.serde import MalformedRecord, decode, encode
 from tests.statemachine.kafka_schemas import KAFKA, Oracle
 from tests.statemachine.record_values import struct_of
@@ -23,7 +23,8 @@ VERSIONS: Final = [(shape, version) for shape in KAFKA for version in LEVELS.get
 
 
 def test_the_oracle_knows_every_record() -> None:
-    assert {*KAFKA, records.Unknown} == set(get_args(records.Record))
+    ours = get_args(our_records.OurRecord)
+    assert {*KAFKA, *ours, records.Unknown} == set(get_args(records.Record))
 
 
 @pytest.mark.parametrize(
@@ -156,4 +157,4 @@ def test_no_bytes_do_more_harm_than_being_refused(noise: bytes, type_id: int) ->
             record = decode(bytes((1, type_id, version)) + noise)
         except MalformedRecord:
             continue
-        assert type(record) in KAFKA
+        assert type(record) in {*KAFKA, *get_args(our_records.OurRecord)}

@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemachine import commands, records
+from statemachine import commands, our_records, records
 from statemachine.image import Image
 from statemachine.past import LISTED_AT_ONCE
 from statemachine.replay import replay
@@ -15,10 +15,12 @@ from statemachine.serde import decode
 from statemachine.snapshot import GROUP_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Snapshot, begin, load
 from tests.statemachine.checks import contents
 from tests.statemachine.kafka_schemas import KAFKA
+from tests.statemachine.our_schemas import OURS
 from tests.statemachine.record_values import struct_of
 from tests.statemachine.test_decide_properties import a_busy_cluster, act
 from tests.statemachine.world import World, directory
 
+SCHEMAS = {**KAFKA, **OURS}
 FEW = st.integers(0, 3)
 REPLICAS = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 DIRECTORIES = st.lists(st.integers(0, 4).map(directory), max_size=3).map(tuple)
@@ -41,8 +43,10 @@ ABOUT: dict[type, dict[str, st.SearchStrategy[Any]]] = {
         "registered_at": st.none(),
         "stopping_at": st.none(),
         "topic_name": st.sampled_from(["", "0", "1"]),
+        "target": st.one_of(st.just(()), REPLICAS),
+        "move": FEW,
     }
-    for shape in KAFKA
+    for shape in SCHEMAS
 }
 TOPIC_IDS = FEW.map(lambda number: UUID(int=number))
 ENDING = (records.BeginTransaction, records.EndTransaction, records.AbortTransaction)
@@ -58,20 +62,26 @@ def any_record(shape: type) -> st.SearchStrategy[records.Record]:
         for name, values in {**ABOUT[shape], "topic_id": TOPIC_IDS}.items()
         if name in shape.__struct_fields__  # type: ignore[attr-defined]
     }
+    if shape in OURS:
+        about = {"id": FEW, "through": FEW, "key": st.sampled_from("abc"), "through_ms": FEW}
+        fields |= {n: about[n] for n in about if n in shape.__struct_fields__}  # type: ignore[attr-defined]
     if shape is records.FeatureLevel:
         fields["name"] = st.sampled_from(["metadata.version", "x"])
-    return st.tuples(struct_of(shape, KAFKA[shape][1]), st.fixed_dictionaries(fields)).map(
+    return st.tuples(struct_of(shape, SCHEMAS[shape][1]), st.fixed_dictionaries(fields)).map(
         lambda drawn: type(drawn[0])(
             **{**{n: getattr(drawn[0], n) for n in drawn[0].__struct_fields__}, **drawn[1]}
         )
     )
 
 
-ANY = st.one_of(*(any_record(shape) for shape in KAFKA if shape not in ENDING))
+ANY = st.one_of(*(any_record(shape) for shape in SCHEMAS if shape not in ENDING))
 TOPICS = st.one_of(
     *(any_record(s) for s in (records.Topic, records.RemoveTopic, records.Partition))
 )
-RECORDS = st.one_of(ANY, TOPICS)
+MOVES = st.one_of(
+    *(any_record(s) for s in (our_records.MoveBegun, records.PartitionChange, records.Partition))
+)
+RECORDS = st.one_of(ANY, TOPICS, MOVES)
 
 
 def whole(snapshot: Snapshot | None) -> list[bytes]:

@@ -1,0 +1,112 @@
+"""What may be asked about moves, and what is answered. Values only, never behaviour.
+
+A move is what one operator asked for at one time, of any number of partitions. It has an id, by
+which it is paused, altered, cancelled and rolled back, and it is listed for a while after its end.
+"""
+
+from msgspec import Struct
+
+from statemachine.commands.partitions import Reassignment, ReassignmentAltered
+from statemachine.errors import Error
+from statemachine.vocabulary import BrokerId, MoveId, MoveKind
+
+
+class BeginMove(Struct, frozen=True, kw_only=True, gc=False):
+    """Give these partitions these replicas. One that cannot be does not stop the others."""
+
+    reassignments: tuple[Reassignment, ...]
+    who: str = ""
+    kind: MoveKind = MoveKind.REASSIGN
+    may_change_factor: bool = True
+    """Whether a partition may end with another number of replicas than it has (KIP-860)."""
+    name: str = ""
+    throttle_bytes_per_s: int = 0
+    """Of each broker, in each direction; 0 is "as fast as they can"."""
+    priority: int = 0
+    """Moves with a higher one step before others."""
+    broker: BrokerId | None = None
+    """Whom a drain empties."""
+
+
+class MoveStarted(Struct, frozen=True, kw_only=True, gc=False):
+    """The move that was begun, or why there is none."""
+
+    error: Error = Error.NONE
+    message: str = ""
+    move_id: MoveId = 0
+    """0 where nothing had to change, or nothing can."""
+    accepted: int = 0
+    """Partitions that belong to the move."""
+    refused_count: int = 0
+    refused: tuple[ReassignmentAltered, ...] = ()
+    """The first of those that are refused, with their reasons."""
+
+
+class CancelMoves(Struct, frozen=True, kw_only=True, gc=False):
+    """Revert the step that is under way and drop the rest: of all that is named here."""
+
+    partitions: tuple[tuple[str, int], ...] = ()
+    topics: tuple[str, ...] = ()
+    moves: tuple[MoveId, ...] = ()
+    everything: bool = False
+    """Whatever is being reassigned, in a move or not."""
+    dry_run: bool = False
+    """Only answer what each partition would have then."""
+
+
+class MovesCancelled(Struct, frozen=True, kw_only=True, gc=False):
+    """What became of each partition, in order of topic and number; or why nothing was done."""
+
+    error: Error = Error.NONE
+    message: str = ""
+    partitions: tuple[ReassignmentAltered, ...] = ()
+
+
+class RollBackMove(Struct, frozen=True, kw_only=True, gc=False):
+    """Cancel what is left of a move, and begin one back to what its partitions had before it."""
+
+    move_id: MoveId
+    who: str = ""
+
+
+class PauseMoves(Struct, frozen=True, kw_only=True, gc=False):
+    """Begin no further steps of these moves; with None of any, of those to come as well."""
+
+    moves: tuple[MoveId, ...] | None
+    who: str = ""
+
+
+class ResumeMoves(Struct, frozen=True, kw_only=True, gc=False):
+    """Go on with these moves, or with None end the pause of all."""
+
+    moves: tuple[MoveId, ...] | None
+    who: str = ""
+
+
+class AlterMove(Struct, frozen=True, kw_only=True, gc=False):
+    """Change how a move that runs is carried out; None is "as it is"."""
+
+    move_id: MoveId
+    throttle_bytes_per_s: int | None = None
+    priority: int | None = None
+
+
+class MoveAltered(Struct, frozen=True, kw_only=True, gc=False):
+    """One move that was paused, resumed or altered, or why it was not."""
+
+    move_id: MoveId
+    error: Error = Error.NONE
+    message: str = ""
+
+
+class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
+    """In the order asked for; none if all were asked for at once."""
+
+    moves: tuple[MoveAltered, ...] = ()
+
+
+class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):
+    """List no longer what ended before this time, and remember no older answers."""
+
+    ended_before_ms: int
+    answered_before_ms: int

@@ -1,0 +1,127 @@
+"""One move as a value: what was asked for, where it stands, and how its partitions have left it.
+
+A `Move` is replaced, never changed. What it still has to do is not here: that are the partitions
+that belong to it (`PartitionIndex.of_move`). Nothing here decides.
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statemachine import our_records
+from statemachine.vocabulary import MoveId, MoveOutcome, MoveState
+
+
+class Left(Struct, frozen=True, kw_only=True, gc=False):
+    """How many partitions have left a move, by how."""
+
+    completed: int = 0
+    cancelled: int = 0
+    superseded: int = 0
+    gone: int = 0
+
+    def plus(self, outcome: MoveOutcome) -> "Left":
+        """One more has left like this."""
+        name = outcome.name.lower()
+        return replace(self, **{name: getattr(self, name) + 1})
+
+    @property
+    def outcome(self) -> MoveOutcome:
+        """How a move has ended whose partitions have left it so: whatever kept it from being
+        completed as it was asked for counts for more, and what an operator did for most.
+        """
+        if self.cancelled:
+            return MoveOutcome.CANCELLED
+        if self.superseded:
+            return MoveOutcome.SUPERSEDED
+        return MoveOutcome.COMPLETED if self.completed or not self.gone else MoveOutcome.GONE
+
+
+NOBODY_LEFT = Left()
+
+
+class Move(Struct, frozen=True, kw_only=True, gc=False):
+    """A move that is running, or has ended and is still listed."""
+
+    begun: our_records.MoveBegun
+    parts: tuple[bytes, ...] = ()
+    """The plan, in order and as it is in the log: 100,000 partitions are some 3 MB like this."""
+    state: int = MoveState.RUNNING
+    since_ms: int
+    """Since when it has been in that state."""
+    reason: str = ""
+    detail: str = ""
+    who: str = ""
+    """Who wanted that state, if anyone did."""
+    throttle_bytes_per_s: int
+    priority: int
+    left: Left = NOBODY_LEFT
+    ended: our_records.MoveEnded | None = None
+
+    @property
+    def id(self) -> MoveId:
+        """Its id, by which it is asked about."""
+        return self.begun.id
+
+
+def begun(record: our_records.MoveBegun) -> Move:
+    """The move that has just begun."""
+    return Move(
+        begun=record,
+        since_ms=record.asked_at_ms,
+        throttle_bytes_per_s=record.throttle_bytes_per_s,
+        priority=record.priority,
+    )
+
+
+def changed(move: Move, record: our_records.MoveChanged) -> Move:
+    """The move after this change."""
+    throttle, priority = record.throttle_bytes_per_s, record.priority
+    said = Left(
+        completed=record.completed,
+        cancelled=record.cancelled,
+        superseded=record.superseded,
+        gone=record.gone,
+    )
+    return replace(
+        move,
+        state=record.state,
+        since_ms=record.since_ms,
+        reason=record.reason,
+        detail=record.detail,
+        who=record.who,
+        throttle_bytes_per_s=move.throttle_bytes_per_s if throttle is None else throttle,
+        priority=move.priority if priority is None else priority,
+        # Only a snapshot says it: its reader has not seen them leave.
+        left=move.left if said == NOBODY_LEFT else said,
+    )
+
+
+def as_records(move: Move) -> list[our_records.OurRecord]:
+    """The records that make the move what it is, for a snapshot."""
+    made = begun(move.begun)
+    found: list[our_records.OurRecord] = [move.begun]
+    found += [
+        our_records.MovePart(id=move.id, part=number, plan=plan)
+        for number, plan in enumerate(move.parts)
+    ]
+    if replace(move, parts=(), ended=None) != made:
+        left = move.left
+        found.append(
+            our_records.MoveChanged(
+                id=move.id,
+                state=move.state,
+                since_ms=move.since_ms,
+                reason=move.reason,
+                detail=move.detail,
+                who=move.who,
+                throttle_bytes_per_s=move.throttle_bytes_per_s,
+                priority=move.priority,
+                completed=left.completed,
+                cancelled=left.cancelled,
+                superseded=left.superseded,
+                gone=left.gone,
+            )
+        )
+    if move.ended is not None:
+        found.append(move.ended)
+    return found

@@ -1,0 +1,143 @@
+"""Facts for which Kafka has no record: moves as things of their own, and answers that are kept.
+
+Each is a NoOp to Kafka's readers, with what it says in a tagged field (`serde.ours`). Times are
+milliseconds since 1970 by the clock of the controller that wrote them: they are shown and never
+compared for safety. Here they are only values.
+"""
+
+from typing import TypeAlias
+from uuid import UUID
+
+from msgspec import Struct
+
+from statemachine.vocabulary import BrokerId, MoveId, Replicas
+
+
+class MoveBegun(Struct, frozen=True, kw_only=True, gc=False):
+    """Someone has asked for a move; what it asks of each partition follows in `MovePart`s."""
+
+    id: MoveId
+    kind: int
+    """A `MoveKind`."""
+    who: str
+    asked_at_ms: int
+    partitions: int
+    """How many were accepted."""
+    refused: int
+    """How many were asked for and cannot be."""
+    name: str = ""
+    key: str = ""
+    """What the request is known by when it is asked again, if its asker gave it a key."""
+    fingerprint: bytes = b""
+    """Of the request with that key."""
+    throttle_bytes_per_s: int = 0
+    """Of each broker, in each direction; 0 is "as fast as they can"."""
+    priority: int = 0
+    """Moves with a higher one step before others."""
+    broker: BrokerId | None = None
+    """Whom a drain empties."""
+    rollback_of: MoveId = 0
+
+
+class PlannedPartition(Struct, frozen=True, kw_only=True, gc=False):
+    """What a move asks of one partition, and what that had before."""
+
+    number: int
+    target: Replicas
+    original: Replicas
+
+
+class PlannedTopic(Struct, frozen=True, kw_only=True, gc=False):
+    """What a move asks of the partitions of one topic."""
+
+    topic_id: UUID
+    partitions: tuple[PlannedPartition, ...]
+
+
+class MovePart(Struct, frozen=True, kw_only=True, gc=False):
+    """A part of what a move asks for: it is read only for a rollback and to be shown."""
+
+    id: MoveId
+    part: int
+    """0, 1, 2, ... of the same move."""
+    plan: bytes
+    """`PlannedTopic`s as `serde.ours.plan_bytes` has them."""
+
+
+class MoveChanged(Struct, frozen=True, kw_only=True, gc=False):
+    """A move is in this state from here on; None is "unchanged"."""
+
+    id: MoveId
+    state: int
+    """A `MoveState`."""
+    since_ms: int
+    """Since when it has been in this state."""
+    reason: str = ""
+    """Why, as a code that programs compare."""
+    detail: str = ""
+    """Why, for people."""
+    who: str = ""
+    """Who wanted it, if anyone did."""
+    throttle_bytes_per_s: int | None = None
+    priority: int | None = None
+    completed: int = 0
+    """In a snapshot: how many of its partitions have completed, and left it otherwise."""
+    cancelled: int = 0
+    superseded: int = 0
+    gone: int = 0
+
+
+class MoveEnded(Struct, frozen=True, kw_only=True, gc=False):
+    """None of its partitions is left in the move."""
+
+    id: MoveId
+    outcome: int
+    """A `MoveOutcome`."""
+    at_ms: int
+    completed: int
+    cancelled: int
+    superseded: int
+    gone: int
+
+
+class MovesForgotten(Struct, frozen=True, kw_only=True, gc=False):
+    """The moves up to this one that have ended are not listed any more, and no id is used again."""
+
+    through: MoveId
+
+
+class MovesPaused(Struct, frozen=True, kw_only=True, gc=False):
+    """All moves are paused, those to come as well; or that is over."""
+
+    paused: bool
+    who: str
+    since_ms: int
+
+
+class Remembered(Struct, frozen=True, kw_only=True, gc=False):
+    """A request with this key was carried out, and this was its answer."""
+
+    key: str
+    fingerprint: bytes
+    kind: str
+    """Which answer it is."""
+    answer: bytes
+    at_ms: int
+
+
+class KeysForgotten(Struct, frozen=True, kw_only=True, gc=False):
+    """What was remembered up to this time, inclusive, is forgotten."""
+
+    through_ms: int
+
+
+OurRecord: TypeAlias = (
+    MoveBegun
+    | MovePart
+    | MoveChanged
+    | MoveEnded
+    | MovesForgotten
+    | MovesPaused
+    | Remembered
+    | KeysForgotten
+)
