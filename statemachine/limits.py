@@ -42,6 +42,11 @@ DISTRUSTED_PARTITIONS_MAX: Final = 5_000
 the offset of its record, which nothing may be put before afterwards.
 """
 
+PLANNED_PARTITIONS_MAX: Final = 200_000
+"""Partitions of one plan. A plan for 100,000 on 1,000 brokers takes ten seconds of processor time,
+in pieces of a few milliseconds.
+"""
+
 PRODUCER_IDS_PER_BLOCK: Final = 1_000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 

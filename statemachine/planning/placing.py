@@ -1,0 +1,125 @@
+"""From partitions to choices and back: who may get new replicas, and where they stand in the list.
+
+A *question* says of one partition which replicas it keeps whatever happens, how many it gets
+besides, and from whom. Questions are answered together, so that the brokers end up with as even a
+number of replicas as the questions allow, with the fewest new replicas that this takes.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+
+from msgspec import Struct
+
+from statemachine.planning.choices import STEPS_PER_YIELD, Choices, Item, bits_of
+from statemachine.planning.racks import Racks, bounds, rack_names
+from statemachine.planning.spread import spread
+from statemachine.vocabulary import BrokerId, Replicas
+
+Named = tuple[str, int]
+"""A partition: its topic and its number."""
+
+Assignment = Mapping[Named, Replicas]
+"""Where the replicas of partitions are or shall be, the preferred leader first."""
+
+
+class Question(Struct, frozen=True, kw_only=True, gc=False):
+    """One partition: what it keeps, how many it gets besides, from whom, and whom it has now."""
+
+    kept: Replicas
+    count: int
+    candidates: int
+    """As bits of the table's brokers, none of them kept."""
+    has: Replicas
+    """Those among the candidates that are no move, for it has them."""
+
+
+class Table:
+    """The brokers of a plan in order of id, with a bit and a rack each."""
+
+    def __init__(self, racks: Racks) -> None:
+        self.brokers = tuple(sorted(racks))
+        self.bit = {broker: 1 << place for place, broker in enumerate(self.brokers)}
+        names = rack_names(racks)
+        self._place = {name: place for place, name in enumerate(sorted(set(names.values())))}
+        self._rack_of = {broker: self._place[name] for broker, name in names.items()}
+        self.racks = [0] * len(self._place)
+        for broker, place in self._rack_of.items():
+            self.racks[place] |= self.bit[broker]
+        self._bounds: dict[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = {}
+
+    def bits(self, brokers: Sequence[BrokerId]) -> int:
+        """These brokers as a set; whoever is not in the table is left out."""
+        found = 0
+        for broker in brokers:
+            found |= self.bit.get(broker, 0)
+        return found
+
+    def item(self, question: Question) -> Item:
+        """The question as an item, with how many of each rack there may be."""
+        kept = [0] * len(self.racks)
+        for broker in question.kept:
+            if broker in self._rack_of:
+                kept[self._rack_of[broker]] += 1
+        room = [(question.candidates & rack).bit_count() for rack in self.racks]
+        key = (tuple(kept), tuple(room), (question.count,))
+        found = self._bounds.get(key)
+        if found is None:
+            found = self._bounds[key] = bounds(kept, room, question.count)
+        least, most = found
+        return Item(
+            count=question.count,
+            eligible=question.candidates,
+            free=self.bits(question.has),
+            least=least,
+            most=most,
+        )
+
+
+def answer(
+    table: Table, questions: Sequence[Question], loads: Mapping[BrokerId, int]
+) -> Generator[None, None, list[Replicas]]:
+    """Whom each partition gets besides what it keeps; `loads` is what else brokers carry."""
+    if not questions:
+        return []
+    items = []
+    for number, question in enumerate(questions):
+        items.append(table.item(question))
+        if number % STEPS_PER_YIELD == 0:
+            yield
+    choices = Choices(table.racks, items, [loads.get(broker, 0) for broker in table.brokers])
+    yield from spread(choices)
+    return [tuple([table.brokers[bit] for bit in bits_of(each)]) for each in choices.chosen]
+
+
+def in_place_of(before: Replicas, members: Replicas) -> Replicas:
+    """The members in the order of before, each newcomer in the place of one that goes.
+
+    Whoever has no place to take comes last; a place that nobody takes is closed.
+    """
+    staying, coming = set(before) & set(members), [b for b in members if b not in before]
+    found = []
+    for broker in before:
+        if broker in staying:
+            found.append(broker)
+        elif coming:
+            found.append(coming.pop(0))
+    return (*found, *coming)
+
+
+def led_evenly(
+    members: Assignment, before: Mapping[Named, BrokerId], leads: Mapping[BrokerId, int]
+) -> Generator[None, None, dict[Named, Replicas]]:
+    """The same replicas, with the first chosen so that brokers are preferred equally often.
+
+    As few preferred leaders change as that allows; the others keep their order. `leads` is how
+    often brokers are the preferred leader of other partitions.
+    """
+    table = Table(dict.fromkeys({broker for each in members.values() for broker in each}))
+    questions = [
+        Question(kept=(), count=1, candidates=table.bits(each), has=(before[named],))
+        for named, each in members.items()
+    ]
+    found = yield from answer(table, questions, leads)
+    return {
+        named: (first, *[broker for broker in each if broker != first])
+        for (named, each), (first,) in zip(members.items(), found, strict=True)
+    }
