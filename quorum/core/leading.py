@@ -56,7 +56,8 @@ def take_lead(state: State, granting: tuple[ReplicaId, ...], now_ms: int) -> Non
         )
     )
     state.effects.append(Lead(epoch))
-    _announce(state, leader, now_ms)
+    if leader.announce_ms is not None:
+        _announce(state, leader, now_ms)
 
 
 def take_voters(state: State, leader: Leader, now_ms: int) -> None:
