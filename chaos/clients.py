@@ -68,9 +68,10 @@ def may_vote_soon(process: Process) -> set[ReplicaId]:
 
 
 def want_leader(process: Process, to: ReplicaId | None) -> bool:
-    """Ask for another leader; whether this process leads, and is not that one."""
-    if not process.serves or to == process.id:
+    """Ask for another leader, whoever it is if `to` leads already; whether this process leads."""
+    if not process.serves:
         return False
+    to = None if to == process.id else to
     done = _waits(process, Waiting.TRANSFER)
     process.enter(partial(process.replica.transfer_leadership, to, done))
     return True

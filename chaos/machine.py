@@ -20,6 +20,9 @@ LOG: Final = FOLDER / LOG_FOLDER
 EPOCH_WALL_MS: Final = 1_795_236_537_164
 """The time of day at which every run begins."""
 
+BOOT: Final = FOLDER / "boot-timestamp"
+"""Where it keeps which boot it is in."""
+
 COVERED_FROM: Final = 21
 """Behind this byte of a batch everything is covered by its checksum."""
 ROTTEN_BEFORE_END: Final = 4
@@ -235,6 +238,15 @@ class Machine:
         self.truth = self.truth.of_another()
         self.truth.reread(self.disk)
 
+    @property
+    def boots_later(self) -> bool:
+        """Whether its next boot is later than all before, even on the copy of its disk: by the
+        clock alone, or because the copy knows of the last one."""
+        assert self.copy is not None
+        if self.wall_offset_ms >= self.wall_offsets_ms[1]:
+            return True
+        return _boot_on(self.copy) == _boot_on(self.disk)
+
     def put_right(self) -> None:
         """Let it have its own disk again."""
         if self.partner is not None:
@@ -266,3 +278,7 @@ class Machine:
             self.times_lost |= operation.path.suffix == SUFFIX
             return Fail(errno.EIO)
         return None
+
+
+def _boot_on(disk: VirtualDisk) -> bytes | None:
+    return disk.content(BOOT) if disk.exists(BOOT) else None

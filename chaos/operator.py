@@ -70,6 +70,12 @@ class Operator:
         for machine in self._world.machines.values():
             machine.keep_copy()
 
+    def renew_copies(self) -> None:
+        """Let there be a copy of every disk as it is, whatever there was before."""
+        for machine in self._world.machines.values():
+            machine.copy = None
+        self.keep_copies()
+
     def put_copy_back(self, victim: ReplicaId) -> bool:
         """Let this replica lose power, and come back with the older copy of its disk.
 
@@ -84,7 +90,7 @@ class Operator:
         old = now.of_another()
         old.reread(machine.copy)
         is_older = old.end < now.end or old.ballot != now.ballot
-        if not is_older or not self._is_free_to_forget(machine, old):
+        if not (is_older and machine.boots_later and self._is_free_to_forget(machine, old)):
             return False
         machine.put_copy_back()
         world.judge.forget_since(machine.key, machine.truth.ballot)
@@ -97,13 +103,10 @@ class Operator:
         asked for again.
 
         Enough are a majority of all voters by whom it could go then, or anybody since; and all the
-        others must be in later epochs, or know the leader of its last one. The boot that it is in
-        then must be a later one by the clock alone.
+        others must be in later epochs, or know the leader of its last one.
         """
         others = [each for each in self._world.machines.values() if each is not machine]
-        if machine.wall_offset_ms < machine.wall_offsets_ms[1] or any(
-            each.partner is not None or each.rotten is not None for each in (machine, *others)
-        ):
+        if any(each.partner is not None or each.rotten is not None for each in (machine, *others)):
             return False
         judge, now = self._world.judge, machine.truth
         epoch = now.ballot.epoch

@@ -165,6 +165,9 @@ class Simulation:
         self.world.disturb(NEARLY_CALM)
         for again in range(TRIES_MAX):
             self.world.network.heal()
+            if Fault.OLD_COPY in silent:
+                # One of a time when others voted, or clocks were ahead, is never free to be used.
+                self.operator.renew_copies()
             self._pass((again + 1) * TRY_MS)
             silent = self._silent_but_wishes()
             if not silent:

@@ -92,6 +92,8 @@ class Work:
             return
         except (LogFailure, StorageError) as failure:
             self._failed = True
+            if process.is_leaving:
+                raise  # Its replica takes no more turns in which it could end because of this.
             process.replica.fail(failure)
             return
         self._tell_room(True)

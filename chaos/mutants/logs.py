@@ -162,6 +162,6 @@ LOGS: Final = (
         new="",
         caught_by=("R29",),
         directed="quorum_lead_handed_over",
-        seed=21,
+        seed=49,
     ),
 )

@@ -43,6 +43,9 @@ def test_a_quorum_stays_safe_under_faults_and_recovers_when_healed(seed: int) ->
         pytest.param(4190, id="voters that are wanted in the moment in which they die"),
         pytest.param(4251, id="full disks that are exchanged, and get room all the same"),
         pytest.param(4205, id="a wish for other voters that nobody hears for minutes"),
+        pytest.param(2410, id="a disk that fails while a process writes out what it has and ends"),
+        pytest.param(2913, id="a lone voter that is wanted as the leader, and leads already"),
+        pytest.param(4846, id="copies of disks of a time when the clocks were ahead"),
     ],
 )
 def test_what_no_quorum_could_do_is_not_asked_of_it(seed: int) -> None:
