@@ -84,6 +84,43 @@ class Calls:
             self._closed(to)
         return fetched
 
+    def is_under_way(self, number: int) -> bool:
+        """Whether somebody waits for this call."""
+        return number in self._under_way
+
+    def cut(self, number: int) -> tuple[ReplicaId, ...]:
+        """The other side has closed the connection of this call; whom to connect to again.
+
+        All that is under way there ends with it: fetches have a connection of their own.
+        """
+        struck = self._end_all_on_the_line_of(number)
+        if struck is None or not struck.fetches:
+            return ()
+        self._closed(struck.to)
+        return (struck.to,)
+
+    def is_garbled(self, number: int) -> None:
+        """This side has closed the connection of this call, for what came on it."""
+        struck = self._end_all_on_the_line_of(number)
+        if struck is not None and struck.fetches:
+            self._closed_in_a_row[struck.to] = 0
+
+    def is_useless(self, number: int) -> None:
+        """An answer has come that cannot be used."""
+        call = self._under_way.get(number)
+        if call is not None and call.fetches:
+            self._closed_in_a_row[call.to] = 0
+        self.give_up(number)
+
+    def _end_all_on_the_line_of(self, number: int) -> _Call | None:
+        struck = self._under_way.get(number)
+        if struck is None:
+            return None
+        for each, call in tuple(self._under_way.items()):
+            if (call.to, call.fetches) == (struck.to, struck.fetches):
+                self.give_up(each)
+        return struck
+
     def break_all(self) -> None:
         """All connections end, and nobody has ended them."""
         for number in tuple(self._under_way):

@@ -43,10 +43,24 @@ class Fault(StrEnum):
     REMOVE = "is wanted as a voter no more"
     TRANSFER = "is wanted as the leader"
     CLOCK_JUMP = "its time of day jumps"
+    CUT_CALL = "a connection is reset in the middle of what it says"
+    GARBLED = "what it says arrives as garbage"
+    OVERSIZED = "what it says is longer than anything may be"
+    FLIPPED = "a bit of the records that it sends turns over on the way"
+    ASTRAY = "what it asks gets to another cluster"
+    ASKED_FROM_ABROAD = "somebody of another cluster asks it what only replicas ask"
 
 
 ALWAYS: Final = (Fault.HEAL,)
-APART: Final = (Fault.OUST, Fault.OLD_COPY, Fault.FLOOD)
+ON_THE_WIRE: Final = (
+    Fault.CUT_CALL,
+    Fault.GARBLED,
+    Fault.OVERSIZED,
+    Fault.FLIPPED,
+    Fault.ASTRAY,
+    Fault.ASKED_FROM_ABROAD,
+)
+APART: Final = (Fault.OUST, Fault.OLD_COPY, Fault.FLOOD, *ON_THE_WIRE)
 """Drawn by themselves."""
 SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, *APART))
 WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
@@ -69,6 +83,12 @@ NEEDS: Final = {
     Fault.LOST_DISK: 3,
     Fault.OLD_COPY: 3,
     Fault.EXCHANGED: 2,
+    Fault.CUT_CALL: 2,
+    Fault.GARBLED: 2,
+    Fault.OVERSIZED: 2,
+    Fault.FLIPPED: 2,
+    Fault.ASTRAY: 2,
+    Fault.ASKED_FROM_ABROAD: 2,
 }
 """How many voters it takes for a fault to mean anything."""
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, assert_never
 
 from chaos import clients
-from chaos.faults import Fault, Strike
+from chaos.faults import ON_THE_WIRE, Fault, Strike
 from chaos.flood import flood
 from chaos.operator import Operator
 from chaos.process import Process
@@ -65,7 +65,18 @@ class Nemesis:
                 world.note(Fault.HEAL)
             case Fault.SPLIT | Fault.ISOLATE | Fault.DEAF | Fault.MUTE | Fault.RING:
                 self._cut(strike, victim)
-            case Fault.CLOG | Fault.RESET | Fault.MISLEAD | Fault.OUST:
+            case (
+                Fault.CLOG
+                | Fault.RESET
+                | Fault.MISLEAD
+                | Fault.OUST
+                | Fault.CUT_CALL
+                | Fault.GARBLED
+                | Fault.OVERSIZED
+                | Fault.FLIPPED
+                | Fault.ASTRAY
+                | Fault.ASKED_FROM_ABROAD
+            ):
                 self._disturb_links(strike, victim)
             case (
                 Fault.KILL
@@ -144,6 +155,12 @@ class Nemesis:
         if strike.fault is Fault.OUST:
             self._oust(strike)
             return
+        if strike.fault is Fault.ASKED_FROM_ABROAD:
+            self._ask_from_abroad(strike, victim)
+            return
+        if strike.fault in ON_THE_WIRE:
+            world.harms.arm(victim, strike.fault)
+            return
         if strike.fault is Fault.RESET:
             process = world.processes.get(victim)
             if process is not None and process.break_connections():
@@ -160,6 +177,13 @@ class Nemesis:
         world.network.clog(victim)
         held_ms = 1 + strike.size * CLOG_MS_MAX // 1_000
         world.timeline.after(held_ms, partial(world.network.unclog, victim))
+
+    def _ask_from_abroad(self, strike: Strike, victim: ReplicaId) -> None:
+        world, process = self._world, self._world.processes.get(victim)
+        if process is not None:
+            others = [each for each in world.everyone if each != victim]
+            other = world.machines[others[strike.size % len(others)]].key
+            process.enter(partial(world.harms.ask_from_abroad, process, other))
 
     def _oust(self, strike: Strike) -> None:
         """Whoever leads is replaced at once, and does not hear of it: what it reads may be old."""

@@ -86,6 +86,9 @@ class Network:
         self.dark: set[ReplicaId] = set()
         """Who has no power: they refuse nothing, and nobody is told of their end."""
         self.rates: Rates = CALM
+        self.harm: Callable[[Packet], bool] | None = None
+        """Asked of each packet, while something is to happen to one: whether it sees to this one.
+        """
         self._timeline = timeline
         self._rng = rng
         self._note = note
@@ -109,7 +112,7 @@ class Network:
     def unclog(self, replica: ReplicaId) -> None:
         """Let go of all that was held back, at once and in its order."""
         for packet in self._clogged.pop(replica, ()):
-            self._timeline.after(0, partial(self._deliver, packet))
+            self._timeline.after(0, partial(self.deliver, packet))
 
     def heal(self) -> None:
         """Let everything pass again."""
@@ -145,12 +148,14 @@ class Network:
 
     def post(self, packet: Packet) -> None:
         """Put a packet on its way."""
+        if self.harm is not None and self.harm(packet):
+            return
         rates, rng = self.rates, self._rng
         lost = rates.lost_requests if packet.response is None else rates.lost_answers
         if lost and rng.random() < lost:
             self._note("a message is lost")
             return
-        deliver = partial(self._deliver, packet)
+        deliver = partial(self.deliver, packet)
         self._timeline.after(self._latency_ms(), deliver)
         if rates.duplicates and rng.random() < rates.duplicates:
             self._note("a message comes twice")
@@ -179,7 +184,17 @@ class Network:
             return rng.randrange(STRAGGLING_MS_MAX)
         return rng.randrange(*LATENCY_MS)
 
-    def _deliver(self, packet: Packet) -> None:
+    def later(self, happen: Callable[[], None]) -> None:
+        """Let this happen when something that is posted now would arrive."""
+        self._timeline.after(LATENCY_MS[0], happen)
+
+    def passes(self, packet: Packet) -> bool:
+        """Whether this packet would arrive now."""
+        ends = {packet.sender, packet.to}
+        return (packet.sender, packet.to) not in self._cuts and not ends & self._clogged.keys()
+
+    def deliver(self, packet: Packet) -> None:
+        """Let a packet arrive now, or whatever becomes of it."""
         if (packet.sender, packet.to) in self._cuts:
             self._note("a message is cut off")
             return

@@ -70,13 +70,13 @@ class Process:
         self.ledger = Ledger()
         self._applying = Applying(self.ledger)
         past.tell(self)
-        self._calls = Calls(self.takes_for_gone)
+        self.calls = Calls(self.takes_for_gone)
         self._askers: dict[Asker, Packet] = {}
         self._last_asker = 0
-        self._asleep: list[Callable[[], None]] | None = None
+        self.asleep: list[Callable[[], None]] | None = None
         self._woken = self._turn_is_due = False
         self._timer_ms: int | None = None
-        cluster = cluster_for(self, past)
+        self.cluster = cluster_for(self, past)
         self.replica = Replica(
             make_node(machine.config, past, rng=rng, now_ms=self.now_ms()),
             log=past.log,
@@ -87,11 +87,11 @@ class Process:
             clock=self.now_ms,
             wall_clock=self.now_wall_ms,
             wake=self._wake,
-            cluster=cluster,
+            cluster=self.cluster,
             store=past.store,
             snapshot_limits=machine.config.snapshots,
         )
-        self.gossip = Gossiping(self, past, cluster)
+        self.gossip = Gossiping(self, past, self.cluster)
         self._applying.read_from(self.replica)
         self._runs = True
         self._arm()
@@ -117,8 +117,8 @@ class Process:
         """Let something happen inside, and then what follows from it at once."""
         if self.is_dead:
             return
-        if self._asleep is not None:
-            self._asleep.append(happen)
+        if self.asleep is not None:
+            self.asleep.append(happen)
             return
         try:
             happen()
@@ -141,12 +141,12 @@ class Process:
 
     def pause(self) -> None:
         """Stand still; all that happens meanwhile happens when it wakes."""
-        if self._asleep is None:
-            self._asleep = []
+        if self.asleep is None:
+            self.asleep = []
 
     def wake_up(self) -> None:
         """Go on after a pause."""
-        missed, self._asleep = self._asleep or (), None
+        missed, self.asleep = self.asleep or (), None
         self.world.witnesses.woken(self)
         for happen in missed:
             self.enter(happen)
@@ -161,8 +161,8 @@ class Process:
 
     def break_connections(self) -> bool:
         """No call that is under way gets an answer; whether there was one."""
-        under_way = bool(self._calls)
-        self.enter(self._calls.break_all)
+        under_way = bool(self.calls)
+        self.enter(self.calls.break_all)
         return under_way
 
     def mislead(self) -> bool:
@@ -191,7 +191,7 @@ class Process:
 
     def refused(self, call: int) -> None:
         """See `chaos.network.End`."""
-        self.enter(partial(self._calls.refused, call))
+        self.enter(partial(self.calls.refused, call))
 
     def closed(self, at: ReplicaId) -> None:
         """See `chaos.network.End`."""
@@ -199,10 +199,10 @@ class Process:
 
     def not_reached(self, to: ReplicaId) -> None:
         """See `chaos.network.End`."""
-        self.enter(partial(self._calls.not_reached, to))
+        self.enter(partial(self.calls.not_reached, to))
 
     def _closed(self, at: ReplicaId) -> None:
-        for to in self._calls.closed(at):
+        for to in self.calls.closed(at):
             self.world.network.dial(self, to, self.gossip.whereabouts(to))
 
     def takes_for_gone(self, to: ReplicaId) -> None:
@@ -222,7 +222,7 @@ class Process:
         self.replica.asked(asker, packet.request)
 
     def _answered(self, packet: Packet) -> None:
-        done = self._calls.answered(packet.call)
+        done = self.calls.answered(packet.call)
         if done is not None:
             response = packet.response
             assert response is not None
@@ -298,12 +298,12 @@ class Process:
             self._note_part(request)
         self.world.judge.asks(self.speaker, to, request)
         at = self.gossip.whereabouts(to)
-        call = self._calls.begin(to, at, request, done)
+        call = self.calls.begin(to, at, request, done)
         self.world.witnesses.asks(self, to, request, call)
-        self.later(timeout_ms, partial(self._calls.give_up, call))
+        self.later(timeout_ms, partial(self.calls.give_up, call))
         if at is None:
             # Its address is not known, or nobody is there any more.
-            self.later(1, partial(self._calls.refused, call))
+            self.later(1, partial(self.calls.refused, call))
         else:
             self.world.network.post(Packet(self.id, at, self.boot, call, request))
 
@@ -394,4 +394,4 @@ class Process:
     @property
     def serves(self) -> bool:
         """Whether it is awake, and its state machine was told that it leads."""
-        return self.leads and self._asleep is None
+        return self.leads and self.asleep is None

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from chaos.faults import ALWAYS, NEEDS, SOMETIMES, WISHES, Fault, Strike
+from chaos.faults import ALWAYS, NEEDS, ON_THE_WIRE, SOMETIMES, WISHES, Fault, Strike
 from quorum.addresses import HostPort
 from quorum.core.limits import Bounds, Timeouts
 from quorum.snapshotting import SnapshotLimits
@@ -162,6 +162,7 @@ class Profile:
             *ousts,
             *_copies(random.Random(f"{seed}/copies"), voters, voters + observers),
             *_floods(random.Random(f"{seed}/floods")),
+            *_on_the_wire(random.Random(f"{seed}/wire"), voters, voters + observers),
         ]
         return cls(
             seed=seed,
@@ -272,6 +273,15 @@ def _floods(rng: random.Random) -> tuple[Strike, ...]:
         return ()
     times_ms = [rng.randrange(FAULTS_MS) for _ in range(5)]
     return tuple(Strike(each, Fault.FLOOD, None, rng.randrange(1_000)) for each in times_ms)
+
+
+def _on_the_wire(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
+    """In one run of four: the bytes of some calls come to harm, in up to three ways."""
+    if voters < NEEDS[Fault.CUT_CALL] or rng.randrange(4):
+        return ()
+    kinds = rng.sample(ON_THE_WIRE, rng.randrange(1, 4))
+    times_ms = [rng.randrange(FAULTS_MS) for _ in range(24)]
+    return tuple(_strike(rng, each, rng.choice(kinds), replicas) for each in times_ms)
 
 
 def _by_time(strikes: Sequence[Strike]) -> tuple[Strike, ...]:

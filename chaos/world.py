@@ -14,6 +14,7 @@ from typing import Final
 from chaos.audience import Speaker
 from chaos.boundaries import check_snapshots, check_start
 from chaos.checkpoints import Checkpoint
+from chaos.harms import Harms
 from chaos.judge import Judge
 from chaos.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
 from chaos.network import Network
@@ -70,6 +71,7 @@ class World:
         self.network = Network(self.timeline, self._stream("network"), self.note)
         self.processes: dict[ReplicaId, Process] = {}
         self.town = Town(self.everyone, self.processes, self.network, self._stream("town"))
+        self.harms = Harms(self.processes, self.network, self._stream("harms"), self.note)
         self.machines = {each: self._machine(each) for each in self.everyone}
         self.rates: Rates = CALM
         self.on_told: Callable[[ReplicaId], None] = lambda _: None
@@ -85,6 +87,8 @@ class World:
     def disturb(self, rates: Rates) -> None:
         """Let this much be wrong from now on; `CALM` is nothing."""
         self.rates = self.network.rates = rates
+        if rates is CALM:
+            self.harms.disarm()
 
     def note(self, what: str) -> None:
         """Count that something has happened."""

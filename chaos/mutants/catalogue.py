@@ -11,6 +11,7 @@ from chaos.mutants.reads import READS
 from chaos.mutants.snapshots import SNAPSHOTS
 from chaos.mutants.storage import STORAGE
 from chaos.mutants.voters import VOTERS
+from chaos.mutants.wire import WIRE
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *ELECTIONS,
@@ -21,6 +22,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *SNAPSHOTS,
     *READS,
     *BOUNDS,
+    *WIRE,
 )
 
 

@@ -1,0 +1,82 @@
+"""Faults in what is believed of the bytes that come from others."""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+WIRE: Final = (
+    Mutant(
+        name="a replica of another cluster is heard",
+        module="quorum.wire.raft_types",
+        old="    if cluster_id is None or cluster_id == here.cluster_id:\n",
+        new="    if True:\n",
+        caught_by=("R13",),
+        directed=(
+            "tests/quorum/driver/test_raft_calls.py::"
+            "test_a_replica_of_another_cluster_is_refused_by_name_and_never_heard"
+        ),
+        seed=1,
+    ),
+    Mutant(
+        name="who refuses a replica as one of another cluster is believed",
+        module="quorum.raft_calls",
+        old="    if response.error is Error.INCONSISTENT_CLUSTER_ID:\n",
+        new="    if False:\n",
+        caught_by=("R13",),
+        directed=(
+            "tests/quorum/driver/test_raft_calls.py::"
+            "test_a_replica_of_another_cluster_is_refused_by_name_and_never_heard"
+        ),
+        seed=1,
+    ),
+    Mutant(
+        name="a frame may be as long as it says",
+        module="quorum.wire.frames",
+        old="        if length < 0 or length > self._frame_bytes_max:\n",
+        new="        if length < 0:\n",
+        caught_by=("R30",),
+        directed=(
+            "tests/quorum/wire/test_frames.py::"
+            "test_a_frame_of_the_greatest_length_is_taken_and_one_byte_more_is_not"
+        ),
+        seed=11,
+    ),
+    Mutant(
+        name="a request that cannot be read leaves its connection open",
+        module="quorum.transport.inbound",
+        old="            self._terms.handler(request)\n"
+        "        except Malformed as malformed:\n"
+        "            self.close_because(str(malformed))\n",
+        new="            self._terms.handler(request)\n"
+        "        except Malformed:\n"
+        "            pass\n",
+        caught_by=("R30",),
+        directed=(
+            "tests/quorum/transport/test_server.py::"
+            "test_a_body_that_the_handler_cannot_read_is_the_fault_of_the_peer"
+        ),
+        seed=27,
+    ),
+    Mutant(
+        name="an answer that cannot be read is an error in who asked",
+        module="quorum.raft_calls",
+        old="        except (Malformed, CorruptBatch,",
+        new="        except (CorruptBatch,",
+        caught_by=("R23",),
+        directed=(
+            "tests/chaos/test_call_in_memory.py::test_an_answer_that_cannot_be_read_is_no_answer"
+        ),
+        seed=27,
+    ),
+    Mutant(
+        name="records are taken in without a look at their checksums",
+        module="quorum.records.batch",
+        old="        check_crc(header, position, batch)\n        outline",
+        new="        outline",
+        caught_by=("R5", "R8", "R12", "R20", "R23"),
+        directed=(
+            "tests/quorum/driver/test_raft_calls.py::test_corrupt_records_count_as_no_answer"
+        ),
+        seed=1,
+    ),
+)
