@@ -76,7 +76,7 @@ fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load
 	$(BIN)/python -m chaos.processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/installed ## measure on this machine, beside etcd and PySyncObj, and write docs/performance.md
+bench: $(VENV)/installed ## measure on this machine, beside etcd, Kafka and PySyncObj, and write docs/performance.md
 	$(BIN)/python -m bench.beside_others --write docs/performance.md $(ARGS)
 
 .PHONY: bench-commits

@@ -22,7 +22,7 @@ async def check(
 ) -> None:
     """Raise `RunFailed` unless every controller has the ISRs, and the leader the epochs, of
     `claims`."""
-    await _check_epochs(leader, claims)
+    await check_epochs(leader, claims)
     for controller in controllers:
         async with AdminClient([controller], is_controller=True) as admin:
             await _check_isrs(admin, controller, topic, claims)
@@ -46,8 +46,11 @@ async def _check_isrs(
     raise RunFailed(f"controller at {controller}: {wrong[0]} ({len(wrong)} partitions differ)")
 
 
-async def _check_epochs(leader: Address, claims: Sequence[Claim]) -> None:
-    """Ask for each ISR as it is: it changes nothing, and is refused unless all epochs are right."""
+async def check_epochs(leader: Address, claims: Sequence[Claim]) -> None:
+    """Raise `RunFailed` unless the leader has the ISRs and the epochs of `claims`.
+
+    It asks for each ISR as it is: that changes nothing, and is refused unless all epochs are right.
+    """
     channels = Channels("bench-check")
     try:
         for broker_id in sorted({claim.leader for claim in claims}):

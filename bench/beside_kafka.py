@@ -6,7 +6,6 @@ what the controllers must reach.
 """
 
 import random
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from bench.figures import described, table
 from bench.options import document_option, folder_option, only_option, workplace
 from bench.report import Section
 from bench.rival_processes import RivalCluster
-from bench.rivals import HEARTBEAT_MS, SESSION_MS, Rival, Side
+from bench.rivals import HEARTBEAT_MS, SESSION_MS, Rival, Side, version_of
 from bench.rounds import STEPS, Subject
 
 KAFKA: Final = "4.2.0"
@@ -79,17 +78,12 @@ def facts(folder: Path, runtime: Runtime) -> dict[str, str]:
     p50_ms, p99_ms = machine.fdatasync_ms(folder)
     return {
         **machine.facts(),
-        "Java": _version_of(runtime.java),
+        "Java": version_of(runtime.java),
         "Kafka": f"{KAFKA}, brokers and controllers",
         "fdatasync of 250 bytes": f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, before the run",
         "Brokers": f"session of {SESSION_MS} ms, heartbeats every {HEARTBEAT_MS} ms",
         "Values": "median, lowest and highest in parentheses",
     }
-
-
-def _version_of(java: Path) -> str:
-    asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
-    return asked.stderr.splitlines()[0]
 
 
 @click.command()

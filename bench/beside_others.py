@@ -1,11 +1,13 @@
-"""Our controllers beside other replicated logs: etcd and PySyncObj, side by side, in turns.
+"""Our controllers beside other replicated logs: etcd, Kafka's controllers and PySyncObj, in turns.
 
 In each round every side goes through the same step, one after the other, in a cluster of its own
 and alone on the machine; then the next step. Medians are compared; the table says what ours must
 reach. The clients are as cheap as we could make them for each protocol: AlterPartition by patched
-frames for ours, Put by patched gRPC frames for etcd, calls inside the leader for PySyncObj.
+frames for ours and for Kafka's, Put by patched gRPC frames for etcd, calls inside the leader for
+PySyncObj.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +15,22 @@ from typing import Final
 
 import click
 
+from admin.apache.runtime import Runtime
 from bench import machine
 from bench.asker import check_patching
 from bench.faults import RunFailed
 from bench.options import document_option, folder_option, only_option, workplace
-from bench.peers.figures import SIDES, Measured, described, table
+from bench.peers import downloads
+from bench.peers.figures import KAFKA, SIDES, Measured, described, table
 from bench.peers.steps import STEPS, Wish
 from bench.report import Section
+from bench.rivals import version_of
 from chaos.processes.network import NetworkFault
 
 ROUNDS: Final = 3
 ROUNDS_MAX: Final = 50
-SECONDS: Final = 5.0
-KILLS: Final = 7
+SECONDS: Final = 4.0
+KILLS: Final = 20
 KILLS_MAX: Final = 100
 SECTION: Final = "beside-others"
 
@@ -35,14 +40,19 @@ class Run:
     """What is to be measured: these steps, of these sides, in this many rounds."""
 
     rounds: int
-    wish: Wish
+    seconds: float
+    kills: int
+    """In all rounds together."""
     steps: Sequence[str]
     sides: Sequence[str]
 
+    @property
+    def wish(self) -> Wish:
+        """What each round does."""
+        return Wish(self.seconds, math.ceil(self.kills / self.rounds))
+
     def __str__(self) -> str:
-        words = [
-            f"--rounds {self.rounds} --seconds {self.wish.seconds:g} --kills {self.wish.kills}"
-        ]
+        words = [f"--rounds {self.rounds} --seconds {self.seconds:g} --kills {self.kills}"]
         words += [f"--only {step}" for step in self.steps if len(self.steps) < len(STEPS)]
         words += [f"--side {side}" for side in self.sides if len(self.sides) < len(SIDES)]
         return f"python -m bench.beside_others {' '.join(words)}"
@@ -64,14 +74,27 @@ async def measure(folder: Path, run: Run) -> Measured:
     return values
 
 
-def facts(folder: Path) -> dict[str, str]:
-    """What a reader must know to compare."""
+def facts(folder: Path, kafka: Runtime | None) -> dict[str, str]:
+    """What a reader must know to compare; `kafka` where it is measured, too."""
     p50_ms, p99_ms = machine.fdatasync_ms(folder)
+    java = {} if kafka is None else {"Java": version_of(kafka.java)}
     return {
         **machine.facts(),
+        **java,
         "fdatasync of 250 bytes": f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, before the run",
-        "Values": "median, lowest and highest in parentheses",
+        "Values": "median, lowest and highest in parentheses; of a fail-over, of how many",
     }
+
+
+def without_kafka(sides: Sequence[str]) -> tuple[Runtime | None, dict[str, str]]:
+    """What runs Kafka, where it is wanted; else why it is left out, where that has a reason."""
+    if KAFKA not in sides:
+        return None, {}
+    try:
+        return downloads.kafka(), {}
+    except RunFailed as error:
+        click.echo(f"{KAFKA} is left out: {error}", err=True)
+        return None, {KAFKA: str(error)}
 
 
 @click.command()
@@ -88,7 +111,7 @@ def facts(folder: Path) -> dict[str, str]:
     type=click.IntRange(1, KILLS_MAX),
     default=KILLS,
     show_default=True,
-    help="Leaders lost in each round.",
+    help="Of our leader, in all rounds together; others are killed less often.",
 )
 @only_option(STEPS)
 @click.option(
@@ -110,19 +133,21 @@ def command(
     document: Path | None,
 ) -> None:
     """Compare our controllers with other replicated logs on this machine."""
-    run = Run(rounds, Wish(seconds, kills), only or tuple(STEPS), sides or SIDES)
     try:
         machine.check()
         check_patching()
+        kafka, left_out = without_kafka(sides or SIDES)
+        wanted = [side for side in sides or SIDES if side not in left_out]
+        run = Run(rounds, seconds, kills, only or tuple(STEPS), wanted)
         section = None if document is None else Section(document, SECTION)
         with workplace(folder) as (place, runner):
-            known = facts(place)
+            known = facts(place, kafka)
             values = runner.run(measure(place, run))
     except* (RunFailed, NetworkFault) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
-    click.echo(table(values))
+    click.echo(table(values, left_out))
     if section is not None:
-        section.write(described(str(run), known, values))
+        section.write(described(str(run), known, values, left_out))
 
 
 if __name__ == "__main__":

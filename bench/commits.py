@@ -86,11 +86,9 @@ async def measure(cluster: LocalCluster, wish: Wish) -> tuple[dict[str, str], li
 
 async def claim_partitions(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
     """Create the topic, its leaders spread over the brokers, and take hold of each partition."""
-    turns = [BROKER_IDS[at:] + BROKER_IDS[:at] for at in range(len(BROKER_IDS))]
-    assignments = {number: turns[number % len(turns)] for number in range(count)}
     # Of the leader alone: another node may not have heard of the topic when it is asked.
     async with AdminClient([leader], is_controller=True) as admin:
-        await admin.create_topic(TOPIC, assignments=assignments)
+        await admin.create_topic(TOPIC, assignments=turns_of(count))
         topic = (await admin.describe_topics([TOPIC]))[TOPIC]
     if topic.topic_id is None:
         raise RunFailed("the controllers do not say the id of a topic")
@@ -105,6 +103,12 @@ async def claim_partitions(leader: Address, brokers: Brokers, count: int) -> lis
         )
         for found in topic.partitions
     ]
+
+
+def turns_of(count: int) -> dict[int, tuple[int, ...]]:
+    """The replicas of so many partitions, their leaders spread over the brokers."""
+    turns = [BROKER_IDS[at:] + BROKER_IDS[:at] for at in range(len(BROKER_IDS))]
+    return {number: turns[number % len(turns)] for number in range(count)}
 
 
 async def run(folder: Path, wish: Wish) -> tuple[dict[str, str], list[Row]]:

@@ -2,11 +2,12 @@
 
 Nothing is started here. The brokers get the same files and the same command line on both sides;
 so do the controllers of a side in every round. Ours are as `metaquorum local` sets them up. Kafka's
-have the flags of its own start script, with half of its heap, and a quorum whose log names the
+have the flags of its own start script, its heap or half of it, and a quorum whose log names the
 voters (KIP-853), as ours does.
 """
 
 import random
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,9 +31,12 @@ SETTINGS_FILE: Final = "server.properties"
 LOGGING_FILE: Final = "logging.properties"
 FORMAT_TOOL: Final = "kafka.tools.StorageTool"
 
-_FULL: Final = (
-    "-Xms256m",
-    "-Xmx512m",
+HEAP: Final = ("-Xmx1G", "-Xms1G")
+"""Of Kafka's start script."""
+HALF_HEAP: Final = ("-Xmx512m", "-Xms256m")
+"""Where brokers share the machine."""
+
+_FLAGS: Final = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -50,6 +54,12 @@ class Side(StrEnum):
     KAFKAS = "Kafka's"
 
 
+def version_of(java: Path) -> str:
+    """What a Java says that it is."""
+    asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    return asked.stderr.splitlines()[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
     """One cluster: its folder, its nodes, whose controllers it has, and what runs Kafka."""
@@ -58,6 +68,8 @@ class Rival:
     folder: Path
     plan: ClusterPlan
     runtime: Runtime
+    heap: tuple[str, ...] = HALF_HEAP
+    """Of a controller of Kafka's."""
 
     def write_files(self, rng: random.Random) -> None:
         """All that the nodes are started with, but for `format_commands`."""
@@ -111,7 +123,7 @@ class Rival:
         logging_option = f"-D{runtime.release.logging_property}={logging}"
         classes = str(runtime.jars / "*")
         return [
-            *(str(runtime.java), *_FULL, logging_option),
+            *(str(runtime.java), *self.heap, *_FLAGS, logging_option),
             *("-cp", classes, BROKER, str(settings)),
         ]
 

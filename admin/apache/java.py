@@ -17,6 +17,11 @@ INSTEAD: Final = "or leave --kafka out: the embedded brokers need neither Java n
 class Unavailable(Exception):
     """Kafka cannot be run here; one sentence says what is missing and what would be right."""
 
+    def __init__(self, lacks: str, instead: str = "") -> None:
+        """`lacks` says both; `instead` how a cluster of this machine does without."""
+        super().__init__(f"{lacks}, {instead}" if instead else lacks)
+        self.lacks = lacks
+
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Path:
     """The Java that JAVA_HOME names, or that of the path; raises `Unavailable` below 17."""
@@ -24,11 +29,11 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=_path(environ))
     if found is None or not Path(found).exists():
         where = f"JAVA_HOME is {home}, and has no bin/java" if home else "there is no java"
-        raise Unavailable(f"{where}: install Java {JAVA_LOWEST} or newer, {INSTEAD}")
+        raise Unavailable(f"{where}: install Java {JAVA_LOWEST} or newer", INSTEAD)
     version = _version_of(found)
     if version is None or version < JAVA_LOWEST:
         shown = "cannot be run" if version is None else f"is Java {version}"
-        raise Unavailable(f"{found} {shown}: install Java {JAVA_LOWEST} or newer, {INSTEAD}")
+        raise Unavailable(f"{found} {shown}: install Java {JAVA_LOWEST} or newer", INSTEAD)
     return Path(found)
 
 
@@ -37,7 +42,7 @@ def find_maven(environ: Mapping[str, str] = os.environ) -> Path:
     found = shutil.which("mvn", path=_path(environ))
     if found is None:
         raise Unavailable(
-            f"there is no mvn, which brings Kafka's jars: install Maven 3.6 or newer, {INSTEAD}"
+            "there is no mvn, which brings Kafka's jars: install Maven 3.6 or newer", INSTEAD
         )
     return Path(found)
 

@@ -1,7 +1,8 @@
 """What the others are made of, brought into a folder that git ignores: once, by its own client.
 
 etcd is Debian's package, taken apart and not installed; PySyncObj comes from PyPI into an
-environment of its own. The fsync that is slower is compiled from the file beside this one.
+environment of its own, Kafka from Maven into the cache that `metaquorum local --kafka` uses. The
+fsync that is slower is compiled from the file beside this one.
 """
 
 import shutil
@@ -11,10 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import click
+
+from admin.apache.java import Unavailable
+from admin.apache.runtime import Runtime, find
 from bench.faults import RunFailed
 
 CACHE: Final = Path(__file__).parents[2] / ".bench"
 ETCD_PACKAGE: Final = "etcd-server"
+KAFKA: Final = "4.2.0"
 PYSYNCOBJ: Final = "pysyncobj==0.3.17"
 SECONDS_MAX: Final = 300
 
@@ -45,6 +51,14 @@ def pysyncobj() -> Path:
         _run([*pip, "install", PYSYNCOBJ], "PySyncObj", CACHE)
         (environment / "ready").touch()
     return python
+
+
+def kafka() -> Runtime:
+    """Kafka's jars, and a Java that runs them; raises `RunFailed`."""
+    try:
+        return find(KAFKA, click.echo)
+    except Unavailable as error:
+        raise RunFailed(f"Kafka cannot be had: {error.lacks}") from None
 
 
 def slow_fsync() -> Path:

@@ -1,14 +1,17 @@
 """What is compared with other replicated logs, what ours must reach, and the table that says so."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 OURS: Final = "metaquorum"
 ETCD: Final = "etcd"
+KAFKA: Final = "Kafka"
 PYSYNCOBJ: Final = "PySyncObj"
-SIDES: Final = (OURS, ETCD, PYSYNCOBJ)
+SIDES: Final = (OURS, ETCD, KAFKA, PYSYNCOBJ)
+COMPARED: Final = (ETCD, KAFKA)
+"""Those that have a column of ratios."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,23 @@ class Figure:
     large: bool = False
     must: Bound | None = None
     aim: Bound | None = None
+    worst_of: str | None = None
+    """Of the values of this figure the highest is shown, not the median of its own."""
+    counted: bool = False
+    """Whether it is said of how many values the median is: sides may have different numbers."""
+
+    def of(self, values: Sequence[float]) -> float:
+        """The one value that stands for all."""
+        return median(values) if self.worst_of is None else max(values)
+
+    def shown(self, values: Sequence[float]) -> str:
+        """A cell of the table."""
+        if not values:
+            return "–"
+        if self.worst_of is not None or len(values) == 1:
+            return _number(self.of(values))
+        spread = f"{_number(min(values))}–{_number(max(values))}"
+        return f"{_number(median(values))} ({spread}{f' of {len(values)}' * self.counted})"
 
 
 def _more(step: str, what: str, must: float, aim: float, *more: str) -> Figure:
@@ -67,13 +87,24 @@ def _less(step: str, what: str, unit: str, must: float, aim: float) -> Figure:
     )
 
 
-def _at_most(step: str, what: str, unit: str, must: float, aim: float) -> Figure:
+def _at_most(
+    step: str,
+    what: str,
+    unit: str,
+    must: float,
+    aim: float,
+    *,
+    worst_of: str | None = None,
+    counted: bool = False,
+) -> Figure:
     return Figure(
         what=what,
         unit=unit,
         step=step,
         must=Bound(words=f"{must:g} {unit}", value=must),
         aim=Bound(words=f"{aim:g} {unit}", value=aim),
+        worst_of=worst_of,
+        counted=counted,
     )
 
 
@@ -85,10 +116,15 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "commits-512": _more("commits", "commits, 512 connections", 2.0, 4.0),
     "slow-1": _more("slow-fsync", "1 ms added to every fsync: 1 outstanding", 0.95, 1.1),
     "slow-128": _more("slow-fsync", "... 128 connections", 1.5, 2.5),
-    "killed": _at_most("killed", "fail-over, leader killed: median", "s", 0.5, 0.3),
-    "killed-worst": _at_most("killed", "... worst", "s", 2.5, 1.5),
+    "killed": _at_most("killed", "fail-over, leader killed: median", "s", 0.5, 0.3, counted=True),
+    "killed-worst": _at_most("killed", "... worst", "s", 2.5, 1.5, worst_of="killed"),
     "cut-off": _at_most(
-        "cut-off", "fail-over, leader silently cut off, 1 s time-outs: median", "s", 1.5, 1.0
+        "cut-off",
+        "fail-over, leader silently cut off, 1 s time-outs: median",
+        "s",
+        1.5,
+        1.0,
+        counted=True,
     ),
     "idle": _at_most("idle", "idle: processor time of a node", "%", 1.0, 0.35),
     "restart": _at_most("restart", "restart with 1,000,000 records in the log", "s", 3.0, 1.8),
@@ -100,19 +136,25 @@ Measured = Mapping[str, Mapping[str, Sequence[float]]]
 """By side and by the key of the figure."""
 
 
-def table(measured: Measured) -> str:
-    """One line per figure that was measured: medians, and lowest to highest."""
+def table(measured: Measured, left_out: Collection[str] = ()) -> str:
+    """One line per figure that was measured: medians, and lowest to highest.
+
+    `left_out` are sides that could not be measured here.
+    """
+    heads = [*SIDES, *(f"to {side}" for side in COMPARED)]
     lines = [
-        f"| what | unit | {' | '.join(SIDES)} | to etcd | must | aim | met |",
-        "| --- | --- | ---: | ---: | ---: | ---: | --- | --- | --- |",
+        f"| what | unit | {' | '.join(heads)} | must | aim | met |",
+        f"| --- | --- |{' ---: |' * len(heads)} --- | --- | --- |",
     ]
     for key, figure in FIGURES.items():
+        key = figure.worst_of or key
         samples = {side: measured.get(side, {}).get(key, ()) for side in SIDES}
         if not any(samples.values()):
             continue
-        shown = " | ".join(_shown(samples[side]) for side in SIDES)
+        cells = ["left out" if side in left_out else figure.shown(samples[side]) for side in SIDES]
+        cells += [_ratio(figure, samples, side) for side in COMPARED]
         lines.append(
-            f"| {figure.what} | {figure.unit} | {shown} | {_ratio(samples)} "
+            f"| {figure.what} | {figure.unit} | {' | '.join(cells)} "
             f"| {_words(figure.must)} | {_words(figure.aim)} | {met(figure, samples)} |"
         )
     return "\n".join(lines)
@@ -121,37 +163,34 @@ def table(measured: Measured) -> str:
 def met(figure: Figure, samples: Mapping[str, Sequence[float]]) -> str:
     """The best that was reached: the aim, what it must be, or neither."""
     ours = samples[OURS]
-    others = {side: median(found) for side, found in samples.items() if found and side != OURS}
+    others = {side: figure.of(found) for side, found in samples.items() if found and side != OURS}
     if not ours or figure.must is None or figure.aim is None:
         return ""
     if figure.must.factor is not None and ETCD not in others:
         return ""
-    if figure.aim.is_met(median(ours), others, large=figure.large):
+    if figure.aim.is_met(figure.of(ours), others, large=figure.large):
         return "aim"
-    return "must" if figure.must.is_met(median(ours), others, large=figure.large) else "no"
+    return "must" if figure.must.is_met(figure.of(ours), others, large=figure.large) else "no"
 
 
-def described(command: str, facts: Mapping[str, str], measured: Measured) -> str:
-    """All that a run writes into the document."""
-    listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-    return f"`{command}`\n\n{listed}\n\n{table(measured)}\n"
+def described(
+    command: str, facts: Mapping[str, str], measured: Measured, left_out: Mapping[str, str]
+) -> str:
+    """All that a run writes into the document; `left_out` are sides, and why."""
+    noted = {**facts, **{f"{side} is left out": why for side, why in left_out.items()}}
+    listed = "\n".join(f"- {name}: {value}" for name, value in noted.items())
+    return f"`{command}`\n\n{listed}\n\n{table(measured, left_out)}\n"
 
 
-def _ratio(samples: Mapping[str, Sequence[float]]) -> str:
-    if not samples[OURS] or not samples[ETCD] or not median(samples[ETCD]):
+def _ratio(figure: Figure, samples: Mapping[str, Sequence[float]], other: str) -> str:
+    if not samples[OURS] or not samples[other] or not figure.of(samples[other]):
         return "–"
-    return f"{median(samples[OURS]) / median(samples[ETCD]):.2f}"
+    ratio = figure.of(samples[OURS]) / figure.of(samples[other])
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
 
 
 def _words(bound: Bound | None) -> str:
     return "" if bound is None else bound.words
-
-
-def _shown(values: Sequence[float]) -> str:
-    if not values:
-        return "–"
-    spread = f" ({_number(min(values))}–{_number(max(values))})" if len(values) > 1 else ""
-    return f"{_number(median(values))}{spread}"
 
 
 def _number(value: float) -> str:

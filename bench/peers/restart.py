@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Iterator
+from functools import cache
 from time import perf_counter
 from typing import Final
 from uuid import UUID
@@ -44,7 +45,7 @@ def since(begun: float) -> float:
 
 def fill(ours: Ours) -> None:
     """Give every node of a cluster that has not begun the same log: a topic, then its ISRs."""
-    batches = list(_batches())
+    batches = _batches()
     for node in ours.plan.controllers:
         folder = log_dir(ours.folder, node)
         load_or_create(folder, ours.plan.cluster_id, ReplicaId(node.id), rng=random.Random(node.id))
@@ -57,7 +58,13 @@ def fill(ours: Ours) -> None:
         elections.write(Election(EPOCH))
 
 
-def _batches() -> Iterator[bytes]:
+@cache
+def _batches() -> list[bytes]:
+    """The log of every round, made once: it is the same for every cluster."""
+    return list(_made())
+
+
+def _made() -> Iterator[bytes]:
     """The log in batches: who leads, the levels, a topic, then one ISR after the other."""
     voters = tuple(map(ReplicaId, NODES))
     change = LeaderChange(leader=voters[0], voters=voters, granting=voters)

@@ -9,10 +9,11 @@ from typing import Final
 
 from bench import machine
 from bench.load import Load
-from bench.peers import cut_off, downloads, failover, restart
+from bench.peers import cut_off, downloads, failover, figures, restart
 from bench.peers.cluster import NODES, Cluster, Kind, one_of
 from bench.peers.etcd import Etcd
-from bench.peers.figures import ETCD, OURS, PYSYNCOBJ
+from bench.peers.figures import ETCD, KAFKA, OURS, PYSYNCOBJ
+from bench.peers.kafka import Kafka
 from bench.peers.ours import Ours
 from bench.peers.syncobj import PySyncObj
 from bench.report import Row
@@ -23,11 +24,18 @@ Found = AsyncIterator[tuple[str, float]]
 SLOWER_MICROSECONDS: Final = 1_000
 IDLE_SECONDS: Final = 10.0
 SETTLE_SECONDS: Final = 2.0
+KILLS_OF_OTHERS_MAX: Final = 3
+"""In each round: a kill of theirs takes several times as long as one of ours."""
+CUTS_MAX: Final = 3
+"""In each round, on either side."""
+COMPILING_CONNECTIONS: Final = 512
+COMPILING_SECONDS: Final = 8.0
+"""Before it Kafka's figures are a third of what they are later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How long and how often."""
+    """How long each load is, and how often our leader is killed in each round."""
 
     seconds: float
     kills: int
@@ -36,6 +44,7 @@ class Wish:
 async def commits(side: str, folder: Path, wish: Wish) -> Found:
     """Commits a second with fsync, one and many at a time."""
     async with one_of(kind_of(side), folder) as cluster:
+        await compiled(cluster)
         for outstanding in (128,) if side == PYSYNCOBJ else (1, 128, 512):
             row = await loaded(cluster, outstanding, wish.seconds)
             yield f"commits-{outstanding}", row.commits_per_second
@@ -48,6 +57,7 @@ async def slow_fsync(side: str, folder: Path, wish: Wish) -> Found:
     """The same where every fsync takes a millisecond longer."""
     prefix = [str(downloads.slow_fsync()), str(SLOWER_MICROSECONDS)]
     async with one_of(kind_of(side), folder, prefix=prefix) as cluster:
+        await compiled(cluster)
         for outstanding in (1, 128):
             row = await loaded(cluster, outstanding, wish.seconds)
             yield f"slow-{outstanding}", row.commits_per_second
@@ -56,16 +66,14 @@ async def slow_fsync(side: str, folder: Path, wish: Wish) -> Found:
 async def killed(side: str, folder: Path, wish: Wish) -> Found:
     """Outages after the leader was killed, everything at its default."""
     async with one_of(kind_of(side), folder) as cluster:
-        found = []
-        async for seconds in failover.outages_by_kill(cluster, wish.kills):
-            found.append(seconds)
+        kills = wish.kills if side == OURS else min(wish.kills, KILLS_OF_OTHERS_MAX)
+        async for seconds in failover.outages_by_kill(cluster, kills):
             yield "killed", seconds
-        yield "killed-worst", max(found)
 
 
 async def cut(side: str, folder: Path, wish: Wish) -> Found:
     """Outages after the leader's links fell silent, with time-outs of a second."""
-    async for seconds in cut_off.outages(side, folder, wish.kills):
+    async for seconds in cut_off.outages(side, folder, min(wish.kills, CUTS_MAX)):
         yield "cut-off", seconds
 
 
@@ -94,6 +102,12 @@ async def restarted(side: str, folder: Path, _: Wish) -> Found:
         yield "restart", restart.since(begun)
 
 
+async def compiled(cluster: Cluster) -> None:
+    """Give a Java virtual machine the work by which it finds out what to compile."""
+    if isinstance(cluster.kind, Kafka):
+        await loaded(cluster, COMPILING_CONNECTIONS, COMPILING_SECONDS)
+
+
 async def loaded(cluster: Cluster, outstanding: int, seconds: float) -> Row:
     """A load on the leader, and what was answered checked afterwards."""
     leader = await cluster.leader()
@@ -107,9 +121,15 @@ async def loaded(cluster: Cluster, outstanding: int, seconds: float) -> Row:
 
 def kind_of(side: str) -> Kind:
     """What the nodes of a side are; raises `RunFailed` if they cannot be had."""
-    if side == ETCD:
-        return Etcd(downloads.etcd())
-    return PySyncObj(downloads.pysyncobj()) if side == PYSYNCOBJ else Ours()
+    match side:
+        case figures.ETCD:
+            return Etcd(downloads.etcd())
+        case figures.KAFKA:
+            return Kafka(downloads.kafka())
+        case figures.PYSYNCOBJ:
+            return PySyncObj(downloads.pysyncobj())
+        case _:
+            return Ours()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +142,11 @@ class Step:
 
 STEPS: Final[Mapping[str, Step]] = MappingProxyType(
     {
-        "commits": Step(commits, (OURS, ETCD, PYSYNCOBJ)),
-        "slow-fsync": Step(slow_fsync, (OURS, ETCD)),
-        "killed": Step(killed, (OURS, ETCD)),
+        "commits": Step(commits, (OURS, ETCD, KAFKA, PYSYNCOBJ)),
+        "slow-fsync": Step(slow_fsync, (OURS, ETCD, KAFKA)),
+        "killed": Step(killed, (OURS, ETCD, KAFKA)),
         "cut-off": Step(cut, (OURS, ETCD)),
-        "idle": Step(idle, (OURS, ETCD)),
+        "idle": Step(idle, (OURS, ETCD, KAFKA)),
         "restart": Step(restarted, (OURS,)),
     }
 )

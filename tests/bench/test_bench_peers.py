@@ -1,9 +1,13 @@
 """The client for etcd's protocol, and the table beside other replicated logs."""
 
 import asyncio
+from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from bench.asker import Claim
+from bench.beside_others import without_kafka
 from bench.peers.etcd_asker import (
     PREFACE,
     EtcdAsker,
@@ -14,8 +18,24 @@ from bench.peers.etcd_asker import (
     request,
     revision_of,
 )
-from bench.peers.figures import ETCD, FIGURES, OURS, PYSYNCOBJ, STEPS, table
+from bench.peers.figures import (
+    ETCD,
+    FIGURES,
+    KAFKA,
+    OURS,
+    PYSYNCOBJ,
+    SIDES,
+    STEPS,
+    described,
+    table,
+)
+from bench.peers.kafka import changes_held
 from bench.peers.steps import STEPS as MEASURED
+from quorum.core.vocabulary import Epoch, Offset
+from quorum.log.segments import SegmentedLog
+from quorum.records.encode import encode, stamp
+from statemachine.records import PartitionChange
+from statemachine.serde import encode as encode_record
 
 DATA, HEADERS, SETTINGS, PING = 0, 1, 4, 6
 END = 1
@@ -98,14 +118,66 @@ def test_the_table_says_what_was_reached() -> None:
     measured = {
         OURS: {"commits-128": [30.0, 20.0, 25.0], "cpu-128": [0.4], "idle": [0.3]},
         ETCD: {"commits-128": [10.0], "cpu-128": [1.0], "idle": [2.0]},
+        KAFKA: {"commits-128": [2.0], "cpu-128": [4.0]},
         PYSYNCOBJ: {"commits-128": [14.0]},
     }
     lines = table(measured).splitlines()[2:]
     assert len(lines) == 3
     # 2.5 times etcd would do, but not 1.8 times PySyncObj.
-    assert lines[0].endswith("| 25 (20–30) | 10 | 14 | 2.50 | 2 x etcd | 3 x etcd | no |")
-    assert lines[1].endswith("| 0.4 | 1 | – | 0.40 | 0.5 of etcd | 0.3 of etcd | must |")
-    assert lines[2].endswith("| 0.3 | 2 | – | 0.15 | 1 % | 0.35 % | aim |")
+    assert lines[0].endswith(
+        "| 25 (20–30) | 10 | 2 | 14 | 2.50 | 12.5 | 2 x etcd | 3 x etcd | no |"
+    )
+    assert lines[1].endswith("| 0.4 | 1 | 4 | – | 0.40 | 0.10 | 0.5 of etcd | 0.3 of etcd | must |")
+    assert lines[2].endswith("| 0.3 | 2 | – | – | 0.15 | – | 1 % | 0.35 % | aim |")
+
+
+def test_of_a_fail_over_the_median_the_worst_and_the_count_are_told() -> None:
+    measured = {OURS: {"killed": [0.1, 0.2, 2.6]}, ETCD: {"killed": [1.0, 2.0]}}
+    median, worst = table(measured).splitlines()[2:]
+    cells = "| 0.2 (0.1–2.6 of 3) | 1.5 (1–2 of 2) | – | – | 0.13 | – |"
+    assert median.endswith(f"{cells} 0.5 s | 0.3 s | aim |")
+    assert worst.endswith("| 2.6 | 2 | – | – | 1.30 | – | 2.5 s | 1.5 s | no |")
+
+
+def test_a_side_that_cannot_be_measured_is_named_with_its_reason() -> None:
+    measured = {OURS: {"idle": [0.3]}}
+    reason = "Kafka cannot be had: there is no java: install Java 17 or newer"
+    text = described("python -m bench.beside_others", {}, measured, {KAFKA: reason})
+    assert f"- Kafka is left out: {reason}\n" in text
+    assert "| 0.3 | – | left out | – |" in text
+
+
+def test_without_java_kafka_is_left_out_by_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    kafka, left_out = without_kafka(SIDES)
+    assert kafka is None
+    sentence = f"JAVA_HOME is {tmp_path}, and has no bin/java: install Java 17 or newer"
+    assert left_out == {KAFKA: f"Kafka cannot be had: {sentence}"}
+    assert capsys.readouterr().err == f"Kafka is left out: Kafka cannot be had: {sentence}\n"
+    assert without_kafka([OURS]) == (None, {})
+
+
+def test_what_a_log_holds_of_each_partition_is_counted(tmp_path: Path) -> None:
+    """Of its own topic alone, in every segment, up to a batch that is not whole."""
+    claims = [
+        Claim(number=each, topic_id=UUID(int=7 << 80), replicas=(1, 2), broker_epochs={})
+        for each in range(2)
+    ]
+    isrs = [(7 << 80, 0, (1,)), (8 << 80, 0, (2,)), (7 << 80, 0, (1, 2)), (7 << 80, 1, (1,))]
+    log = SegmentedLog(tmp_path, segment_bytes_max=1)
+    for offset, (topic, at, isr) in enumerate(isrs):
+        change = PartitionChange(partition_id=at, topic_id=UUID(int=topic), isr=isr)
+        batch = encode([encode_record(change, 29)], timestamp_ms=0)
+        stamp(batch, Offset(offset), Epoch(1))
+        log.append(bytes(batch))
+    log.commit()
+    log.close()
+    assert changes_held(tmp_path, claims) == {0: (2, (1, 2)), 1: (1, (1,))}
+    last = max(tmp_path.glob("*.log"))
+    last.write_bytes(last.read_bytes()[:-1])
+    assert changes_held(tmp_path, claims) == {0: (2, (1, 2)), 1: (0, (1, 2))}
 
 
 def test_every_figure_has_a_step_that_measures_it() -> None:

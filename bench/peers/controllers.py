@@ -1,0 +1,69 @@
+"""What is asked of controllers of either kind, ours or Kafka's, by the same requests."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+from admin.addresses import Address
+from admin.channels import Channels, Form, Unanswered
+from admin.client import AdminClient, AdminError
+from admin.model import QuorumDescription
+from bench.brokers import Brokers
+from bench.commits import BROKER_IDS, TOPIC
+from bench.peers.cluster import NotDone
+from quorum.wire.apis import ApiKey
+
+PROBE_MS: Final = 1_000
+WRITE_MS: Final = 10_000
+
+
+async def quorum_of(controllers: Sequence[Address]) -> QuorumDescription | None:
+    """What the leader says of the quorum, if it can be asked."""
+    try:
+        async with AdminClient(controllers, is_controller=True, timeout_ms=PROBE_MS) as admin:
+            return await admin.describe_quorum()
+    except AdminError:
+        return None
+
+
+@contextlib.asynccontextmanager
+async def living_brokers(leader: Address, cluster_id: str) -> AsyncIterator[Brokers]:
+    """Brokers that are registered and kept alive; their topic is deleted when they leave."""
+    brokers = Brokers(leader, cluster_id)
+    await brokers.register(BROKER_IDS)
+    async with asyncio.TaskGroup() as tasks:
+        beating = tasks.create_task(brokers.beat())
+        yield brokers
+        beating.cancel()
+    await brokers.close()
+    async with AdminClient([leader], is_controller=True) as admin:
+        await admin.delete_topic(TOPIC)
+
+
+async def change_quota(controller: Address, value: int) -> None:
+    """Set the quota of a user: a record that needs no broker; raises `NotDone`."""
+    channels = Channels("bench-write")
+    try:
+        answer = await channels.ask(
+            controller, ApiKey.ALTER_CLIENT_QUOTAS, _quota(value), timeout_ms=WRITE_MS
+        )
+    except Unanswered as error:
+        raise NotDone(str(error)) from None
+    finally:
+        await channels.close()
+    for entry in answer.entries:
+        if entry.error_code.value:
+            raise NotDone(f"{entry.error_code.name}: {entry.error_message}")
+
+
+def _quota(value: int) -> Any:
+    def fill(form: Form) -> Any:
+        entry = form.part(
+            "EntryData",
+            entity=(form.part("EntityData", entity_type="user", entity_name="bench"),),
+            ops=(form.part("OpData", key="request_percentage", value=float(value), remove=False),),
+        )
+        return form.request(entries=(entry,), validate_only=False)
+
+    return fill

@@ -1,0 +1,184 @@
+"""Kafka's controllers, formatted and started as its own documentation does, asked as ours are.
+
+The load is that of ours, request for request. Kafka's controllers do not answer Metadata, so what a
+topic is like is known from its creation, and what the followers hold is read from their logs.
+"""
+
+import asyncio
+import contextlib
+import random
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from admin import questions
+from admin.addresses import Address
+from admin.apache.runtime import Runtime
+from admin.channels import Channels
+from admin.local_plan import log_dir
+from bench import agreement
+from bench.asker import Asker, Claim
+from bench.brokers import TIMEOUT_MS, Brokers
+from bench.commits import TOPIC, turns_of
+from bench.faults import RunFailed
+from bench.load import Make
+from bench.peers import controllers
+from bench.peers.cluster import NODES
+from bench.peers.figures import KAFKA
+from bench.peers.ours import plan_of
+from bench.rivals import HEAP, Rival, Side
+from quorum.log.file_reader import batches_of
+from quorum.opening import LOG_FOLDER
+from quorum.records.batch import CorruptBatch
+from quorum.records.decode import decode as decode_records
+from statemachine.records import PartitionChange
+from statemachine.serde import decode
+
+FORMAT_SECONDS_MAX: Final = 60
+
+Committed = dict[int, tuple[int, tuple[int, ...]]]
+"""By partition: how often its ISR was changed, and what it is."""
+
+
+class Kafka:
+    """Three controllers of Kafka's, each a process with the heap and flags of its start script."""
+
+    name = KAFKA
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._rival: Rival | None = None
+        self._written = 0
+
+    @property
+    def rival(self) -> Rival:
+        assert self._rival is not None, "prepare comes first"
+        return self._rival
+
+    def prepare(self, folder: Path, addresses: Sequence[Address]) -> None:
+        plan = plan_of(addresses)
+        self._rival = Rival(
+            side=Side.KAFKAS, folder=folder, plan=plan, runtime=self._runtime, heap=HEAP
+        )
+        rng = random.SystemRandom()
+        self.rival.write_files(rng)
+        commands = self.rival.format_commands(rng)
+        with ThreadPoolExecutor(len(commands)) as pool:
+            for _ in pool.map(_format, commands):
+                pass
+
+    def command(self, node: int) -> list[str]:
+        return self.rival.command(self.rival.plan.controllers[NODES.index(node)])
+
+    async def leader(self) -> int | None:
+        quorum = await controllers.quorum_of(self._addresses)
+        return None if quorum is None else quorum.leader_id
+
+    async def has_everything(self, node: int) -> bool:
+        quorum = await controllers.quorum_of(self._addresses)
+        if quorum is None:
+            return False
+        ends = {each.id: each.log_end_offset for each in quorum.voters}
+        return ends.get(node, -1) >= quorum.high_watermark > 0
+
+    def client_address(self, node: int) -> Address:
+        return self._addresses[NODES.index(node)]
+
+    @contextlib.asynccontextmanager
+    async def work(self, leader: int, connections: int) -> AsyncIterator[Sequence[Make]]:
+        at = self.client_address(leader)
+        async with controllers.living_brokers(at, self.rival.plan.cluster_id) as brokers:
+            claims = await _claims(at, brokers, connections)
+            yield [partial(Asker, claim) for claim in claims]
+            await agreement.check_epochs(at, claims)
+            for node in self.rival.plan.controllers:
+                await _check_log(log_dir(self.rival.folder, node) / LOG_FOLDER, claims)
+
+    async def write(self, node: int) -> None:
+        self._written += 1
+        await controllers.change_quota(self.client_address(node), self._written)
+
+    @property
+    def _addresses(self) -> list[Address]:
+        return [node.kafka for node in self.rival.plan.controllers]
+
+
+def _format(command: Sequence[str]) -> None:
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=FORMAT_SECONDS_MAX, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RunFailed(f"Kafka's storage tool cannot be run: {error}") from None
+    if ran.returncode:
+        said = (ran.stderr or ran.stdout).strip().splitlines()[-1:]
+        raise RunFailed(f"Kafka's storage tool failed: {said}")
+
+
+async def _claims(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
+    """Create the topic and take hold of each partition: as it was created, it is."""
+    turns = turns_of(count)
+    question = questions.create_topic(
+        TOPIC, partitions=None, replication_factor=None, assignments=turns, configs={}
+    )
+    channels = Channels("bench-claims")
+    try:
+        answer = await channels.ask(leader, question.api_key, question.fill, timeout_ms=TIMEOUT_MS)
+    finally:
+        await channels.close()
+    (topic,) = answer.topics
+    if topic.error_code.value:
+        raise RunFailed(f"the topic was answered with {topic.error_code.name}")
+    return [
+        Claim(
+            number=number,
+            topic_id=topic.topic_id,
+            replicas=replicas,
+            broker_epochs=brokers.epochs,
+            isr=replicas,
+        )
+        for number, replicas in turns.items()
+    ]
+
+
+async def _check_log(folder: Path, claims: Sequence[Claim]) -> None:
+    """Raise `RunFailed` unless the log in this folder holds every change of `claims`, once."""
+    answered: Committed = {each.number: (each.partition_epoch, each.isr) for each in claims}
+    for _ in range(agreement.TRIES):
+        held = await asyncio.to_thread(changes_held, folder, claims)
+        if held == answered:
+            return
+        await asyncio.sleep(agreement.PAUSE_MS / 1_000)
+    wrong = next(each for each in answered if held.get(each) != answered[each])
+    raise RunFailed(
+        f"the log in {folder} has {held.get(wrong)} of partition {wrong}, answered was "
+        f"{answered[wrong]}"
+    )
+
+
+def changes_held(folder: Path, claims: Sequence[Claim]) -> Committed:
+    """What the log in this folder says of the partitions of `claims`, which are of one topic."""
+    held: Committed = {each.number: (0, each.replicas) for each in claims}
+    for segment in sorted(folder.glob("*.log")):
+        # Its end may be written just now.
+        with contextlib.suppress(CorruptBatch):
+            for batch in batches_of(segment):
+                for change in _changes(batch.data, claims[0].topic_id):
+                    changes, isr = held[change.partition_id]
+                    held[change.partition_id] = (changes + 1, change.isr or isr)
+    return held
+
+
+def _changes(batch: bytes, topic_id: UUID) -> Iterator[PartitionChange]:
+    # Earlier loads on the same cluster were of other topics; whoever has the id is decoded.
+    if topic_id.bytes not in batch:
+        return
+    for record in decode_records(batch):
+        if record.value is not None and topic_id.bytes in record.value:
+            found = decode(record.value)
+            if isinstance(found, PartitionChange):
+                yield found
