@@ -18,7 +18,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "demo": ("admin.cli.demo", "Show a reassignment that survives the loss of its controller."),
         "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum."),
         "leader": ("admin.cli.leader", "Hand the lead of the quorum to another controller."),
-        "reassign-partitions": ("admin.cli.reassign", "Move partitions between brokers."),
+        "reassign-partitions": ("admin.cli.moves.command", "Move partitions between brokers."),
         "topics": ("admin.cli.topics", "Create, list, describe, alter and delete topics."),
         "configs": ("admin.cli.configs", "Describe and alter configurations of topics, brokers."),
         "features": ("admin.cli.features", "Describe features of the cluster, change levels."),

@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from admin.cli import quorum_text, reassign_text
+from admin.cli import quorum_text
+from admin.cli.moves import text as moves_text
 from admin.client import AdminClient
 from admin.data.producer import Producer
 from admin.demo.accounts import Balance, balance
@@ -147,8 +148,8 @@ class Story:
         results = await self._client.alter_reassignments(plan)
         refused = [result for result in results if result.error_code]
         if refused:
-            raise StoryFailed(reassign_text.not_started(refused))
-        self._screen.say(reassign_text.started([one.id for one in plan]))
+            raise StoryFailed(moves_text.not_started(refused))
+        self._screen.say(moves_text.started([one.id for one in plan]))
         moving = await self._until_moment(begun_ms)
         killed = await self._kill_leader(begun_ms, moving)
         with self._screen.moving() as display:
@@ -218,9 +219,9 @@ class Story:
         self._screen.step("Verify the plan")
         topic = (await self._client.describe_topics([TOPIC]))[TOPIC]
         now = {PartitionId(TOPIC, p.partition): p.replicas for p in topic.partitions}
-        states = reassign_text.move_states(plan, {}, now)
-        self._screen.say(reassign_text.verified(states))
-        if any(state.status is not reassign_text.MoveStatus.COMPLETED for state in states):
+        states = moves_text.move_states(plan, {}, now)
+        self._screen.say(moves_text.verified(states))
+        if any(state.status is not moves_text.MoveStatus.COMPLETED for state in states):
             raise StoryFailed("the partitions are not where the plan wants them")
 
     async def _read_back(self, workload: Workload) -> Balance:

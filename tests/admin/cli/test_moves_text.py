@@ -1,6 +1,6 @@
 """The sentences of `reassign-partitions`, as Kafka's script printed them."""
 
-from admin.cli.reassign_text import (
+from admin.cli.moves.text import (
     NOTHING_FOUND,
     MoveStatus,
     cancelled,
