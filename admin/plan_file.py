@@ -1,7 +1,8 @@
-"""The JSON file of `reassign-partitions`: read strictly, checked as a whole, written again.
+"""The JSON files of `reassign-partitions`: read strictly, checked as a whole, written again.
 
 `{"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": [ids]}]}`, with the
-optional `log_dirs` of Kafka's script. Everything that can be judged without a cluster is judged
+optional `log_dirs` of Kafka's script; and `{"version": 1, "topics": [{"topic": t}]}`, the topics
+that a plan is to be made for. Everything that can be judged without a cluster is judged
 in `parse_plan`, and what needs one in `check_plan`, before anything is sent. Kafka's script
 ignores fields that it does not know; here they are errors, for they are mostly misspelt.
 """
@@ -19,6 +20,8 @@ ANY_LOG_DIR: Final = "any"
 ID_MAX: Final = 2**31 - 1
 
 _PLAN_FIELDS: Final = ("version", "partitions")
+_TOPICS_FIELDS: Final = ("version", "topics")
+_TOPIC_FIELDS: Final = ("topic",)
 _PARTITION_FIELDS: Final = ("topic", "partition", "replicas", "log_dirs")
 
 
@@ -28,20 +31,32 @@ class InvalidPlan(ValueError):
 
 def parse_plan(text: str) -> tuple[Assignment, ...]:
     """The assignments in the order of the file, each partition once; raises `InvalidPlan`."""
-    plan = _object(_json(text), "the plan", _PLAN_FIELDS)
-    version = plan.get("version", VERSION)
-    if version != VERSION or isinstance(version, bool):
-        raise InvalidPlan(f"Not supported version field value {version}; write {VERSION}")
-    if "partitions" not in plan:
-        raise InvalidPlan('the plan has no field "partitions"')
-    entries = plan["partitions"]
-    if not isinstance(entries, list):
-        raise InvalidPlan(f'"partitions" is {_shown(entries)}; it must be a list')
+    entries = _entries(text, "the plan", _PLAN_FIELDS)
     if not entries:
         raise InvalidPlan("Partition reassignment list cannot be empty")
     assignments = tuple(_assignment(entry, place) for place, entry in enumerate(entries))
     _check_repeats(assignments)
     return assignments
+
+
+def parse_topics(text: str) -> tuple[str, ...]:
+    """The topics that the file names, each once and in its order; raises `InvalidPlan`."""
+    entries = _entries(text, "the file", _TOPICS_FIELDS)
+    if not entries:
+        raise InvalidPlan("the list of topics is empty; name at least one")
+    topics = []
+    for place, entry in enumerate(entries):
+        what = f"topics[{place}]"
+        fields = _object(entry, what, _TOPIC_FIELDS)
+        if "topic" not in fields:
+            raise InvalidPlan(f'{what} has no field "topic"')
+        topics.append(_topic(fields["topic"], what))
+    twice = sorted(set(_repeats(topics)))
+    if twice:
+        raise InvalidPlan(
+            f"List of topics to reassign contains duplicate entries: {','.join(twice)}"
+        )
+    return tuple(topics)
 
 
 def check_plan(
@@ -75,6 +90,21 @@ def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
         for id in sorted(replicas)
     ]
     return json.dumps({"version": VERSION, "partitions": partitions}, separators=(",", ":"))
+
+
+def _entries(text: str, what: str, fields: Sequence[str]) -> list[Any]:
+    """The list that the file holds beside its version; `fields` are the names of both."""
+    found = _object(_json(text), what, fields)
+    version = found.get("version", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        raise InvalidPlan(f"Not supported version field value {version}; write {VERSION}")
+    name = fields[-1]
+    if name not in found:
+        raise InvalidPlan(f'{what} has no field "{name}"')
+    entries = found[name]
+    if not isinstance(entries, list):
+        raise InvalidPlan(f'"{name}" is {_shown(entries)}; it must be a list')
+    return entries
 
 
 def _json(text: str) -> Any:
@@ -117,9 +147,7 @@ def _assignment(entry: Any, place: int) -> Assignment:
     for name in ("topic", "partition", "replicas"):
         if name not in fields:
             raise InvalidPlan(f'{what} has no field "{name}"')
-    topic = fields["topic"]
-    if not isinstance(topic, str) or not topic or not _is_unicode(topic):
-        raise InvalidPlan(f"the topic of {what} is {_shown(topic)}; it must be a name")
+    topic = _topic(fields["topic"], what)
     number = _id(fields["partition"], f"the partition of {what}")
     id = PartitionId(topic, number)
     replicas = fields["replicas"]
@@ -130,6 +158,12 @@ def _assignment(entry: Any, place: int) -> Assignment:
     brokers = tuple(_id(replica, f"a replica of {id}") for replica in replicas)
     _check_log_dirs(fields.get("log_dirs"), id, brokers)
     return Assignment(topic=topic, partition=number, replicas=brokers)
+
+
+def _topic(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value or not _is_unicode(value):
+        raise InvalidPlan(f"the topic of {what} is {_shown(value)}; it must be a name")
+    return value
 
 
 def _is_unicode(text: str) -> bool:

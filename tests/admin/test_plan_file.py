@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admin.model import PartitionDescription, PartitionId, TopicDescription
-from admin.plan_file import InvalidPlan, check_plan, parse_plan, render_plan
+from admin.plan_file import InvalidPlan, check_plan, parse_plan, parse_topics, render_plan
 
 
 def refusal(plan: object) -> str:
@@ -176,3 +176,31 @@ def test_what_the_cluster_does_not_have_is_named(wrong: dict[str, Any], message:
     with pytest.raises(InvalidPlan) as raised:
         check_plan(parse_plan(json.dumps(plan(wrong))), brokers={101, 102}, topics=topics)
     assert str(raised.value) == message
+
+
+def test_topics_come_in_the_order_of_the_file() -> None:
+    assert parse_topics('{"version": 1, "topics": [{"topic": "b"}, {"topic": "a"}]}') == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([], "the file is []; it must be an object"),
+        ({"topics": []}, "the list of topics is empty; name at least one"),
+        ({"topics": "a"}, '"topics" is "a"; it must be a list'),
+        ({"version": 2, "topics": []}, "Not supported version field value 2; write 1"),
+        ({"version": 1}, 'the file has no field "topics"'),
+        ({"topics": ["a"]}, 'topics[0] is "a"; it must be an object'),
+        ({"topics": [{}]}, 'topics[0] has no field "topic"'),
+        ({"topics": [{"topic": ""}]}, 'the topic of topics[0] is ""; it must be a name'),
+        ({"topics": [{"name": "a"}]}, 'topics[0] has an unknown field "name"; known are topic'),
+        (
+            {"topics": [{"topic": "b"}, {"topic": "a"}, {"topic": "b"}]},
+            "List of topics to reassign contains duplicate entries: b",
+        ),
+    ],
+)
+def test_topics_that_cannot_be_meant_are_refused(wrong: object, message: str) -> None:
+    with pytest.raises(InvalidPlan) as refused:
+        parse_topics(json.dumps(wrong))
+    assert str(refused.value) == message

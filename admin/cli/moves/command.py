@@ -1,17 +1,52 @@
 """The options of `reassign-partitions`: which action, and what goes with it. It asks nobody."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
-from admin.cli.common import output_option, read_text, run, stale_option, target, target_options
+from admin.cli.common import (
+    Exit,
+    Target,
+    output_option,
+    read_text,
+    run,
+    stale_option,
+    target,
+    target_options,
+)
 
-ACTIONS: Final = ("execute", "verify", "cancel", "list")
+T = TypeVar("T")
+
+ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
+
+
+class BrokerList(click.ParamType["tuple[int, ...]"]):
+    """`101,102`: ids of brokers, each once."""
+
+    name = "id,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        """The ids; a usage error for what is none."""
+        if isinstance(value, tuple):
+            return value
+        found = value.split(",")
+        for word in found:
+            if not (word.isascii() and word.isdecimal()) or int(word) >= 2**31:
+                self.fail(f"{word!r} is no id of a broker; write 101,102", param, ctx)
+        ids = tuple(map(int, found))
+        twice = sorted({id for id in ids if ids.count(id) > 1})
+        if twice:
+            names = ",".join(map(str, twice))
+            self.fail(f"Broker list contains duplicate entries: {names}", param, ctx)
+        return ids
 
 
 @click.command()
 @target_options
+@click.option("--generate", is_flag=True, help="Propose a plan; it is printed, not executed.")
 @click.option("--execute", is_flag=True, help="Start the moves of the plan.")
 @click.option("--verify", is_flag=True, help="Tell how far the plan is. Exit code 3: not yet.")
 @click.option("--cancel", is_flag=True, help="Cancel those moves of the plan that are under way.")
@@ -22,58 +57,128 @@ ACTIONS: Final = ("execute", "verify", "cancel", "list")
     type=click.Path(path_type=Path),
     help="The plan: {version: 1, partitions: [{topic, partition, replicas}]}.",
 )
+@click.option(
+    "--topics-to-move-json-file",
+    "topics_file",
+    type=click.Path(path_type=Path),
+    help="What to generate a plan for: {version: 1, topics: [{topic}]}.",
+)
+@click.option(
+    "--broker-list",
+    type=BrokerList(),
+    help="The brokers that are to have all the replicas in the plan that is generated: 101,102.",
+)
+@click.option("--disable-rack-aware", is_flag=True, help="Generate without a look at racks.")
 @click.option("--additional", is_flag=True, help="Execute although other moves are under way.")
+@click.option("--dry-run", is_flag=True, help="Tell what executing would move; send nothing.")
 @stale_option
 @output_option
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    file: Path | None,
-    additional: bool,
-    stale: bool,
-    output: str,
-    **options: Any,
-) -> None:
-    """Move partitions between brokers: execute a plan, follow it, cancel it."""
-    chosen = [action for action in ACTIONS if options.pop(action)]
+def command(ctx: click.Context, /, **options: Any) -> None:
+    """Move partitions between brokers: propose a plan, execute, follow and cancel it."""
+    asked = _asked(options)
+    whom = target(
+        options["bootstrap_server"], options["bootstrap_controller"], options["timeout_ms"]
+    )
+    if asked.action == "generate":
+        ctx.exit(_generate(whom, asked))
+    if asked.file is None:
+        from admin.cli.moves.following import show
+
+        ctx.exit(run(show(whom, asked.output, stale=asked.stale)))
+    ctx.exit(_carry_out(whom, asked, asked.file))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options, checked against each other."""
+
+    action: str
+    file: Path | None
+    topics_file: Path | None
+    broker_list: tuple[int, ...] | None
+    disable_rack_aware: bool
+    additional: bool
+    dry_run: bool
+    stale: bool
+    output: str
+
+
+def _asked(options: dict[str, Any]) -> Asked:
+    chosen = [action for action in ACTIONS if options[action]]
     if len(chosen) != 1:
         raise click.UsageError(
             f"Command must include exactly one action: {', '.join(f'--{a}' for a in ACTIONS)}"
         )
-    action = chosen[0]
-    _check_options(action, file, additional=additional, output=output)
-    if stale and action != "list":
-        raise click.UsageError(f"--{action} needs what is so now; leave --stale out")
-    whom = target(**options)
-    if file is None:
-        from admin.cli.moves.following import show
+    others = {field.name: options[field.name] for field in fields(Asked) if field.name != "action"}
+    asked = Asked(action=chosen[0], **others)
+    _check_files(asked)
+    _check_switches(asked)
+    return asked
 
-        ctx.exit(run(show(whom, output, stale=stale)))
-    from admin.cli.moves import changing, following
-    from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_plan
+
+def _check_files(asked: Asked) -> None:
+    is_generating, has_plan = asked.action == "generate", asked.action not in ("generate", "list")
+    for name, given, is_wanted, what in (
+        ("reassignment-json-file", asked.file, has_plan, "the plan"),
+        ("topics-to-move-json-file", asked.topics_file, is_generating, "what to plan for"),
+        ("broker-list", asked.broker_list, is_generating, "where it may go"),
+    ):
+        if given is not None and not is_wanted:
+            raise click.UsageError(
+                f'Option "--{name}" can\'t be used with action "--{asked.action}"'
+            )
+        if given is None and is_wanted:
+            raise click.UsageError(f"--{asked.action} needs --{name}: {what}")
+
+
+def _check_switches(asked: Asked) -> None:
+    for name, given, action in (
+        ("additional", asked.additional, "execute"),
+        ("dry-run", asked.dry_run, "execute"),
+        ("disable-rack-aware", asked.disable_rack_aware, "generate"),
+    ):
+        if given and asked.action != action:
+            raise click.UsageError(
+                f'Option "--{name}" can\'t be used with action "--{asked.action}"'
+            )
+    if asked.output != "table" and asked.action in ("generate", "execute", "cancel"):
+        raise click.UsageError(f"--{asked.action} prints Kafka's sentences; leave --output out")
+    if asked.stale and asked.action != "list":
+        raise click.UsageError(f"--{asked.action} needs what is so now; leave --stale out")
+
+
+def _generate(whom: Target, asked: Asked) -> Exit:
+    from admin.cli.moves.generating import generate
+    from admin.plan_file import parse_topics
+
+    assert asked.topics_file is not None
+    assert asked.broker_list is not None
+    topics = _read(asked.topics_file, parse_topics)
+    aware = not asked.disable_rack_aware
+    return run(generate(whom, topics, asked.broker_list, rack_aware=aware))
+
+
+def _carry_out(whom: Target, asked: Asked, file: Path) -> Exit:
+    from admin.cli.moves import changing, following, generating
+    from admin.plan_file import parse_plan
+
+    plan = _read(file, parse_plan)
+    match asked.action:
+        case "execute" if asked.dry_run:
+            return run(generating.foresee(whom, plan))
+        case "execute":
+            return run(changing.execute(whom, plan, additional=asked.additional))
+        case "verify":
+            return run(following.verify(whom, plan, asked.output))
+        case _:
+            return run(changing.cancel(whom, plan))
+
+
+def _read(file: Path, parse: Callable[[str], T]) -> T:
+    from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan
 
     try:
-        plan = parse_plan(read_text(file, PLAN_BYTES_MAX))
+        return parse(read_text(file, PLAN_BYTES_MAX))
     except InvalidPlan as error:
         raise click.ClickException(f"{file}: {error}") from None
-    match action:
-        case "execute":
-            ctx.exit(run(changing.execute(whom, plan, additional=additional)))
-        case "verify":
-            ctx.exit(run(following.verify(whom, plan, output)))
-        case _:
-            ctx.exit(run(changing.cancel(whom, plan)))
-
-
-def _check_options(action: str, file: Path | None, *, additional: bool, output: str) -> None:
-    if action == "list" and file is not None:
-        raise click.UsageError(
-            'Option "--reassignment-json-file" can\'t be used with action "--list"'
-        )
-    if action != "list" and file is None:
-        raise click.UsageError(f"--{action} needs --reassignment-json-file: the plan")
-    if additional and action != "execute":
-        raise click.UsageError(f'Option "--additional" can\'t be used with action "--{action}"')
-    if output != "table" and action in ("execute", "cancel"):
-        raise click.UsageError(f"--{action} prints Kafka's sentences; leave --output out")

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from admin.cli.tables import columns
 from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, Reassignments
 from admin.plan_file import VERSION, render_plan
+from statemachine.planning.balance import Load
+from statemachine.planning.outcome import Outcome
 
 EXISTING_REASSIGNMENT = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -105,6 +108,43 @@ def rollback(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
     )
 
 
+def proposed(
+    current: Mapping[PartitionId, Sequence[int]], plan: Mapping[PartitionId, Sequence[int]]
+) -> str:
+    """What `--generate` prints: the plan that would lead back, and the plan."""
+    return (
+        f"Current partition replica assignment\n{render_plan(current)}\n\n"
+        f"Proposed partition reassignment configuration\n{render_plan(plan)}"
+    )
+
+
+def foreseen(outcome: Outcome) -> str:
+    """What a plan would do; Kafka's script has nothing like it."""
+    size = "size unknown" if outcome.bytes_moved is None else f"{outcome.bytes_moved} bytes"
+    lines = [
+        f"This plan would change {_count(outcome.partitions, 'partition')}: "
+        f"{_count(outcome.replicas_added, 'replica')} copied ({size}), "
+        f"{outcome.replicas_removed} removed, "
+        f"{_count(outcome.leaders_moved, 'preferred leader')} moved."
+    ]
+    if outcome.before.crowded is not None:
+        lines.append(
+            f"Partitions that share racks needlessly: {outcome.before.crowded} now,"
+            f" {outcome.after.crowded} then."
+        )
+    loads = {load.broker: load for load in outcome.before.loads}
+    rows = [
+        (load.broker, *_before_and_then(loads.get(load.broker), load))
+        for load in outcome.after.loads
+    ]
+    return "\n".join([*lines, columns(("Broker", "Replicas", "Preferred"), rows)])
+
+
+def _before_and_then(before: Load | None, then: Load) -> tuple[str, str]:
+    replicas, leaders = (0, 0) if before is None else (before.replicas, before.leaders)
+    return f"{replicas} -> {then.replicas}", f"{leaders} -> {then.leaders}"
+
+
 def started(ids: Sequence[PartitionId]) -> str:
     """What `--execute` prints about the partitions that are under way."""
     return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
@@ -167,6 +207,10 @@ def _partitions(ids: Iterable[PartitionId]) -> str:
 
 def _ids(replicas: Iterable[int]) -> str:
     return ",".join(map(str, replicas))
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _s(several: Sequence[object]) -> str:

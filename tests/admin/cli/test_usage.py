@@ -54,7 +54,7 @@ def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (SERVER, "Command must include exactly one action: --execute, --verify, --cancel, --list"),
+        (SERVER, "Command must include exactly one action: --generate, --execute, --verify"),
         ((*SERVER, "--list", "--verify"), "Command must include exactly one action"),
         ((*SERVER, "--execute"), "--execute needs --reassignment-json-file: the plan"),
         (
@@ -68,6 +68,32 @@ def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str)
         (
             (*SERVER, "--execute", "-o", "json", "--reassignment-json-file", "f"),
             "--execute prints Kafka's sentences; leave --output out",
+        ),
+        (
+            (*SERVER, "--generate", "--broker-list", "1"),
+            "--generate needs --topics-to-move-json-file: what to plan for",
+        ),
+        (
+            (*SERVER, "--generate", "--topics-to-move-json-file", "f"),
+            "--generate needs --broker-list: where it may go",
+        ),
+        ((*SERVER, "--generate", "--broker-list", "1,x"), "'x' is no id of a broker; write"),
+        ((*SERVER, "--generate", "--broker-list", "1,-2"), "'-2' is no id of a broker; write"),
+        (
+            (*SERVER, "--generate", "--broker-list", "1,2,1"),
+            "Broker list contains duplicate entries: 1",
+        ),
+        (
+            (*SERVER, "--list", "--broker-list", "1"),
+            'Option "--broker-list" can\'t be used with action "--list"',
+        ),
+        (
+            (*SERVER, "--list", "--disable-rack-aware"),
+            'Option "--disable-rack-aware" can\'t be used with action "--list"',
+        ),
+        (
+            (*SERVER, "--cancel", "--dry-run", "--reassignment-json-file", "f"),
+            'Option "--dry-run" can\'t be used with action "--cancel"',
         ),
         (("--list",), "give --bootstrap-server or --bootstrap-controller: whom to ask"),
         (

@@ -1,0 +1,95 @@
+"""`--generate` and `--dry-run`: what could be moved, and what that would do. Nothing is changed."""
+
+from collections.abc import Mapping, Sequence
+
+from admin.cli.common import Exit, Target, say, write
+from admin.cli.moves import text
+from admin.cli.moves.planned import topics_of
+from admin.client import AdminClient
+from admin.model import Assignment, BrokerInfo, PartitionId, TopicDescription
+from admin.plan_file import InvalidPlan, check_plan
+from statemachine.planning.generate import generate as generated
+from statemachine.planning.outcome import outcome
+from statemachine.planning.unplanned import Unplanned, at_once
+
+Racks = dict[int, str | None]
+
+
+async def generate(
+    whom: Target, names: Sequence[str], onto: Sequence[int], *, rack_aware: bool
+) -> Exit:
+    """Print a plan that spreads these topics over these brokers, and the plan that leads back."""
+    async with whom.client() as client:
+        racks = _racks(await client.brokers(), onto, rack_aware=rack_aware)
+        current = _replicas(await client.describe_topics(names), names)
+        await _check_moves(client, names)
+    plan = at_once(generated(current, racks))
+    if isinstance(plan, Unplanned):
+        say(f"Error: {plan.message}")
+        return Exit.FAILED
+    write(
+        text.proposed(
+            {PartitionId(*named): current[named] for named in plan},
+            {PartitionId(*named): replicas for named, replicas in plan.items()},
+        )
+    )
+    say(text.foreseen(outcome(current, plan, racks)))
+    return Exit.DONE
+
+
+async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
+    """Print what executing the plan would do to the topics that it names, and send nothing."""
+    async with whom.client() as client:
+        racks: Racks = {broker.id: broker.rack for broker in await client.brokers()}
+        topics = await client.describe_topics(topics_of(plan))
+    check_plan(plan, brokers=racks, topics=topics)
+    wanted = {(one.topic, one.partition): one.replicas for one in plan if one.replicas}
+    write(text.foreseen(outcome(_replicas(topics, topics_of(plan)), wanted, racks)))
+    return Exit.DONE
+
+
+def _racks(brokers: Sequence[BrokerInfo], onto: Sequence[int], *, rack_aware: bool) -> Racks:
+    """The brokers of the list with their racks; raises `InvalidPlan` for one that is not there."""
+    alive = {broker.id: broker.rack for broker in brokers}
+    for broker in onto:
+        if broker not in alive:
+            there = ", ".join(map(str, sorted(alive))) or "none"
+            raise InvalidPlan(f"Unknown broker id {broker}; the brokers are {there}")
+    if not rack_aware:
+        return dict.fromkeys(onto)
+    found = {broker: alive[broker] for broker in onto}
+    known = [rack for rack in found.values() if rack is not None]
+    if known and len(known) < len(found):
+        raise InvalidPlan(
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to"
+            " make replica assignment without rack information."
+        )
+    return found
+
+
+def _replicas(
+    topics: Mapping[str, TopicDescription], names: Sequence[str]
+) -> dict[tuple[str, int], tuple[int, ...]]:
+    found: dict[tuple[str, int], tuple[int, ...]] = {}
+    for name in names:
+        topic = topics.get(name)
+        if topic is None:
+            raise InvalidPlan(f"Topic {name} not found.")
+        for partition in topic.partitions:
+            found[name, partition.partition] = tuple(partition.replicas)
+    return found
+
+
+async def _check_moves(client: AdminClient, names: Sequence[str]) -> None:
+    """Raise `InvalidPlan` if replicas come and go: where they are says nothing of what is wanted.
+
+    Asked after the replicas were read, it also tells of a move that had begun meanwhile.
+    """
+    moving = sorted(one.id for one in await client.list_reassignments() if one.topic in names)
+    if moving:
+        raise InvalidPlan(
+            f"{moving[0]} is being reassigned, as are {len(moving) - 1} other partitions of these"
+            " topics; wait until that is done, or cancel it"
+            if len(moving) > 1
+            else f"{moving[0]} is being reassigned; wait until that is done, or cancel it"
+        )

@@ -1,0 +1,120 @@
+"""`reassign-partitions --generate` and `--dry-run` against a real controller."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+from msgspec.structs import replace
+
+from admin.cli.main import group
+from statemachine import commands
+from statemachine.records import Endpoint
+from tests.admin.controller.asking import asked, heartbeat, move, registration, topic
+from tests.support.controllers import Node, active, controllers
+
+LISTENER = Endpoint(name="PLAINTEXT", host="127.0.0.1", port=1, security_protocol=0)
+
+
+@asynccontextmanager
+async def brokers(folder: Path, racks: Mapping[int, str | None]) -> AsyncIterator[Node]:
+    """A controller with these brokers, all of them alive."""
+    async with controllers(folder, 1) as nodes:
+        node = await active(nodes.values())
+        for broker, rack in racks.items():
+            record = replace(registration(broker), rack=rack, endpoints=(LISTENER,))
+            found = await asked(node.controller, record)
+            assert isinstance(found, commands.BrokerRegistered)
+            await asked(node.controller, heartbeat(node.controller, broker))
+        yield node
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(group, ["reassign-partitions", *arguments])
+
+
+async def run(node: Node, *arguments: str) -> Result:
+    """What the command prints, beside the loop that the controller runs in."""
+    return await asyncio.to_thread(invoke, *arguments, "--bootstrap-controller", str(node.address))
+
+
+def written(path: Path, value: Any) -> str:
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return str(path)
+
+
+def topics(folder: Path, *names: str) -> tuple[str, str]:
+    found = {"version": 1, "topics": [{"topic": name} for name in names]}
+    return "--topics-to-move-json-file", written(folder / "topics.json", found)
+
+
+async def test_a_plan_is_proposed_in_the_words_of_kafkas_script_and_can_be_executed(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path, {101: None, 102: None, 103: None}) as node:
+        await asked(node.controller, topic("a", 101, 102, partitions=3))
+        wanted = (*topics(tmp_path, "a"), "--broker-list", "101,102,103")
+        proposed = await run(node, "--generate", *wanted)
+        assert proposed.exit_code == 0, proposed.output
+        title, current, empty, heading, plan = proposed.stdout.splitlines()
+        assert title == "Current partition replica assignment"
+        assert (empty, heading) == ("", "Proposed partition reassignment configuration")
+        assert {tuple(p["replicas"]) for p in json.loads(current)["partitions"]} == {(101, 102)}
+        assert proposed.stderr == (
+            "This plan would change 2 partitions: 2 replicas copied (size unknown), 2 removed,"
+            " 2 preferred leaders moved.\n"
+            "Broker  Replicas  Preferred\n"
+            "101     3 -> 2    3 -> 1\n"
+            "102     3 -> 2    0 -> 1\n"
+            "103     0 -> 2    0 -> 1\n"
+        )
+        file = ("--reassignment-json-file", written(tmp_path / "plan.json", json.loads(plan)))
+        dry = await run(node, "--execute", "--dry-run", *file)
+        assert (dry.exit_code, dry.stdout) == (0, proposed.stderr)
+        assert (await run(node, "--list")).stdout == "No partition reassignments found.\n"
+        assert (await run(node, "--execute", *file)).exit_code == 0
+
+
+async def test_racks_are_heeded_unless_that_is_disabled(tmp_path: Path) -> None:
+    async with brokers(tmp_path, {101: "a", 102: "a", 103: "b", 104: None}) as node:
+        await asked(node.controller, topic("t", 101, 102))
+        wanted = ("--generate", *topics(tmp_path, "t"), "--broker-list")
+        aware = await run(node, *wanted, "101,102,103")
+        assert aware.exit_code == 0
+        assert "Partitions that share racks needlessly: 1 now, 0 then." in aware.stderr
+        for options in (("101,102,103", "--disable-rack-aware"), ("101,102",)):
+            refused = await run(node, *wanted, *options)
+            assert (refused.exit_code, refused.stdout) == (1, "")
+            assert refused.stderr.startswith("Error: no plan would be better")
+        partly = await run(node, *wanted, "101,104")
+        assert partly.exit_code == 1
+        assert "Not all brokers have rack information. Add --disable-rack-aware" in partly.stderr
+
+
+async def test_what_cannot_be_planned_for_is_named(tmp_path: Path) -> None:
+    async with brokers(tmp_path, {101: None, 102: None}) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        await asked(node.controller, topic("moving", 101))
+        await asked(node.controller, move("moving", 102))
+        for name, onto, words in (
+            ("a", "101", "a-0 has 2 replicas, and there are 1 brokers to have them"),
+            ("a", "101,109", "Unknown broker id 109; the brokers are 101, 102"),
+            ("none", "101", "Topic none not found."),
+            ("moving", "101,102", "moving-0 is being reassigned; wait until that is done, or"),
+        ):
+            found = await run(node, "--generate", *topics(tmp_path, name), "--broker-list", onto)
+            assert (found.exit_code, found.stdout) == (1, "")
+            assert words in found.stderr
+        plan = {"partitions": [{"topic": "a", "partition": 7, "replicas": [101]}]}
+        dry = await run(
+            node,
+            "--execute",
+            "--dry-run",
+            "--reassignment-json-file",
+            written(tmp_path / "plan.json", plan),
+        )
+        assert (dry.exit_code, dry.stdout) == (1, "")
+        assert "Unable to find partition: a-7" in dry.stderr
