@@ -7,6 +7,8 @@ every rack has one. Where the ring is entered depends on the topic's id, so that
 all begin at the same broker.
 """
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -30,10 +32,13 @@ def place(
     assert 1 <= replication_factor <= len(brokers)
     ring = _ring(brokers)
     racks = {broker.broker_id: broker.rack for broker in brokers}
+    sizes = sorted(Counter(racks.values()).values())
+    takers = [len(sizes) - bisect_right(sizes, has) for has in range(sizes[-1] + 1)]
     start, stride = topic_id.int % len(ring), topic_id.int // len(ring)
     for number in range(first, first + partition_count):
         leader = (start + number) % len(ring)
-        yield _replicas(ring, racks, leader, stride + number // len(ring), replication_factor)
+        step = stride + number // len(ring)
+        yield _replicas(ring, racks, takers, leader, step, replication_factor)
 
 
 def _ring(brokers: list[Broker]) -> list[BrokerId]:
@@ -49,23 +54,30 @@ def _ring(brokers: list[Broker]) -> list[BrokerId]:
 def _replicas(
     ring: list[BrokerId],
     racks: dict[BrokerId, str | None],
+    takers: list[int],
     leader: int,
     stride: int,
     replication_factor: int,
 ) -> Replicas:
+    """Whose turn it is, the leader first; `takers` racks have more brokers than so many."""
     chosen = [ring[leader]]
     in_rack = {racks[ring[leader]]: 1}
     others = len(ring) - 1
     allowed = 1
+    # The leader's rack has one already.
+    left = takers[0] - 1
     while len(chosen) < replication_factor:
-        for step in range(others):
+        step = 0
+        # Once every rack has as many as it may, the rest of the ring has nobody to offer.
+        while left and len(chosen) < replication_factor:
             candidate = ring[(leader + 1 + (stride + step) % others) % len(ring)]
+            step += 1
             count = in_rack.get(racks[candidate], 0)
             if candidate in chosen or count >= allowed:
                 continue
             chosen.append(candidate)
             in_rack[racks[candidate]] = count + 1
-            if len(chosen) == replication_factor:
-                break
+            left -= 1
+        left = takers[allowed]
         allowed += 1
     return tuple(chosen)

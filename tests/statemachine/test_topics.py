@@ -1,13 +1,14 @@
 """CreateTopics and DeleteTopics, and where replicas are placed."""
 
 from collections import Counter
+from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemachine import commands, records
+from statemachine import commands, placement, records
 from statemachine.commands import NewTopic, TopicCreated
 from statemachine.config_topics import GONE_WITH_KAFKA_4, TOPIC_CONFIGS, topic_value_refusal
 from statemachine.errors import Error
@@ -270,6 +271,28 @@ def test_replicas_are_spread_over_racks_and_brokers(
                 assert number <= used[other] + 1 or used[other] == size, (rack, other)
     leaders = Counter(replicas[0] for replicas in placed)
     assert max(leaders.values()) - min(leaders[b.broker_id] for b in cluster) <= 1
+
+
+class CountedRing(list[int]):
+    """A ring that counts how often somebody is looked at in it."""
+
+    looks = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize("racks", [[None] * 1_000, ["a", "b"] * 500, list("abc") * 333])
+def test_placing_a_replica_does_not_look_at_every_broker(
+    racks: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = CountedRing(range(1, len(racks) + 1))
+    monkeypatch.setattr(placement, "_ring", lambda _: ring)
+    placed = list(place(brokers(racks), UUID(int=7), 100, 3))
+    assert len(placed) == 100
+    # The leader twice, for itself and for its rack; besides, those that come next round the ring.
+    assert ring.looks <= 100 * 10
 
 
 def test_followers_of_one_leader_are_spread_too() -> None:
