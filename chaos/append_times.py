@@ -6,15 +6,19 @@ epoch, and its time is one that the clock of that machine has shown. Entries may
 loss of power, a full disk or a sync that fails leaves them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from chaos.disk import VirtualDisk
 from chaos.platter import File, Node
 from chaos.stored import Stored
 from chaos.violation import Violation
+from quorum.log.append_times import append_times
+from quorum.log.errors import FileDamaged
 
 SUFFIX: Final = ".appendtime"
 HEADER: Final = b"MQAT\0\1\0\0"
@@ -64,8 +68,12 @@ class AppendTimes:
         segments: Iterable[tuple[str, Sequence[Stored]]],
         names: Mapping[str, Node],
         clock: Clock,
+        spoiled: Collection[str] = (),
     ) -> None:
-        """Whether what is durable in the indexes beside these segments agrees with them."""
+        """Whether what is durable in the indexes beside these segments agrees with them.
+
+        Of those that were `spoiled` by others, what is sound still must.
+        """
         for segment, batches in segments:
             name = segment.removesuffix(".log") + SUFFIX
             file = names.get(name)
@@ -74,7 +82,8 @@ class AppendTimes:
             last = (batches[-1].end, batches[-1].epoch) if batches else (0, 0)
             data = bytes(file.durable)
             if self._known.get(name) != (data, last):
-                _check(f"{who}: {name}", data, int(segment[:20]), batches, clock)
+                if name not in spoiled or _has_header(data):
+                    _check(f"{who}: {name}", data, int(segment[:20]), batches, clock)
                 self._known[name] = data, last
 
 
@@ -84,6 +93,23 @@ def check_whole(who: object, index: bytes, last: Stored) -> None:
     told = entries(index)
     if not told or told[-1] is None or told[-1].end != last.end:
         raise Violation("R27", f"{who} tells of {told[-1:]} at last, the log has {last}")
+
+
+def check_read(who: object, path: Path, disk: VirtualDisk, batches: Sequence[Stored]) -> None:
+    """Whether the product, reading an index that others have spoiled, takes nothing for true that
+    is not; that it does not know, or that this is no index, it may say."""
+    try:
+        told = [each for each in append_times(path, disk) if each.time_ms is not None]
+    except FileDamaged:
+        return
+    for each in told:
+        epochs = {b.epoch for b in batches if each.base <= b.base < each.end}
+        if epochs != {each.epoch}:
+            raise Violation("R27", f"{who} reads {each} in {path.name}, the log has {epochs}")
+
+
+def _has_header(data: bytes) -> bool:
+    return data.startswith(HEADER)
 
 
 def _check(where: str, data: bytes, base: int, batches: Sequence[Stored], clock: Clock) -> None:

@@ -161,6 +161,10 @@ class VirtualDisk:
         """Let this lie somewhere in a file, where nobody wrote it; return what was there."""
         return self._file(path).overwrite(position, data)
 
+    def scribble(self, path: Path, position: int, data: bytes) -> None:
+        """Let somebody else write this into a file; what becomes of it is as of any write."""
+        self._file(path).write(Written(position, data))
+
     def content(self, path: Path) -> bytes:
         """What is in a file, asked from outside."""
         return bytes(self._file(path).shown)

@@ -48,6 +48,10 @@ class Fault(StrEnum):
     OVERSIZED = "what it says is longer than anything may be"
     FLIPPED = "a bit of the records that it sends turns over on the way"
     ASTRAY = "what it asks gets to another cluster"
+    ROT_AT_END = "loses power, and a bit of the last batch of its log turns over"
+    STRAY_INTO_VOTE = "loses power, and its last write went into its vote as well"
+    STRAY_INTO_SNAPSHOT = "its last write went into a snapshot as well"
+    STRAY_INTO_TIMES = "its last write went into its append times as well"
     ASKED_FROM_ABROAD = "somebody of another cluster asks it what only replicas ask"
 
 
@@ -60,7 +64,13 @@ ON_THE_WIRE: Final = (
     Fault.ASTRAY,
     Fault.ASKED_FROM_ABROAD,
 )
-APART: Final = (Fault.OUST, Fault.OLD_COPY, Fault.FLOOD, *ON_THE_WIRE)
+ON_DISK: Final = (
+    Fault.ROT_AT_END,
+    Fault.STRAY_INTO_VOTE,
+    Fault.STRAY_INTO_SNAPSHOT,
+    Fault.STRAY_INTO_TIMES,
+)
+APART: Final = (Fault.OUST, Fault.OLD_COPY, Fault.FLOOD, *ON_THE_WIRE, *ON_DISK)
 """Drawn by themselves."""
 SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, *APART))
 WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
@@ -89,6 +99,7 @@ NEEDS: Final = {
     Fault.FLIPPED: 2,
     Fault.ASTRAY: 2,
     Fault.ASKED_FROM_ABROAD: 2,
+    Fault.ROT_AT_END: 3,
 }
 """How many voters it takes for a fault to mean anything."""
 

@@ -2,21 +2,24 @@
 
 import errno
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from chaos.append_times import SUFFIX, AppendTimes, Clock, check_whole
+from chaos.append_times import SUFFIX, AppendTimes, Clock, check_read, check_whole
 from chaos.boundaries import check_names
 from chaos.disk import Fail, Kind, Operation, VirtualDisk
 from chaos.platter import SECTOR_BYTES, File, Folder, Node
+from chaos.stored import Stored
 from chaos.truth import DiskTruth
-from chaos.violation import Died
+from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaKey
 from quorum.opening import LOG_FOLDER, QuorumConfig
 
 FOLDER: Final = Path("/node")
 LOG: Final = FOLDER / LOG_FOLDER
+BALLOT: Final = "quorum-state"
 EPOCH_WALL_MS: Final = 1_795_236_537_164
 """The time of day at which every run begins."""
 
@@ -78,12 +81,16 @@ class Machine:
     """Whether the next fsync fails."""
     rotten: tuple[Path, int, bytes] | None = None
     """What is not as it was written: in which file, where, and what was there."""
+    rots_at_end: bool = False
+    """Whether that is in the last batch of its log: it looks like a write that was torn."""
     partner: "Machine | None" = None
     """With whom it has exchanged disks."""
     copy: VirtualDisk | None = None
     """Of its disk as it was, as a loss of power might have left it."""
     spoiled: set[str] = field(default_factory=set)
     """The names of all snapshots that were damaged."""
+    times_spoiled: set[str] = field(default_factory=set)
+    """The names of all indexes that were damaged."""
     names_checked: dict[str, Node] | None = None
     """What its folder named for good when that was last looked at."""
     sync_failed: bool = False
@@ -109,7 +116,7 @@ class Machine:
         batch = sound[self.rng.randrange(len(sound))]
         path, at = truth.place_of(batch, self.disk)
         position = at + self.rng.randrange(COVERED_FROM, len(batch.data))
-        self._turn_over(path, position)
+        self.turn_over(path, position)
         return True
 
     def misdirect(self) -> bool:
@@ -134,7 +141,8 @@ class Machine:
             self.repair()  # Nobody could tell this from a sector that was not written.
         return self.rotten is not None
 
-    def _turn_over(self, path: Path, position: int) -> None:
+    def turn_over(self, path: Path, position: int) -> None:
+        """Let a bit of this byte turn over by itself."""
         byte = self.disk.content(path)[position] ^ 1 << self.rng.randrange(8)
         self.rotten = (path, position, self.disk.overwrite(path, position, bytes([byte])))
 
@@ -146,7 +154,7 @@ class Machine:
         if not self.disk.exists(self.truth.folder / newest.name):
             return False  # It is being removed, and only a loss of power would bring it back.
         position = self.rng.randrange(len(newest.file.durable))
-        self._turn_over(self.truth.folder / newest.name, position)
+        self.turn_over(self.truth.folder / newest.name, position)
         self.spoiled.add(newest.name)
         return True
 
@@ -155,11 +163,42 @@ class Machine:
         """Of the file that is damaged."""
         return None if self.rotten is None else self.rotten[0].name
 
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether what the judges go by is damaged; nobody else may read it either."""
+        name = str(self.rotten_name)
+        return name.endswith(".log") or name == BALLOT
+
+    @property
+    def refusal(self) -> str:
+        """What becomes of a process that is started on it, in words."""
+        what = "vote" if self.rotten_name == BALLOT else "disk"
+        return f"refuses a {what} that is damaged"
+
+    @property
+    def promised(self) -> list[Stored]:
+        """What a process must find in its log when it starts."""
+        return self.truth.batches[:-1] if self.rots_at_end else self.truth.batches
+
+    def check_damage(self, note: Callable[[str], None]) -> None:
+        """R2 and R10: a process has started on it, so it has told damage from what was there."""
+        if self.rots_at_end:
+            note("cuts what has turned over at the end of its log")
+            self.rotten, self.rots_at_end = None, False
+        if self.is_unreadable:
+            rule = "R2" if self.rotten_name == BALLOT else "R10"
+            raise Violation(rule, f"{self.key} starts although {self.rotten_name} is damaged")
+        if self.rotten is not None and not self.disk.exists(self.rotten[0]):
+            note("goes back to what is older than its newest snapshot")
+            self.rotten = None
+
     def repair(self) -> None:
         """Let what is damaged be again what it was, unless it is gone."""
         if self.rotten is not None and self.disk.exists(self.rotten[0]):
-            self.disk.overwrite(*self.rotten)
-        self.rotten = None
+            path, position, before = self.rotten
+            if position + len(before) <= self.disk.size(path):
+                self.disk.overwrite(path, position, before)
+        self.rotten, self.rots_at_end = None, False
 
     def begin(self) -> None:
         """A process is about to go on where its log ends."""
@@ -178,13 +217,18 @@ class Machine:
         if isinstance(folder, Folder) and not self.times_lost:
             lowest, highest = self.wall_offsets_ms
             clock = Clock(EPOCH_WALL_MS + lowest, EPOCH_WALL_MS + now_ms + highest)
-            self.times.check(self.key, self.truth.segments(newest), folder.durable, clock)
+            segments = self.truth.segments(newest)
+            self.times.check(self.key, segments, folder.durable, clock, self.times_spoiled)
 
     def check_times_are_whole(self) -> None:
         """R27, of a process that lives and has had time to write what it lacked."""
+        for segment, batches in self.truth.segments():
+            index = (LOG / segment).with_suffix(SUFFIX)
+            if index.name in self.times_spoiled and self.disk.exists(index):
+                check_read(self.key, index, self.disk, batches)
         for segment, batches in self.truth.segments(newest=1):
-            if batches:
-                index = (LOG / segment).with_suffix(SUFFIX)
+            index = (LOG / segment).with_suffix(SUFFIX)
+            if batches and index.name not in self.times_spoiled:
                 check_whole(self.key, self.disk.content(index), batches[-1])
 
     def check_times_of_complete(self) -> None:
@@ -192,8 +236,10 @@ class Machine:
         segment, *later = self.truth.segments(newest=2)
         if not later or self.is_at_fault or self.times_lost or segment[1][-1].end <= self.began_at:
             return
-        index = self.disk.kept((LOG / segment[0]).with_suffix(SUFFIX))
-        if isinstance(index, File):  # Its name is kept with that of the next segment.
+        path = (LOG / segment[0]).with_suffix(SUFFIX)
+        index = self.disk.kept(path)
+        # Its name is kept with that of the next segment.
+        if isinstance(index, File) and path.name not in self.times_spoiled:
             check_whole(f"{self.key}, for good,", bytes(index.durable), segment[1][-1])
 
     def revive(self) -> None:
@@ -222,6 +268,8 @@ class Machine:
         self.truth = self.truth.of_another()
         self.key = ReplicaKey(self.config.node_id)
         self.rotten = self.copy = None
+        self.rots_at_end = False
+        self.times_spoiled.clear()
         self.times_lost = False
         self.spoiled.clear()
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, assert_never
 
 from chaos import clients
+from chaos.damage import damage
 from chaos.faults import ON_THE_WIRE, Fault, Strike
 from chaos.flood import flood
 from chaos.operator import Operator
@@ -60,10 +61,7 @@ class Nemesis:
         victim = self._victim(strike)
         world.tell("nemesis", f"{victim}: {strike.fault} ({strike.size})")
         match strike.fault:
-            case Fault.HEAL:
-                world.network.heal()
-                world.note(Fault.HEAL)
-            case Fault.SPLIT | Fault.ISOLATE | Fault.DEAF | Fault.MUTE | Fault.RING:
+            case Fault.HEAL | Fault.SPLIT | Fault.ISOLATE | Fault.DEAF | Fault.MUTE | Fault.RING:
                 self._cut(strike, victim)
             case (
                 Fault.CLOG
@@ -101,6 +99,13 @@ class Nemesis:
                 | Fault.EXCHANGED
             ):
                 self._damage(strike, victim)
+            case (
+                Fault.ROT_AT_END
+                | Fault.STRAY_INTO_VOTE
+                | Fault.STRAY_INTO_SNAPSHOT
+                | Fault.STRAY_INTO_TIMES
+            ):
+                damage(world, self._operator, victim, strike.fault, strike.size)
             case Fault.ALTER | Fault.ADD | Fault.REMOVE | Fault.TRANSFER | Fault.FLOOD:
                 self._want(strike, victim)
             case _:
@@ -122,6 +127,10 @@ class Nemesis:
 
     def _cut(self, strike: Strike, victim: ReplicaId) -> None:
         everyone = self._world.everyone
+        if strike.fault is Fault.HEAL:
+            self._world.network.heal()
+            self._world.note(Fault.HEAL)
+            return
         match strike.fault:
             case Fault.SPLIT:
                 here = {victim, *(r for at, r in enumerate(everyone) if strike.size >> at & 1)}

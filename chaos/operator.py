@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from chaos import clients
-from chaos.electorates import has_majority
+from chaos.electorates import Assigned, has_majority
 from chaos.machine import Machine
 from chaos.truth import DiskTruth
 from chaos.world import World
@@ -114,9 +114,26 @@ class Operator:
         if any((b.epoch, b.leader is not None) < (epoch, True) for b in ballots):
             return False
         since = [each for each in judge.history.assigned if each.end > old.end]
-        named = [*(old.assigned[-2:] or [judge.electorates.first]), *since]
+        return self._others_hold(
+            machine, [*(old.assigned[-2:] or [judge.electorates.first]), *since]
+        )
+
+    def can_lose_the_end(self, victim: ReplicaId) -> bool:
+        """Whether the last batch of its log, which is in a file, is on enough other disks."""
+        machine = self._world.machines[victim]
+        batches = machine.truth.batches
+        if machine.rotten is not None or not batches or batches[-1].base < machine.truth.start:
+            return False
+        if any(e.partner is not None or e.is_unreadable for e in self._world.machines.values()):
+            return False
+        return self._others_hold(machine, [])
+
+    def _others_hold(self, machine: Machine, named: list[Assigned]) -> bool:
+        """Whether all of its log is on the disks of a majority of the others, by these voters and
+        by all others that there may be."""
+        now, others = machine.truth, [e for e in self._world.machines.values() if e is not machine]
         holders = [each.key for each in others if each.truth.holds(now)]
-        electorates = [*named, *now.assigned[-2:], *judge.possible_electorates]
+        electorates = [*named, *now.assigned[-2:], *self._world.judge.possible_electorates]
         return all(has_majority(each, holders) for each in electorates)
 
     def _look_later(self, replica: ReplicaId) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from chaos.faults import ALWAYS, NEEDS, ON_THE_WIRE, SOMETIMES, WISHES, Fault, Strike
+from chaos.faults import ALWAYS, NEEDS, ON_DISK, ON_THE_WIRE, SOMETIMES, WISHES, Fault, Strike
 from quorum.addresses import HostPort
 from quorum.core.limits import Bounds, Timeouts
 from quorum.snapshotting import SnapshotLimits
@@ -162,6 +162,7 @@ class Profile:
             *ousts,
             *_copies(random.Random(f"{seed}/copies"), voters, voters + observers),
             *_floods(random.Random(f"{seed}/floods")),
+            *_on_disk(random.Random(f"{seed}/strays"), voters, voters + observers, snapshots),
             *_on_the_wire(random.Random(f"{seed}/wire"), voters, voters + observers),
         ]
         return cls(
@@ -281,6 +282,20 @@ def _on_the_wire(rng: random.Random, voters: int, replicas: int) -> tuple[Strike
         return ()
     kinds = rng.sample(ON_THE_WIRE, rng.randrange(1, 4))
     times_ms = [rng.randrange(FAULTS_MS) for _ in range(24)]
+    return tuple(_strike(rng, each, rng.choice(kinds), replicas) for each in times_ms)
+
+
+def _on_disk(
+    rng: random.Random, voters: int, replicas: int, snapshots: SnapshotLimits
+) -> tuple[Strike, ...]:
+    """In one run of five: the ends of logs rot, or what is written goes where it should not."""
+    chance, kinds = rng.randrange(5), rng.sample(ON_DISK, rng.randrange(1, 4))
+    kinds = [each for each in kinds if voters >= NEEDS.get(each, 1)]
+    if snapshots.bytes_between > BYTES_BETWEEN[2]:
+        kinds = [each for each in kinds if each is not Fault.STRAY_INTO_SNAPSHOT]
+    if chance or not kinds:
+        return ()
+    times_ms = [rng.randrange(FAULTS_MS) for _ in range(14)]
     return tuple(_strike(rng, each, rng.choice(kinds), replicas) for each in times_ms)
 
 

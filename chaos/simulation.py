@@ -44,6 +44,7 @@ FIRED_AS: Final = {
     Fault.DIES_IN_RECOVERY: "dies in recovery",
     Fault.SLOW_DISK: "a disk is slow",
     Fault.ROT: "refuses a disk that is damaged",
+    Fault.STRAY_INTO_VOTE: "refuses a vote that is damaged",
     Fault.EXCHANGED: "refuses the disk of another",
     Fault.ROT_SNAPSHOT: "goes back to what is older than its newest snapshot",
     Fault.FULL_DISK: "a disk has no room",

@@ -145,7 +145,7 @@ class World:
         machine.clock = VirtualClock(
             self._rng.randrange(100_000), 1 + self._rng.uniform(-drift, drift)
         )
-        before = machine.truth.batches
+        before = machine.promised
         try:
             past = remember(
                 machine.config,
@@ -164,11 +164,7 @@ class World:
         except StorageError as error:
             self._refused(replica, speaker, error)
             return
-        if str(machine.rotten_name).endswith(".log"):
-            raise Violation("R10", f"{replica} starts although its log is damaged")
-        if machine.rotten is not None and not machine.disk.exists(machine.rotten[0]):
-            self.note("goes back to what is older than its newest snapshot")
-            machine.rotten = None
+        machine.check_damage(self.note)
         self._look_again(speaker, machine, before)
         machine.stopped, machine.dies_after = False, None
         machine.begin()
@@ -189,7 +185,7 @@ class World:
         elif machine.rotten is not None:
             if "checkpoint" in str(machine.rotten_name) and machine.truth.can_fall_back:
                 raise Violation("R21", f"{replica} has an older snapshot: {error}") from error
-            self.note("refuses a disk that is damaged")
+            self.note(machine.refusal)
             machine.disk.kill()
             self.timeline.after(REPAIRING_MS, partial(self._repair, replica))
         else:
@@ -342,8 +338,8 @@ class World:
     def _look_again(self, speaker: Speaker, machine: Machine, before: Sequence[Stored]) -> None:
         """Read a disk from its beginning, and judge what has changed since `before`."""
         truth = machine.truth
-        if str(machine.rotten_name).endswith(".log"):
-            return  # What is damaged cannot be read until it is repaired; nobody else may either.
+        if machine.is_unreadable:
+            return  # Until it is repaired.
         start = truth.start
         self._check_snapshots(speaker, machine, truth.reread(machine.disk), start)
         self.judge.ballot_kept(speaker)

@@ -158,6 +158,30 @@ STORAGE: Final = (
         seed=2,
     ),
     Mutant(
+        name="append times of what a disk has lost come back",
+        module="quorum.log.append_time_writer",
+        old="                if has_cut or end == segments[-1].base:\n",
+        new="                if False:\n",
+        caught_by=("R27",),
+        directed=(
+            "tests/quorum/log/test_folder_transcripts.py::"
+            "test_a_folder_tells_the_story_as_it_is_recorded[folder_append_times]"
+        ),
+        seed=7,
+    ),
+    Mutant(
+        name="append times that are damaged are believed",
+        module="quorum.log.append_times",
+        old="    if crc32c(facts) != crc:\n",
+        new="    if False:\n",
+        caught_by=("R27", "R23"),
+        directed=(
+            "tests/quorum/log/test_append_times.py::"
+            "test_of_what_a_damaged_entry_said_nobody_knows_the_time"
+        ),
+        seed=7,
+    ),
+    Mutant(
         name="the append time of a record is that of the batch before",
         module="quorum.log.append_time_writer",
         old="            *_, last = run\n",

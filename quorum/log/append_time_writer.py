@@ -3,7 +3,8 @@
 It belongs to the thread that commits, and comes after the log: an entry is written when its records
 are on disk, and is not synced until its segment is complete. Where it cannot be written the log
 goes on without it, and the index says that nobody knows. Where a log is truncated, the index is
-cut first, durably: it never speaks of records that were replaced.
+cut first, durably, and where it lost its end to its disk, before anything is appended: it never
+speaks of records that were replaced.
 """
 
 import logging
@@ -61,7 +62,10 @@ class AppendTimeWriter:
                 if base is not None and base not in bases:
                     self._fs.remove(self._folder / name)
             if self._fs.exists(index_of(segments[-1].path)):
-                self._go_to(segments[-1], end)
+                has_cut = self._go_to(segments[-1], end)
+                if has_cut or end == segments[-1].base:
+                    # What it spoke of is gone, and others are about to come in its place.
+                    self._fs.fdatasync(self._fd)
         except (OSError, FileDamaged) as error:
             self._do_without(segments[-1], error)
 
@@ -119,24 +123,27 @@ class AppendTimeWriter:
         finally:
             self._fs.close(fd)
 
-    def _go_to(self, segment: Segment, end: Offset) -> None:
-        """Have the index of this segment open, and nothing in it that reaches beyond `end`."""
+    def _go_to(self, segment: Segment, end: Offset) -> bool:
+        """Have the index of this segment open, and nothing in it that reaches beyond `end`; whether
+        something did."""
         if segment is self._segment:
-            return
+            return False
         self._close()
         path = index_of(segment.path)
         is_new = end == segment.base
         flags = os.O_RDWR | os.O_CREAT | (os.O_TRUNC if is_new else 0)
         fd = self._fs.open(path, flags)
         try:
-            self._fit(path, fd, segment.base, end)
+            has_cut = self._fit(path, fd, segment.base, end)
         except BaseException:
             self._fs.close(fd)
             raise
         self._segment, self._fd = segment, fd
+        return has_cut
 
-    def _fit(self, path: Path, fd: int, base: Offset, end: Offset) -> None:
-        """Keep the entries up to `end`, the last of them cut there if it has to be."""
+    def _fit(self, path: Path, fd: int, base: Offset, end: Offset) -> bool:
+        """Keep the entries up to `end`, the last of them cut there if it has to be; whether any
+        reached beyond."""
         header = read_up_to(fd, HEADER_BYTES, 0, self._fs)
         if is_begun(header):
             check_header(path, header)
@@ -144,14 +151,14 @@ class AppendTimeWriter:
             write_all(fd, encode_header(), 0, self._fs)
         kept = max(0, self._fs.size(fd) - HEADER_BYTES) // ENTRY_BYTES
         beyond: tuple[int, int, int] | None = None
-        last = base
+        last, has_cut = base, False
         while kept > 0:
             position = HEADER_BYTES + (kept - 1) * ENTRY_BYTES
             entry = decode_entry(read_up_to(fd, ENTRY_BYTES, position, self._fs))
             if entry is not None and entry[1] <= end:
                 last = Offset(entry[1])
                 break
-            beyond = entry
+            beyond, has_cut = entry, has_cut or entry is not None
             kept -= 1
         self._size_bytes, self._end = HEADER_BYTES + kept * ENTRY_BYTES, last
         if self._fs.size(fd) != self._size_bytes:
@@ -160,6 +167,7 @@ class AppendTimeWriter:
             clipped = encode_entry(beyond[0], end, beyond[2])
             write_all(fd, clipped, self._size_bytes, self._fs)
             self._size_bytes, self._end = self._size_bytes + ENTRY_BYTES, end
+        return has_cut
 
     def _entries(self, batches: Sequence[Write]) -> bytes:
         parts = []
