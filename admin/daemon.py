@@ -168,6 +168,7 @@ def _controller(
     )
     return Controller(
         clock=monotonic_ms,
+        wall_clock=wall_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
         metadata_version=config.metadata_version,
         features=features,

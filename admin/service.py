@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from admin.addresses import Address
 from admin.faults import Refused
 from admin.model import (
@@ -142,8 +144,8 @@ class Service:
     async def alter_reassignments(
         self, who: str, command: AlterReassignments
     ) -> ReassignmentsAltered:
-        """Begin, change or cancel reassignments (KIP-455)."""
-        return await self._carry_out(who, command, ReassignmentsAltered)
+        """Begin, change or cancel reassignments (KIP-455), as a move of whoever asks."""
+        return await self._carry_out(who, replace(command, who=who), ReassignmentsAltered)
 
     async def create_topics(self, who: str, command: CreateTopics) -> TopicsCreated:
         """Create topics, or say what would become of it."""

@@ -69,6 +69,7 @@ class Controller:
         self,
         *,
         clock: Clock,
+        wall_clock: Clock,
         session_timeout_ms: int,
         metadata_version: int,
         registration: RegisterController,
@@ -87,6 +88,7 @@ class Controller:
         """The level of kraft.version in force; the quorum's own records say it, not metadata."""
         self._quorum: Proposing | None = None
         self._clock = clock
+        self._wall_clock = wall_clock
         self._session_timeout_ms = session_timeout_ms
         self._metadata_version = metadata_version
         self._features = features
@@ -144,7 +146,7 @@ class Controller:
         if count >= BULK_RECORDS and not quorum.accepts(1, after=count - 1):
             done(self._reason_to_refuse())
             return
-        decision = decide(self.image, command)
+        decision = decide(self.image, command, now_ms=self._wall_clock())
         if decision.records:
             batches = batches_of(decision.records, self.image.level or self._metadata_version)
             if batches is None:

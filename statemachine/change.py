@@ -53,7 +53,7 @@ def change_partition(
         return before
     wrong = violation(after)
     assert wrong is None, f"{topic.name}-{number}: {wrong}"
-    draft.put_partition(topic, number, after)
+    draft.put_partition(topic, number, before, after)
     draft.records.append(
         records.PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
     )

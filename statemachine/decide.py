@@ -15,9 +15,9 @@ from statemachine import (
     elections,
     feature_updates,
     isr,
+    moves,
     new_partitions,
     quotas,
-    reassignment,
     topics,
 )
 from statemachine.commands import (
@@ -28,6 +28,7 @@ from statemachine.commands import (
     AlterReassignments,
     Answer,
     AssignReplicasToDirs,
+    BeginMove,
     BrokerCommand,
     BrokerHeartbeat,
     ClusterCommand,
@@ -41,8 +42,10 @@ from statemachine.commands import (
     FenceBrokers,
     FoundCluster,
     IncrementalAlterConfigs,
+    MoveCommand,
     RegisterBroker,
     RegisterController,
+    RollBackMove,
     TopicCommand,
     UnregisterBroker,
     UpdateFeatures,
@@ -51,10 +54,15 @@ from statemachine.draft import Draft
 from statemachine.image import Image
 
 
-def decide(image: Image, command: Command) -> Decision:
-    """What `command` means for `image`. Changes nothing."""
-    draft = Draft(image)
+def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
+    """What `command` means for `image`. Changes nothing.
+
+    `now_ms` is the wall clock, in milliseconds since 1970, for what is recorded only to be shown; 0
+    where nobody knows.
+    """
+    draft = Draft(image, now_ms)
     answer = _answer(draft, command)
+    moves.end_moves(draft)
     return Decision(tuple(draft.records), answer, draft.is_complete)
 
 
@@ -63,7 +71,9 @@ def _answer(draft: Draft, command: Command) -> Answer:
         case AlterPartition():
             return isr.alter_partition(draft, command)
         case AlterReassignments():
-            return reassignment.alter_reassignments(draft, command)
+            return moves.alter_reassignments(draft, command)
+        case BeginMove() | RollBackMove():
+            return _about_moves(draft, command)
         case ElectLeaders():
             return elections.elect_leaders(draft, command)
         case (
@@ -80,6 +90,16 @@ def _answer(draft: Draft, command: Command) -> Answer:
             return _about_the_cluster(draft, command)
         case IncrementalAlterConfigs() | AlterConfigs() | AlterClientQuotas():
             return _about_configs(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _about_moves(draft: Draft, command: MoveCommand) -> Answer:
+    match command:
+        case BeginMove():
+            return moves.begin_move(draft, command)
+        case RollBackMove():
+            return moves.roll_back_move(draft, command)
         case _:
             assert_never(command)
 

@@ -4,25 +4,28 @@ The parts of a command are decided one after the other, and a later one sees wha
 did. The image stays as it is.
 """
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 from uuid import UUID
 
 from pyroaring import BitMap
 
-from statemachine import records
+from statemachine import our_records, records
 from statemachine.features import elr_in_force
 from statemachine.image import Image, Resource
 from statemachine.index import Topic
-from statemachine.partition import Partition, directory_of
+from statemachine.partition import Partition, directory_of, left
 from statemachine.vocabulary import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
     LEVEL_DIRECTORIES,
+    NO_MOVE,
     BrokerId,
     Directories,
+    MoveId,
+    MoveOutcome,
     Replicas,
 )
 
@@ -41,16 +44,24 @@ class Draft:
         "_live",
         "_log_dirs",
         "_partitions",
+        "began",
         "configs",
+        "deleted",
+        "ended",
         "has_elr",
         "image",
         "is_complete",
+        "joined",
+        "left",
         "level",
+        "now_ms",
         "records",
     )
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, now_ms: int = 0) -> None:
         self.image = image
+        self.now_ms = now_ms
+        """The wall clock, for what is recorded to be shown; 0 where nobody knows."""
         self.level = image.level
         self.has_elr = elr_in_force(image.features)
         """Whether partitions have eligible leader replicas (KIP-966)."""
@@ -59,6 +70,16 @@ class Draft:
         self.records: list[records.Record] = []
         self.is_complete = True
         """Whether nothing is left for the same command, decided once more, to do."""
+        self.deleted: set[UUID] = set()
+        """The topics that are gone after the records so far."""
+        self.began: dict[MoveId, our_records.MoveBegun] = {}
+        """The moves that this command begins."""
+        self.ended: set[MoveId] = set()
+        """The moves that end with the records so far."""
+        self.joined: Counter[MoveId] = Counter()
+        """How many partitions belong to each move that did not before."""
+        self.left: dict[MoveId, list[MoveOutcome]] = {}
+        """How partitions have left each move that they belonged to."""
         self._configs: dict[Resource, dict[str, str]] = {}
         self._partitions: dict[tuple[UUID, int], Partition] = {}
         self._live: dict[BrokerId, bool] = {}
@@ -71,9 +92,25 @@ class Draft:
         drafted = self._partitions.get((topic.topic_id, number))
         return topic.partition(number) if drafted is None else drafted
 
-    def put_partition(self, topic: Topic, number: int, after: Partition) -> None:
-        """The records so far leave the partition like this."""
+    def put_partition(self, topic: Topic, number: int, before: Partition, after: Partition) -> None:
+        """The records so far leave the partition like this; it was `before`."""
         self._partitions[(topic.topic_id, number)] = after
+        if before.stage is not after.stage:
+            self._note_move(before, after)
+
+    def delete_topic(self, topic: Topic) -> None:
+        """The records so far delete the topic."""
+        self.deleted.add(topic.topic_id)
+        for _, partition in topic.existing():
+            if partition.stage.move != NO_MOVE:
+                self._note_move(partition, None)
+
+    def _note_move(self, before: Partition, after: Partition | None) -> None:
+        outcome = left(before, after)
+        if outcome is not None:
+            self.left.setdefault(before.stage.move, []).append(outcome)
+        if after is not None and after.stage.move not in (before.stage.move, NO_MOVE):
+            self.joined[after.stage.move] += 1
 
     def first_of(self, partitions: _Partitions, count_max: int) -> _Partitions:
         """As many of these partitions as one decision may take from a broker.

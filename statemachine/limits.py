@@ -32,6 +32,12 @@ PARTITIONS_FREED_BY_CONFIGS_MAX: Final = 1_000
 QUOTA_NAME_BYTES_MAX: Final = 32_767
 """Of the name of a user, client or host that has a quota, in UTF-8."""
 
+MOVE_PART_PARTITIONS_MAX: Final = 1_000
+"""Partitions whose plan is in one record: some 30 kB."""
+
+REFUSED_SHOWN_MAX: Final = 1_000
+"""Partitions that are refused with their reasons in one answer; of the others only the number."""
+
 LEAVING_PARTITIONS_MAX: Final = 20_000
 """Partitions that one decision takes a broker that is gone out of: less than half a second's work,
 so that the followers of the controller go on hearing of it.

@@ -4,6 +4,8 @@ A `Move` is replaced, never changed. What it still has to do is not here: that a
 that belong to it (`PartitionIndex.of_move`). Nothing here decides.
 """
 
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,31 +14,40 @@ from statemachine.vocabulary import MoveId, MoveOutcome, MoveState
 
 
 class Left(Struct, frozen=True, kw_only=True, gc=False):
-    """How many partitions have left a move, by how."""
+    """How many partitions have left a move before they were complete, by how.
 
-    completed: int = 0
+    Those that are complete are all the others that do not belong to it any more.
+    """
+
     cancelled: int = 0
     superseded: int = 0
     gone: int = 0
 
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.cancelled + self.superseded + self.gone
+
     def plus(self, outcome: MoveOutcome) -> "Left":
         """One more has left like this."""
+        if outcome is MoveOutcome.COMPLETED:
+            return self
         name = outcome.name.lower()
         return replace(self, **{name: getattr(self, name) + 1})
 
-    @property
-    def outcome(self) -> MoveOutcome:
-        """How a move has ended whose partitions have left it so: whatever kept it from being
-        completed as it was asked for counts for more, and what an operator did for most.
-        """
-        if self.cancelled:
-            return MoveOutcome.CANCELLED
-        if self.superseded:
-            return MoveOutcome.SUPERSEDED
-        return MoveOutcome.COMPLETED if self.completed or not self.gone else MoveOutcome.GONE
+
+NOBODY_LEFT: Final = Left()
 
 
-NOBODY_LEFT = Left()
+def outcome_of(left: Left, completed: int) -> MoveOutcome:
+    """How a move has ended whose partitions have left it so: whatever kept it from being completed
+    as it was asked for counts for more, and what an operator did for most.
+    """
+    if left.cancelled:
+        return MoveOutcome.CANCELLED
+    if left.superseded:
+        return MoveOutcome.SUPERSEDED
+    return MoveOutcome.COMPLETED if completed or not left.gone else MoveOutcome.GONE
 
 
 class Move(Struct, frozen=True, kw_only=True, gc=False):
@@ -76,12 +87,7 @@ def begun(record: our_records.MoveBegun) -> Move:
 def changed(move: Move, record: our_records.MoveChanged) -> Move:
     """The move after this change."""
     throttle, priority = record.throttle_bytes_per_s, record.priority
-    said = Left(
-        completed=record.completed,
-        cancelled=record.cancelled,
-        superseded=record.superseded,
-        gone=record.gone,
-    )
+    said = Left(cancelled=record.cancelled, superseded=record.superseded, gone=record.gone)
     return replace(
         move,
         state=record.state,
@@ -93,6 +99,20 @@ def changed(move: Move, record: our_records.MoveChanged) -> Move:
         priority=move.priority if priority is None else priority,
         # Only a snapshot says it: its reader has not seen them leave.
         left=move.left if said == NOBODY_LEFT else said,
+    )
+
+
+def ended(move: Move, left: Left, at_ms: int) -> our_records.MoveEnded:
+    """The record that ends the move, none of whose partitions is left in it."""
+    completed = move.begun.partitions - left.total
+    return our_records.MoveEnded(
+        id=move.id,
+        outcome=outcome_of(left, completed),
+        at_ms=at_ms,
+        completed=completed,
+        cancelled=left.cancelled,
+        superseded=left.superseded,
+        gone=left.gone,
     )
 
 
@@ -116,7 +136,6 @@ def as_records(move: Move) -> list[our_records.OurRecord]:
                 who=move.who,
                 throttle_bytes_per_s=move.throttle_bytes_per_s,
                 priority=move.priority,
-                completed=left.completed,
                 cancelled=left.cancelled,
                 superseded=left.superseded,
                 gone=left.gone,

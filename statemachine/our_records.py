@@ -80,15 +80,14 @@ class MoveChanged(Struct, frozen=True, kw_only=True, gc=False):
     """Who wanted it, if anyone did."""
     throttle_bytes_per_s: int | None = None
     priority: int | None = None
-    completed: int = 0
-    """In a snapshot: how many of its partitions have completed, and left it otherwise."""
     cancelled: int = 0
+    """In a snapshot: how many of its partitions have left it before they were complete, and how."""
     superseded: int = 0
     gone: int = 0
 
 
 class MoveEnded(Struct, frozen=True, kw_only=True, gc=False):
-    """None of its partitions is left in the move."""
+    """None of its partitions is left in the move; so many have left it like this."""
 
     id: MoveId
     outcome: int

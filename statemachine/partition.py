@@ -62,7 +62,7 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
     target: Replicas = ()
     """While a reassignment is under way: the replicas asked for, in that order (KIP-435)."""
     original: Replicas = ()
-    """The replicas before the reassignment under way began, whatever it was since turned into."""
+    """The replicas before its move began."""
     stage: Stage = NO_STAGE
     """`NO_STAGE` where there is no target."""
     elr: Replicas = ()
@@ -75,6 +75,13 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
     def moving(self) -> bool:
         """Whether a reassignment is under way."""
         return bool(self.adding or self.removing or self.target)
+
+    @property
+    def base(self) -> Replicas:
+        """What a cancel goes back to: the replicas as before the step under way, in their order."""
+        if self.stage.base or not self.adding:
+            return self.stage.base or self.replicas
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
 
     @property
     def aimed(self) -> Replicas:
@@ -189,8 +196,11 @@ def left(before: Partition, after: Partition | None) -> MoveOutcome | None:
         return None
     if after.moving:
         return MoveOutcome.SUPERSEDED
-    done = after.replicas == before.target
-    return MoveOutcome.COMPLETED if done else MoveOutcome.CANCELLED
+    if after.replicas == before.target:
+        return MoveOutcome.COMPLETED
+    # Another target that is complete at once, or a controller that knows no moves, is no cancel.
+    reverted = after.replicas == before.base
+    return MoveOutcome.CANCELLED if reverted else MoveOutcome.SUPERSEDED
 
 
 def _directories_after(

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments: begin, redirect or cancel the move of a partition's replicas.
+"""How one partition is given other replicas, or gets its own back when that is cancelled.
 
 Seed 4: a partition first grows to the union of what it has and what is asked for, catches up, and
 then shrinks to the target in one change (`completion`). What needs no new replica may complete at
-once. A cancel is a revert. Every part of a request stands alone.
+once. A cancel is a revert. Who asked, and for what else, is told by `moves`.
 """
 
 from collections import Counter
@@ -13,38 +13,42 @@ from typing import Final
 from msgspec.structs import replace
 
 from statemachine.change import change_partition
-from statemachine.commands import (
-    AlterReassignments,
-    Reassignment,
-    ReassignmentAltered,
-    ReassignmentsAltered,
-)
 from statemachine.configs import min_isr, unclean_election_allowed
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
 from statemachine.leadership import Election
-from statemachine.partition import NO_STAGE, Partition
-from statemachine.vocabulary import BrokerId, Replicas
+from statemachine.partition import NO_STAGE, Partition, Stage
+from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
 _LISTED_MAX: Final = 20
 """Brokers that a message names one by one: a request may name as many as a frame holds."""
 
 
-def alter_reassignments(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered:
-    """Begin, redirect or cancel, each part on its own and in the order asked."""
-    return ReassignmentsAltered(
-        partitions=tuple(
-            [_altered(draft, asked, command.may_change_factor) for asked in command.reassignments]
-        )
-    )
+def asked_for(partition: Partition) -> Replicas:
+    """The replicas that it will have once everything asked of it is done."""
+    return partition.target or partition.aimed
 
 
-def grown(partition: Partition, target: Replicas) -> Partition:
+def direct(
+    draft: Draft, topic: Topic, number: int, target: Replicas, move_id: MoveId
+) -> Partition | Refusal:
+    """Let the partition set out for `target` as a part of this move; it has another one."""
+    partition = draft.partition(topic, number)
+    assert partition is not None, f"{topic.name}-{number} is moved before it exists"
+    refusal = assignment_refusal(target, draft.image.brokers)
+    if refusal is not None:
+        return refusal
+    stage = Stage(move_id, 1, draft.now_ms)
+    return change_partition(draft, topic, number, grown(partition, target, stage))
+
+
+def grown(partition: Partition, target: Replicas, stage: Stage) -> Partition:
     """The partition as it sets out for `target`, from the replicas as they are.
 
     Replicas that an earlier move was adding go at once, unless they are in sync or asked for again.
-    In sync, they count for the ISR until the completion: then they are removed like any other.
+    In sync, they count for the ISR until the completion: then they are removed like any other. What
+    a cancel goes back to has none of them, and is kept where it cannot be told any more.
     """
     kept = tuple(
         replica
@@ -52,31 +56,23 @@ def grown(partition: Partition, target: Replicas) -> Partition:
         if replica in target or replica not in partition.adding or replica in partition.isr
     )
     added = tuple(replica for replica in target if replica not in kept)
-    return replace(
+    after = replace(
         partition,
         replicas=kept + added,
         adding=tuple(r for r in target if r in added or r in partition.adding),
         removing=tuple(replica for replica in kept if replica not in target),
         target=target,
-        original=partition.original or _before_the_move(partition),
+        original=partition.base,
+        stage=stage,
     )
+    if after.base == partition.base:
+        return after
+    return replace(after, stage=replace(stage, base=partition.base))
 
 
 def reverted(partition: Partition) -> Partition:
-    """The partition without what its reassignment has added, in the order of before.
-
-    After a redirection that is more than the adding ones: what an earlier target brought in and the
-    present one removes again was never asked for by anyone who now cancels.
-    """
-    kept = tuple(
-        replica
-        for replica in _before_the_move(partition)
-        if not (
-            partition.original
-            and replica in partition.removing
-            and replica not in partition.original
-        )
-    )
+    """The partition as before the step under way: without what that has added, in its order."""
+    kept = partition.base
     return replace(
         partition,
         replicas=kept,
@@ -89,8 +85,41 @@ def reverted(partition: Partition) -> Partition:
     )
 
 
-def _before_the_move(partition: Partition) -> Replicas:
-    return tuple(replica for replica in partition.replicas if replica not in partition.adding)
+def cancel(draft: Draft, topic: Topic, number: int) -> Partition | Refusal:
+    """Revert the step under way, and drop what was to come after it."""
+    partition = draft.partition(topic, number)
+    assert partition is not None, f"{topic.name}-{number} is cancelled before it exists"
+    if not partition.moving:
+        return Refusal(
+            Error.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{number} is not being reassigned"
+        )
+    wish = reverted(partition)
+    unclean = unclean_election_allowed(draft.image, topic.name)
+    if partition.adding or partition.removing:
+        refusal = _revert_refusal(draft, topic, wish, unclean=unclean)
+        if refusal is not None:
+            return refusal
+    election = Election.UNCLEAN if unclean else Election.CLEAN
+    return change_partition(draft, topic, number, wish, election=election, finished=True)
+
+
+def _revert_refusal(
+    draft: Draft, topic: Topic, wish: Partition, *, unclean: bool
+) -> Refusal | None:
+    """Why a step cannot be reverted, or None; what has not begun changes nothing that is there."""
+    needed = min_isr(draft, topic.name, wish)
+    if len(wish.isr) < needed and not unclean:
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"going back to {_listed(wish.replicas)} would leave {len(wish.isr)} in sync where"
+            f" {needed} must be, and unclean leader election is off",
+        )
+    if not wish.isr and not any(draft.live(replica) for replica in wish.replicas):
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"none of {_listed(wish.replicas)} is in sync or alive, so nobody could lead",
+        )
+    return None
 
 
 def assignment_refusal(
@@ -120,73 +149,3 @@ def _listed(broker_ids: Collection[BrokerId]) -> str:
     if len(broker_ids) > _LISTED_MAX:
         words.append(f"and {len(broker_ids) - _LISTED_MAX:,} more")
     return ", ".join(words)
-
-
-def _altered(draft: Draft, asked: Reassignment, may_change_factor: bool) -> ReassignmentAltered:
-    topic = draft.image.topic_named(asked.topic)
-    if topic is None:
-        return _refused(
-            asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.topic}")
-        )
-    partition = draft.partition(topic, asked.partition)
-    if partition is None:
-        unknown = f"topic {asked.topic} has no partition {asked.partition}"
-        return _refused(asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
-    outcome: Partition | Refusal
-    if asked.replicas is None:
-        outcome = _cancelled(draft, topic, asked.partition, partition)
-    elif not may_change_factor and len(asked.replicas) != len(partition.aimed):
-        change = f"from {len(partition.aimed)} to {len(asked.replicas)}"
-        outcome = Refusal(
-            Error.INVALID_REPLICATION_FACTOR,
-            f"the number of replicas would change {change}, which the request does not allow",
-        )
-    else:
-        outcome = _directed(draft, topic, asked.partition, partition, asked.replicas)
-    if isinstance(outcome, Refusal):
-        return _refused(asked, outcome)
-    return ReassignmentAltered(
-        topic=asked.topic, partition=asked.partition, replicas=outcome.replicas
-    )
-
-
-def _refused(asked: Reassignment, refusal: Refusal) -> ReassignmentAltered:
-    return ReassignmentAltered(
-        topic=asked.topic, partition=asked.partition, error=refusal.error, message=refusal.message
-    )
-
-
-def _directed(
-    draft: Draft, topic: Topic, number: int, partition: Partition, target: Replicas
-) -> Partition | Refusal:
-    refusal = assignment_refusal(target, draft.image.brokers)
-    if refusal is not None:
-        return refusal
-    if target == partition.aimed:
-        return partition
-    return change_partition(draft, topic, number, grown(partition, target))
-
-
-def _cancelled(
-    draft: Draft, topic: Topic, number: int, partition: Partition
-) -> Partition | Refusal:
-    if not partition.moving:
-        return Refusal(
-            Error.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{number} is not being reassigned"
-        )
-    wish = reverted(partition)
-    needed = min_isr(draft, topic.name, wish)
-    unclean = unclean_election_allowed(draft.image, topic.name)
-    if len(wish.isr) < needed and not unclean:
-        return Refusal(
-            Error.INVALID_REPLICA_ASSIGNMENT,
-            f"going back to {_listed(wish.replicas)} would leave {len(wish.isr)} in sync where"
-            f" {needed} must be, and unclean leader election is off",
-        )
-    if not wish.isr and not any(draft.live(replica) for replica in wish.replicas):
-        return Refusal(
-            Error.INVALID_REPLICA_ASSIGNMENT,
-            f"none of {_listed(wish.replicas)} is in sync or alive, so nobody could lead",
-        )
-    election = Election.UNCLEAN if unclean else Election.CLEAN
-    return change_partition(draft, topic, number, wish, election=election, finished=True)

@@ -48,7 +48,7 @@ def _partition_change(image: Image, record: records.PartitionChange, _offset: in
 
 
 def note_left(image: Image, before: Partition, after: Partition | None) -> None:
-    """Count the partition where it has left its move with this change."""
+    """Count the partition where it has left its move with this change, and is not complete."""
     outcome = left(before, after)
     if outcome is not None:
         count_left(image, before.stage.move, outcome)
@@ -57,7 +57,7 @@ def note_left(image: Image, before: Partition, after: Partition | None) -> None:
 def count_left(image: Image, move_id: MoveId, outcome: MoveOutcome) -> None:
     """One partition more has left the move like this."""
     move = image.moves.get(move_id)
-    if move is not None:
+    if move is not None and outcome is not MoveOutcome.COMPLETED:
         image.set_move(move_id, replace(move, left=move.left.plus(outcome)))
 
 

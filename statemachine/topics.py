@@ -155,24 +155,23 @@ class _Creation:
 
 def delete_topics(draft: Draft, command: DeleteTopics) -> TopicsDeleted:
     """Delete each topic, or say why not."""
-    gone: set[UUID] = set()
-    return TopicsDeleted(topics=tuple([_deleted(draft, asked, gone) for asked in command.topics]))
+    return TopicsDeleted(topics=tuple([_deleted(draft, asked) for asked in command.topics]))
 
 
-def _deleted(draft: Draft, asked: str | UUID, gone: set[UUID]) -> TopicDeleted:
+def _deleted(draft: Draft, asked: str | UUID) -> TopicDeleted:
     by_name = isinstance(asked, str)
     topic: Topic | None
     if isinstance(asked, str):
         topic = draft.image.topic_named(asked)
     else:
         topic = draft.image.topics.get(asked)
-    if topic is None or topic.topic_id in gone:
+    if topic is None or topic.topic_id in draft.deleted:
         return TopicDeleted(
             name=asked if isinstance(asked, str) else None,
             topic_id=None if isinstance(asked, str) else asked,
             error=Error.UNKNOWN_TOPIC_OR_PARTITION if by_name else Error.UNKNOWN_TOPIC_ID,
             message=f"there is no topic {asked}",
         )
-    gone.add(topic.topic_id)
+    draft.delete_topic(topic)
     draft.records.append(records.RemoveTopic(topic_id=topic.topic_id))
     return TopicDeleted(name=topic.name, topic_id=topic.topic_id)

@@ -50,6 +50,11 @@ from statemachine.commands.features import (
     UpdateFeatures,
     UpgradeType,
 )
+from statemachine.commands.moves import (
+    BeginMove,
+    MoveStarted,
+    RollBackMove,
+)
 from statemachine.commands.partitions import (
     AlterPartition,
     AlterReassignments,
@@ -94,6 +99,7 @@ __all__ = [
     "AlterReassignments",
     "Answer",
     "AssignReplicasToDirs",
+    "BeginMove",
     "BrokerCommand",
     "BrokerHeartbeat",
     "BrokerRegistered",
@@ -127,6 +133,8 @@ __all__ = [
     "LeaderElected",
     "LeadersElected",
     "MorePartitions",
+    "MoveCommand",
+    "MoveStarted",
     "NewTopic",
     "PartitionAltered",
     "PartitionCommand",
@@ -144,6 +152,7 @@ __all__ = [
     "RegisterController",
     "ReplicaAssigned",
     "ReplicasAssigned",
+    "RollBackMove",
     "TopicCommand",
     "TopicCreated",
     "TopicDeleted",
@@ -155,6 +164,7 @@ __all__ = [
 ]
 
 PartitionCommand: TypeAlias = AlterPartition | AlterReassignments | ElectLeaders
+MoveCommand: TypeAlias = BeginMove | RollBackMove
 BrokerCommand: TypeAlias = (
     BrokerHeartbeat | RegisterBroker | FenceBrokers | UnregisterBroker | AssignReplicasToDirs
 )
@@ -162,13 +172,14 @@ TopicCommand: TypeAlias = CreateTopics | CreatePartitions | DeleteTopics
 ClusterCommand: TypeAlias = FoundCluster | RegisterController | AllocateProducerIds | UpdateFeatures
 ConfigCommand: TypeAlias = IncrementalAlterConfigs | AlterConfigs | AlterClientQuotas
 Command: TypeAlias = (
-    PartitionCommand | BrokerCommand | TopicCommand | ClusterCommand | ConfigCommand
+    PartitionCommand | MoveCommand | BrokerCommand | TopicCommand | ClusterCommand | ConfigCommand
 )
 
 
 Answer: TypeAlias = (
     PartitionsAltered
     | ReassignmentsAltered
+    | MoveStarted
     | LeadersElected
     | BrokerRegistered
     | HeartbeatAnswered

@@ -20,8 +20,6 @@ class BeginMove(Struct, frozen=True, kw_only=True, gc=False):
     may_change_factor: bool = True
     """Whether a partition may end with another number of replicas than it has (KIP-860)."""
     name: str = ""
-    throttle_bytes_per_s: int = 0
-    """Of each broker, in each direction; 0 is "as fast as they can"."""
     priority: int = 0
     """Moves with a higher one step before others."""
     broker: BrokerId | None = None
@@ -87,7 +85,6 @@ class AlterMove(Struct, frozen=True, kw_only=True, gc=False):
     """Change how a move that runs is carried out; None is "as it is"."""
 
     move_id: MoveId
-    throttle_bytes_per_s: int | None = None
     priority: int | None = None
 
 

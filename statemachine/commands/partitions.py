@@ -6,7 +6,15 @@ from uuid import UUID
 from msgspec import Struct
 
 from statemachine.errors import Error
-from statemachine.vocabulary import NO_EPOCH, NO_LEADER, RECOVERED, BrokerId, Replicas
+from statemachine.vocabulary import (
+    NO_EPOCH,
+    NO_LEADER,
+    NO_MOVE,
+    RECOVERED,
+    BrokerId,
+    MoveId,
+    Replicas,
+)
 
 
 class IsrMember(Struct, frozen=True, gc=False):
@@ -49,6 +57,8 @@ class AlterReassignments(Struct, frozen=True, kw_only=True, gc=False):
     reassignments: tuple[Reassignment, ...]
     may_change_factor: bool = True
     """Whether a partition may end with another number of replicas than it has (KIP-860)."""
+    who: str = ""
+    """Who asks: what is begun is a move of theirs."""
 
 
 class ElectionType(Enum):
@@ -101,6 +111,8 @@ class ReassignmentsAltered(Struct, frozen=True, kw_only=True, gc=False):
     """In the order asked for."""
 
     partitions: tuple[ReassignmentAltered, ...]
+    move_id: MoveId = NO_MOVE
+    """The move that was begun, if anything had to change."""
 
 
 class LeaderElected(Struct, frozen=True, kw_only=True, gc=False):

@@ -83,10 +83,9 @@ _CHANGED: Final = (
     Field("who", STRING, tag=2, default=""),
     Field("throttle_bytes_per_s", I64, tag=3),
     Field("priority", I32, tag=4),
-    Field("completed", I32, tag=5, default=0),
-    Field("cancelled", I32, tag=6, default=0),
-    Field("superseded", I32, tag=7, default=0),
-    Field("gone", I32, tag=8, default=0),
+    Field("cancelled", I32, tag=5, default=0),
+    Field("superseded", I32, tag=6, default=0),
+    Field("gone", I32, tag=7, default=0),
 )
 _ENDED: Final = (
     Field("id", I64),

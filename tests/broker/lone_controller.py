@@ -68,6 +68,7 @@ class Lone:
         log = MemoryLog()
         self.controller = Controller(
             clock=self._clock,
+            wall_clock=self._clock,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             metadata_version=METADATA_VERSION_MAX,
             registration=commands.RegisterController(

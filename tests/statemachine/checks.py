@@ -104,6 +104,7 @@ def scan_move(found: dict[str, Any], name: tuple[str, int], partition: Partition
 def check_image(image: Image) -> None:
     """The rules of every partition, the index, and who may lead."""
     assert indexed(image) == scanned(image)
+    check_moves(image)
     for topic in image.topics.values():
         for number, partition in topic.existing():
             try:
@@ -112,6 +113,20 @@ def check_image(image: Image) -> None:
                 check_eligible(image, topic.name, partition)
             except AssertionError as error:
                 raise AssertionError(f"{topic.name}-{number} {partition}: {error}") from error
+
+
+def check_moves(image: Image) -> None:
+    """A move runs as long as partitions belong to it, and all that it began with are accounted."""
+    inside = scanned(image)["of_move"]
+    for move_id, move in image.moves.items():
+        assert (move.ended is None) == (move_id in inside), f"move {move_id}: {move}"
+        left = [move.left.cancelled, move.left.superseded, move.left.gone]
+        completed = move.begun.partitions - sum(left) - len(inside.get(move_id, ()))
+        assert completed >= 0, f"move {move_id} has more to account for than it began with: {move}"
+        ended = move.ended
+        if ended is not None:
+            counted = [ended.completed, ended.cancelled, ended.superseded, ended.gone]
+            assert counted == [completed, *left]
 
 
 def check_partition(partition: Partition) -> None:

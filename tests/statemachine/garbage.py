@@ -12,6 +12,7 @@ from statemachine.commands import (
     AlterConfigs,
     AlterPartition,
     AlterReassignments,
+    BeginMove,
     BrokerHeartbeat,
     Command,
     ConfigChange,
@@ -33,11 +34,13 @@ from statemachine.commands import (
     Reassignment,
     RegisterBroker,
     RegisterController,
+    RollBackMove,
     UnregisterBroker,
     UpdateFeatures,
     UpgradeType,
 )
 from statemachine.features import FEATURES as KNOWN_FEATURES
+from statemachine.vocabulary import MoveKind
 from tests.statemachine.world import CLUSTER_ID, feature
 
 TOPIC_IDS = st.integers(1, 3).map(lambda number: UUID(int=number << 80))
@@ -238,6 +241,22 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
             max_size=3,
         ).map(tuple),
     ),
+    st.builds(
+        BeginMove,
+        reassignments=st.lists(
+            st.builds(
+                Reassignment,
+                topic=TEXT,
+                partition=INTS,
+                replicas=st.one_of(st.none(), MANY_INTS),
+            ),
+            max_size=3,
+        ).map(tuple),
+        kind=st.sampled_from(MoveKind),
+        priority=INTS,
+        broker=st.one_of(st.none(), INTS),
+    ),
+    st.builds(RollBackMove, move_id=LONGS),
     st.builds(
         ElectLeaders,
         election=st.sampled_from(ElectionType),

@@ -50,7 +50,7 @@ OURS: Final[dict[type, tuple[int, list[Row]]]] = {
             ("who", "string", 0, 2, ""),
             ("throttle_bytes_per_s", "int64", 0, 3, None),
             ("priority", "int32", 0, 4, None),
-            *((name, kind, 0, 5 + place, 0) for place, (name, kind) in enumerate(LEFT)),
+            *((name, kind, 0, 5 + place, 0) for place, (name, kind) in enumerate(LEFT[1:])),
         ],
     ),
     our_records.MoveEnded: (

@@ -15,6 +15,7 @@ from statemachine import commands, records
 from statemachine.commands import (
     AlterPartition,
     AlterReassignments,
+    BeginMove,
     BrokerHeartbeat,
     Command,
     ConfigChange,
@@ -30,6 +31,7 @@ from statemachine.commands import (
     NewTopic,
     Reassignment,
     RegisterBroker,
+    RollBackMove,
     UnregisterBroker,
 )
 from statemachine.decide import decide
@@ -118,6 +120,20 @@ def reassignments(draw: Draw, image: Image) -> Command:
     return AlterReassignments(reassignments=(*first, *draw(st.lists(asked, max_size=2))))
 
 
+def moves(draw: Draw, image: Image) -> Command:
+    """What is there is moved, or a move is rolled back."""
+    known = [(t.name, number) for t in image.topics.values() for number, _ in t.existing()]
+    if not known or (image.moves and draw(st.booleans())):
+        return RollBackMove(move_id=draw(st.integers(0, 4)))
+    asked = draw(st.lists(st.tuples(st.sampled_from(known), REPLICAS), min_size=1, max_size=3))
+    return BeginMove(
+        reassignments=tuple(
+            Reassignment(topic=name, partition=number, replicas=replicas)
+            for (name, number), replicas in asked
+        )
+    )
+
+
 def topics(draw: Draw, _image: Image) -> Command:
     """Topics placed by the controller or assigned by hand, cautious and careless ones."""
     configs = st.lists(
@@ -197,6 +213,7 @@ SENSIBLE = st.sampled_from(
         an_isr,
         reassignments,
         reassignments,
+        moves,
         topics,
         configs,
         an_operator,

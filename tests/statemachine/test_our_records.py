@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from statemachine import our_records, records
 from statemachine.image import Image
-from statemachine.move import Left
+from statemachine.move import Left, outcome_of
 from statemachine.serde import MalformedRecord, decode, encode
 from statemachine.serde.names import as_kafka, ours
 from statemachine.serde.ours import plan_bytes, plan_of
@@ -135,16 +135,16 @@ def test_partitions_belong_to_a_move_until_they_leave_it_and_that_is_counted(wor
     image = world.image
     assert len(image.index.of_move[1]) == len(image.index.waiting) == 2
     append(image, change(0, replicas=(3, 4), isr=(3, 4), leader=3, adding=(), removing=()))
-    assert image.moves[1].left == Left(completed=1)
+    assert image.moves[1].left == Left()
     append(image, attached(1, (2, 3), move=2))
-    assert image.moves[1].left == Left(completed=1, superseded=1)
+    assert image.moves[1].left == Left(superseded=1)
     assert list(image.index.of_move) == [2]
     append(image, attached(0, (1, 2)))
     append(image, change(0, target=(), original=()))
-    assert image.moves[1].left == Left(completed=1, superseded=1, cancelled=1)
+    assert image.moves[1].left == Left(superseded=1, cancelled=1)
     append(image, attached(0, (1, 2)))
     append(image, records.RemoveTopic(topic_id=TOPIC_ID))
-    assert image.moves[1].left == Left(completed=1, superseded=1, cancelled=1, gone=1)
+    assert image.moves[1].left == Left(superseded=1, cancelled=1, gone=1)
     assert not image.index.of_move
 
 
@@ -159,20 +159,20 @@ def test_what_a_step_does_is_counted_in_the_index(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "outcome"),
+    ("left", "completed", "outcome"),
     [
-        (Left(completed=5), MoveOutcome.COMPLETED),
-        (Left(completed=5, gone=1), MoveOutcome.COMPLETED),
-        (Left(gone=1), MoveOutcome.GONE),
-        (Left(), MoveOutcome.COMPLETED),
-        (Left(completed=5, superseded=1), MoveOutcome.SUPERSEDED),
-        (Left(completed=5, superseded=1, cancelled=1), MoveOutcome.CANCELLED),
+        (Left(), 5, MoveOutcome.COMPLETED),
+        (Left(gone=1), 5, MoveOutcome.COMPLETED),
+        (Left(gone=1), 0, MoveOutcome.GONE),
+        (Left(), 0, MoveOutcome.COMPLETED),
+        (Left(superseded=1), 5, MoveOutcome.SUPERSEDED),
+        (Left(superseded=1, cancelled=1), 5, MoveOutcome.CANCELLED),
     ],
 )
 def test_what_kept_a_move_from_being_completed_is_its_outcome(
-    left: Left, outcome: MoveOutcome
+    left: Left, completed: int, outcome: MoveOutcome
 ) -> None:
-    assert left.outcome is outcome
+    assert outcome_of(left, completed) is outcome
 
 
 def test_moves_that_have_ended_are_forgotten_and_their_ids_are_not_used_again() -> None:

@@ -232,5 +232,6 @@ def test_our_controller_goes_on_where_kafkas_stopped() -> None:
     )
     assert len(ask(commands.CreateTopics(topics=(new,)))) == 4
     move = commands.Reassignment(topic="orders", partition=0, replicas=(102, 103))
-    assert len(ask(commands.AlterReassignments(reassignments=(move,)))) == 1
+    # The move begins, its plan, and the change of the partition.
+    assert len(ask(commands.AlterReassignments(reassignments=(move,)))) == 3
     assert ask(commands.FenceBrokers(broker_ids=(102,)))

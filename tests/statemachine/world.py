@@ -52,6 +52,8 @@ class World:
 
     def __init__(self, broker_count: int = 0, level: int = LEVEL, *, elr: bool = False) -> None:
         self.image = Image()
+        self.now_ms = 1_000_000
+        """The wall clock; tests move it."""
         features = ((ELR_VERSION, int(elr)),)
         self.ask(commands.FoundCluster(metadata_version=level, features=features))
         for broker_id in range(1, broker_count + 1):
@@ -60,7 +62,7 @@ class World:
     def ask(self, command: commands.Command) -> commands.Decision:
         """Decide, check the decision, and replay its records."""
         before = contents(self.image)
-        decision = decide(self.image, command)
+        decision = decide(self.image, command, now_ms=self.now_ms)
         assert contents(self.image) == before, "decide changed the image"
         level = self.image.level
         for record in decision.records:

@@ -124,6 +124,7 @@ async def start(
     """A controller behind `place`; `parts` ends it."""
     controller = Controller(
         clock=session_clock,
+        wall_clock=wall_ms,
         session_timeout_ms=SESSION_TIMEOUT_MS,
         metadata_version=metadata_version,
         registration=registration(node_id, place.address.port),

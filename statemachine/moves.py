@@ -1,0 +1,250 @@
+"""Moves begin, are rolled back and end: what an operator asks for at one time is one move.
+
+A move begins with the partitions that it changes; what is refused, or is as asked for already, does
+not belong to it. A partition belongs to one move at a time: asked for anew, it leaves the one that
+it was in. A move ends with the decision that takes the last partition out of it, whatever decided
+that. How a single partition moves is told by `reassignment`.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from msgspec.structs import replace
+
+from statemachine import our_records
+from statemachine.commands import (
+    AlterReassignments,
+    BeginMove,
+    MoveStarted,
+    Reassignment,
+    ReassignmentAltered,
+    ReassignmentsAltered,
+    RollBackMove,
+)
+from statemachine.draft import Draft
+from statemachine.errors import Error, Refusal
+from statemachine.index import Topic
+from statemachine.limits import MOVE_PART_PARTITIONS_MAX, REFUSED_SHOWN_MAX
+from statemachine.move import Move, begun, ended
+from statemachine.our_records import MoveBegun, PlannedPartition, PlannedTopic
+from statemachine.partition import Partition
+from statemachine.reassignment import asked_for, cancel, direct
+from statemachine.serde.ours import plan_bytes, plan_of
+from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, Replicas
+
+
+class Beginning:
+    """A move that begins once it has changed a partition; the records of it come before those."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.move_id = draft.image.next_move_id
+        self.under_way = NO_MOVE
+        """A move that is there already and brings what was asked for."""
+        self._draft = draft
+        self._first = len(draft.records)
+        self._planned: dict[tuple[Topic, int], PlannedPartition] = {}
+
+    @property
+    def accepted(self) -> int:
+        """Partitions that belong to the move."""
+        return len(self._planned)
+
+    def direct(self, topic: Topic, number: int, target: Replicas) -> Partition | Refusal:
+        """Let the partition have these replicas; one that is to have them already stays out."""
+        draft = self._draft
+        before = draft.partition(topic, number)
+        assert before is not None, f"{topic.name}-{number} is moved before it exists"
+        if target == asked_for(before):
+            self.under_way = self.under_way or before.stage.move
+            return before
+        after = direct(draft, topic, number, target, self.move_id)
+        if not isinstance(after, Refusal):
+            known = self._planned.get((topic, number))
+            original = before.base if known is None else known.original
+            planned = PlannedPartition(number=number, target=target, original=original)
+            self._planned[(topic, number)] = planned
+        return after
+
+    def begin(self, request: MoveBegun) -> MoveId:
+        """Record the move, if there is one: `request` without the id and how many are accepted."""
+        if not self._planned:
+            return self.under_way
+        draft = self._draft
+        record = replace(request, id=self.move_id, partitions=self.accepted)
+        planned = list(self._planned.items())
+        parts = [
+            our_records.MovePart(
+                id=self.move_id,
+                part=part,
+                plan=plan_bytes(_by_topic(planned[start : start + MOVE_PART_PARTITIONS_MAX])),
+            )
+            for part, start in enumerate(range(0, len(planned), MOVE_PART_PARTITIONS_MAX))
+        ]
+        draft.records[self._first : self._first] = [record, *parts]
+        draft.began[self.move_id] = record
+        return self.move_id
+
+
+def _by_topic(
+    planned: Sequence[tuple[tuple[Topic, int], PlannedPartition]],
+) -> tuple[PlannedTopic, ...]:
+    return tuple(
+        PlannedTopic(topic_id=topic.topic_id, partitions=tuple(each for _, each in partitions))
+        for topic, partitions in groupby(planned, key=lambda each: each[0][0])
+    )
+
+
+def alter_reassignments(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered:
+    """Begin, redirect or cancel, each part on its own and in the order asked (KIP-455)."""
+    beginning, may_change = Beginning(draft), command.may_change_factor
+    partitions = tuple(
+        [_altered(draft, beginning, asked, may_change) for asked in command.reassignments]
+    )
+    refused = sum(each.error is not Error.NONE for each in partitions)
+    move_id = beginning.begin(_request(draft, command.who, MoveKind.REASSIGN, refused))
+    return ReassignmentsAltered(partitions=partitions, move_id=move_id)
+
+
+def begin_move(draft: Draft, command: BeginMove) -> MoveStarted:
+    """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
+    beginning = Beginning(draft)
+    refused = []
+    for asked in command.reassignments:
+        answer = (
+            _refused(asked, Refusal(Error.INVALID_REQUEST, "a move needs replicas to move to"))
+            if asked.replicas is None
+            else _altered(draft, beginning, asked, command.may_change_factor)
+        )
+        if answer.error is not Error.NONE:
+            refused.append(answer)
+    request = _request(draft, command.who, command.kind, len(refused))
+    request = replace(request, name=command.name, priority=command.priority, broker=command.broker)
+    return _started(beginning, request, refused)
+
+
+def _started(
+    beginning: Beginning, request: MoveBegun, refused: Sequence[ReassignmentAltered]
+) -> MoveStarted:
+    return MoveStarted(
+        move_id=beginning.begin(request),
+        accepted=beginning.accepted,
+        refused_count=len(refused),
+        refused=tuple(refused[:REFUSED_SHOWN_MAX]),
+    )
+
+
+def _request(draft: Draft, who: str, kind: MoveKind, refused: int) -> MoveBegun:
+    return MoveBegun(
+        id=NO_MOVE, kind=kind, who=who, asked_at_ms=draft.now_ms, partitions=0, refused=refused
+    )
+
+
+def _altered(
+    draft: Draft, beginning: Beginning, asked: Reassignment, may_change_factor: bool
+) -> ReassignmentAltered:
+    topic = draft.image.topic_named(asked.topic)
+    if topic is None:
+        return _refused(
+            asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.topic}")
+        )
+    partition = draft.partition(topic, asked.partition)
+    if partition is None:
+        unknown = f"topic {asked.topic} has no partition {asked.partition}"
+        return _refused(asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+    count = len(asked_for(partition))
+    outcome: Partition | Refusal
+    if asked.replicas is None:
+        outcome = cancel(draft, topic, asked.partition)
+    elif not may_change_factor and len(asked.replicas) != count:
+        change = f"from {count} to {len(asked.replicas)}"
+        outcome = Refusal(
+            Error.INVALID_REPLICATION_FACTOR,
+            f"the number of replicas would change {change}, which the request does not allow",
+        )
+    else:
+        outcome = beginning.direct(topic, asked.partition, asked.replicas)
+    if isinstance(outcome, Refusal):
+        return _refused(asked, outcome)
+    return ReassignmentAltered(
+        topic=asked.topic, partition=asked.partition, replicas=outcome.replicas
+    )
+
+
+def _refused(asked: Reassignment, refusal: Refusal) -> ReassignmentAltered:
+    return ReassignmentAltered(
+        topic=asked.topic, partition=asked.partition, error=refusal.error, message=refusal.message
+    )
+
+
+def roll_back_move(draft: Draft, command: RollBackMove) -> MoveStarted:
+    """Cancel what is left of a move, and begin one back to what its partitions had before it."""
+    move = draft.image.moves.get(command.move_id)
+    if move is None:
+        refusal = unknown_move(draft, command.move_id)
+        return MoveStarted(error=refusal.error, message=refusal.message)
+    beginning = Beginning(draft)
+    refused = [
+        answer
+        for plan in move.parts
+        for topic in plan_of(plan)
+        for planned in topic.partitions
+        if (answer := _rolled_back(draft, beginning, move, topic, planned)) is not None
+    ]
+    request = _request(draft, command.who, MoveKind.ROLLBACK, len(refused))
+    return _started(beginning, replace(request, rollback_of=move.id), refused)
+
+
+def _rolled_back(
+    draft: Draft,
+    beginning: Beginning,
+    move: Move,
+    planned_topic: PlannedTopic,
+    planned: PlannedPartition,
+) -> ReassignmentAltered | None:
+    """Why this partition does not get its replicas of before back, or None if it does."""
+    topic = draft.image.topics.get(planned_topic.topic_id)
+    partition = None if topic is None else draft.partition(topic, planned.number)
+    if topic is None or partition is None:
+        return ReassignmentAltered(
+            topic=str(planned_topic.topic_id),
+            partition=planned.number,
+            error=Error.UNKNOWN_TOPIC_OR_PARTITION,
+            message=f"no topic has the id {planned_topic.topic_id} any more",
+        )
+    if partition.stage.move == move.id:
+        # Where this is refused the replicas of before are a target as any other.
+        cancel(draft, topic, planned.number)
+    outcome = beginning.direct(topic, planned.number, planned.original)
+    if not isinstance(outcome, Refusal):
+        return None
+    asked = Reassignment(topic=topic.name, partition=planned.number, replicas=planned.original)
+    return _refused(asked, outcome)
+
+
+def unknown_move(draft: Draft, move_id: MoveId) -> Refusal:
+    """Why there is nothing to be had of a move that is not listed."""
+    if 0 < move_id < draft.image.next_move_id:
+        reason = f"move {move_id} ended long ago and is not listed any more"
+    else:
+        reason = f"there is no move {move_id}"
+    return Refusal(Error.INVALID_REQUEST, reason)
+
+
+def end_moves(draft: Draft) -> None:
+    """Record the end of each move that the records so far have taken the last partition from."""
+    for move_id in sorted({*draft.left, *draft.began} - draft.ended):
+        known = draft.began.get(move_id)
+        move = draft.image.moves.get(move_id) if known is None else begun(known)
+        if move is None or move.ended is not None or _partitions_in(draft, move_id):
+            continue
+        left = move.left
+        for outcome in draft.left.get(move_id, ()):
+            left = left.plus(outcome)
+        draft.ended.add(move_id)
+        draft.records.append(ended(move, left, draft.now_ms))
+
+
+def _partitions_in(draft: Draft, move_id: MoveId) -> int:
+    """How many partitions belong to the move after the records so far."""
+    before = len(draft.image.index.of_move.get(move_id, ()))
+    return before + draft.joined[move_id] - len(draft.left.get(move_id, ()))
