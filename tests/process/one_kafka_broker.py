@@ -104,6 +104,10 @@ async def serve(broker: KafkaBroker, topic: str, broker_id: int = BROKER_ID) -> 
     """The active controller creates a topic for the broker, which keeps a record of it."""
     async with AdminClient([broker.address], is_controller=False) as client:
         await client.create_topic(topic, assignments={0: (broker_id,)})
+        # It tells that the topic exists before it has replayed that itself.
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while topic not in await client.describe_topics([topic]):
+                pass
     async with Producer([broker.address]) as producer:
         sent = await producer.send(topic, 0, [ClientRecord(1, None, b"value")])
         assert (await sent).offset == 0

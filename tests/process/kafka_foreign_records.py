@@ -1,0 +1,91 @@
+"""Records in a log of ours that Kafka's brokers follow, written without a command behind them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from statemachine import our_records, records
+from statemachine.replay import replay
+from statemachine.serde import encode
+from statemachine.vocabulary import BROKER_RESOURCE, MoveKind, MoveOutcome, MoveState
+from tests.support.controllers import Node
+
+SETTINGS: Final = {
+    "reassignment.parallel.replica.count": "1",
+    "reassignment.parallel.partition.count": "20",
+    "reassignment.parallel.leader.movements": "5",
+    "reassignment.max.concurrent.replica.movements": "40",
+    "reassignment.completion.rule": "all-target",
+}
+"""Of the cluster, for its controllers alone."""
+
+FACTS: Final[tuple[records.Record, ...]] = (
+    our_records.MoveBegun(
+        id=1,
+        kind=MoveKind.REASSIGN,
+        who="User:ann",
+        asked_at_ms=1_000,
+        partitions=1,
+        refused=0,
+        name="to the new rack",
+        key="k-1",
+        fingerprint=bytes(16),
+        throttle_bytes_per_s=1_000_000,
+    ),
+    our_records.MovePart(id=1, part=0, plan=bytes(30_000)),
+    our_records.MoveChanged(
+        id=1, state=MoveState.PAUSED, since_ms=2_000, reason="hurt", detail="one"
+    ),
+    our_records.MoveEnded(
+        id=1,
+        outcome=MoveOutcome.COMPLETED,
+        at_ms=3_000,
+        completed=1,
+        cancelled=0,
+        superseded=0,
+        gone=0,
+    ),
+    our_records.MovesForgotten(through=1),
+    our_records.MovesPaused(paused=True, who="User:ann", since_ms=4_000),
+    our_records.MovesPaused(paused=False, who="User:ann", since_ms=5_000),
+    our_records.Remembered(
+        key="k-1", fingerprint=bytes(16), kind="moved", answer=bytes(1_000), at_ms=6_000
+    ),
+    our_records.KeysForgotten(through_ms=6_000),
+    # A NoOp with a tag that is nobody's yet: 10,999.
+    records.Unknown(type_id=20, version=0, body=b"\x01\xf7\x55\x02\x00\x00"),
+)
+"""One of each; all together leave nothing behind."""
+
+
+def aims(topic: records.Topic, replicas: tuple[int, ...]) -> tuple[records.Record, ...]:
+    """Changes that speak in our tags alone: whither a partition is to go, and no longer."""
+    begun = records.PartitionChange(
+        partition_id=0,
+        topic_id=topic.topic_id,
+        target=replicas,
+        original=replicas,
+        base=replicas,
+        move=1,
+        step=1,
+        since_ms=1_000,
+    )
+    over = records.PartitionChange(partition_id=0, topic_id=topic.topic_id, target=())
+    return (begun, over)
+
+
+def configs(
+    values: Mapping[str, str | None], name: str, kind: int = BROKER_RESOURCE
+) -> tuple[records.Record, ...]:
+    """The configurations of a resource; "" are all brokers, None removes."""
+    return tuple(
+        records.Config(resource_type=kind, resource_name=name, name=each, value=value)
+        for each, value in values.items()
+    )
+
+
+def write(node: Node, written: tuple[records.Record, ...]) -> None:
+    """Append these in one batch, as the active controller does with what it has decided."""
+    image = node.controller.image
+    base = node.opened.quorum.propose([encode(each, image.level) for each in written])
+    for place, record in enumerate(written):
+        replay(image, record, base + place)
