@@ -11,6 +11,7 @@ from statemachine import (
     brokers,
     cluster,
     config_changes,
+    cordons,
     directories,
     elections,
     feature_updates,
@@ -34,6 +35,7 @@ from statemachine.commands import (
     ClusterCommand,
     Command,
     ConfigCommand,
+    CordonBrokers,
     CreatePartitions,
     CreateTopics,
     Decision,
@@ -81,6 +83,7 @@ def _answer(draft: Draft, command: Command) -> Answer:
             | RegisterBroker()
             | FenceBrokers()
             | UnregisterBroker()
+            | CordonBrokers()
             | AssignReplicasToDirs()
         ):
             return _about_brokers(draft, command)
@@ -114,6 +117,8 @@ def _about_brokers(draft: Draft, command: BrokerCommand) -> Answer:
             return brokers.fence_brokers(draft, command)
         case UnregisterBroker():
             return brokers.unregister_broker(draft, command)
+        case CordonBrokers():
+            return cordons.cordon_brokers(draft, command)
         case AssignReplicasToDirs():
             return directories.assign_replicas_to_dirs(draft, command)
         case _:

@@ -53,6 +53,14 @@ PLANNED_PARTITIONS_MAX: Final = 200_000
 in pieces of a few milliseconds.
 """
 
+STOPPING_PARTITIONS_MAX: Final = 50_000
+"""Partitions that are looked at to tell whether brokers may stop: about 0.1 s, in which the
+controller hears nobody.
+"""
+
+HURT_PARTITIONS_SHOWN_MAX: Final = 1_000
+"""Partitions that are named of those that say no; the others are counted."""
+
 PRODUCER_IDS_PER_BLOCK: Final = 1_000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 

@@ -11,6 +11,7 @@ from statemachine.commands import (
     PartitionsAdded,
     PartitionsCreated,
 )
+from statemachine.cordons import cordon_refusal, takers
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
@@ -118,7 +119,7 @@ def _as_asked(
 
 
 def _placed(draft: Draft, topic: Topic, count: int, factor: int) -> Sequence[Replicas] | Refusal:
-    available = [broker for broker in draft.image.brokers.values() if broker.live]
+    available = takers(draft.image)
     if factor > len(available):
         return too_few_brokers(draft, factor, len(available))
     return list(place(available, topic.topic_id, count, factor, first=len(topic.partitions)))
@@ -143,6 +144,7 @@ def replicas_refusal(draft: Draft, number: int, replicas: Replicas) -> Refusal |
     """Why the new partition of this number cannot have these replicas, or None."""
     where = f"partition {number}: "
     refusal = assignment_refusal(replicas, draft.image.brokers, where=where)
+    refusal = refusal or cordon_refusal(draft.image, replicas, where=where)
     if refusal is not None:
         return refusal
     if not any(draft.live(replica) for replica in replicas):

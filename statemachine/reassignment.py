@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from statemachine.change import change_partition
 from statemachine.configs import min_isr, unclean_election_allowed
+from statemachine.cordons import cordon_refusal
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
@@ -36,7 +37,9 @@ def direct(
     """Let the partition set out for `target` as a part of this move; it has another one."""
     partition = draft.partition(topic, number)
     assert partition is not None, f"{topic.name}-{number} is moved before it exists"
+    newcomers = tuple([each for each in target if each not in partition.replicas])
     refusal = assignment_refusal(target, draft.image.brokers)
+    refusal = refusal or cordon_refusal(draft.image, newcomers)
     if refusal is not None:
         return refusal
     stage = Stage(move_id, 1, draft.now_ms)

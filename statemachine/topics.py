@@ -14,6 +14,7 @@ from statemachine.commands import (
     TopicsDeleted,
 )
 from statemachine.config_topics import new_topic_refusal
+from statemachine.cordons import takers
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
@@ -136,7 +137,7 @@ class _Creation:
             )
         if count > self.partitions_left:
             return self._too_many(count)
-        available = [broker for broker in self.draft.image.brokers.values() if broker.live]
+        available = takers(self.draft.image)
         if factor > len(available):
             return too_few_brokers(self.draft, factor, len(available))
         return list(place(available, topic.topic_id, count, factor))

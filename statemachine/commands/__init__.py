@@ -11,9 +11,12 @@ from msgspec import Struct
 
 from statemachine import records
 from statemachine.commands.brokers import (
+    BrokerCordoned,
     BrokerHeartbeat,
     BrokerRegistered,
+    BrokersCordoned,
     BrokersFenced,
+    CordonBrokers,
     FenceBrokers,
     HeartbeatAnswered,
     RegisterBroker,
@@ -101,8 +104,10 @@ __all__ = [
     "AssignReplicasToDirs",
     "BeginMove",
     "BrokerCommand",
+    "BrokerCordoned",
     "BrokerHeartbeat",
     "BrokerRegistered",
+    "BrokersCordoned",
     "BrokersFenced",
     "ClientQuotasAltered",
     "ClusterCommand",
@@ -114,6 +119,7 @@ __all__ = [
     "ConfigOperation",
     "ConfigReplacement",
     "ConfigsAltered",
+    "CordonBrokers",
     "CreatePartitions",
     "CreateTopics",
     "Decision",
@@ -166,7 +172,12 @@ __all__ = [
 PartitionCommand: TypeAlias = AlterPartition | AlterReassignments | ElectLeaders
 MoveCommand: TypeAlias = BeginMove | RollBackMove
 BrokerCommand: TypeAlias = (
-    BrokerHeartbeat | RegisterBroker | FenceBrokers | UnregisterBroker | AssignReplicasToDirs
+    BrokerHeartbeat
+    | RegisterBroker
+    | FenceBrokers
+    | UnregisterBroker
+    | CordonBrokers
+    | AssignReplicasToDirs
 )
 TopicCommand: TypeAlias = CreateTopics | CreatePartitions | DeleteTopics
 ClusterCommand: TypeAlias = FoundCluster | RegisterController | AllocateProducerIds | UpdateFeatures
@@ -184,6 +195,7 @@ Answer: TypeAlias = (
     | BrokerRegistered
     | HeartbeatAnswered
     | BrokersFenced
+    | BrokersCordoned
     | ReplicasAssigned
     | TopicsCreated
     | PartitionsCreated

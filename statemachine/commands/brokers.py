@@ -55,6 +55,13 @@ class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     broker_id: BrokerId
 
 
+class CordonBrokers(Struct, frozen=True, kw_only=True, gc=False):
+    """These brokers shall get no new replicas, or may again. What they have stays."""
+
+    broker_ids: tuple[BrokerId, ...]
+    cordoned: bool
+
+
 class BrokerRegistered(Struct, frozen=True, kw_only=True, gc=False):
     """The epoch of this incarnation."""
 
@@ -78,3 +85,17 @@ class BrokersFenced(Struct, frozen=True, kw_only=True, gc=False):
     """The brokers that this fences, without those that are unknown or were fenced already."""
 
     broker_ids: tuple[BrokerId, ...]
+
+
+class BrokerCordoned(Struct, frozen=True, kw_only=True, gc=False):
+    """What came of it for one broker."""
+
+    broker_id: BrokerId
+    error: Error = Error.NONE
+    message: str = ""
+
+
+class BrokersCordoned(Struct, frozen=True, kw_only=True, gc=False):
+    """One result for each broker named, in the order asked."""
+
+    brokers: tuple[BrokerCordoned, ...]

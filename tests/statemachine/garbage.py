@@ -18,6 +18,7 @@ from statemachine.commands import (
     ConfigChange,
     ConfigOp,
     ConfigReplacement,
+    CordonBrokers,
     CreateTopics,
     DeleteTopics,
     ElectionType,
@@ -215,6 +216,7 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
     ),
     st.builds(FenceBrokers, broker_ids=MANY_INTS),
     st.builds(UnregisterBroker, broker_id=INTS),
+    st.builds(CordonBrokers, broker_ids=MANY_INTS, cordoned=st.booleans()),
     st.builds(
         CreateTopics,
         topics=st.lists(NEW_TOPICS, max_size=3).map(tuple),
