@@ -80,19 +80,24 @@ EVERYWHERE: Final = frozenset(
 )
 """Those that have no victim."""
 
+BETWEEN_TWO: Final = frozenset(
+    {
+        Fault.SPLIT,
+        Fault.ISOLATE,
+        Fault.DEAF,
+        Fault.MUTE,
+        Fault.CLOG,
+        Fault.RESET,
+        Fault.MISLEAD,
+        Fault.EXCHANGED,
+    }
+)
+"""Those that mean nothing where there is one replica only; of two, both may come to vote."""
 NEEDS: Final = {
-    Fault.SPLIT: 2,
-    Fault.ISOLATE: 2,
-    Fault.DEAF: 2,
-    Fault.MUTE: 2,
-    Fault.CLOG: 2,
-    Fault.RESET: 2,
-    Fault.MISLEAD: 2,
     Fault.OUST: 3,
     Fault.RING: 4,
     Fault.LOST_DISK: 3,
     Fault.OLD_COPY: 3,
-    Fault.EXCHANGED: 2,
     Fault.CUT_CALL: 2,
     Fault.GARBLED: 2,
     Fault.OVERSIZED: 2,

@@ -5,7 +5,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from chaos.faults import ALWAYS, NEEDS, ON_DISK, ON_THE_WIRE, SOMETIMES, WISHES, Fault, Strike
+from chaos.faults import (
+    ALWAYS,
+    BETWEEN_TWO,
+    NEEDS,
+    ON_DISK,
+    ON_THE_WIRE,
+    SOMETIMES,
+    WISHES,
+    Fault,
+    Strike,
+)
 from quorum.addresses import HostPort
 from quorum.core.limits import Bounds, Timeouts
 from quorum.snapshotting import SnapshotLimits
@@ -149,6 +159,8 @@ class Profile:
         count = rng.choice((0, 1, 1, 2, 2, 3, 4, 6, 8, len(SOMETIMES)))
         snapshots = _snapshots(random.Random(f"{seed}/snapshots"))
         kinds = [each for each in rng.sample(SOMETIMES, count) if voters >= NEEDS.get(each, 1)]
+        if voters + observers == 1:
+            kinds = [each for each in kinds if each not in BETWEEN_TWO]
         if snapshots.bytes_between > BYTES_BETWEEN[2]:
             kinds = [each for each in kinds if each is not Fault.ROT_SNAPSHOT]
         if len(kinds) > LOST_AMONG_MAX:

@@ -77,14 +77,18 @@ class Zombies:
             leading = self._leading[who.boot] = _Leading(epoch, now_ms)
         if now_ms < leading.fine_until_ms:
             return
-        log = who.truth.assigned, who.truth.end, epoch
-        electorates = self._judge.electorates.chain(*log) + self._judge.possible_electorates
-        heard_ms = max(_heard_ms(who, each, leading, now_ms) for each in electorates)
+        heard_ms = max(_heard_ms(who, each, leading, now_ms) for each in self._by(who, epoch))
         leading.fine_until_ms = heard_ms + self._silent_ms_max
         if now_ms > leading.fine_until_ms:
             raise Violation(
                 "R26", f"{who} leads epoch {epoch}, a majority fetched {now_ms - heard_ms} ms ago"
             )
+
+    def _by(self, who: Speaker, epoch: int) -> list[Assigned]:
+        """The voters in force in its log; or those of earlier epochs, which its disk may lack."""
+        judge, truth = self._judge, who.truth
+        last = judge.electorates.chain(truth.assigned, truth.end, epoch)[-1]
+        return [last, *(each for each in judge.possible_electorates if each.base >= truth.end)]
 
 
 def _heard_ms(who: Speaker, electorate: Assigned, leading: _Leading, now_ms: int) -> int:

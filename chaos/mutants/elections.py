@@ -217,6 +217,15 @@ ELECTIONS: Final = (
         seed=4,
     ),
     Mutant(
+        name="a leader that began alone never looks whether others fetch",
+        module="quorum.core.leading",
+        old="    if leader.announce_ms is not None:\n        _announce(state, leader, now_ms)\n",
+        new="    _announce(state, leader, now_ms)\n",
+        caught_by=("R26",),
+        directed="quorum_lone_voter_grows",
+        seed=62,
+    ),
+    Mutant(
         name="observers that fetch keep a leader from resigning",
         module="quorum.core.check_quorum",
         old="for each in leader.serving.voters.values()",

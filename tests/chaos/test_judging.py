@@ -87,6 +87,18 @@ def test_so_may_who_needs_no_other_voter(leader: Speaker) -> None:
     zombies.says(leader, BEGIN, 1_000_000)
 
 
+def test_who_needed_no_other_voter_once_needs_those_that_came(leader: Speaker) -> None:
+    judge, truth = Judge(IDS[:1]), leader.truth
+    zombies = Zombies(judge, FETCH_TIMEOUT_MS)
+    zombies.says(leader, BEGIN, 0)
+    truth.assigned.append(assignment(7, 1, IDS[:2]))
+    truth.ends.append(8)
+    zombies.asked(leader, fetch_of(IDS[1]), 10_000)
+    zombies.says(leader, BEGIN, 10_000 + SILENT_MS_MAX)
+    with pytest.raises(Violation, match="R26"):
+        zombies.says(leader, BEGIN, 10_000 + SILENT_MS_MAX + 1)
+
+
 def assignment(base: int, epoch: int, voters: list[ReplicaId]) -> Assigned:
     return Assigned(base, base + 1, epoch, tuple(map(ReplicaKey, voters)), None)
 
