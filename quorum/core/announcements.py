@@ -27,7 +27,7 @@ def on_begin_quorum_epoch(
     elif request.epoch < state.election.epoch:
         error = Error.FENCED_LEADER_EPOCH
     else:
-        state.learn(request.epoch, request.leader, now_ms)
+        state.learn(request.epoch, request.leader, now_ms, request.leader)
         if not state.follows(request.leader):
             error = Error.INVALID_REQUEST  # We know another, or that this one has resigned.
     epoch = state.election.epoch
@@ -43,7 +43,7 @@ def on_end_quorum_epoch(
     elif request.epoch < state.election.epoch:
         error = Error.FENCED_LEADER_EPOCH
     else:
-        state.learn(request.epoch, request.leader, now_ms)
+        state.learn(request.epoch, request.leader, now_ms, request.leader)
         if state.follows(request.leader):
             _succeed(state, request.preferred_successors, now_ms)
         else:

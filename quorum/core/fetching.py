@@ -11,25 +11,29 @@ from quorum.core.limits import Timeouts
 class Fetching:
     """What is under way, and after failures, how long to wait (exponential, KIP-580)."""
 
-    __slots__ = ("_failures", "_timeouts", "not_before_ms", "pending")
+    __slots__ = ("_failures", "_timeouts", "not_before_ms", "overdue_ms", "pending")
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
         self._failures = 0
         self.pending: Correlation | None = None
         self.not_before_ms = 0
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the last attempt failed; nothing is under way."""
-        return self._failures > 0
+        self.overdue_ms: int | None = None
+        """When somebody else is asked, if what is under way has no answer; None for never."""
 
     def may_ask(self, now_ms: int) -> bool:
         return self.pending is None and now_ms >= self.not_before_ms
 
-    def asked(self, correlation: Correlation) -> None:
+    def asked(self, correlation: Correlation, overdue_ms: int | None = None) -> None:
         assert self.pending is None
-        self.pending = correlation
+        self.pending, self.overdue_ms = correlation, overdue_ms
+
+    def leave(self, now_ms: int) -> bool:
+        """Wait no more for what is under way, if that is overdue; True if so."""
+        if self.pending is None or self.overdue_ms is None or now_ms < self.overdue_ms:
+            return False
+        self.pending = None
+        return True
 
     def done(self) -> None:
         """The fetch under way was answered, and well."""
@@ -37,12 +41,13 @@ class Fetching:
         self._failures = 0
         self.not_before_ms = 0
 
-    def failed(self, now_ms: int) -> None:
+    def failed(self, now_ms: int, *, pause_ms_max: int | None = None) -> None:
         """It was not answered, or with an error that asking again at once would repeat."""
         self.pending = None
         backoff_ms = self._timeouts.retry_backoff_ms << min(self._failures, 16)
         self._failures += 1
-        self.not_before_ms = now_ms + min(backoff_ms, self._timeouts.retry_backoff_ms_max)
+        most_ms = self._timeouts.retry_backoff_ms_max if pause_ms_max is None else pause_ms_max
+        self.not_before_ms = now_ms + min(backoff_ms, most_ms)
 
     def forget(self) -> None:
         """Whom to ask has changed: what is under way no longer matters, nor what failed."""

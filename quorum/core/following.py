@@ -7,7 +7,7 @@ asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapp
 from quorum.core import snapshots
 from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
 from quorum.core.events import Correlation
-from quorum.core.founding import sources
+from quorum.core.founding import source
 from quorum.core.limits import FAILOVER_WAIT_MS_MAX, FETCH_BYTES_MAX
 from quorum.core.log_view import refusal_of_batches
 from quorum.core.messages import Error, FetchRequest, FetchResponse, FetchSnapshotResponse
@@ -26,19 +26,28 @@ def fetch_if_due(state: State, now_ms: int) -> None:
     source = _source(state)
     if source is None:
         return
-    if isinstance(state.role, Follower) and state.role.snapshot is not None:
-        part = snapshots.request_part(state, state.role.snapshot)
+    follower = state.role if isinstance(state.role, Follower) else None
+    if follower is not None and follower.snapshot is not None:
+        part = snapshots.request_part(state, follower.snapshot)
         state.fetching.asked(state.send(source, part))
         return
     request = FetchRequest(
         replica=state.me,
         epoch=state.election.epoch,
         log_end=state.log.end,
-        max_wait_ms=state.timeouts.fetch_wait_ms if isinstance(state.role, Follower) else 0,
+        max_wait_ms=0 if follower is None else state.timeouts.fetch_wait_ms,
         max_bytes=FETCH_BYTES_MAX,
-        round=state.role.round if isinstance(state.role, Follower) else 0,
+        round=0 if follower is None else follower.round,
     )
-    state.fetching.asked(state.send(source, request))
+    # Whoever is asked who leads answers at once, if at all.
+    overdue_ms = now_ms + state.timeouts.search_patience_ms if follower is None else None
+    state.fetching.asked(state.send(source, request), overdue_ms)
+
+
+def on_search_tick(state: State, now_ms: int) -> None:
+    """Somebody who is silent must not hold up the search; what it says later is learned as well."""
+    if state.fetching.leave(now_ms):
+        state.probes += 1
 
 
 def on_fetch_response(
@@ -106,8 +115,10 @@ def on_leader_unreachable(state: State, leader: ReplicaId, now_ms: int) -> None:
 
 def next_ms(state: State) -> int | None:
     """When a fetch may leave: after a back-off, or at once where none was tried yet."""
-    if state.stopping or state.installing or state.fetching.pending is not None:
+    if state.stopping or state.installing:
         return None
+    if state.fetching.pending is not None:
+        return state.fetching.overdue_ms
     if _source(state) is None:
         return None
     if state.log.durable != state.log.end.offset:
@@ -120,8 +131,7 @@ def _source(state: State) -> ReplicaId | None:
         case Follower(leader=leader):
             return leader
         case Unattached() | Resigned():
-            others = sources(state)
-            return others[state.probes % len(others)] if others else None
+            return source(state, state.probes)
         case _:
             return None
 
@@ -149,9 +159,11 @@ def _expect_no_more(state: State, follower: Follower, now_ms: int) -> None:
 
 
 def _ask_elsewhere(state: State, now_ms: int) -> None:
-    """This one could not help; a node in search asks the next voter, after a pause."""
+    """This one could not help; a node in search asks the next one, after a pause."""
     state.probes += 1
-    state.fetching.failed(now_ms)
+    # Who knows no voters asks for as long as nobody does, and not often.
+    pause_ms_max = state.timeouts.search_pause_ms_max if len(state.voters) else None
+    state.fetching.failed(now_ms, pause_ms_max=pause_ms_max)
 
 
 def _truncate(state: State, diverging: LogEnd) -> None:

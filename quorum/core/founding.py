@@ -6,6 +6,7 @@ before it founds one, and does not if it hears of a quorum (KIP-595, "Bootstrapp
 could win nothing, and would only raise its epoch. Functions over `State`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -76,11 +77,35 @@ def _locate(state: State, replica: ReplicaId, endpoints: tuple[Endpoint, ...]) -
 
 
 def sources(state: State) -> tuple[ReplicaId, ...]:
-    """Whom a node without a leader asks for it: voters, bootstrap servers, then anyone else."""
-    beginning, voters = state.beginning, state.voters.others(state.me.id)
-    others = {each.id for each in state.located} - {*voters, state.me.id}
-    return (
-        *(each for each in voters if each not in beginning.unlocated),
-        *beginning.bootstrap,
-        *sorted(others)[:SEARCHED_MAX],
-    )
+    """Everyone who may know who leads: voters, bootstrap servers, then anyone else."""
+    return (*_likely(state), *_others(state))
+
+
+def source(state: State, turn: int) -> ReplicaId | None:
+    """Whom a node without a leader asks for it at this turn of its search, if there is anyone.
+
+    Voters and bootstrap servers have two turns each before one of the others has one: while voters
+    elect none of them knows, and whoever then went through a long list of brokers, with growing
+    pauses, would come back to them late.
+    """
+    likely, others = _likely(state), _others(state)
+    if not likely or not others:
+        found = likely or others
+        return found[turn % len(found)] if found else None
+    rounds, place = divmod(turn, 2 * len(likely) + 1)
+    if place < 2 * len(likely):
+        return likely[place % len(likely)]
+    return others[rounds % len(others)]
+
+
+def _likely(state: State) -> tuple[ReplicaId, ...]:
+    """Voters, bootstrap servers, and who led last: our log may be too old to name that one."""
+    voters, leader = state.voters.others(state.me.id), state.election.leader
+    located = (each for each in voters if each not in state.beginning.unlocated)
+    is_named = leader is None or leader == state.me.id or leader in voters
+    return (*located, *state.beginning.bootstrap, *(() if is_named else (leader,)))
+
+
+def _others(state: State) -> Sequence[ReplicaId]:
+    known = {state.me.id, state.election.leader, *state.voters.others(state.me.id)}
+    return sorted({each.id for each in state.located} - known)[:SEARCHED_MAX]

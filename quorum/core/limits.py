@@ -122,6 +122,21 @@ class Timeouts:
         return max(1, self.fetch_timeout_ms // 16)
 
     @property
+    def search_pause_ms_max(self) -> int:
+        """The longest pause of a node that looks for a leader and knows voters to ask.
+
+        As short as elections are: a voter may know of one at any moment, and what waits for that
+        node waits too.
+        """
+        patience_ms = max(self.retry_backoff_ms, self.election_timeout_ms // 8)
+        return min(self.retry_backoff_ms_max, patience_ms)
+
+    @property
+    def search_patience_ms(self) -> int:
+        """How long such a node waits for one answer before it asks the next one as well."""
+        return max(1, self.election_timeout_ms // 4)
+
+    @property
     def fetch_jitter_ms_max(self) -> int:
         """Added at random to the fetch time-out, so that two followers of one dead leader,
         woken by the same last answer, do not stand in the same instant and split the vote."""

@@ -316,6 +316,7 @@ class QuorumNode:
             case Follower() as follower:
                 elections.on_follower_tick(state, follower, now_ms)
             case Unattached() | Resigned() as waiting:
+                following.on_search_tick(state, now_ms)
                 elections.on_waiting_tick(state, waiting, now_ms)
             case _:
                 assert_never(state.role)
@@ -352,7 +353,7 @@ class QuorumNode:
         self._forget_announcement(event)
         # A leader that the answerer would itself replace is no news.
         granted = isinstance(response, VoteResponse) and response.granted
-        state.learn(response.epoch, None if granted else response.leader, now_ms)
+        state.learn(response.epoch, None if granted else response.leader, now_ms, event.peer)
         match response:
             case FetchResponse():
                 following.on_fetch_response(state, event.correlation, response, now_ms)

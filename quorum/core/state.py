@@ -219,8 +219,8 @@ class State:
                 assert_never(self.role)
         self.become(Unattached(deadline_ms), Cause.HIGHER_EPOCH)
 
-    def learn(self, epoch: Epoch, leader: ReplicaId | None, now_ms: int) -> None:
-        """Take in what a message says of the quorum: its sender's epoch, and who leads it."""
+    def learn(self, epoch: Epoch, leader: ReplicaId | None, now_ms: int, by: ReplicaId) -> None:
+        """Take in what a message of `by` says of the quorum: its epoch, and who leads it."""
         if epoch > self.election.epoch:
             self.enter_epoch(epoch, now_ms)
         if leader is None or epoch < self.election.epoch or leader == self.me.id:
@@ -228,6 +228,8 @@ class State:
         if self.election.leader not in (None, leader) or epoch == self.resigned_epoch:
             return  # It has resigned, and whoever names it has not heard of that.
         if isinstance(self.role, Unattached | Prospective | Candidate):
+            if leader == self.election.leader != by and not self.may_be_needed:
+                return  # It was lost and has not answered; an observer goes by its word alone.
             self.follow(leader, now_ms)
 
     def follow(self, leader: ReplicaId, now_ms: int) -> None:

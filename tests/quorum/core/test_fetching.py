@@ -38,3 +38,23 @@ def test_one_fetch_is_under_way_at_most() -> None:
     fetching = Fetching(TIMEOUTS)
     fetching.asked(Correlation(1))
     assert not fetching.may_ask(now_ms=1 << 40)
+
+
+def test_who_searches_waits_no_longer_than_it_is_told() -> None:
+    fetching, waits_ms = Fetching(TIMEOUTS), list[int]()
+    for _ in range(5):
+        fetching.failed(now_ms=0, pause_ms_max=125)
+        waits_ms.append(fetching.not_before_ms)
+    assert waits_ms == [20, 40, 80, 125, 125]
+
+
+def test_what_is_overdue_is_left_and_nothing_else() -> None:
+    fetching = Fetching(TIMEOUTS)
+    assert not fetching.leave(now_ms=1 << 40)
+    fetching.asked(Correlation(1))
+    assert not fetching.leave(now_ms=1 << 40)
+    fetching.forget()
+    fetching.asked(Correlation(2), overdue_ms=250)
+    assert not fetching.leave(now_ms=249)
+    assert fetching.leave(now_ms=250)
+    assert fetching.may_ask(now_ms=250)
