@@ -30,6 +30,7 @@ class Fault(StrEnum):
     ROLL = "all are stopped and started, one after the other"
     LOST_DISK = "its whole disk is lost"
     OLD_COPY = "comes back with an older copy of its disk"
+    PAST = "comes back with an older copy of its disk, a clock that is behind, and often elsewhere"
     MISDIRECTED = "loses power, and its last write went to a wrong place in its log as well"
     EXCHANGED = "it and another one come back with each other's disks"
     ROT_SNAPSHOT = "a bit of its newest snapshot turns over, and then perhaps it loses power"
@@ -70,7 +71,7 @@ ON_DISK: Final = (
     Fault.STRAY_INTO_SNAPSHOT,
     Fault.STRAY_INTO_TIMES,
 )
-APART: Final = (Fault.OUST, Fault.OLD_COPY, Fault.FLOOD, *ON_THE_WIRE, *ON_DISK)
+APART: Final = (Fault.OUST, Fault.OLD_COPY, Fault.PAST, Fault.FLOOD, *ON_THE_WIRE, *ON_DISK)
 """Drawn by themselves."""
 SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, *APART))
 WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
@@ -98,6 +99,7 @@ NEEDS: Final = {
     Fault.RING: 4,
     Fault.LOST_DISK: 3,
     Fault.OLD_COPY: 3,
+    Fault.PAST: 3,
     Fault.CUT_CALL: 2,
     Fault.GARBLED: 2,
     Fault.OVERSIZED: 2,

@@ -278,10 +278,11 @@ class Machine:
         if self.copy is None and self.rotten is None and self.partner is None:
             self.copy = self.disk.after_power_loss(self.rng)
 
-    def put_copy_back(self) -> None:
-        """Let it have its disk as it was when the copy was made."""
+    def put_copy_back(self, *, once: bool = True) -> None:
+        """Let it have its disk as it was when the copy was made; the copy is there again, unless
+        it is to be used `once`."""
         assert self.copy is not None
-        self.disk, self.copy = self.copy, None
+        self.disk, self.copy = self.copy, None if once else self.copy.copy()
         self.disk.capacity_bytes, self.disk.watch = None, self._watch
         self.truth = self.truth.of_another()
         self.truth.reread(self.disk)

@@ -49,7 +49,7 @@ class Nemesis:
 
     def begin(self, strikes: tuple[Strike, ...]) -> None:
         """Let all of them come in their time, from now on."""
-        if any(each.fault is Fault.OLD_COPY for each in strikes):
+        if any(each.fault in (Fault.OLD_COPY, Fault.PAST) for each in strikes):
             self._operator.keep_copies()
         for strike in strikes:
             self._world.timeline.after(strike.at_ms, partial(self._strike, strike))
@@ -96,6 +96,7 @@ class Nemesis:
                 | Fault.MISDIRECTED
                 | Fault.LOST_DISK
                 | Fault.OLD_COPY
+                | Fault.PAST
                 | Fault.EXCHANGED
             ):
                 self._damage(strike, victim)
@@ -334,9 +335,10 @@ class Nemesis:
             case Fault.LOST_DISK:
                 if self._operator.lose_disk(victim):
                     world.note(Fault.LOST_DISK)
-            case Fault.OLD_COPY:
-                if self._operator.put_copy_back(victim):
-                    world.note(Fault.OLD_COPY)
+            case Fault.OLD_COPY | Fault.PAST:
+                goes_back, moves = strike.fault is Fault.PAST, strike.size % 2 == 0
+                if self._operator.put_copy_back(victim, goes_back=goes_back, moves=moves):
+                    world.note(strike.fault)
                 self._operator.keep_copies()
             case Fault.MISDIRECTED:
                 world.cut_power(victim)

@@ -17,6 +17,7 @@ from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.core.voters import Endpoint, Voter
 from quorum.opening import LISTENER_NAME
 
+DAY_MS: Final = 24 * 60 * 60 * 1_000
 LOOKS_EVERY_MS: Final = 400
 
 
@@ -76,8 +77,12 @@ class Operator:
             machine.copy = None
         self.keep_copies()
 
-    def put_copy_back(self, victim: ReplicaId) -> bool:
-        """Let this replica lose power, and come back with the older copy of its disk.
+    def put_copy_back(
+        self, victim: ReplicaId, *, goes_back: bool = False, moves: bool = False
+    ) -> bool:
+        """Let this replica lose power, and come back with the older copy of its disk; where its
+        clock `goes_back` as well, neither can tell it how often it was booted since, and it may be
+        the same copy each time.
 
         False, and then it has lost power only, where it is not older, or where what it would forget
         may matter: docs/quorum.md promises no more than that nothing is lost which others hold.
@@ -90,13 +95,23 @@ class Operator:
         old = now.of_another()
         old.reread(machine.copy)
         is_older = old.end < now.end or old.ballot != now.ballot
-        if not (is_older and machine.boots_later and self._is_free_to_forget(machine, old)):
+        if not (is_older and (goes_back or machine.boots_later)):
             return False
-        machine.put_copy_back()
+        if not self._is_free_to_forget(machine, old):
+            return False
+        if goes_back:
+            self._goes_back(machine, moves=moves)
+        machine.put_copy_back(once=not goes_back)
         world.judge.forget_since(machine.key, machine.truth.ballot)
         world.tell(victim, f"has an older copy of its disk: {machine.truth.ballot}, {old.end}")
         world.boot(victim)
         return True
+
+    def _goes_back(self, machine: Machine, *, moves: bool) -> None:
+        machine.jump(-DAY_MS)
+        self._world.town.rumours.rewinds(machine.key)
+        if moves:
+            self._world.move(machine.key.id)
 
     def _is_free_to_forget(self, machine: Machine, old: DiskTruth) -> bool:
         """Whether all that it has acknowledged is on enough other disks, and no vote of its can be

@@ -137,7 +137,8 @@ class Profile:
     @property
     def bootstrap(self) -> tuple[HostPort, ...]:
         """Whom to ask first who is where."""
-        if not (self.asks_around or self.is_visited or Fault.MOVE in self.faults):
+        moves = Fault.MOVE in self.faults or Fault.PAST in self.faults
+        if not (self.asks_around or self.is_visited or moves):
             return ()
         return (VIP, FOREIGN) if self.is_visited else (VIP,)
 
@@ -170,9 +171,11 @@ class Profile:
             kinds = [each for each in kinds if each not in WISHES]
         faults = _in_order(kinds)
         ousts = _ousts(random.Random(f"{seed}/ousts"), voters, Fault.LOST_DISK not in kinds)
+        copies = _copies(random.Random(f"{seed}/copies"), voters, voters + observers)
         apart = [
             *ousts,
-            *_copies(random.Random(f"{seed}/copies"), voters, voters + observers),
+            *(() if copies else _past(random.Random(f"{seed}/past"), voters, voters + observers)),
+            *copies,
             *_floods(random.Random(f"{seed}/floods")),
             *_on_disk(random.Random(f"{seed}/strays"), voters, voters + observers, snapshots),
             *_on_the_wire(random.Random(f"{seed}/wire"), voters, voters + observers),
@@ -278,6 +281,14 @@ def _copies(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...
         at_ms += rng.randrange(300, 2_000)
         strikes.append(_strike(rng, at_ms, Fault.OLD_COPY, replicas))
     return tuple(strikes)
+
+
+def _past(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
+    """In one run of six: older copies of disks are put back, and the clock goes back as well."""
+    if voters < NEEDS[Fault.PAST] or rng.randrange(6):
+        return ()
+    times_ms = range(rng.randrange(300, 3_000), FAULTS_MS, rng.choice((1_000, 2_000)))
+    return tuple(_strike(rng, each, Fault.PAST, replicas) for each in times_ms)
 
 
 def _floods(rng: random.Random) -> tuple[Strike, ...]:

@@ -2,7 +2,8 @@
 
 Nothing that a node of another cluster has said is ever said on. What a node says of another one is
 never of an earlier boot than what it said before, and of one boot there is one place. And of itself
-it names, at each boot, a later timestamp than at all boots before.
+it names, at each boot, a later timestamp than at all boots before. Where neither its disk nor its
+clock can know of them, it may repeat one, until it hears of that from the others.
 """
 
 from collections.abc import Iterable
@@ -24,6 +25,13 @@ class Rumours:
         self._said: dict[tuple[int, ReplicaId], int] = {}
         self._places: dict[tuple[ReplicaKey, int], tuple[str, int]] = {}
         self._boots: dict[ReplicaKey, tuple[int, int]] = {}
+        self._unknown: dict[ReplicaKey, int] = {}
+        """The last timestamp of those of which neither the disk nor the clock knows now."""
+
+    def rewinds(self, key: ReplicaKey) -> None:
+        """An older copy of its disk was put back, and its clock is behind."""
+        _, known = self._boots.pop(key, (0, -1))
+        self._unknown[key] = max(known, self._unknown.get(key, -1))
 
     def asks(self, who: Speaker, request: DiscoverBrokersRequest) -> None:
         """It says where it is, and asks where the others are."""
@@ -42,6 +50,8 @@ class Rumours:
             if timestamp < before:
                 raise Violation("R22", f"{who} says {each}, and has known of boot {before}")
             self._said[who.boot, each.id] = timestamp
+            if timestamp <= self._unknown.get(each.key, -1):
+                continue
             if self._places.setdefault((each.key, timestamp), each.address) != each.address:
                 raise Violation("R22", f"{who} says {each}, in another place than it was")
             if each.key == who.key:

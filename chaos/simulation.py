@@ -104,6 +104,8 @@ class Simulation:
         # Whoever still wishes for other voters finds somebody to hear of it.
         self._pass(2 * WISH_EVERY_MS)
         self._proposing = False
+        if Fault.PAST in self.profile.faults:
+            self._reach(world.town.finds_everyone, "not everybody is known to be where he is")
         self._reach(self._has_converged, "the logs do not converge")
         for machine in world.machines.values():
             machine.check_times_are_whole()
@@ -166,7 +168,7 @@ class Simulation:
         self.world.disturb(NEARLY_CALM)
         for again in range(TRIES_MAX):
             self.world.network.heal()
-            if Fault.OLD_COPY in silent:
+            if {Fault.OLD_COPY, Fault.PAST} & {*silent}:
                 # One of a time when others voted, or clocks were ahead, is never free to be used.
                 self.operator.renew_copies()
             self._pass((again + 1) * TRY_MS)

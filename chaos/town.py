@@ -98,6 +98,17 @@ class Town:
             request = DiscoverBrokersRequest(cluster_id=FOREIGN_CLUSTER_ID, sighting=sighting)
             process.enter(partial(self._refuse, process, request))
 
+    def finds_everyone(self) -> bool:
+        """Whether everybody who runs says of all others who do that they are where they are."""
+        client = DiscoverBrokersRequest(cluster_id=None, sighting=None)
+        keys = {each.id: each.speaker.key for each in self._processes.values()}
+        for process in self._processes.values():
+            told = process.gossip.asked(client)
+            for each in told.brokers if told is not None else ():
+                if keys.get(each.id) == each.key and each.address != self._addresses[each.id]:
+                    return False
+        return True
+
     def _refuse(self, process: "Process", request: DiscoverBrokersRequest) -> None:
         if process.gossip.asked(request) is not None:
             raise Violation("R13", f"{process.id} answers somebody of another cluster")

@@ -38,6 +38,18 @@ GOSSIP: Final = (
         directed="tests/quorum/test_gossip.py::test_an_entry_is_replaced_only_by_a_later_boot",
     ),
     Mutant(
+        name="who is taken for an earlier boot of itself does not say again where it is",
+        module="quorum.discovery",
+        old="        if rival is not None and self._may_say_again(now_ms):\n",
+        new="        if False:\n",
+        caught_by=("liveness",),
+        directed=(
+            "tests/quorum/test_discovery_rounds.py::"
+            "test_who_is_taken_for_another_says_again_where_it_is_now_and_then"
+        ),
+        seed=3,
+    ),
+    Mutant(
         name="who asks from another cluster is believed",
         module="quorum.cluster",
         old="        return other == (self._id or self._learning)\n\n"
