@@ -30,8 +30,16 @@ from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import Record as LogRecord
 from quorum.records.voters import KRAFT_VERSION, decode_kraft_version
-from statemachine.commands import Answer, Command, FenceBrokers, FoundCluster, RegisterController
+from statemachine.commands import (
+    Answer,
+    Command,
+    FenceBrokers,
+    ForgetMoves,
+    FoundCluster,
+    RegisterController,
+)
 from statemachine.decide import decide
+from statemachine.forgetting import has_too_much
 from statemachine.image import Image
 from statemachine.records import NoOp, Record
 from statemachine.records import RegisterController as Registered
@@ -212,7 +220,10 @@ class Controller:
             self._prove(read(self.image), found)
 
     def sweep(self) -> int:
-        """Fence the brokers whose sessions have run out; returns when to look again, in ms."""
+        """Fence the brokers whose sessions have run out, and forget the moves of long ago.
+
+        Returns when to look again, in ms.
+        """
         # Who becomes active, and who is unfenced meanwhile, begins with a full session.
         if self.sessions is None:
             return self._session_timeout_ms
@@ -221,6 +232,8 @@ class Controller:
         if silent:
             logger.warning("no heartbeat from brokers %s in time: they are fenced", list(silent))
             self.submit(FenceBrokers(broker_ids=silent), self._expect_done)
+        if has_too_much(self.image, self._wall_clock()):
+            self.submit(ForgetMoves(), self._expect_done)
         next_ms = self.sessions.next_expiry_ms(self.image)
         if next_ms is None:
             return self._session_timeout_ms

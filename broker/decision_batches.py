@@ -12,10 +12,14 @@ from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UNCOMMITTED_R
 from statemachine.commands import (
     AlterPartition,
     AlterReassignments,
+    BeginMove,
+    CancelMoves,
     Command,
     CreatePartitions,
     CreateTopics,
     FenceBrokers,
+    Keyed,
+    RollBackMove,
 )
 from statemachine.image import Image
 from statemachine.limits import (
@@ -42,8 +46,20 @@ def records_asked(image: Image, command: Command) -> int:
     0 for what decides quickly, or to nothing; never more than one decision may have.
     """
     match command:
-        case AlterReassignments(reassignments=parts) | AlterPartition(proposals=parts):
+        case Keyed(command=asked):
+            return records_asked(image, asked)
+        case (
+            AlterReassignments(reassignments=parts)
+            | BeginMove(reassignments=parts)
+            | AlterPartition(proposals=parts)
+        ):
             count = len(parts)
+        case CancelMoves(dry_run=False, everything=True):
+            count = len(image.index.moving)
+        case CancelMoves(dry_run=False):
+            count = sum(len(image.index.keys_of_move(each)) for each in command.moves)
+        case RollBackMove(move_id=move_id) if move_id in image.moves:
+            count = image.moves[move_id].begun.partitions
         case CreateTopics(topics=topics, validate_only=False):
             count = sum(max(each.partition_count, len(each.assignments)) for each in topics)
         case CreatePartitions(topics=more, validate_only=False):

@@ -9,16 +9,19 @@ from typing import assert_never
 
 from statemachine import (
     brokers,
+    cancelling,
     cluster,
     config_changes,
     cordons,
     directories,
     elections,
     feature_updates,
+    forgetting,
     isr,
     moves,
     new_partitions,
     quotas,
+    retries,
     topics,
 )
 from statemachine.commands import (
@@ -32,6 +35,7 @@ from statemachine.commands import (
     BeginMove,
     BrokerCommand,
     BrokerHeartbeat,
+    CancelMoves,
     ClusterCommand,
     Command,
     ConfigCommand,
@@ -42,9 +46,15 @@ from statemachine.commands import (
     DeleteTopics,
     ElectLeaders,
     FenceBrokers,
+    ForgetMoves,
     FoundCluster,
     IncrementalAlterConfigs,
+    Keyed,
+    KeyedCommand,
     MoveCommand,
+    MovesCancelled,
+    MoveStarted,
+    ReassignmentsAltered,
     RegisterBroker,
     RegisterController,
     RollBackMove,
@@ -74,7 +84,7 @@ def _answer(draft: Draft, command: Command) -> Answer:
             return isr.alter_partition(draft, command)
         case AlterReassignments():
             return moves.alter_reassignments(draft, command)
-        case BeginMove() | RollBackMove():
+        case BeginMove() | RollBackMove() | CancelMoves() | ForgetMoves() | Keyed():
             return _about_moves(draft, command)
         case ElectLeaders():
             return elections.elect_leaders(draft, command)
@@ -103,6 +113,28 @@ def _about_moves(draft: Draft, command: MoveCommand) -> Answer:
             return moves.begin_move(draft, command)
         case RollBackMove():
             return moves.roll_back_move(draft, command)
+        case CancelMoves():
+            return cancelling.cancel_moves(draft, command)
+        case ForgetMoves():
+            return forgetting.forget_moves(draft, command)
+        case Keyed():
+            return retries.keyed(draft, command, _carried_out)
+        case _:
+            assert_never(command)
+
+
+def _carried_out(
+    draft: Draft, command: KeyedCommand
+) -> MoveStarted | MovesCancelled | ReassignmentsAltered:
+    match command:
+        case AlterReassignments():
+            return moves.alter_reassignments(draft, command)
+        case BeginMove():
+            return moves.begin_move(draft, command)
+        case RollBackMove():
+            return moves.roll_back_move(draft, command)
+        case CancelMoves():
+            return cancelling.cancel_moves(draft, command)
         case _:
             assert_never(command)
 

@@ -48,10 +48,12 @@ class Draft:
         "configs",
         "deleted",
         "ended",
+        "fingerprint",
         "has_elr",
         "image",
         "is_complete",
         "joined",
+        "key",
         "left",
         "level",
         "now_ms",
@@ -80,6 +82,8 @@ class Draft:
         """How many partitions belong to each move that did not before."""
         self.left: dict[MoveId, list[MoveOutcome]] = {}
         """How partitions have left each move that they belonged to."""
+        self.key, self.fingerprint = "", b""
+        """By what the request is known that is being carried out, if it has a key."""
         self._configs: dict[Resource, dict[str, str]] = {}
         self._partitions: dict[tuple[UUID, int], Partition] = {}
         self._live: dict[BrokerId, bool] = {}

@@ -42,9 +42,13 @@ class Error(Enum):
     NEW_LEADER_ELECTED = 108, "the change is made, and with it the sender stopped being the leader"
     INVALID_REGISTRATION = 119, "the registration contradicts itself or another broker's"
 
-    def __init__(self, code: int, meaning: str) -> None:
-        self.code = code
-        self.meaning = meaning
+    def __new__(cls, code: int, meaning: str) -> "Error":
+        """The code is the value, by which an error is found and kept."""
+        error = object.__new__(cls)
+        error._value_ = code
+        error.code = code
+        error.meaning = meaning
+        return error
 
 
 class Refusal(Struct, frozen=True, gc=False):

@@ -159,6 +159,10 @@ class PartitionIndex:
         """The partitions that any of these brokers plays this part for."""
         return BitMap.union(BitMap(), *[part[b] for b in broker_ids if b in part])
 
+    def keys_of_move(self, move_id: MoveId) -> BitMap:
+        """The partitions that belong to the move."""
+        return self.of_move.get(move_id, BitMap())
+
     def partitions(self, keys: BitMap) -> list[tuple[Topic, int]]:
         """The partitions with these keys, in the order of topic name and number."""
         found = []

@@ -38,6 +38,19 @@ MOVE_PART_PARTITIONS_MAX: Final = 1_000
 REFUSED_SHOWN_MAX: Final = 1_000
 """Partitions that are refused with their reasons in one answer; of the others only the number."""
 
+ENDED_MOVES_MAX: Final = 1_000
+ENDED_MOVES_KEPT_MS: Final = 7 * 24 * 3_600_000
+"""How many moves are listed after their end, and how long."""
+
+KEYS_MAX: Final = 100_000
+KEYS_KEPT_MS: Final = 24 * 3_600_000
+"""How many answers are remembered for requests that may be asked again, and how long."""
+
+KEY_CHARACTERS_MAX: Final = 255
+FINGERPRINT_BYTES_MAX: Final = 64
+KEYED_PARTS_MAX: Final = 5_000
+"""Partitions in an answer that is remembered: less than 2 MB at worst."""
+
 LEAVING_PARTITIONS_MAX: Final = 20_000
 """Partitions that one decision takes a broker that is gone out of: less than half a second's work,
 so that the followers of the controller go on hearing of it.

@@ -135,7 +135,14 @@ def _started(
 
 def _request(draft: Draft, who: str, kind: MoveKind, refused: int) -> MoveBegun:
     return MoveBegun(
-        id=NO_MOVE, kind=kind, who=who, asked_at_ms=draft.now_ms, partitions=0, refused=refused
+        id=NO_MOVE,
+        kind=kind,
+        who=who,
+        asked_at_ms=draft.now_ms,
+        partitions=0,
+        refused=refused,
+        key=draft.key,
+        fingerprint=draft.fingerprint,
     )
 
 
@@ -246,5 +253,5 @@ def end_moves(draft: Draft) -> None:
 
 def _partitions_in(draft: Draft, move_id: MoveId) -> int:
     """How many partitions belong to the move after the records so far."""
-    before = len(draft.image.index.of_move.get(move_id, ()))
+    before = len(draft.image.index.keys_of_move(move_id))
     return before + draft.joined[move_id] - len(draft.left.get(move_id, ()))

@@ -55,6 +55,12 @@ from statemachine.commands.features import (
 )
 from statemachine.commands.moves import (
     BeginMove,
+    CancelMoves,
+    ForgetMoves,
+    Keyed,
+    KeyedCommand,
+    MoveAltered,
+    MovesCancelled,
     MoveStarted,
     RollBackMove,
 )
@@ -109,6 +115,7 @@ __all__ = [
     "BrokerRegistered",
     "BrokersCordoned",
     "BrokersFenced",
+    "CancelMoves",
     "ClientQuotasAltered",
     "ClusterCommand",
     "Command",
@@ -131,16 +138,21 @@ __all__ = [
     "FeatureUpdate",
     "FeaturesUpdated",
     "FenceBrokers",
+    "ForgetMoves",
     "FoundCluster",
     "HeartbeatAnswered",
     "IncrementalAlterConfigs",
     "IsrMember",
     "IsrProposal",
+    "Keyed",
+    "KeyedCommand",
     "LeaderElected",
     "LeadersElected",
     "MorePartitions",
+    "MoveAltered",
     "MoveCommand",
     "MoveStarted",
+    "MovesCancelled",
     "NewTopic",
     "PartitionAltered",
     "PartitionCommand",
@@ -170,7 +182,7 @@ __all__ = [
 ]
 
 PartitionCommand: TypeAlias = AlterPartition | AlterReassignments | ElectLeaders
-MoveCommand: TypeAlias = BeginMove | RollBackMove
+MoveCommand: TypeAlias = BeginMove | RollBackMove | CancelMoves | ForgetMoves | Keyed
 BrokerCommand: TypeAlias = (
     BrokerHeartbeat
     | RegisterBroker
@@ -191,6 +203,7 @@ Answer: TypeAlias = (
     PartitionsAltered
     | ReassignmentsAltered
     | MoveStarted
+    | MovesCancelled
     | LeadersElected
     | BrokerRegistered
     | HeartbeatAnswered

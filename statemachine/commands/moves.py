@@ -4,9 +4,15 @@ A move is what one operator asked for at one time, of any number of partitions. 
 which it is paused, altered, cancelled and rolled back, and it is listed for a while after its end.
 """
 
+from typing import TypeAlias
+
 from msgspec import Struct
 
-from statemachine.commands.partitions import Reassignment, ReassignmentAltered
+from statemachine.commands.partitions import (
+    AlterReassignments,
+    Reassignment,
+    ReassignmentAltered,
+)
 from statemachine.errors import Error
 from statemachine.vocabulary import BrokerId, MoveId, MoveKind
 
@@ -40,6 +46,14 @@ class MoveStarted(Struct, frozen=True, kw_only=True, gc=False):
     """The first of those that are refused, with their reasons."""
 
 
+class MoveAltered(Struct, frozen=True, kw_only=True, gc=False):
+    """One move that was paused, resumed or altered, or why it was not."""
+
+    move_id: MoveId
+    error: Error = Error.NONE
+    message: str = ""
+
+
 class CancelMoves(Struct, frozen=True, kw_only=True, gc=False):
     """Revert the step that is under way and drop the rest: of all that is named here."""
 
@@ -53,11 +67,11 @@ class CancelMoves(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MovesCancelled(Struct, frozen=True, kw_only=True, gc=False):
-    """What became of each partition, in order of topic and number; or why nothing was done."""
+    """What each partition now has, in order of topic and number; number -1 tells of a topic."""
 
-    error: Error = Error.NONE
-    message: str = ""
     partitions: tuple[ReassignmentAltered, ...] = ()
+    moves: tuple[MoveAltered, ...] = ()
+    """Of the moves that were named whether they were running, in the order asked."""
 
 
 class RollBackMove(Struct, frozen=True, kw_only=True, gc=False):
@@ -88,14 +102,6 @@ class AlterMove(Struct, frozen=True, kw_only=True, gc=False):
     priority: int | None = None
 
 
-class MoveAltered(Struct, frozen=True, kw_only=True, gc=False):
-    """One move that was paused, resumed or altered, or why it was not."""
-
-    move_id: MoveId
-    error: Error = Error.NONE
-    message: str = ""
-
-
 class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
     """In the order asked for; none if all were asked for at once."""
 
@@ -103,7 +109,17 @@ class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """List no longer what ended before this time, and remember no older answers."""
+    """List and remember no longer what is too old or too much; asked by the active controller."""
 
-    ended_before_ms: int
-    answered_before_ms: int
+
+KeyedCommand: TypeAlias = AlterReassignments | BeginMove | RollBackMove | CancelMoves
+
+
+class Keyed(Struct, frozen=True, kw_only=True, gc=False):
+    """A request that may be asked again, by its asker or for it, and is to be carried out once."""
+
+    key: str
+    """Chosen by the asker, of whom only this request has it."""
+    fingerprint: bytes
+    """Of the request as it was asked: another one with the same key is refused."""
+    command: KeyedCommand

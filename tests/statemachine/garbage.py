@@ -14,6 +14,7 @@ from statemachine.commands import (
     AlterReassignments,
     BeginMove,
     BrokerHeartbeat,
+    CancelMoves,
     Command,
     ConfigChange,
     ConfigOp,
@@ -25,10 +26,13 @@ from statemachine.commands import (
     ElectLeaders,
     FeatureUpdate,
     FenceBrokers,
+    ForgetMoves,
     FoundCluster,
     IncrementalAlterConfigs,
     IsrMember,
     IsrProposal,
+    Keyed,
+    KeyedCommand,
     NewTopic,
     QuotaChange,
     QuotaOp,
@@ -110,7 +114,43 @@ ENTITIES = st.lists(
     ),
     max_size=3,
 ).map(tuple)
+ASKED = st.lists(
+    st.builds(
+        Reassignment,
+        topic=TEXT,
+        partition=INTS,
+        replicas=st.one_of(st.none(), MANY_INTS),
+    ),
+    max_size=3,
+).map(tuple)
+KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
+    st.builds(AlterReassignments, reassignments=ASKED),
+    st.builds(
+        BeginMove,
+        reassignments=ASKED,
+        kind=st.sampled_from(MoveKind),
+        priority=INTS,
+        broker=st.one_of(st.none(), INTS),
+    ),
+    st.builds(RollBackMove, move_id=LONGS),
+    st.builds(
+        CancelMoves,
+        partitions=st.lists(st.tuples(TEXT, INTS), max_size=3).map(tuple),
+        topics=st.lists(TEXT, max_size=2).map(tuple),
+        moves=st.lists(LONGS, max_size=2).map(tuple),
+        everything=st.booleans(),
+        dry_run=st.booleans(),
+    ),
+)
 GARBAGE: st.SearchStrategy[Command] = st.one_of(
+    KEYED,
+    st.builds(
+        Keyed,
+        key=st.one_of(TEXT, st.just("x" * 300)),
+        fingerprint=st.binary(max_size=70),
+        command=KEYED,
+    ),
+    st.just(ForgetMoves()),
     st.builds(
         IncrementalAlterConfigs,
         changes=st.lists(
@@ -231,34 +271,6 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
         broker_epoch=LONGS,
         proposals=st.lists(PROPOSALS, max_size=3).map(tuple),
     ),
-    st.builds(
-        AlterReassignments,
-        reassignments=st.lists(
-            st.builds(
-                Reassignment,
-                topic=TEXT,
-                partition=INTS,
-                replicas=st.one_of(st.none(), MANY_INTS),
-            ),
-            max_size=3,
-        ).map(tuple),
-    ),
-    st.builds(
-        BeginMove,
-        reassignments=st.lists(
-            st.builds(
-                Reassignment,
-                topic=TEXT,
-                partition=INTS,
-                replicas=st.one_of(st.none(), MANY_INTS),
-            ),
-            max_size=3,
-        ).map(tuple),
-        kind=st.sampled_from(MoveKind),
-        priority=INTS,
-        broker=st.one_of(st.none(), INTS),
-    ),
-    st.builds(RollBackMove, move_id=LONGS),
     st.builds(
         ElectLeaders,
         election=st.sampled_from(ElectionType),

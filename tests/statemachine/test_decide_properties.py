@@ -17,6 +17,7 @@ from statemachine.commands import (
     AlterReassignments,
     BeginMove,
     BrokerHeartbeat,
+    CancelMoves,
     Command,
     ConfigChange,
     ConfigOp,
@@ -28,6 +29,7 @@ from statemachine.commands import (
     IncrementalAlterConfigs,
     IsrMember,
     IsrProposal,
+    Keyed,
     NewTopic,
     Reassignment,
     RegisterBroker,
@@ -121,10 +123,16 @@ def reassignments(draw: Draw, image: Image) -> Command:
 
 
 def moves(draw: Draw, image: Image) -> Command:
-    """What is there is moved, or a move is rolled back."""
+    """What is there is moved, or a move is rolled back or cancelled, now and then with a key."""
     known = [(t.name, number) for t in image.topics.values() for number, _ in t.existing()]
     if not known or (image.moves and draw(st.booleans())):
-        return RollBackMove(move_id=draw(st.integers(0, 4)))
+        move_id = draw(st.integers(0, 4))
+        cancel = CancelMoves(moves=(move_id,), topics=("a",), everything=draw(st.booleans()))
+        command = draw(st.sampled_from([RollBackMove(move_id=move_id), cancel]))
+        if draw(st.booleans()):
+            key = draw(st.sampled_from("kl"))
+            return Keyed(key=key, fingerprint=b"" if key == "k" else b"x", command=command)
+        return command  # type: ignore[no-any-return]
     asked = draw(st.lists(st.tuples(st.sampled_from(known), REPLICAS), min_size=1, max_size=3))
     return BeginMove(
         reassignments=tuple(

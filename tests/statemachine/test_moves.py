@@ -34,6 +34,13 @@ def move(world: World, asked: dict[int, Replicas], **fields: object) -> commands
     return answer
 
 
+def cancel(world: World, **fields: object) -> commands.MovesCancelled:
+    """Cancel what is named."""
+    answer = world.ask(commands.CancelMoves(**fields)).answer  # type: ignore[arg-type]
+    assert isinstance(answer, commands.MovesCancelled)
+    return answer
+
+
 def roll_back(world: World, move_id: int) -> commands.MoveStarted:
     answer = world.ask(commands.RollBackMove(move_id=move_id, who="ann")).answer
     assert isinstance(answer, commands.MoveStarted)

@@ -1,0 +1,93 @@
+"""CancelMoves: what is named by partition, topic, move or not at all is cancelled, each on its own.
+
+How a single partition is cancelled is told by `reassignment`. A dry run decides the same on a draft
+of its own, of which nothing is recorded.
+"""
+
+from collections.abc import Iterator
+
+from statemachine.commands import CancelMoves, MoveAltered, MovesCancelled, ReassignmentAltered
+from statemachine.draft import Draft
+from statemachine.errors import Error, Refusal
+from statemachine.moves import unknown_move
+from statemachine.reassignment import cancel
+from statemachine.vocabulary import MoveId, MoveOutcome
+
+_EVERY = -1
+"""The partition of an answer about all of a topic."""
+
+
+def cancel_moves(draft: Draft, command: CancelMoves) -> MovesCancelled:
+    """Revert the steps under way of all that is named, and drop the rest."""
+    if command.dry_run:
+        draft = Draft(draft.image, draft.now_ms)
+    named = {*command.partitions, *_of_topics(draft, command), *_of_moves(draft, command)}
+    named |= set(_underway(draft)) if command.everything else set()
+    return MovesCancelled(
+        partitions=tuple([_cancelled(draft, *partition) for partition in sorted(named)]),
+        moves=tuple([_asked(draft, move_id) for move_id in command.moves]),
+    )
+
+
+def _underway(draft: Draft) -> Iterator[tuple[str, int]]:
+    for topic, number in draft.image.index.partitions(draft.image.index.moving):
+        yield topic.name, number
+
+
+def _of_moves(draft: Draft, command: CancelMoves) -> Iterator[tuple[str, int]]:
+    index = draft.image.index
+    for move_id in command.moves:
+        for topic, number in index.partitions(index.keys_of_move(move_id)):
+            yield topic.name, number
+
+
+def _of_topics(draft: Draft, command: CancelMoves) -> Iterator[tuple[str, int]]:
+    """What is under way of each topic; where that is nothing, the topic for itself."""
+    for name in command.topics:
+        topic = draft.image.topic_named(name)
+        existing = () if topic is None else topic.existing()
+        moving = [number for number, partition in existing if partition.moving]
+        for number in moving or [_EVERY]:
+            yield name, number
+
+
+def _cancelled(draft: Draft, name: str, number: int) -> ReassignmentAltered:
+    topic = draft.image.topic_named(name)
+    if topic is None:
+        refusal = Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return _refused(name, number, refusal)
+    if number == _EVERY:
+        nothing = f"no partition of topic {name} is being reassigned"
+        return _refused(name, number, Refusal(Error.NO_REASSIGNMENT_IN_PROGRESS, nothing))
+    if draft.partition(topic, number) is None:
+        unknown = f"topic {name} has no partition {number}"
+        return _refused(name, number, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+    outcome = cancel(draft, topic, number)
+    if isinstance(outcome, Refusal):
+        return _refused(name, number, outcome)
+    return ReassignmentAltered(topic=name, partition=number, replicas=outcome.replicas)
+
+
+def _refused(name: str, number: int, refusal: Refusal) -> ReassignmentAltered:
+    return ReassignmentAltered(
+        topic=name, partition=number, error=refusal.error, message=refusal.message
+    )
+
+
+def _asked(draft: Draft, move_id: MoveId) -> MoveAltered:
+    """Whether there was something to cancel of the move."""
+    refusal = ended_refusal(draft, move_id)
+    if refusal is None:
+        return MoveAltered(move_id=move_id)
+    return MoveAltered(move_id=move_id, error=refusal.error, message=refusal.message)
+
+
+def ended_refusal(draft: Draft, move_id: MoveId) -> Refusal | None:
+    """Why nothing can be done about a move any more, or None while it runs."""
+    move = draft.image.moves.get(move_id)
+    if move is None:
+        return unknown_move(draft, move_id)
+    if move.ended is None:
+        return None
+    outcome = MoveOutcome(move.ended.outcome).name.lower()
+    return Refusal(Error.INVALID_REQUEST, f"move {move_id} has ended: {outcome}")

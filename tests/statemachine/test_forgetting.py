@@ -1,0 +1,102 @@
+"""Moves that have ended and answers are kept for a time and up to a number, by records alone."""
+
+import pytest
+
+from statemachine import commands, our_records
+from statemachine.forgetting import has_too_much
+from statemachine.limits import ENDED_MOVES_KEPT_MS, ENDED_MOVES_MAX, KEYS_KEPT_MS
+from tests.statemachine.test_moves import move
+from tests.statemachine.test_retries import keyed
+from tests.statemachine.world import World
+
+
+@pytest.fixture
+def world() -> World:
+    """Partitions 0 and 1 of "t" on brokers 1, 2 and 3; move 1 of partition 0 runs."""
+    world = World(broker_count=5)
+    for _ in range(2):
+        world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
+    world.now_ms = 10 * ENDED_MOVES_KEPT_MS
+    move(world, {0: (1, 2, 4)})
+    return world
+
+
+def a_move_that_ends(world: World) -> None:
+    """One more move of partition 1, complete at once."""
+    replicas = world.partition(1).replicas
+    move(world, {1: (*replicas[1:], replicas[0])})
+
+
+def forget(world: World) -> list[our_records.OurRecord]:
+    """What the active controller then does; whether it had to be asked is told before."""
+    asked = has_too_much(world.image, world.now_ms)
+    decision = world.ask(commands.ForgetMoves())
+    assert asked == bool(decision.records)
+    return list(decision.records)  # type: ignore[arg-type]
+
+
+def test_moves_that_ended_a_week_ago_are_forgotten_and_running_ones_never(world: World) -> None:
+    a_move_that_ends(world)
+    assert forget(world) == []
+    world.now_ms += ENDED_MOVES_KEPT_MS
+    a_move_that_ends(world)
+    assert forget(world) == []
+    world.now_ms += 1
+    assert forget(world) == [our_records.MovesForgotten(through=2)]
+    assert sorted(world.image.moves) == [1, 3]
+    assert forget(world) == []
+
+
+def test_a_move_that_has_ended_late_keeps_those_behind_it(world: World) -> None:
+    a_move_that_ends(world)
+    world.now_ms += ENDED_MOVES_KEPT_MS + 1
+    world.sync(1, 2, 3, 4)
+    assert forget(world) == []
+    world.now_ms += ENDED_MOVES_KEPT_MS + 1
+    assert forget(world) == [our_records.MovesForgotten(through=2)]
+
+
+def test_of_too_many_moves_the_first_are_forgotten(world: World) -> None:
+    for number in range(ENDED_MOVES_MAX + 3):
+        move_id = 100 + number
+        begun = our_records.MoveBegun(
+            id=move_id, kind=0, who="", asked_at_ms=0, partitions=0, refused=0
+        )
+        world.replay(begun)
+        world.replay(
+            our_records.MoveEnded(
+                id=move_id,
+                outcome=0,
+                at_ms=world.now_ms,
+                completed=0,
+                cancelled=0,
+                superseded=0,
+                gone=0,
+            )
+        )
+    assert forget(world) == [our_records.MovesForgotten(through=102)]
+    assert len(world.image.moves) == ENDED_MOVES_MAX + 1
+
+
+def test_answers_are_remembered_for_a_day(world: World) -> None:
+    command = commands.CancelMoves(everything=True, dry_run=True)
+    world.ask(keyed(command, key="old"))
+    world.now_ms += 1
+    world.ask(keyed(command, key="new"))
+    world.now_ms += KEYS_KEPT_MS - 1
+    assert forget(world) == []
+    world.now_ms += 1
+    assert [type(each) for each in forget(world)] == [our_records.KeysForgotten]
+    assert list(world.image.keys) == ["new"]
+
+
+def test_of_too_many_answers_the_first_are_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("statemachine.forgetting.KEYS_MAX", 3)
+    command = commands.CancelMoves(everything=True, dry_run=True)
+    for number in range(5):
+        world.ask(keyed(command, key=str(number)))
+        world.now_ms += 1
+    assert len(forget(world)) == 1
+    assert list(world.image.keys) == ["2", "3", "4"]

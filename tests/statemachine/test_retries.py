@@ -1,0 +1,140 @@
+"""A request with a key is carried out once and answered once, whoever is asked the second time."""
+
+import pytest
+from hypothesis import given
+
+from statemachine import commands
+from statemachine.decide import decide
+from statemachine.errors import Error
+from statemachine.image import Image
+from statemachine.limits import KEYED_PARTS_MAX
+from statemachine.replay import replay
+from statemachine.snapshot import begin
+from tests.statemachine.checks import contents
+from tests.statemachine.garbage import KEYED
+from tests.statemachine.test_snapshot_written import loaded, whole
+from tests.statemachine.world import World
+
+MOVE = commands.BeginMove(
+    reassignments=(
+        commands.Reassignment(topic="t", partition=0, replicas=(1, 2, 4)),
+        commands.Reassignment(topic="t", partition=9, replicas=(1, 2, 4)),
+    ),
+    who="ann",
+)
+
+
+@pytest.fixture
+def world() -> World:
+    """Partition 0 of "t" on brokers 1, 2 and 3, all in sync, led by 1."""
+    world = World(broker_count=5)
+    world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
+    return world
+
+
+def keyed(
+    command: commands.KeyedCommand = MOVE, key: str = "k", fingerprint: bytes = b"one"
+) -> commands.Keyed:
+    """The request with a key."""
+    return commands.Keyed(key=key, fingerprint=fingerprint, command=command)
+
+
+def refusal(answer: commands.Answer) -> str:
+    """Why the request was refused for its key."""
+    assert isinstance(answer, commands.Done)
+    assert answer.error is Error.INVALID_REQUEST
+    return answer.message
+
+
+def test_the_same_request_is_carried_out_once_and_answered_alike(world: World) -> None:
+    first = world.ask(keyed()).answer
+    assert isinstance(first, commands.MoveStarted)
+    assert (first.move_id, first.accepted, first.refused_count) == (1, 1, 1)
+    # Meanwhile it has arrived, and was moved on by somebody else.
+    world.sync(1, 2, 3, 4)
+    world.reassign(1, 2, 5)
+    again = world.ask(keyed())
+    assert (again.answer, again.records) == (first, ())
+    assert world.partition().target == (1, 2, 5)
+
+
+def test_the_move_says_by_which_key_it_was_asked_for(world: World) -> None:
+    world.ask(keyed())
+    begun = world.image.moves[1].begun
+    assert (begun.key, begun.fingerprint) == ("k", b"one")
+    world.reassign(1, 2, 5)
+    assert world.image.moves[2].begun.key == ""
+
+
+def test_another_request_with_the_same_key_is_refused(world: World) -> None:
+    world.ask(keyed())
+    other = world.ask(keyed(fingerprint=b"two"))
+    assert "the key k belongs to another request" in refusal(other.answer)
+    assert other.records == ()
+
+
+def test_the_key_is_known_after_a_fail_over_and_from_a_snapshot(world: World) -> None:
+    """The next controller's image is made of the log alone, or of a snapshot of it."""
+    follower = Image()
+    first = world.ask(keyed())
+    for record in first.records:
+        replay(follower, record, follower.end_offset)
+    end = world.image.end_offset
+    for image in (follower, loaded(whole(begin(world.image, end)), end)):
+        again = decide(image, keyed())
+        assert (again.answer, again.records) == (first.answer, ())
+
+
+def test_what_was_not_committed_is_carried_out_when_it_is_asked_again(world: World) -> None:
+    world.image.journal_from(world.image.end_offset)
+    end, before = world.image.end_offset, contents(world.image)
+    world.ask(keyed())
+    world.image.rewind(end)
+    assert contents(world.image) == before
+    answer = world.ask(keyed()).answer
+    assert isinstance(answer, commands.MoveStarted)
+    assert (answer.move_id, world.partition().moving) == (1, True)
+
+
+def test_what_was_refused_stays_refused(world: World) -> None:
+    """Its asker may have given up, and asked for something else."""
+    cancel = commands.AlterReassignments(
+        reassignments=(commands.Reassignment(topic="t", partition=0, replicas=None),)
+    )
+    first = world.ask(keyed(cancel)).answer
+    assert isinstance(first, commands.ReassignmentsAltered)
+    assert first.partitions[0].error is Error.NO_REASSIGNMENT_IN_PROGRESS
+    world.reassign(1, 2, 4)
+    assert world.ask(keyed(cancel)).answer == first
+    assert world.partition().moving
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (keyed(key=""), "1 to 255 characters, not 0"),
+        (keyed(key="x" * 256), "1 to 255 characters, not 256"),
+        (keyed(fingerprint=b"x" * 65), "at most 64 bytes, not 65"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused(world: World, command: commands.Keyed, said: str) -> None:
+    decision = world.ask(command)
+    assert said in refusal(decision.answer)
+    assert decision.records == ()
+
+
+def test_an_answer_that_is_kept_has_a_bound(world: World) -> None:
+    asked = (commands.Reassignment(topic="t", partition=0, replicas=(1, 2, 4)),)
+    command = commands.AlterReassignments(reassignments=asked * (KEYED_PARTS_MAX + 1))
+    assert "at most 5,000 partitions may be named, not 5,001" in refusal(
+        world.ask(keyed(command)).answer
+    )
+
+
+@given(command=KEYED)
+def test_whatever_is_answered_is_answered_again(command: commands.KeyedCommand) -> None:
+    """The answer comes back from its bytes as it was."""
+    world = World(broker_count=3)
+    first = world.ask(keyed(command))
+    again = world.ask(keyed(command))
+    assert (again.answer, again.records) == (first.answer, ())
