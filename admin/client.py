@@ -8,9 +8,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from admin import config_questions, feature_questions, lead_questions, questions, voter_questions
+from admin import (
+    broker_questions,
+    config_questions,
+    feature_questions,
+    lead_questions,
+    questions,
+    voter_questions,
+)
 from admin.addresses import Address
 from admin.asking import Answer, Asker, Question
+from admin.care import BrokerResult, BrokerStandings, SafetyReport
 from admin.config_questions import ConfigInfo
 from admin.consistency import Consistency
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
@@ -187,6 +195,25 @@ class AdminClient:
             levels, upgrade_type=upgrade_type, dry_run=dry_run
         )
         await self._ask(question)
+
+    async def broker_standings(
+        self, broker_ids: Sequence[int] | None = None, *, stale: bool = False
+    ) -> BrokerStandings:
+        """All registered brokers, or these, alive or not, with what they have."""
+        question = broker_questions.describe_brokers(broker_ids)
+        return broker_questions.read_standings(await self._ask(_fit(question, stale=stale)))
+
+    async def cordon_brokers(
+        self, broker_ids: Sequence[int], *, cordoned: bool = True
+    ) -> Sequence[BrokerResult]:
+        """Let these brokers get no new replicas, or again; one result for each."""
+        question = broker_questions.alter_brokers(broker_ids, cordoned=cordoned)
+        return broker_questions.read_alterations((await self._ask(question)).response)
+
+    async def safe_to_stop(self, broker_ids: Sequence[int], *, stale: bool = False) -> SafetyReport:
+        """What would be hurt if all of these brokers stopped now."""
+        question = broker_questions.safe_to_stop(broker_ids)
+        return broker_questions.read_safety(await self._ask(_fit(question, stale=stale)))
 
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]

@@ -44,9 +44,11 @@ from statemachine.commands import (
     AlterConfigs,
     AlterReassignments,
     Answer,
+    BrokersCordoned,
     ClientQuotasAltered,
     Command,
     ConfigsAltered,
+    CordonBrokers,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -166,6 +168,10 @@ class Service:
     async def unregister_broker(self, who: str, command: UnregisterBroker) -> Done:
         """Forget a broker that will not come back."""
         return await self._carry_out(who, command, Done)
+
+    async def cordon_brokers(self, who: str, command: CordonBrokers) -> BrokersCordoned:
+        """Let brokers get no new replicas, or again."""
+        return await self._carry_out(who, command, BrokersCordoned)
 
     async def update_features(
         self, who: str, updates: tuple[FeatureUpdate, ...], *, validate_only: bool

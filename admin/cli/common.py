@@ -22,6 +22,7 @@ T = TypeVar("T")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 TIMEOUT_MS: Final = 15_000
+BROKER_ID_MAX: Final = 2**31 - 1
 
 
 class Exit(IntEnum):
@@ -54,6 +55,26 @@ class AddressList(click.ParamType["tuple[Address, ...]"]):
             return parse_addresses(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class BrokerList(click.ParamType["tuple[int, ...]"]):
+    """`101,102`: ids of brokers, each once."""
+
+    name = "id,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        """The ids; a usage error for what is none."""
+        if isinstance(value, tuple):
+            return value
+        for word in value.split(","):
+            if not (word.isascii() and word.isdecimal()) or int(word) > BROKER_ID_MAX:
+                self.fail(f"{word!r} is no id of a broker; write 101,102", param, ctx)
+        ids = tuple(map(int, value.split(",")))
+        twice = sorted({id for id in ids if ids.count(id) > 1})
+        if twice:
+            names = ",".join(map(str, twice))
+            self.fail(f"Broker list contains duplicate entries: {names}", param, ctx)
+        return ids
 
 
 class Duration(click.ParamType[int]):

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from admin.kafka import (
+    care_calls,
     cluster_calls,
     config_calls,
     feature_calls,
@@ -101,6 +102,23 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             versions=VersionRange(0, 0),
             handle=transfer_calls.transfer_leadership,
             refuse=transfer_calls.refuse,
+        ),
+        ApiKey.ALTER_BROKERS: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=care_calls.alter_brokers,
+            refuse=care_calls.refuse_brokers,
+        ),
+        ApiKey.SAFE_TO_STOP: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=care_calls.safe_to_stop,
+            refuse=care_calls.refuse_safety,
+            reads=True,
+        ),
+        ApiKey.DESCRIBE_BROKERS: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=care_calls.describe_brokers,
+            refuse=care_calls.refuse_brokers,
+            reads=True,
         ),
         ApiKey.ADD_RAFT_VOTER: AdminApi(
             versions=VersionRange(0, 0),

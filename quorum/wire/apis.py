@@ -58,6 +58,9 @@ class ApiKey(IntEnum):
     DISCOVER_BROKERS = 20_000
     ALTER_QUORUM = 20_001
     TRANSFER_LEADERSHIP = 20_002
+    ALTER_BROKERS = 20_006
+    SAFE_TO_STOP = 20_007
+    DESCRIBE_BROKERS = 20_008
 
     def __str__(self) -> str:
         return self.name.title().replace("_", "")
@@ -127,6 +130,9 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
         ApiKey.ALTER_QUORUM: VersionRange(0, 0),
         ApiKey.TRANSFER_LEADERSHIP: VersionRange(0, 0),
+        ApiKey.ALTER_BROKERS: VersionRange(0, 0),
+        ApiKey.SAFE_TO_STOP: VersionRange(0, 0),
+        ApiKey.DESCRIBE_BROKERS: VersionRange(0, 0),
     }
 )
 

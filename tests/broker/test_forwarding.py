@@ -100,6 +100,9 @@ EMPTY: dict[ApiKey, dict[str, Any]] = {
     ApiKey.UPDATE_FEATURES: {"feature_updates": ()},
     ApiKey.ALTER_QUORUM: {"target_voters": None},
     ApiKey.TRANSFER_LEADERSHIP: {"voter_id": 1},
+    ApiKey.ALTER_BROKERS: {"broker_ids": (1,), "operation": 1},
+    ApiKey.SAFE_TO_STOP: {"broker_ids": (1,)},
+    ApiKey.DESCRIBE_BROKERS: {"broker_ids": None},
     ApiKey.ADD_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None, "listeners": ()},
     ApiKey.REMOVE_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None},
 }

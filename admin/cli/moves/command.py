@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from admin.cli.common import (
+    BrokerList,
     Exit,
     Target,
     output_option,
@@ -21,27 +22,6 @@ from admin.cli.common import (
 T = TypeVar("T")
 
 ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
-
-
-class BrokerList(click.ParamType["tuple[int, ...]"]):
-    """`101,102`: ids of brokers, each once."""
-
-    name = "id,..."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        """The ids; a usage error for what is none."""
-        if isinstance(value, tuple):
-            return value
-        found = value.split(",")
-        for word in found:
-            if not (word.isascii() and word.isdecimal()) or int(word) >= 2**31:
-                self.fail(f"{word!r} is no id of a broker; write 101,102", param, ctx)
-        ids = tuple(map(int, found))
-        twice = sorted({id for id in ids if ids.count(id) > 1})
-        if twice:
-            names = ",".join(map(str, twice))
-            self.fail(f"Broker list contains duplicate entries: {names}", param, ctx)
-        return ids
 
 
 @click.command()

@@ -294,6 +294,11 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
         ApiKey.TRANSFER_LEADERSHIP: lambda form: form.request(
             cluster_id=None, timeout=TIMEOUT, voter_id=1
         ),
+        ApiKey.ALTER_BROKERS: lambda form: form.request(
+            timeout=TIMEOUT, broker_ids=(101,), operation=2
+        ),
+        ApiKey.SAFE_TO_STOP: lambda form: form.request(broker_ids=(101,)),
+        ApiKey.DESCRIBE_BROKERS: lambda form: form.request(broker_ids=None),
         ApiKey.ADD_RAFT_VOTER: lambda form: form.request(
             cluster_id=CLUSTER_ID,
             timeout=TIMEOUT,

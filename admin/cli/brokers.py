@@ -1,0 +1,105 @@
+"""`metaquorum brokers`: list them, let them get no new replicas, ask whether they may stop."""
+
+from typing import Any
+
+import click
+
+from admin.cli.common import (
+    BrokerList,
+    Exit,
+    Target,
+    output_option,
+    run,
+    say,
+    stale_option,
+    target,
+    target_options,
+    write,
+    write_data,
+)
+
+brokers_option = click.option(
+    "--brokers", type=BrokerList(), required=True, help="The brokers, by id: 101,102."
+)
+
+
+@click.group()
+def command() -> None:
+    """Care for brokers: who is there, who gets new replicas, who may stop."""
+
+
+@command.command("list")
+@target_options
+@stale_option
+@output_option
+def show(stale: bool, output: str, **whom: Any) -> None:
+    """List all registered brokers, alive or not, with what they have."""
+    run(_show(target(**whom), output, stale=stale))
+
+
+@command.command()
+@brokers_option
+@target_options
+@click.pass_context
+def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
+    """Let brokers get no new replicas; what they have stays."""
+    ctx.exit(run(_cordon(target(**whom), brokers, cordoned=True)))
+
+
+@command.command()
+@brokers_option
+@target_options
+@click.pass_context
+def uncordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
+    """Let brokers get new replicas again."""
+    ctx.exit(run(_cordon(target(**whom), brokers, cordoned=False)))
+
+
+@command.command("safe-to-stop")
+@brokers_option
+@target_options
+@stale_option
+@output_option
+@click.pass_context
+def safe_to_stop(
+    ctx: click.Context, /, brokers: tuple[int, ...], stale: bool, output: str, **whom: Any
+) -> None:
+    """Tell whether brokers may stop together; exit code 1 and the partitions that say no."""
+    ctx.exit(run(_safe(target(**whom), brokers, output, stale=stale)))
+
+
+async def _show(whom: Target, output: str, *, stale: bool) -> None:
+    from admin.cli import brokers_text as text
+
+    async with whom.client() as client:
+        found = await client.broker_standings(stale=stale)
+    if output == "table":
+        write(text.listed(found.brokers))
+    else:
+        write_data(text.listed_data(found), output)
+
+
+async def _cordon(whom: Target, brokers: tuple[int, ...], *, cordoned: bool) -> Exit:
+    from admin.cli import brokers_text as text
+
+    async with whom.client() as client:
+        results = await client.cordon_brokers(brokers, cordoned=cordoned)
+    done = [each.broker_id for each in results if not each.error_code]
+    refused = [each for each in results if each.error_code]
+    if done:
+        write(text.cordoned(done, cordoned=cordoned))
+    if refused:
+        say(text.not_cordoned(refused))
+    return Exit.FAILED if refused else Exit.DONE
+
+
+async def _safe(whom: Target, brokers: tuple[int, ...], output: str, *, stale: bool) -> Exit:
+    from admin.cli import brokers_text as text
+
+    async with whom.client() as client:
+        found = await client.safe_to_stop(brokers, stale=stale)
+    if output == "table":
+        write(text.judged(brokers, found))
+    else:
+        write_data(text.judged_data(found), output)
+    return Exit.FAILED if found.hurt_count else Exit.DONE

@@ -1,0 +1,103 @@
+"""What `metaquorum brokers` prints. Pure functions from answers to text or plain values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from admin.care import BrokerResult, BrokerStanding, BrokerStandings, SafetyReport
+from admin.cli.tables import columns
+
+_TITLES = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders")
+
+
+def listed(brokers: Sequence[BrokerStanding]) -> str:
+    """What `list` prints."""
+    if not brokers:
+        return "No brokers are registered."
+    rows = [
+        (
+            each.id,
+            each.state,
+            "yes" if each.is_cordoned else "no",
+            "-" if each.rack is None else each.rack,
+            each.replica_count,
+            each.in_sync_count,
+            each.leader_count,
+        )
+        for each in brokers
+    ]
+    return columns(_TITLES, rows)
+
+
+def listed_data(found: BrokerStandings) -> dict[str, Any]:
+    """What `list` says, as plain values."""
+    return {
+        "as_of_offset": found.as_of,
+        "brokers": [
+            {
+                "broker_id": each.id,
+                "broker_epoch": each.epoch,
+                "state": each.state,
+                "cordoned": each.is_cordoned,
+                "rack": each.rack,
+                "replicas": each.replica_count,
+                "in_sync": each.in_sync_count,
+                "leaders": each.leader_count,
+            }
+            for each in found.brokers
+        ],
+    }
+
+
+def cordoned(done: Sequence[int], *, cordoned: bool) -> str:
+    """What `cordon` and `uncordon` print."""
+    what = "get no new replicas" if cordoned else "get new replicas again"
+    return f"{_brokers(done)} {what if len(done) > 1 else what.replace('get', 'gets', 1)}."
+
+
+def not_cordoned(refused: Sequence[BrokerResult]) -> str:
+    """What they say of brokers that are as before."""
+    return "\n".join(f"Error: {each.message or each.error_name}" for each in refused)
+
+
+def judged(brokers: Sequence[int], found: SafetyReport) -> str:
+    """What `safe-to-stop` prints."""
+    if not found.hurt_count:
+        return f"{_brokers(brokers)} may stop: {found.looked_at} partition(s) would not be hurt."
+    rows = [
+        (each.id, each.harm, ",".join(map(str, each.left)) or "-", each.min_isr)
+        for each in found.hurt
+    ]
+    more = found.hurt_count - len(found.hurt)
+    return "\n".join(
+        [
+            f"{_brokers(brokers)} must not stop: {found.hurt_count} of {found.looked_at}"
+            " partition(s) would be hurt.",
+            columns(("Partition", "Harm", "InSync", "MinISR"), rows),
+            *([f"and {more} more"] if more else []),
+        ]
+    )
+
+
+def judged_data(found: SafetyReport) -> dict[str, Any]:
+    """What `safe-to-stop` says, as plain values."""
+    return {
+        "safe": not found.hurt_count,
+        "as_of_offset": found.as_of,
+        "partitions_looked_at": found.looked_at,
+        "partitions_hurt": found.hurt_count,
+        "hurt": [
+            {
+                "topic": each.id.topic,
+                "partition": each.id.partition,
+                "harm": each.harm,
+                "in_sync": list(each.left),
+                "min_isr": each.min_isr,
+            }
+            for each in found.hurt
+        ],
+    }
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    several = "Brokers" if len(ids) > 1 else "Broker"
+    return f"{several} {', '.join(map(str, ids))}"
