@@ -210,6 +210,10 @@ class AdminClient:
         question = broker_questions.alter_brokers(broker_ids, cordoned=cordoned)
         return broker_questions.read_alterations((await self._ask(question)).response)
 
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker that will not come back."""
+        await self._ask(broker_questions.unregister_broker(broker_id))
+
     async def safe_to_stop(self, broker_ids: Sequence[int], *, stale: bool = False) -> SafetyReport:
         """What would be hurt if all of these brokers stopped now."""
         question = broker_questions.safe_to_stop(broker_ids)

@@ -68,6 +68,44 @@ def safe_to_stop(
     ctx.exit(run(_safe(target(**whom), brokers, output, stale=stale)))
 
 
+@command.command()
+@brokers_option
+@click.option("--dry-run", is_flag=True, help="Tell what would be moved; change nothing.")
+@click.option(
+    "--unregister", is_flag=True, help="Once they have nothing and are stopped, forget them."
+)
+@target_options
+@click.pass_context
+def decommission(
+    ctx: click.Context,
+    /,
+    brokers: tuple[int, ...],
+    dry_run: bool,
+    unregister: bool,
+    **whom: Any,
+) -> None:
+    """Empty brokers, dead ones too: cordon them and move away what they have.
+
+    Ask again to hear how far it is. Exit code 0: nothing is left on them; 3: not yet.
+    """
+    if dry_run and unregister:
+        raise click.UsageError("--dry-run changes nothing; leave --unregister out")
+    from admin.cli.decommissioning import decommission as work
+
+    ctx.exit(run(work(target(**whom), brokers, dry_run=dry_run, unregister=unregister)))
+
+
+@command.command()
+@brokers_option
+@target_options
+@click.pass_context
+def recommission(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
+    """Undo a decommission: cancel the moves that empty brokers, and end the cordon."""
+    from admin.cli.decommissioning import recommission as work
+
+    ctx.exit(run(work(target(**whom), brokers)))
+
+
 async def _show(whom: Target, output: str, *, stale: bool) -> None:
     from admin.cli import brokers_text as text
 

@@ -1,12 +1,18 @@
 """What `metaquorum brokers` prints. Pure functions from answers to text or plain values."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from admin.care import BrokerResult, BrokerStanding, BrokerStandings, SafetyReport
 from admin.cli.tables import columns
+from admin.emptying import Emptying
+from admin.model import PartitionId
+from statemachine.planning.unplanned import Unplanned
 
-_TITLES = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders")
+NAMED_MAX: Final = 20
+"""Partitions that a sentence names one by one."""
+
+_TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders")
 
 
 def listed(brokers: Sequence[BrokerStanding]) -> str:
@@ -96,6 +102,43 @@ def judged_data(found: SafetyReport) -> dict[str, Any]:
             for each in found.hurt
         ],
     }
+
+
+def progress(brokers: Sequence[int], found: Emptying) -> str:
+    """How far brokers are from having no replicas."""
+    if not found.held:
+        return emptied(brokers)
+    plan = () if isinstance(found.plan, Unplanned) else found.plan
+    lines = [
+        f"{_brokers(brokers)}: {found.held} partition(s) to be moved away, {found.leaving} on"
+        f" their way before, {len(plan)} planned now."
+    ]
+    if found.busy:
+        lines.append(f"Moved elsewhere first, ask again then: {_named(found.busy)}")
+    if found.leaderless:
+        lines.append(f"Without a leader, so that nothing can be copied: {_named(found.leaderless)}")
+    return "\n".join(lines)
+
+
+def emptied(brokers: Sequence[int]) -> str:
+    """That they have no replicas."""
+    return f"{_brokers(brokers)}: no replicas left."
+
+
+def not_registered(brokers: Sequence[int]) -> str:
+    """That the cluster does not know them, or not any more."""
+    return f"{_brokers(brokers)}: not registered."
+
+
+def still_alive(alive: Sequence[int]) -> str:
+    """That a broker which lives is not unregistered: it would not know."""
+    return f"{_brokers(alive)} not unregistered: stop them first, then ask again"
+
+
+def _named(ids: Sequence[PartitionId]) -> str:
+    more = len(ids) - NAMED_MAX
+    words = ", ".join(map(str, ids[:NAMED_MAX]))
+    return f"{words} and {more} more" if more > 0 else words
 
 
 def _brokers(ids: Sequence[int]) -> str:

@@ -10,7 +10,9 @@ from admin.care import HurtPartition, SafetyReport
 from admin.cli.brokers_text import judged, listed
 from admin.cli.main import group
 from admin.model import PartitionId
-from tests.admin.controller.asking import asked, join, topic
+from statemachine import commands
+from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.controller.asking import asked, isr, join, topic, topic_id
 from tests.support.controllers import Node, a_controller
 
 
@@ -88,3 +90,71 @@ def test_brokers_are_named_by_their_ids() -> None:
         assert done.exit_code == 2
         assert words in done.stderr
     assert "Missing option '--brokers'" in invoke("safe-to-stop").stderr
+
+
+async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        dry = await run(node, "decommission", "--brokers", "102", "--dry-run")
+        assert dry.exit_code == 0, dry.output
+        assert dry.stdout.startswith("Broker 102: 1 partition(s) to be moved away, 0 on their way")
+        assert not node.controller.image.brokers[102].cordoned
+        begun = await run(node, "decommission", "--brokers", "102")
+        assert begun.exit_code == 3, begun.output
+        assert "Broker 102 gets no new replicas." in begun.stdout
+        assert "Successfully started partition reassignment for a-0" in begun.stdout
+        again = await run(node, "decommission", "--brokers", "102", "--unregister")
+        assert (again.exit_code, again.stdout) == (
+            3,
+            "Broker 102: 1 partition(s) to be moved away, 1 on their way before, 0 planned now.\n",
+        )
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        alive = await run(node, "decommission", "--brokers", "102", "--unregister")
+        assert (alive.exit_code, alive.stdout, alive.stderr) == (
+            3,
+            "Broker 102: no replicas left.\n",
+            "Broker 102 not unregistered: stop them first, then ask again\n",
+        )
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(102,)))
+        done = await run(node, "decommission", "--brokers", "102", "--unregister")
+        assert (done.exit_code, done.stdout) == (
+            0,
+            "Broker 102: no replicas left.\nBroker 102: not registered.\n",
+        )
+        assert 102 not in node.controller.image.brokers
+
+
+async def test_a_dead_broker_is_emptied_too_and_a_decommission_can_be_undone(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 102, 101))
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(102,)))
+        await asked(node.controller, commands.UnregisterBroker(broker_id=102))
+        begun = await run(node, "decommission", "--brokers", "102")
+        assert begun.exit_code == 3, begun.output
+        assert "Successfully started partition reassignment for a-0" in begun.stdout
+        undone = await run(node, "recommission", "--brokers", "102")
+        assert undone.exit_code == 1
+        assert undone.stdout == "Successfully cancelled partition reassignment for: a-0\n"
+        assert undone.stderr == "Error: Broker ID 102 is not currently registered\n"
+        partition = node.controller.image.topics[topic_id("a")].partition(0)
+        assert partition is not None
+        assert partition.replicas == (102, 101)
+
+
+async def test_a_broker_that_nobody_can_take_the_place_of_is_not_emptied(tmp_path: Path) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102))) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        refused = await run(node, "decommission", "--brokers", "102")
+        assert refused.exit_code == 1
+        assert "Error: a-0 has replicas 101, 102: 1 must go from 102, and 0" in refused.stderr
+        again = await run(node, "recommission", "--brokers", "102")
+        assert (again.exit_code, again.stdout) == (0, "Broker 102 gets new replicas again.\n")
+
+
+def test_a_decommission_that_cannot_be_meant_is_refused() -> None:
+    whom = ("--bootstrap-controller", "h:1")
+    done = invoke("decommission", "--brokers", "1", "--dry-run", "--unregister", *whom)
+    assert done.exit_code == 2
+    assert "--dry-run changes nothing; leave --unregister out" in done.stderr
