@@ -37,14 +37,15 @@ def change_partition(
     """
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
-    if wish.moving and completes(wish, min_isr(draft, topic.name, wish), completion_rule(draft)):
-        wish = completed(wish)
-        finished = True
-    if wish.replicas != before.replicas:
-        # The wish may name other directories than before, for the replicas of before.
-        known = replace(before, directories=wish.directories)
-        wish = replace(wish, directories=draft.directories(known, wish.replicas))
+    if _is_complete(draft, topic, wish):
+        wish, finished = completed(wish), True
+    # The wish may name other directories than before, for the replicas of before.
+    wish = _housed(draft, replace(before, directories=wish.directories), wish)
     wish, leader = _elected(draft, topic, before, wish, election, unclean)
+    if _is_complete(draft, topic, wish):
+        # Whoever was elected is in sync by that alone, and nothing else was missing. It leads on
+        # its own: there may be no other change in which this would be looked at.
+        wish, finished = _housed(draft, wish, completed(wish)), True
     leader_epoch = before.leader_epoch + (finished or leader != before.leader)
     epoch = before.partition_epoch + 1
     after = replace(wish, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch)
@@ -58,6 +59,20 @@ def change_partition(
         records.PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
     )
     return after
+
+
+def _is_complete(draft: Draft, topic: Topic, wish: Partition) -> bool:
+    """Whether a reassignment is under way, and complete as the partition is wished for."""
+    if not wish.moving:
+        return False
+    return completes(wish, min_isr(draft, topic.name, wish), completion_rule(draft))
+
+
+def _housed(draft: Draft, known: Partition, wish: Partition) -> Partition:
+    """The wish with a directory for each of its replicas, from what is known of those of before."""
+    if wish.replicas == known.replicas:
+        return wish
+    return replace(wish, directories=draft.directories(known, wish.replicas))
 
 
 def _elected(

@@ -266,3 +266,16 @@ def test_clearing_it_leaves_leader_and_isr_alone() -> None:
     world.fence(2)
     world.replay(records.ClearElr(topic_name="t"))
     assert state(world) == (1, (1,), (), ())
+
+
+def test_a_move_that_only_waits_for_somebody_in_sync_completes_when_that_one_is_elected() -> None:
+    """The new leader is the whole ISR, and no later change would look at the move again."""
+    world = elr_world()
+    world.sync(1, 2)
+    world.fence(2)
+    world.fence(1)
+    assert world.reassign(1).replicas == (1, 2, 3)
+    world.heartbeat(1)
+    assert state(world) == (1, (1,), (), ())
+    partition = world.partition()
+    assert (partition.replicas, partition.moving) == ((1,), False)
