@@ -15,7 +15,8 @@ from typing import Final
 
 import click
 
-from admin.apache.runtime import Runtime
+from admin.apache.java import Unavailable
+from admin.apache.runtime import Runtime, find
 from bench import machine
 from bench.asker import check_patching
 from bench.faults import RunFailed
@@ -91,10 +92,10 @@ def without_kafka(sides: Sequence[str]) -> tuple[Runtime | None, dict[str, str]]
     if KAFKA not in sides:
         return None, {}
     try:
-        return downloads.kafka(), {}
-    except RunFailed as error:
-        click.echo(f"{KAFKA} is left out: {error}", err=True)
-        return None, {KAFKA: str(error)}
+        return find(downloads.KAFKA, click.echo), {}
+    except Unavailable as error:
+        click.echo(f"{KAFKA} is left out: {error.lacks}", err=True)
+        return None, {KAFKA: error.lacks}
 
 
 @click.command()
