@@ -9,7 +9,7 @@ only and decides nothing.
 
 from array import array
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from pyroaring import BitMap
@@ -140,15 +140,26 @@ class PartitionIndex:
         moves = after is not None and after.moving
         if not moved and not moves:
             return
-        _mark(self.moving, key, moves)
-        _mark(self.stepping, key, moves and _steps(after))
-        _mark(self.waiting, key, moves and not _steps(after))
-        self.adding_total += _adding(after) - _adding(before)
-        self.leader_moves += _moves_leader(after) - _moves_leader(before)
-        _move(self.of_move, key, _of_move(before), _of_move(after))
-        for move in _of_move(before):
-            if not self.of_move[move]:
-                del self.of_move[move]
+        was = _NOWHERE if before is None or not moved else _moving(before)
+        now = _NOWHERE if after is None or not moves else _moving(after)
+        if was.steps is not now.steps:
+            _mark(self.moving, key, moves)
+            _mark(self.stepping, key, now.steps is True)
+            _mark(self.waiting, key, now.steps is False)
+        self.adding_total += now.adding - was.adding
+        self.leader_moves += now.moves_leader - was.moves_leader
+        if was.move != now.move:
+            self._change_move(key, was.move, now.move)
+
+    def _change_move(self, key: int, before: MoveId, after: MoveId) -> None:
+        if before != NO_MOVE:
+            keys = self.of_move[before]
+            keys.discard(key)
+            if not keys:
+                del self.of_move[before]
+        if after != NO_MOVE:
+            keys = self.of_move.setdefault(after, BitMap())
+            keys.add(key)
 
     def count(self, part: dict[BrokerId, BitMap], broker_id: BrokerId) -> int:
         """How many partitions the broker plays this part for."""
@@ -194,22 +205,22 @@ def _leader(partition: Partition | None) -> Replicas:
     return () if partition is None else (partition.leader,)
 
 
-def _steps(partition: Partition | None) -> bool:
-    return partition is not None and bool(partition.adding or partition.removing)
+class _Moving(NamedTuple):
+    """What the index knows of a partition that is moving."""
+
+    steps: bool | None
+    """Whether a step is under way; None where nothing is moving."""
+    adding: int
+    moves_leader: bool
+    move: MoveId
 
 
-def _adding(partition: Partition | None) -> int:
-    return 0 if partition is None else len(partition.adding)
+_NOWHERE: Final = _Moving(None, 0, False, NO_MOVE)
 
 
-def _moves_leader(partition: Partition | None) -> bool:
-    return partition is not None and moves_leader(partition)
-
-
-def _of_move(partition: Partition | None) -> tuple[MoveId, ...]:
-    if partition is None or partition.stage.move == NO_MOVE:
-        return ()
-    return (partition.stage.move,)
+def _moving(partition: Partition) -> _Moving:
+    steps = bool(partition.adding or partition.removing)
+    return _Moving(steps, len(partition.adding), moves_leader(partition), partition.stage.move)
 
 
 def _mark(keys: BitMap, key: int, is_in: bool) -> None:

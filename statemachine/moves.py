@@ -49,15 +49,14 @@ class Beginning:
         """Partitions that belong to the move."""
         return len(self._planned)
 
-    def direct(self, topic: Topic, number: int, target: Replicas) -> Partition | Refusal:
+    def direct(
+        self, topic: Topic, number: int, before: Partition, target: Replicas
+    ) -> Partition | Refusal:
         """Let the partition have these replicas; one that is to have them already stays out."""
-        draft = self._draft
-        before = draft.partition(topic, number)
-        assert before is not None, f"{topic.name}-{number} is moved before it exists"
         if target == asked_for(before):
             self.under_way = self.under_way or before.stage.move
             return before
-        after = direct(draft, topic, number, target, self.move_id)
+        after = direct(self._draft, topic, number, before, target, self.move_id)
         if not isinstance(after, Refusal):
             known = self._planned.get((topic, number))
             original = before.base if known is None else known.original
@@ -169,7 +168,7 @@ def _altered(
             f"the number of replicas would change {change}, which the request does not allow",
         )
     else:
-        outcome = beginning.direct(topic, asked.partition, asked.replicas)
+        outcome = beginning.direct(topic, asked.partition, partition, asked.replicas)
     if isinstance(outcome, Refusal):
         return _refused(asked, outcome)
     return ReassignmentAltered(
@@ -220,8 +219,9 @@ def _rolled_back(
         )
     if partition.stage.move == move.id:
         # Where this is refused the replicas of before are a target as any other.
-        cancel(draft, topic, planned.number)
-    outcome = beginning.direct(topic, planned.number, planned.original)
+        cancelled = cancel(draft, topic, planned.number)
+        partition = partition if isinstance(cancelled, Refusal) else cancelled
+    outcome = beginning.direct(topic, planned.number, partition, planned.original)
     if not isinstance(outcome, Refusal):
         return None
     asked = Reassignment(topic=topic.name, partition=planned.number, replicas=planned.original)

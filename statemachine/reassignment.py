@@ -32,11 +32,14 @@ def asked_for(partition: Partition) -> Replicas:
 
 
 def direct(
-    draft: Draft, topic: Topic, number: int, target: Replicas, move_id: MoveId
+    draft: Draft,
+    topic: Topic,
+    number: int,
+    partition: Partition,
+    target: Replicas,
+    move_id: MoveId,
 ) -> Partition | Refusal:
     """Let the partition set out for `target` as a part of this move; it has another one."""
-    partition = draft.partition(topic, number)
-    assert partition is not None, f"{topic.name}-{number} is moved before it exists"
     newcomers = tuple([each for each in target if each not in partition.replicas])
     refusal = assignment_refusal(target, draft.image.brokers)
     refusal = refusal or cordon_refusal(draft.image, newcomers)
@@ -68,7 +71,7 @@ def grown(partition: Partition, target: Replicas, stage: Stage) -> Partition:
         original=partition.base,
         stage=stage,
     )
-    if after.base == partition.base:
+    if not partition.adding or after.base == partition.base:
         return after
     return replace(after, stage=replace(stage, base=partition.base))
 

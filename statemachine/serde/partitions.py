@@ -108,10 +108,10 @@ def encode_partition(partition: records.Partition, version: int) -> bytes:
     """The body of a Partition. A field that `version` lacks must not be set."""
     parts = [
         _HEAD.pack(partition.partition_id, partition.topic_id.bytes),
-        _ids(partition.replicas),
-        _ids(partition.isr),
-        _ids(partition.removing),
-        _ids(partition.adding),
+        packed_ids(partition.replicas),
+        packed_ids(partition.isr),
+        packed_ids(partition.removing),
+        packed_ids(partition.adding),
         _LEADERSHIP.pack(partition.leader, partition.leader_epoch, partition.partition_epoch),
     ]
     if version >= 1:
@@ -143,7 +143,8 @@ def encode_partition(partition: records.Partition, version: int) -> bytes:
     return b"".join((*parts, bytes((len(tags),)), *tags))
 
 
-def _ids(ids: Replicas) -> bytes:
+def packed_ids(ids: Replicas) -> bytes:
+    """A compact array of these ids."""
     count = len(ids)
     if count < _SHORT:
         return _IDS[count].pack(count + 1, *ids)
@@ -154,7 +155,7 @@ def _tagged_ids(tag: int, ids: Replicas) -> bytes:
     count = len(ids)
     if count < _SHORT and tag < 0x80:
         return _TAGGED_IDS[count].pack(tag, 4 * count + 1, count + 1, *ids)
-    return _tagged(tag, _ids(ids))
+    return _tagged(tag, packed_ids(ids))
 
 
 def _tagged(tag: int, content: bytes) -> bytes:
