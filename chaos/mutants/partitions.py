@@ -1,0 +1,156 @@
+"""Faults in what the controller decides about partitions and brokers: one for each of the P rules.
+
+`tests/chaos/cluster` lets random logs be decided with each of them, and the model must complain.
+"""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+_MOVES: Final = "tests/statemachine/test_reassignment.py"
+_ELR: Final = "tests/statemachine/test_elr.py"
+_BROKERS: Final = "tests/statemachine/test_brokers.py"
+
+PARTITIONS: Final = (
+    Mutant(
+        name="replicas stay eligible though enough are in sync",
+        module="statemachine.elr",
+        old="        return wish if not wish.elr else replace(wish, elr=())",
+        new="        return wish",
+        caught_by=("P1",),
+        directed=_ELR,
+    ),
+    Mutant(
+        name="what was before a move is not forgotten when it is over",
+        module="statemachine.partition",
+        old='"adding", "removing", "target", "original", "directories"):',
+        new='"adding", "removing", "target", "directories"):',
+        caught_by=("P2",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="a completion begins no leader epoch",
+        module="statemachine.change",
+        old="before.leader_epoch + (finished or leader != before.leader)",
+        new="before.leader_epoch + (leader != before.leader)",
+        caught_by=("P3",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="a partition grows at the front",
+        module="statemachine.reassignment",
+        old="        replicas=kept + added,",
+        new="        replicas=added + kept,",
+        caught_by=("P4",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="one of several added replicas is enough",
+        module="statemachine.completion",
+        old="if any(replica not in isr for replica in partition.adding):",
+        new="if partition.adding and not set(partition.adding) & set(isr):",
+        caught_by=("P5",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="a move completes without min ISR",
+        module="statemachine.completion",
+        old="            return sum(replica not in removing for replica in isr) >= min_isr",
+        new="            return any(replica not in removing for replica in isr)",
+        caught_by=("P5", "P7"),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="the last in the order leads",
+        module="statemachine.leadership",
+        old="return tuple(replica for replica in aimed if replica in partition.replicas) + rest",
+        new="return tuple(each for each in aimed[::-1] if each in partition.replicas) + rest",
+        caught_by=("P6",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="what only removes is never complete",
+        module="statemachine.completion",
+        old="    isr, removing = partition.isr, partition.removing\n    match rule:",
+        new="    isr, removing = partition.isr, partition.removing\n"
+        "    if not partition.adding:\n        return False\n    match rule:",
+        caught_by=("P7",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="a cancel asks for no min ISR",
+        module="statemachine.reassignment",
+        old="    if len(wish.isr) < needed and not unclean:",
+        new="    if not wish.isr and not unclean:",
+        caught_by=("P8",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="with one that is eligible all come into the ISR",
+        module="statemachine.elr",
+        old="    return replace(partition, isr=(leader,), elr=others if min_isr > 1 else ())",
+        new="    return replace(partition, isr=(leader, *others), elr=())",
+        caught_by=("P9",),
+        directed=_ELR,
+    ),
+    Mutant(
+        name="a fenced broker comes into the ISR",
+        module="statemachine.isr",
+        old="        elif broker.fenced:",
+        new="        elif broker.fenced and broker.stopping_at is not None:",
+        caught_by=("P10",),
+        directed="tests/statemachine/test_alter_partition.py",
+    ),
+    Mutant(
+        name="another incarnation of a broker keeps its epoch",
+        module="statemachine.brokers",
+        old="broker_epoch=before.epoch if before is not None and same else",
+        new="broker_epoch=before.epoch if before is not None else",
+        caught_by=("P11",),
+        directed=_BROKERS,
+    ),
+    Mutant(
+        name="a broker that is fenced stays in the ISR",
+        module="statemachine.brokers",
+        old="        wish = replace(partition, isr=isr_without(draft, partition, leaving))",
+        new="        wish = partition",
+        caught_by=("P12",),
+        directed=_BROKERS,
+    ),
+    Mutant(
+        name="a cancel leaves added replicas",
+        module="statemachine.reassignment",
+        old="    kept = partition.base\n",
+        new="    kept = partition.replicas\n",
+        caught_by=("P13",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="a move that is redirected forgets whom it has brought in",
+        module="statemachine.reassignment",
+        old="        removing=tuple(replica for replica in kept if replica not in target),",
+        new="        removing=tuple(\n"
+        "            replica for replica in partition.base if replica not in target\n"
+        "        ),",
+        caught_by=("P14",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="a step forgets the last of those it is to add",
+        module="statemachine.reassignment",
+        old="    added = tuple(replica for replica in target if replica not in kept)\n",
+        new="    added = tuple(replica for replica in target if replica not in kept)\n"
+        "    added = added[:-1] or added\n",
+        caught_by=("P16",),
+        directed=_MOVES,
+    ),
+    Mutant(
+        name="a move to brokers that do not exist begins",
+        module="statemachine.reassignment",
+        old="    if refusal is not None:\n        return refusal\n    stage = Stage(",
+        new="    if refusal is not None and not target:\n"
+        "        return refusal\n    stage = Stage(",
+        caught_by=("P17",),
+        directed=_MOVES,
+    ),
+)

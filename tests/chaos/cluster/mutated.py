@@ -1,0 +1,33 @@
+"""`python -m tests.chaos.cluster.mutated NAME FIRST COUNT`: random logs of a product with a fault.
+
+A process of its own for each: the fault is planted before anything of the product is imported. It
+prints which seed broke which rule, or nothing.
+"""
+
+import sys
+
+from chaos.mutants.mutant import plant
+from chaos.mutants.partitions import PARTITIONS
+from chaos.violation import Violation
+
+
+def main() -> None:
+    """See the module."""
+    name, first, count = sys.argv[1:]
+    (mutant,) = (each for each in PARTITIONS if each.name == name)
+    plant(mutant)
+    from tests.chaos.cluster.decided import a_log
+
+    for seed in range(int(first), int(first) + int(count)):
+        try:
+            a_log(seed)
+        except Violation as violation:
+            sys.stdout.write(f"{seed} {violation.rule} {violation}\n")
+            if violation.rule in mutant.caught_by:
+                return
+        except AssertionError:
+            # The product has noticed by itself; another seed may get past that.
+            continue
+
+
+main()
