@@ -8,6 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from admin import broker_questions, care
+from admin.asking import Question
+from admin.care import BrokerResult, BrokerStandings, SafetyReport
 from admin.client import AdminClient, AdminError
 from admin.faults import Refused, Unreachable
 from admin.lead_questions import failing
@@ -24,6 +27,7 @@ from admin.whereabouts import Whereabouts
 from quorum.core.messages import AlterQuorumRequest, TransferResponse
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from statemachine import commands
+from statemachine.errors import Refusal
 
 WAIT_SECONDS_MAX: Final = 10.0
 """How long a request waits for an active controller, at most."""
@@ -86,12 +90,61 @@ class Anywhere:
             found = await self._service.list_reassignments(wanted, stale=stale)
             return Reassignments(moves=found.value, as_of=found.offset)
 
-        if not stale:
-            return await self._ask(here, lambda client: client.reassignments(wanted))
-        try:
-            return await here()
-        except NotActive as error:
-            raise NoActiveController(str(error), error.leader_id) from error
+        return await self._read(here, lambda client: client.reassignments(wanted), stale=stale)
+
+    async def broker_standings(
+        self, broker_ids: Sequence[int] | None = None, *, stale: bool = False
+    ) -> BrokerStandings:
+        """All registered brokers, or these; as this node knows them, if they may be `stale`."""
+
+        async def here() -> BrokerStandings:
+            found = await self._service.read(
+                lambda image: care.standings(image, broker_ids), stale=stale
+            )
+            if isinstance(found.value, Refusal):
+                raise _as_refused(broker_questions.describe_brokers(broker_ids), found.value)
+            return BrokerStandings(brokers=found.value, as_of=found.offset)
+
+        return await self._read(
+            here, lambda client: client.broker_standings(broker_ids), stale=stale
+        )
+
+    async def safe_to_stop(self, broker_ids: Sequence[int], *, stale: bool = False) -> SafetyReport:
+        """What would be hurt if all of these brokers stopped now."""
+
+        async def here() -> SafetyReport:
+            found = await self._service.read(
+                lambda image: care.safety(image, broker_ids), stale=stale
+            )
+            if isinstance(found.value, Refusal):
+                raise _as_refused(broker_questions.safe_to_stop(broker_ids), found.value)
+            return found.value
+
+        return await self._read(here, lambda client: client.safe_to_stop(broker_ids), stale=stale)
+
+    async def cordon_brokers(
+        self, who: str, broker_ids: Sequence[int], *, cordoned: bool
+    ) -> Sequence[BrokerResult]:
+        """Let these brokers get no new replicas, or again; one result for each."""
+        command = commands.CordonBrokers(broker_ids=tuple(broker_ids), cordoned=cordoned)
+
+        async def here() -> Sequence[BrokerResult]:
+            answer = await self._service.cordon_brokers(who, command)
+            return [
+                BrokerResult(
+                    broker_id=each.broker_id,
+                    error_code=each.error.code,
+                    error_name=each.error.name,
+                    message=each.message or None,
+                )
+                for each in answer.brokers
+            ]
+
+        return await self._ask(
+            here,
+            lambda client: client.cordon_brokers(broker_ids, cordoned=cordoned),
+            changes=True,
+        )
 
     async def alter_reassignments(
         self, who: str, assignments: Sequence[Assignment]
@@ -150,6 +203,21 @@ class Anywhere:
             changes=True,
             patience=FAREWELL_SECONDS_MAX,
         )
+
+    async def _read(
+        self,
+        here: Callable[[], Awaitable[T]],
+        there: Callable[[AdminClient], Coroutine[Any, Any, T]],
+        *,
+        stale: bool,
+    ) -> T:
+        """What is read of the active controller, or, if it may be `stale`, of this node."""
+        if not stale:
+            return await self._ask(here, there)
+        try:
+            return await here()
+        except NotActive as error:
+            raise NoActiveController(str(error), error.leader_id) from error
 
     async def _ask(
         self,
@@ -232,3 +300,8 @@ class Anywhere:
             finally:
                 asking.cancel()
                 await asyncio.wait({asking})
+
+
+def _as_refused(question: Question, refusal: Refusal) -> Refused:
+    """As a client would have been told it."""
+    return Refused(question.failing, refusal.error.code, refusal.message)

@@ -107,6 +107,7 @@ def recommission(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -
 
 
 async def _show(whom: Target, output: str, *, stale: bool) -> None:
+    from admin.care_data import standings_data
     from admin.cli import brokers_text as text
 
     async with whom.client() as client:
@@ -114,7 +115,7 @@ async def _show(whom: Target, output: str, *, stale: bool) -> None:
     if output == "table":
         write(text.listed(found.brokers))
     else:
-        write_data(text.listed_data(found), output)
+        write_data(standings_data(found), output)
 
 
 async def _cordon(whom: Target, brokers: tuple[int, ...], *, cordoned: bool) -> Exit:
@@ -132,6 +133,7 @@ async def _cordon(whom: Target, brokers: tuple[int, ...], *, cordoned: bool) -> 
 
 
 async def _safe(whom: Target, brokers: tuple[int, ...], output: str, *, stale: bool) -> Exit:
+    from admin.care_data import safety_data
     from admin.cli import brokers_text as text
 
     async with whom.client() as client:
@@ -139,5 +141,5 @@ async def _safe(whom: Target, brokers: tuple[int, ...], output: str, *, stale: b
     if output == "table":
         write(text.judged(brokers, found))
     else:
-        write_data(text.judged_data(found), output)
+        write_data(safety_data(found), output)
     return Exit.FAILED if found.hurt_count else Exit.DONE

@@ -1,9 +1,9 @@
-"""What `metaquorum brokers` prints. Pure functions from answers to text or plain values."""
+"""What `metaquorum brokers` prints. Pure functions from answers to text."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from admin.care import BrokerResult, BrokerStanding, BrokerStandings, SafetyReport
+from admin.care import BrokerResult, BrokerStanding, SafetyReport
 from admin.cli.tables import columns
 from admin.emptying import Emptying
 from admin.model import PartitionId
@@ -34,26 +34,6 @@ def listed(brokers: Sequence[BrokerStanding]) -> str:
     return columns(_TITLES, rows)
 
 
-def listed_data(found: BrokerStandings) -> dict[str, Any]:
-    """What `list` says, as plain values."""
-    return {
-        "as_of_offset": found.as_of,
-        "brokers": [
-            {
-                "broker_id": each.id,
-                "broker_epoch": each.epoch,
-                "state": each.state,
-                "cordoned": each.is_cordoned,
-                "rack": each.rack,
-                "replicas": each.replica_count,
-                "in_sync": each.in_sync_count,
-                "leaders": each.leader_count,
-            }
-            for each in found.brokers
-        ],
-    }
-
-
 def cordoned(done: Sequence[int], *, cordoned: bool) -> str:
     """What `cordon` and `uncordon` print."""
     what = "get no new replicas" if cordoned else "get new replicas again"
@@ -82,26 +62,6 @@ def judged(brokers: Sequence[int], found: SafetyReport) -> str:
             *([f"and {more} more"] if more else []),
         ]
     )
-
-
-def judged_data(found: SafetyReport) -> dict[str, Any]:
-    """What `safe-to-stop` says, as plain values."""
-    return {
-        "safe": not found.hurt_count,
-        "as_of_offset": found.as_of,
-        "partitions_looked_at": found.looked_at,
-        "partitions_hurt": found.hurt_count,
-        "hurt": [
-            {
-                "topic": each.id.topic,
-                "partition": each.id.partition,
-                "harm": each.harm,
-                "in_sync": list(each.left),
-                "min_isr": each.min_isr,
-            }
-            for each in found.hurt
-        ],
-    }
 
 
 def progress(brokers: Sequence[int], found: Emptying) -> str:

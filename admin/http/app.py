@@ -1,11 +1,9 @@
 """The aiohttp application: its routes, and one handler for each."""
 
-from typing import Any, Final
-
-import orjson
 from aiohttp import web
 
 from admin.anywhere import Anywhere
+from admin.http import brokers
 from admin.http.bodies import (
     quorum_body,
     reassignment_body,
@@ -14,10 +12,9 @@ from admin.http.bodies import (
     whereabouts_body,
 )
 from admin.http.problems import Problem, as_problems, refused
+from admin.http.requests import ANONYMOUS, CAPABILITIES, as_json, check_parameters, is_stale
 from admin.http.targets import successor_in, target_in
 from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_plan
-
-CAPABILITIES: Final = web.AppKey("capabilities", Anywhere)
 
 
 def make_app(capabilities: Anywhere) -> web.Application:
@@ -32,44 +29,45 @@ def make_app(capabilities: Anywhere) -> web.Application:
     app.router.add_post("/v1/quorum/leader:transfer", post_transfer)
     app.router.add_get("/v1/reassignments", get_reassignments)
     app.router.add_post("/v1/reassignments", post_reassignments)
+    brokers.add_routes(app.router)
     return app
 
 
 async def get_quorum(request: web.Request) -> web.Response:
     """Leader, epoch, high watermark, and how far every replica has come."""
-    _check_parameters(request, "stale")
-    found = await request.app[CAPABILITIES].describe_quorum(stale=_is_stale(request))
-    return _json(quorum_body(found))
+    check_parameters(request, "stale")
+    found = await request.app[CAPABILITIES].describe_quorum(stale=is_stale(request))
+    return as_json(quorum_body(found))
 
 
 async def get_brokers(request: web.Request) -> web.Response:
     """Where every node is, as this one has heard it; it needs no leader."""
-    _check_parameters(request)
-    return _json(whereabouts_body(request.app[CAPABILITIES].whereabouts()))
+    check_parameters(request)
+    return as_json(whereabouts_body(request.app[CAPABILITIES].whereabouts()))
 
 
 async def get_voters(request: web.Request) -> web.Response:
     """Who votes, who is to, and what the change waits for."""
-    _check_parameters(request, "stale")
-    found = await request.app[CAPABILITIES].describe_quorum(stale=_is_stale(request))
-    return _json(voters_body(found))
+    check_parameters(request, "stale")
+    found = await request.app[CAPABILITIES].describe_quorum(stale=is_stale(request))
+    return as_json(voters_body(found))
 
 
 async def put_voters(request: web.Request) -> web.Response:
     """Let `target_voters` vote in the end: 202 once that is committed, and `GET` tells the rest."""
-    _check_parameters(request)
+    check_parameters(request)
     target = target_in(await request.read())
-    await request.app[CAPABILITIES].alter_voters("User:ANONYMOUS", target)
+    await request.app[CAPABILITIES].alter_voters(ANONYMOUS, target)
     found = await request.app[CAPABILITIES].describe_quorum()
     is_done = not found.target_voters and found.waits_for is None
-    return _json(voters_body(found), status=200 if is_done else 202)
+    return as_json(voters_body(found), status=200 if is_done else 202)
 
 
 async def delete_target(request: web.Request) -> web.Response:
     """Cancel what is under way: the voters stay as they are now."""
-    _check_parameters(request)
-    await request.app[CAPABILITIES].alter_voters("User:ANONYMOUS", None)
-    return _json(voters_body(await request.app[CAPABILITIES].describe_quorum()))
+    check_parameters(request)
+    await request.app[CAPABILITIES].alter_voters(ANONYMOUS, None)
+    return as_json(voters_body(await request.app[CAPABILITIES].describe_quorum()))
 
 
 async def post_transfer(request: web.Request) -> web.Response:
@@ -77,19 +75,19 @@ async def post_transfer(request: web.Request) -> web.Response:
 
     200 once it is, with who leads in which epoch.
     """
-    _check_parameters(request)
+    check_parameters(request)
     to = successor_in(await request.read())
-    found = await request.app[CAPABILITIES].transfer_leadership("User:ANONYMOUS", to)
-    return _json(transfer_body(found))
+    found = await request.app[CAPABILITIES].transfer_leadership(ANONYMOUS, to)
+    return as_json(transfer_body(found))
 
 
 async def get_reassignments(request: web.Request) -> web.Response:
     """The partitions under way; `?topic=NAME` asks for one topic."""
-    _check_parameters(request, "topic", "stale")
-    found = await request.app[CAPABILITIES].list_reassignments(None, stale=_is_stale(request))
+    check_parameters(request, "topic", "stale")
+    found = await request.app[CAPABILITIES].list_reassignments(None, stale=is_stale(request))
     topic = request.query.get("topic")
     shown = [reassignment_body(each) for each in found.moves if topic in (None, each.topic)]
-    return _json({"reassignments": shown, "total": len(shown), "as_of_offset": found.as_of})
+    return as_json({"reassignments": shown, "total": len(shown), "as_of_offset": found.as_of})
 
 
 async def post_reassignments(request: web.Request) -> web.Response:
@@ -98,7 +96,7 @@ async def post_reassignments(request: web.Request) -> web.Response:
     One bad partition does not stop the others: 200 if at least one was accepted, with the errors
     of the rest; 400 if none was.
     """
-    _check_parameters(request)
+    check_parameters(request)
     try:
         text = (await request.read()).decode()
         assignments = parse_plan(text)
@@ -106,7 +104,7 @@ async def post_reassignments(request: web.Request) -> web.Response:
         raise Problem(400, "Not UTF-8", f"the body must be JSON in UTF-8: {error}") from error
     except InvalidPlan as error:
         raise Problem(400, "Invalid plan", str(error)) from error
-    results = await request.app[CAPABILITIES].alter_reassignments("User:ANONYMOUS", assignments)
+    results = await request.app[CAPABILITIES].alter_reassignments(ANONYMOUS, assignments)
     failed = [each for each in results if each.error_code]
     if len(failed) == len(results):
         raise refused(failed)
@@ -115,27 +113,6 @@ async def post_reassignments(request: web.Request) -> web.Response:
         for each in results
         if not each.error_code
     ]
-    return _json({"accepted": accepted, "errors": refused(failed).body["errors"] if failed else []})
-
-
-def _check_parameters(request: web.Request, *known: str) -> None:
-    """Refuse what is not understood: it may be meant to change what the request does."""
-    for name in request.query:
-        if name not in known:
-            right = f"there is {', '.join(known)}" if known else "there is none"
-            raise Problem(400, "Unknown parameter", f"{name!r} is not known; {right}")
-
-
-def _is_stale(request: web.Request) -> bool:
-    """Whether what this node knows will do: `?stale=true`."""
-    match request.query.get("stale", "false"):
-        case "true":
-            return True
-        case "false":
-            return False
-        case other:
-            raise Problem(400, "Invalid parameter", f"stale is {other!r}; it is true or false")
-
-
-def _json(body: Any, *, status: int = 200) -> web.Response:
-    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")
+    return as_json(
+        {"accepted": accepted, "errors": refused(failed).body["errors"] if failed else []}
+    )

@@ -20,6 +20,7 @@ REQUEST_TIMED_OUT: Final = 7
 FENCED_LEADER_EPOCH: Final = 74
 ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
 ELECTION_NOT_NEEDED: Final = 84
+BROKER_ID_NOT_REGISTERED: Final = 102
 
 STATUS: Final = MappingProxyType(
     {
@@ -27,6 +28,7 @@ STATUS: Final = MappingProxyType(
         FENCED_LEADER_EPOCH: 409,
         ELIGIBLE_LEADERS_NOT_AVAILABLE: 409,
         ELECTION_NOT_NEEDED: 409,
+        BROKER_ID_NOT_REGISTERED: 404,
     }
 )
 """What a refusal is in HTTP where the request is not wrong: the time was up, or the state such."""

@@ -1,0 +1,35 @@
+"""What handlers share: the capabilities of the node, parameters of a request, JSON answers."""
+
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from admin.anywhere import Anywhere
+from admin.http.problems import Problem
+
+CAPABILITIES: Final = web.AppKey("capabilities", Anywhere)
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+
+def check_parameters(request: web.Request, *known: str) -> None:
+    """Refuse what is not understood: it may be meant to change what the request does."""
+    for name in request.query:
+        if name not in known:
+            right = f"there is {', '.join(known)}" if known else "there is none"
+            raise Problem(400, "Unknown parameter", f"{name!r} is not known; {right}")
+
+
+def is_stale(request: web.Request) -> bool:
+    """Whether what this node knows will do: `?stale=true`."""
+    match request.query.get("stale", "false"):
+        case "true":
+            return True
+        case "false":
+            return False
+        case other:
+            raise Problem(400, "Invalid parameter", f"stale is {other!r}; it is true or false")
+
+
+def as_json(body: Any, *, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")

@@ -1,0 +1,79 @@
+"""Brokers over HTTP: who is there, who gets new replicas, who may stop."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.admin.controller.asking import asked, join, topic
+from tests.admin.http_door.test_http_api import check_problem, http_door
+from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.support.controllers import a_controller, controllers
+
+
+async def test_a_follower_answers_and_cordons_as_the_leader_does(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        await join(leader.controller, 101, 102)
+        await asked(leader.controller, topic("a", 101, 102))
+        follower = next(each for each in nodes.values() if each is not leader)
+        async with http_door(leader) as at_leader, http_door(follower) as at_follower:
+            changed = await at_follower._send("PUT", "/v1/brokers/102/cordon")
+            assert (changed.status, changed.body["cordoned"]) == (200, True)
+            listed = await at_follower.get("/v1/brokers")
+            assert listed == await at_leader.get("/v1/brokers")
+            assert [(each["broker_id"], each["cordoned"]) for each in listed.body["brokers"]] == [
+                (101, False),
+                (102, True),
+            ]
+            one = await at_leader.get("/v1/brokers/101")
+            assert (
+                one.body == {"as_of_offset": one.body["as_of_offset"]} | listed.body["brokers"][0]
+            )
+            changed = await at_leader._send("DELETE", "/v1/brokers/102/cordon")
+            assert (changed.status, changed.body["cordoned"]) == (200, False)
+            path = "/v1/brokers:safe-to-stop?ids=101,102"
+            assert await at_follower.get(path) == await at_leader.get(path)
+            unknown = await at_follower.get("/v1/brokers/7/safe-to-stop")
+            assert unknown == await at_leader.get("/v1/brokers/7/safe-to-stop")
+            check_problem(unknown, 404, "Broker ID 7 is not currently registered")
+
+
+async def test_whether_brokers_may_stop_is_said_with_the_partitions_that_say_no(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102)
+        await asked(node.controller, topic("a", 101, 102))
+        safe = await http.get("/v1/brokers/102/safe-to-stop")
+        assert (safe.status, safe.body["safe"], safe.body["hurt"]) == (200, True, [])
+        both = await http.get("/v1/brokers:safe-to-stop?ids=101,102")
+        assert (both.status, both.body["safe"], both.body["partitions_hurt"]) == (200, False, 1)
+        assert both.body["hurt"] == [
+            {"topic": "a", "partition": 0, "harm": "no-leader", "in_sync": [], "min_isr": 1}
+        ]
+        stale = await http.get("/v1/brokers?stale=true")
+        assert [each["broker_id"] for each in stale.body["brokers"]] == [101, 102]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "words"),
+    [
+        ("GET", "/v1/brokers/x", 400, "'x' is no id of a broker; write one like 101"),
+        ("GET", "/v1/brokers/-1/safe-to-stop", 400, "'-1' is no id of a broker"),
+        ("GET", "/v1/brokers/99999999999", 400, "is no id of a broker"),
+        ("GET", "/v1/brokers/7", 404, "Broker ID 7 is not currently registered"),
+        ("PUT", "/v1/brokers/7/cordon", 404, "broker 7 cannot be cordoned: Broker ID 7 is not"),
+        ("DELETE", "/v1/brokers/7/cordon", 404, "broker 7 cannot be uncordoned: Broker ID 7"),
+        ("GET", "/v1/brokers:safe-to-stop", 400, "'' is no id of a broker"),
+        ("GET", "/v1/brokers:safe-to-stop?ids=1,", 400, "'' is no id of a broker"),
+        ("GET", "/v1/brokers:safe-to-stop?ids=7", 404, "Broker ID 7 is not currently registered"),
+        ("GET", "/v1/brokers?state=alive", 400, "'state' is not known; there is stale"),
+        ("PUT", "/v1/brokers/7/cordon?stale=true", 400, "'stale' is not known; there is none"),
+        ("POST", "/v1/brokers/7/cordon", 405, "takes DELETE, PUT, not POST"),
+    ],
+)
+async def test_what_cannot_be_is_a_problem_in_one_sentence(
+    tmp_path: Path, method: str, path: str, status: int, words: str
+) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        check_problem(await http._send(method, path), status, words)
