@@ -147,9 +147,8 @@ PARTITIONS: Final = (
     Mutant(
         name="a move to brokers that do not exist begins",
         module="statemachine.reassignment",
-        old="    if refusal is not None:\n        return refusal\n    stage = Stage(",
-        new="    if refusal is not None and not target:\n"
-        "        return refusal\n    stage = Stage(",
+        old="    refusal = assignment_refusal(target, draft.image.brokers)\n",
+        new="    refusal = None if target else assignment_refusal(target, draft.image.brokers)\n",
         caught_by=("P17",),
         directed=_MOVES,
     ),
