@@ -31,23 +31,35 @@ def damage(world: World, operator: Operator, victim: ReplicaId, fault: Fault, si
             if _overwrite_vote(machine):
                 world.boot(victim)
         case Fault.STRAY_INTO_SNAPSHOT:
-            _befall(world, victim, fault, happened=_overwrite_snapshot(machine), dies=size % 3 > 0)
+            _stray_into_snapshot(world, victim, dies=size % 3 > 0)
         case _:
-            _befall(world, victim, fault, happened=_overwrite_times(machine), dies=size % 2 > 0)
+            if _overwrite_times(machine):
+                world.note(fault)
+                if size % 2:
+                    world.cut_power(victim)
 
 
-def _befall(world: World, victim: ReplicaId, fault: Fault, *, happened: bool, dies: bool) -> None:
-    if happened:
-        world.note(fault)
-    if happened and dies:
-        world.cut_power(victim)
+def _from(world: World, victim: ReplicaId) -> list[ReplicaId]:
+    """The victim, and then the others who run."""
+    place = world.everyone.index(victim)
+    ordered = (*world.everyone[place:], *world.everyone[:place])
+    return [each for each in ordered if each in world.processes]
+
+
+def _stray_into_snapshot(world: World, victim: ReplicaId, *, dies: bool) -> None:
+    """Of the victim, or else of the next one who has any."""
+    for each in _from(world, victim):
+        machine = world.machines[each]
+        if machine.rotten is None and machine.partner is None and _overwrite_snapshot(machine):
+            world.note(Fault.STRAY_INTO_SNAPSHOT)
+            if dies:
+                world.cut_power(each)
+            return
 
 
 def _rot_somewhere(world: World, operator: Operator, victim: ReplicaId) -> None:
     """Of the victim, or else of the next one of whom it may be."""
-    place = world.everyone.index(victim)
-    ordered = (*world.everyone[place:], *world.everyone[:place])
-    able = [e for e in ordered if e in world.processes and operator.can_lose_the_end(e)]
+    able = [each for each in _from(world, victim) if operator.can_lose_the_end(each)]
     if able:
         world.cut_power(able[0])
         if operator.can_lose_the_end(able[0]):

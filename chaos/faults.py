@@ -28,6 +28,7 @@ class Fault(StrEnum):
     PAUSE = "stands still and wakes"
     STOP = "is stopped in good order"
     ROLL = "all are stopped and started, one after the other"
+    UPGRADE = "all are stopped and started, one after the other, with a newer release"
     LOST_DISK = "its whole disk is lost"
     OLD_COPY = "comes back with an older copy of its disk"
     PAST = "comes back with an older copy of its disk, a clock that is behind, and often elsewhere"
@@ -71,13 +72,30 @@ ON_DISK: Final = (
     Fault.STRAY_INTO_SNAPSHOT,
     Fault.STRAY_INTO_TIMES,
 )
-APART: Final = (Fault.OUST, Fault.OLD_COPY, Fault.PAST, Fault.FLOOD, *ON_THE_WIRE, *ON_DISK)
+APART: Final = (
+    Fault.OUST,
+    Fault.OLD_COPY,
+    Fault.PAST,
+    Fault.FLOOD,
+    Fault.UPGRADE,
+    *ON_THE_WIRE,
+    *ON_DISK,
+)
 """Drawn by themselves."""
 SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, *APART))
 WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
 """Those that wait until somebody leads."""
 EVERYWHERE: Final = frozenset(
-    {Fault.HEAL, Fault.RING, Fault.BLACKOUT, Fault.ROLL, Fault.ALTER, Fault.OUST, Fault.FLOOD}
+    {
+        Fault.HEAL,
+        Fault.RING,
+        Fault.BLACKOUT,
+        Fault.ROLL,
+        Fault.UPGRADE,
+        Fault.ALTER,
+        Fault.OUST,
+        Fault.FLOOD,
+    }
 )
 """Those that have no victim."""
 

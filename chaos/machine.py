@@ -93,6 +93,10 @@ class Machine:
     """The names of all indexes that were damaged."""
     names_checked: dict[str, Node] | None = None
     """What its folder named for good when that was last looked at."""
+    is_old: bool = False
+    """Whether an older release of the program is on it (`chaos.release`)."""
+    upgrades: bool = False
+    """Whether the next process is of the newer one."""
     sync_failed: bool = False
     """Whether this process was given a reason to end."""
     is_at_fault: bool = False

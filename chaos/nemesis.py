@@ -83,6 +83,7 @@ class Nemesis:
                 | Fault.STOP
                 | Fault.MOVE
                 | Fault.ROLL
+                | Fault.UPGRADE
                 | Fault.PAUSE
             ):
                 self._end(strike, victim)
@@ -214,6 +215,10 @@ class Nemesis:
     def _end(self, strike: Strike, victim: ReplicaId) -> None:
         world = self._world
         match strike.fault:
+            case Fault.UPGRADE:
+                for at, replica in enumerate(world.everyone):
+                    world.timeline.after(at * ROLL_EVERY_MS, partial(self._upgrade, replica))
+                return
             case Fault.BLACKOUT | Fault.ROLL:
                 world.note(strike.fault)
                 self._end_all(strike.fault)
@@ -245,6 +250,11 @@ class Nemesis:
     def _roll(self, replica: ReplicaId) -> None:
         if self._world.disturbed:
             self._world.stop(replica)
+
+    def _upgrade(self, replica: ReplicaId) -> None:
+        machine = self._world.machines[replica]
+        machine.upgrades = machine.is_old
+        self._roll(replica)
 
     def _pause(self, strike: Strike, process: Process) -> None:
         process.pause()

@@ -15,6 +15,7 @@ from chaos.ledger import Ledger
 from chaos.machine import Machine
 from chaos.network import Packet, as_received
 from chaos.queues import Queues
+from chaos.release import cannot_be_asked
 from chaos.violation import Died, Violation
 from chaos.work import Work
 from quorum.applying import Applying
@@ -213,6 +214,8 @@ class Process:
             self.replica.heard(LeaderUnreachable(to))
 
     def _asked(self, packet: Packet) -> None:
+        if cannot_be_asked(self, packet):
+            return
         self.world.witnesses.asked(self, packet)
         self.world.rolls.asked(self.speaker, packet.request, self.now_ms())
         self._last_asker += 1
@@ -289,7 +292,7 @@ class Process:
         if isinstance(request, FetchRequest):
             timeout_ms += request.max_wait_ms
             size = min(request.max_bytes, self.fetch_bytes_max)
-            round_ = 0 if self.world.profile.is_mute else request.round
+            round_ = 0 if self.world.profile.is_mute or self.machine.is_old else request.round
             if (size, round_) != (request.max_bytes, request.round):
                 request = replace(request, max_bytes=size, round=round_)
         elif isinstance(request, FetchSnapshotRequest):

@@ -177,6 +177,7 @@ class Profile:
             *(() if copies else _past(random.Random(f"{seed}/past"), voters, voters + observers)),
             *copies,
             *_floods(random.Random(f"{seed}/floods")),
+            *_upgrade(random.Random(f"{seed}/upgrade")),
             *_on_disk(random.Random(f"{seed}/strays"), voters, voters + observers, snapshots),
             *_on_the_wire(random.Random(f"{seed}/wire"), voters, voters + observers),
         ]
@@ -289,6 +290,13 @@ def _past(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
         return ()
     times_ms = range(rng.randrange(300, 3_000), FAULTS_MS, rng.choice((1_000, 2_000)))
     return tuple(_strike(rng, each, Fault.PAST, replicas) for each in times_ms)
+
+
+def _upgrade(rng: random.Random) -> tuple[Strike, ...]:
+    """In one run of six: all begin with an older release, and are given the newer one in turn."""
+    if rng.randrange(6):
+        return ()
+    return (Strike(rng.randrange(1_000, FAULTS_MS // 2), Fault.UPGRADE, None, 0),)
 
 
 def _floods(rng: random.Random) -> tuple[Strike, ...]:

@@ -98,6 +98,10 @@ class Stickiness:
             case _:
                 pass
 
+    def must_stand(self, by: int, epoch: int) -> None:
+        """The process of boot `by` is in this epoch, and somebody can promise it nothing."""
+        self._successors.add((by, epoch))
+
     def promises(self, who: Speaker, by: int, call: int, now_ms: int) -> None:
         """Its answer to a pre-vote leaves: it would vote for the process of boot `by`."""
         epoch = who.truth.ballot.epoch

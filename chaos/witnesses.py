@@ -46,6 +46,10 @@ class Witnesses:
             case _:
                 pass
 
+    def cannot_promise(self, asker: int, epoch: int) -> None:
+        """A voter that knows no pre-vote was asked for one, by the process of boot `asker`."""
+        self._stickiness.must_stand(asker, epoch)
+
     def hears(self, who: "Process", call: int, response: Response) -> None:
         """An answer has come that is waited for."""
         self._stickiness.hears(who.speaker, call, response, who.now_ms())

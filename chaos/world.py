@@ -14,12 +14,14 @@ from typing import Final
 from chaos.audience import Speaker
 from chaos.boundaries import check_snapshots, check_start
 from chaos.checkpoints import Checkpoint
+from chaos.faults import Fault
 from chaos.harms import Harms
 from chaos.judge import Judge
 from chaos.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
 from chaos.network import Network
 from chaos.process import Process
 from chaos.profile import CALM, Profile, Rates
+from chaos.release import upgrade
 from chaos.rolls import Rolls
 from chaos.stored import Stored
 from chaos.story import Story
@@ -145,6 +147,9 @@ class World:
         machine.clock = VirtualClock(
             self._rng.randrange(100_000), 1 + self._rng.uniform(-drift, drift)
         )
+        if machine.upgrades:
+            upgrade(machine)
+            self.note(Fault.UPGRADE)
         before = machine.promised
         try:
             past = remember(
@@ -377,7 +382,8 @@ class World:
             snapshots=profile.snapshots,
         )
         truth = DiskTruth(LOG, self.judge.history)
-        return Machine(config, self._stream(f"machine {replica}"), truth)
+        is_old = Fault.UPGRADE in profile.faults
+        return Machine(config, self._stream(f"machine {replica}"), truth, is_old=is_old)
 
     def move(self, replica: ReplicaId) -> None:
         """Let it be started at another address the next time; who is configured with one tells."""

@@ -262,4 +262,16 @@ ELECTIONS: Final = (
         directed="quorum_voters_wiped_disk",
         seed=6,
     ),
+    Mutant(
+        name="who is asked for a pre-vote and knows none is waited for",
+        module="quorum.core.elections",
+        old="    if not is_vote and response.error is Error.UNSUPPORTED_VERSION:\n",
+        new="    if False:\n",
+        caught_by=("liveness",),
+        directed=(
+            "tests/quorum/core/test_founding.py::"
+            "test_a_voter_without_pre_votes_makes_the_asker_stand_at_once"
+        ),
+        seed=6,
+    ),
 )

@@ -81,6 +81,9 @@ def test_everything_that_can_go_wrong_does_go_wrong() -> None:
         happened += report(seed).counts
     wanted = {FIRED_AS.get(each, each): 10 for each in Fault} | {
         FIRED_AS[Fault.ROT_SNAPSHOT]: 3,
+        Fault.STRAY_INTO_SNAPSHOT: 2,
+        "cuts what has turned over at the end of its log": 5,
+        "a pre-vote is not known": 10,
         "a log is truncated": 50,
         "a log is cut at its start": 500,
         "a snapshot is loaded": 200,

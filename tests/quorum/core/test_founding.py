@@ -126,6 +126,17 @@ def test_who_is_told_while_it_asks_that_there_is_a_quorum_does_not_stand() -> No
     assert replica.epoch == 0
 
 
+def test_a_voter_without_pre_votes_makes_the_asker_stand_at_once() -> None:
+    """KIP-996: one of an older release cannot promise its vote, and must not be waited for."""
+    replica = node(1, 2, 3, beginning=Beginning(has_surveyed=True))
+    said = replica.step(Tick(), now_ms=10_000)
+    asked = next(each for each in said if isinstance(each, Send) and is_vote(each))
+    unknown = VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=Epoch(0))
+    said = replica.step(Answered(asked.to, asked.correlation, unknown), now_ms=10_002)
+    assert [each for each in said if isinstance(each, Send) and is_vote(each)]
+    assert replica.epoch == 1
+
+
 def test_who_may_not_stand_again_looks_for_the_leader_instead() -> None:
     """A disk was wiped; its owner stood before it heard of the quorum, which may not know of it."""
     replica = node(1, 2, 3, beginning=Beginning())
