@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from statemachine import commands, records
 from statemachine.commands import (
+    AlterPartition,
     Command,
     CreateTopics,
     FenceBrokers,
@@ -38,6 +39,7 @@ class Ledger(World):
 
     def __init__(self) -> None:
         self.complete: dict[tuple[UUID, int], set[int]] = {}
+        self.proposed: dict[tuple[UUID, int], set[int]] = {}
         self.elections = 0
         super().__init__(broker_count=len(BROKERS), elr=True)
 
@@ -51,6 +53,11 @@ class Ledger(World):
             if not (same or refused or clean):
                 for complete in self.complete.values():
                     complete.discard(command.broker_id)
+        self.proposed = {}
+        if isinstance(command, AlterPartition):
+            for each in command.proposals:
+                members = {member.broker_id for member in each.isr}
+                self.proposed[each.topic_id, each.partition] = members
         return super().ask(command)
 
     def replay(self, record: records.Record, written: records.Record | None = None) -> None:
@@ -63,6 +70,9 @@ class Ledger(World):
         partition = topic.partition(record.partition_id)
         assert partition is not None
         complete = self.complete.setdefault(key, set(partition.isr))
+        # Whom the leader lets into the ISR has everything, and may lead by the same change where
+        # that completes a reassignment.
+        complete |= self.proposed.get(key, set()) & set(partition.isr)
         if record.leader not in (None, NO_LEADER):
             if record.recovery == RECOVERING or (
                 partition.recovery == RECOVERING and partition.isr == (partition.leader,)
