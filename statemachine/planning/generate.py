@@ -6,7 +6,7 @@ leaves possible. Among all such plans it is one that copies the fewest replicas;
 stay. Counted are the partitions named, and nothing else that the brokers carry.
 """
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 
 from statemachine.planning.placing import (
     Assignment,
@@ -19,29 +19,36 @@ from statemachine.planning.placing import (
 )
 from statemachine.planning.racks import Racks
 from statemachine.planning.unplanned import Reason, Unplanned, too_few, too_many
-from statemachine.vocabulary import Replicas
+from statemachine.vocabulary import BrokerId, Replicas
 
 
 def generate(
-    current: Assignment, brokers: Racks
+    current: Assignment, brokers: Racks, *, closed: Collection[BrokerId] = ()
 ) -> Generator[None, None, dict[Named, Replicas] | Unplanned]:
     """What is to change of `current`, in order of name; or why there is nothing to be changed.
 
-    Racks are heeded if every broker has one. Partitions that are being moved are best left out: all
-    the replicas of `current` count as wanted.
+    Racks are heeded if every broker has one. Brokers that are `closed` (cordoned) keep what they
+    have as far as that is even, and get nothing new. Partitions that are being moved are best left
+    out: all the replicas of `current` count as wanted.
     """
     refusal = _refusal(current, brokers)
     if refusal is not None:
         return refusal
     table = Table(brokers)
+    takers = table.bits([broker for broker in table.brokers if broker not in closed])
     # Topic by topic, the brokers that are filled first would get partitions of the first topics
     # alone; number by number each gets some of all.
     names = sorted(current, key=lambda named: (named[1], named[0]))
-    everyone = table.bits(table.brokers)
-    questions = [
-        Question(kept=(), count=len(set(current[named])), candidates=everyone, has=current[named])
-        for named in names
-    ]
+    questions = []
+    for named in names:
+        replicas = current[named]
+        candidates = takers | table.bits(replicas)
+        short = too_few(f"{named[0]}-{named[1]}", len(set(replicas)), candidates.bit_count())
+        if short is not None:
+            return short
+        questions.append(
+            Question(kept=(), count=len(set(replicas)), candidates=candidates, has=replicas)
+        )
     found = yield from answer(table, questions, {})
     members = {
         named: in_place_of(current[named], each) for named, each in zip(names, found, strict=True)
@@ -60,7 +67,4 @@ def generate(
 def _refusal(current: Assignment, brokers: Racks) -> Unplanned | None:
     if not current:
         return Unplanned(Reason.NO_PARTITIONS, "there are no partitions to be planned for")
-    largest = max(current, key=lambda named: len(set(current[named])))
-    return too_many(len(current)) or too_few(
-        f"{largest[0]}-{largest[1]}", len(set(current[largest])), len(brokers)
-    )
+    return too_many(len(current))

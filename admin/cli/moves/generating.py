@@ -1,11 +1,11 @@
 """`--generate` and `--dry-run`: what could be moved, and what that would do. Nothing is changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from admin.cli.common import Exit, Target, say, write
 from admin.cli.moves import text
 from admin.cli.moves.planned import topics_of
-from admin.client import AdminClient
+from admin.client import AdminClient, Incompatible
 from admin.model import Assignment, BrokerInfo, PartitionId, TopicDescription
 from admin.plan_file import InvalidPlan, check_plan
 from statemachine.planning.generate import generate as generated
@@ -23,7 +23,8 @@ async def generate(
         racks = _racks(await client.brokers(), onto, rack_aware=rack_aware)
         current = _replicas(await client.describe_topics(names), names)
         await _check_moves(client, names)
-    plan = at_once(generated(current, racks))
+        closed = await _cordoned(client)
+    plan = at_once(generated(current, racks, closed=closed))
     if isinstance(plan, Unplanned):
         say(f"Error: {plan.message}")
         return Exit.FAILED
@@ -78,6 +79,15 @@ def _replicas(
         for partition in topic.partitions:
             found[name, partition.partition] = tuple(partition.replicas)
     return found
+
+
+async def _cordoned(client: AdminClient) -> Collection[int]:
+    """The brokers that get no new replicas; Apache's brokers do not pass the question on."""
+    try:
+        found = await client.broker_standings()
+    except Incompatible:
+        return ()
+    return {each.id for each in found.brokers if each.is_cordoned}
 
 
 async def _check_moves(client: AdminClient, names: Sequence[str]) -> None:

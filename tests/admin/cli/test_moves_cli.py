@@ -94,6 +94,17 @@ async def test_racks_are_heeded_unless_that_is_disabled(tmp_path: Path) -> None:
         assert "Not all brokers have rack information. Add --disable-rack-aware" in partly.stderr
 
 
+async def test_a_cordoned_broker_is_not_planned_for(tmp_path: Path) -> None:
+    async with brokers(tmp_path, {101: None, 102: None, 103: None}) as node:
+        await asked(node.controller, topic("a", 101, 102, partitions=3))
+        await asked(node.controller, commands.CordonBrokers(broker_ids=(103,), cordoned=True))
+        wanted = (*topics(tmp_path, "a"), "--broker-list", "101,102,103")
+        proposed = await run(node, "--generate", *wanted)
+        assert proposed.exit_code == 0, proposed.output
+        assert "0 replicas copied" in proposed.stderr
+        assert "103     0 -> 0    0 -> 0" in proposed.stderr
+
+
 async def test_what_cannot_be_planned_for_is_named(tmp_path: Path) -> None:
     async with brokers(tmp_path, {101: None, 102: None}) as node:
         await asked(node.controller, topic("a", 101, 102))

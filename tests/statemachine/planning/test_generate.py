@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from statemachine import limits
 from statemachine.planning.balance import balance
@@ -23,9 +24,11 @@ from tests.statemachine.planning.clusters import (
 )
 
 
-def planned(current: Current, racks: Racks) -> dict[Named, Replicas]:
+def planned(
+    current: Current, racks: Racks, closed: frozenset[int] = frozenset()
+) -> dict[Named, Replicas]:
     """Where everything is once the plan, if there is one, is carried out."""
-    plan = at_once(generate(current, racks))
+    plan = at_once(generate(current, racks, closed=closed))
     if isinstance(plan, Unplanned):
         assert plan.reason is Reason.NOTHING_TO_IMPROVE, plan
         return current
@@ -33,12 +36,21 @@ def planned(current: Current, racks: Racks) -> dict[Named, Replicas]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(clusters())
+@given(clusters(), st.frozensets(st.integers(0, 3), max_size=2))
 def test_no_other_plan_is_more_even_or_as_even_with_fewer_copies(
-    cluster: tuple[Current, Racks],
+    cluster: tuple[Current, Racks], closed: frozenset[int]
 ) -> None:
     current, racks = cluster
-    after = planned(current, racks)
+    takers = {
+        named: {b: rack for b, rack in racks.items() if b in replicas or b not in closed}
+        for named, replicas in current.items()
+    }
+    if any(len(takers[named]) < len(current[named]) for named in current):
+        found_none = at_once(generate(current, racks, closed=closed))
+        assert isinstance(found_none, Unplanned)
+        assert found_none.reason is Reason.TOO_FEW_BROKERS
+        return
+    after = planned(current, racks, closed)
 
     def worth(sets: tuple[Replicas, ...]) -> tuple[int, int]:
         copies = sum(
@@ -46,7 +58,13 @@ def test_no_other_plan_is_more_even_or_as_even_with_fewer_copies(
         )
         return squares(loads(dict(zip(current, sets, strict=True)), racks)), copies
 
-    fair = [as_even_as_racks_allow(racks, len(replicas)) for replicas in current.values()]
+    knows_racks = all(rack is not None for rack in racks.values())
+    fair = [
+        as_even_as_racks_allow(
+            takers[named] if knows_racks else dict.fromkeys(takers[named]), len(replicas)
+        )
+        for named, replicas in current.items()
+    ]
     found = tuple(tuple(sorted(after[named])) for named in current)
     assert all(each in sets for each, sets in zip(found, fair, strict=True))
     assert worth(found) == min(worth(sets) for sets in itertools.product(*fair))
