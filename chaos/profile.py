@@ -178,6 +178,7 @@ class Profile:
             *copies,
             *_floods(random.Random(f"{seed}/floods")),
             *_upgrade(random.Random(f"{seed}/upgrade")),
+            *_grows(random.Random(f"{seed}/grows"), voters, observers),
             *_on_disk(random.Random(f"{seed}/strays"), voters, voters + observers, snapshots),
             *_on_the_wire(random.Random(f"{seed}/wire"), voters, voters + observers),
         ]
@@ -297,6 +298,18 @@ def _upgrade(rng: random.Random) -> tuple[Strike, ...]:
     if rng.randrange(6):
         return ()
     return (Strike(rng.randrange(1_000, FAULTS_MS // 2), Fault.UPGRADE, None, 0),)
+
+
+def _grows(rng: random.Random, voters: int, observers: int) -> tuple[Strike, ...]:
+    """Where one founds the quorum: every other time it is given another voter, and then cut off."""
+    if voters > 1 or observers == 0 or rng.randrange(2):
+        return ()
+    added_ms = rng.randrange(FAULTS_MS // 2)
+    cut_ms = added_ms + rng.randrange(500, FAULTS_MS // 4)
+    return (
+        Strike(added_ms, Fault.ADD, 1, rng.randrange(1_000)),
+        Strike(cut_ms, Fault.ISOLATE, None, rng.randrange(1_000)),
+    )
 
 
 def _floods(rng: random.Random) -> tuple[Strike, ...]:

@@ -223,7 +223,7 @@ ELECTIONS: Final = (
         new="    _announce(state, leader, now_ms)\n",
         caught_by=("R26",),
         directed="quorum_lone_voter_grows",
-        seed=62,
+        seed=212,
     ),
     Mutant(
         name="observers that fetch keep a leader from resigning",
