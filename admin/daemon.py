@@ -240,6 +240,7 @@ def _background(
 ) -> Iterator[Coroutine[Any, Any, None]]:
     """What goes on beside the quorum for as long as it runs."""
     yield _sweep(controller)
+    yield _advance_moves(controller)
     yield Registrar(
         controller, opened.quorum, controller.registration, opened.addresses, clock=monotonic_ms
     ).run()
@@ -253,6 +254,12 @@ async def _keep_moving(controller: Controller) -> None:
     while True:
         await asyncio.sleep(wait_ms / 1_000)
         wait_ms = controller.keep_moving()
+
+
+async def _advance_moves(controller: Controller) -> None:
+    while True:
+        wait_ms = controller.advance_moves()
+        await asyncio.sleep(wait_ms / 1_000)
 
 
 async def _sweep(controller: Controller) -> None:

@@ -31,6 +31,7 @@ from quorum.records.control import ControlType, control_type
 from quorum.records.decode import Record as LogRecord
 from quorum.records.voters import KRAFT_VERSION, decode_kraft_version
 from statemachine.commands import (
+    AdvanceMoves,
     Answer,
     Command,
     FenceBrokers,
@@ -53,6 +54,10 @@ logger = logging.getLogger("controller")
 
 SESSION_SWEEP_MS_MIN: Final = 20
 """How often the active controller looks for brokers that have fallen silent, at most."""
+
+ADVANCE_INTERVAL_MS: Final = 100
+"""Between two looks whether partitions that wait for their step of a move could begin it."""
+
 STANDBY_LOOK_MS: Final = 2_000
 """How often a controller that is not active looks whether it is to keep the log moving."""
 
@@ -238,6 +243,16 @@ class Controller:
         if next_ms is None:
             return self._session_timeout_ms
         return max(SESSION_SWEEP_MS_MIN, next_ms - now_ms)
+
+    def advance_moves(self) -> int:
+        """Go on with the moves that a decision has not finished; returns when to look again, in ms.
+
+        A decision begins as many steps as it frees room for, up to a bound; what is left, or has
+        become possible without a decision's doing, begins by this.
+        """
+        if self.is_active and self.image.index.waiting:
+            self.submit(AdvanceMoves(), self._expect_done)
+        return ADVANCE_INTERVAL_MS if self.is_active else STANDBY_LOOK_MS
 
     def keep_moving(self) -> int:
         """Append a NoOp record if nothing was for long; returns when to look again, in ms.

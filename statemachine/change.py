@@ -8,14 +8,14 @@ and what must always hold is asserted.
 from msgspec.structs import replace
 
 from statemachine import records
-from statemachine.completion import completed, completes
+from statemachine.completion import completed, completes, takes_over
 from statemachine.configs import min_isr
 from statemachine.draft import Draft
 from statemachine.elr import last_known_leader, led_by, with_elr
 from statemachine.index import Topic
 from statemachine.leadership import Election, elect
 from statemachine.partition import Partition, difference, violation
-from statemachine.settings import completion_rule
+from statemachine.settings import completion_rule, limits
 from statemachine.vocabulary import RECOVERING, BrokerId, Replicas
 
 
@@ -38,14 +38,16 @@ def change_partition(
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
     if _is_complete(draft, topic, wish):
-        wish, finished = completed(wish), True
+        if _takes_over(draft, wish):
+            election = Election.PREFERRED
+        wish, finished = completed(wish, draft.now_ms), True
     # The wish may name other directories than before, for the replicas of before.
     wish = _housed(draft, replace(before, directories=wish.directories), wish)
     wish, leader = _elected(draft, topic, before, wish, election, unclean)
     if _is_complete(draft, topic, wish):
         # Whoever was elected is in sync by that alone, and nothing else was missing. It leads on
         # its own: there may be no other change in which this would be looked at.
-        wish, finished = _housed(draft, wish, completed(wish)), True
+        wish, finished = _housed(draft, wish, completed(wish, draft.now_ms)), True
     leader_epoch = before.leader_epoch + (finished or leader != before.leader)
     epoch = before.partition_epoch + 1
     after = replace(wish, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch)
@@ -66,6 +68,13 @@ def _is_complete(draft: Draft, topic: Topic, wish: Partition) -> bool:
     if not wish.moving:
         return False
     return completes(wish, min_isr(draft, topic.name, wish), completion_rule(draft))
+
+
+def _takes_over(draft: Draft, wish: Partition) -> bool:
+    """Whether the one that is to be the preferred leader leads with the completion."""
+    if not takes_over(wish, is_limited=not limits(draft).is_unlimited):
+        return False
+    return draft.live(wish.target[0])
 
 
 def _housed(draft: Draft, known: Partition, wish: Partition) -> Partition:

@@ -1,4 +1,4 @@
-"""When a reassignment is complete, and what the partition is then. It records nothing.
+"""When a step of a reassignment is complete, and what the partition is then. It records nothing.
 
 Seed 4.2: it completes only if every adding replica is in the ISR, and the ISR without the removed
 ones is no smaller than the min ISR. Until then the replicas are the union of what was and what is
@@ -14,7 +14,9 @@ from statemachine.settings import CompletionRule
 
 
 def completes(partition: Partition, min_isr: int, rule: CompletionRule) -> bool:
-    """Whether the reassignment under way is complete as the partition now stands."""
+    """Whether the step under way is complete as the partition now stands."""
+    if not partition.moving or partition.waits:
+        return False
     isr, removing = partition.isr, partition.removing
     match rule:
         case CompletionRule.MIN_ISR:
@@ -27,16 +29,30 @@ def completes(partition: Partition, min_isr: int, rule: CompletionRule) -> bool:
             assert_never(rule)
 
 
-def completed(partition: Partition) -> Partition:
-    """The partition once its reassignment is complete; who leads it is for an election to say."""
+def completed(partition: Partition, now_ms: int = 0) -> Partition:
+    """The partition once its step is complete; who leads it is for an election to say.
+
+    Before the last step it keeps its target, and waits for the next one from `now_ms` on.
+    """
     removing = partition.removing
-    return replace(
+    shrunk = replace(
         partition,
         replicas=partition.aimed,
         isr=tuple(replica for replica in partition.isr if replica not in removing),
         adding=(),
         removing=(),
-        target=(),
-        original=(),
-        stage=NO_STAGE,
     )
+    if shrunk.waits:
+        return replace(shrunk, stage=replace(partition.stage, since_ms=now_ms, base=()))
+    return replace(shrunk, target=(), original=(), stage=NO_STAGE)
+
+
+def takes_over(partition: Partition, *, is_limited: bool) -> bool:
+    """Whether the one that is to be the preferred leader leads once this step is complete.
+
+    It does if the step has added it and there are limits: so the load is moved first (KIP-435).
+    With nothing limited the leader stays where it is while it may, as with Kafka.
+    """
+    if not partition.target or partition.target[0] not in partition.adding:
+        return False
+    return is_limited or partition.aimed != partition.target

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from statemachine.config_types import WHOLE_NUMBER
-from statemachine.image import Resource
 from statemachine.partition import Partition
-from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, Resource
 
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"

@@ -24,7 +24,9 @@ from statemachine import (
     retries,
     topics,
 )
+from statemachine.batching import advance
 from statemachine.commands import (
+    AdvanceMoves,
     AllocateProducerIds,
     AlterClientQuotas,
     AlterConfigs,
@@ -52,6 +54,7 @@ from statemachine.commands import (
     Keyed,
     KeyedCommand,
     MoveCommand,
+    MovesAdvanced,
     MovesCancelled,
     MoveStarted,
     ReassignmentsAltered,
@@ -74,7 +77,12 @@ def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
     """
     draft = Draft(image, now_ms)
     answer = _answer(draft, command)
+    # Before anything begins that may need what has ended.
     moves.end_moves(draft)
+    if draft.records and not isinstance(command, AdvanceMoves):
+        # Whatever was freed by this is given to those that wait.
+        advance(draft)
+        moves.end_moves(draft)
     return Decision(tuple(draft.records), answer, draft.is_complete)
 
 
@@ -84,7 +92,9 @@ def _answer(draft: Draft, command: Command) -> Answer:
             return isr.alter_partition(draft, command)
         case AlterReassignments():
             return moves.alter_reassignments(draft, command)
-        case BeginMove() | RollBackMove() | CancelMoves() | ForgetMoves() | Keyed():
+        case (
+            BeginMove() | RollBackMove() | CancelMoves() | ForgetMoves() | Keyed() | AdvanceMoves()
+        ):
             return _about_moves(draft, command)
         case ElectLeaders():
             return elections.elect_leaders(draft, command)
@@ -119,6 +129,8 @@ def _about_moves(draft: Draft, command: MoveCommand) -> Answer:
             return forgetting.forget_moves(draft, command)
         case Keyed():
             return retries.keyed(draft, command, _carried_out)
+        case AdvanceMoves():
+            return MovesAdvanced(is_left=advance(draft))
         case _:
             assert_never(command)
 

@@ -15,6 +15,7 @@ from statemachine import our_records, records
 from statemachine.features import elr_in_force
 from statemachine.image import Image, Resource
 from statemachine.index import Topic
+from statemachine.move import Move, begun, changed
 from statemachine.partition import Partition, directory_of, left
 from statemachine.vocabulary import (
     DIRECTORY_LOST,
@@ -43,13 +44,16 @@ class Draft:
         "_configs",
         "_live",
         "_log_dirs",
+        "_moves",
         "_partitions",
+        "all_paused",
         "began",
         "configs",
         "deleted",
         "ended",
         "fingerprint",
         "has_elr",
+        "has_waiting",
         "image",
         "is_complete",
         "joined",
@@ -88,6 +92,11 @@ class Draft:
         self._partitions: dict[tuple[UUID, int], Partition] = {}
         self._live: dict[BrokerId, bool] = {}
         self._log_dirs: dict[BrokerId, Directories] = {}
+        self._moves: dict[MoveId, Move] = {}
+        self.all_paused = image.all_paused
+        """Who has paused all moves, after the records so far; or None."""
+        self.has_waiting = False
+        """Whether a partition that the records so far change may wait for a step."""
 
     def partition(self, topic: Topic, number: int) -> Partition | None:
         """The partition as the records so far leave it."""
@@ -101,6 +110,12 @@ class Draft:
         self._partitions[(topic.topic_id, number)] = after
         if before.stage is not after.stage:
             self._note_move(before, after)
+        if after.target and not after.steps:
+            self.has_waiting = True
+
+    def changed_partitions(self) -> Mapping[tuple[UUID, int], Partition]:
+        """The partitions that the records so far change, by topic id and number."""
+        return self._partitions
 
     def delete_topic(self, topic: Topic) -> None:
         """The records so far delete the topic."""
@@ -108,6 +123,24 @@ class Draft:
         for _, partition in topic.existing():
             if partition.stage.move != NO_MOVE:
                 self._note_move(partition, None)
+
+    def deleted_topics(self) -> list[Topic]:
+        """The topics that the records so far delete."""
+        return [self.image.topics[topic_id] for topic_id in sorted(self.deleted)]
+
+    def move(self, move_id: MoveId) -> Move | None:
+        """The move as the records so far leave it, or None."""
+        drafted, began = self._moves.get(move_id), self.began.get(move_id)
+        if drafted is not None:
+            return drafted
+        return self.image.moves.get(move_id) if began is None else begun(began)
+
+    def change_move(self, record: our_records.MoveChanged) -> None:
+        """Record what changes about a move."""
+        move = self.move(record.id)
+        assert move is not None, f"move {record.id} is changed before it exists"
+        self._moves[record.id] = changed(move, record)
+        self.records.append(record)
 
     def _note_move(self, before: Partition, after: Partition | None) -> None:
         outcome = left(before, after)
@@ -134,6 +167,14 @@ class Draft:
             return drafted
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.live
+
+    def returned_brokers(self) -> list[BrokerId]:
+        """The brokers that are live by this command and were not."""
+        return [
+            broker_id
+            for broker_id, live in self._live.items()
+            if live and not self.image.brokers[broker_id].live
+        ]
 
     def set_live(self, broker_id: BrokerId, live: bool) -> None:
         """This command makes the broker live, or ends that."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from statemachine import our_records, records
 from statemachine.index import NO_KEY, PartitionIndex, Topic
-from statemachine.journal import Journal
+from statemachine.journal import Journal, Transaction
 from statemachine.limits import INTERNED_TUPLES_MAX
 from statemachine.move import Move
 from statemachine.partition import Partition
@@ -57,15 +57,6 @@ class Broker(Struct, frozen=True, kw_only=True, gc=False):
     def live(self) -> bool:
         """Whether it may lead and be in an ISR: neither fenced nor stopping."""
         return not self.fenced and self.stopping_at is None
-
-
-class Transaction(Struct, frozen=True, gc=False):
-    """A BeginTransaction that no end or abort has followed yet (KIP-868)."""
-
-    begun_at: int
-    """The offset of its record."""
-    level: int
-    """The level of metadata.version before it."""
 
 
 class Image:
@@ -179,10 +170,12 @@ class Image:
             undo(*arguments)
         self._journal = journal
         self.end_offset = offset
+        self.index.turns = None
 
     def stop_journal(self) -> None:
         """Keep nothing to undo any more: only committed records will be replayed from here on."""
         self._keeps_undo = False
+        self.index.turns = None
         if self.transaction is None:
             self._journal = None
 
@@ -295,6 +288,8 @@ class Image:
     def set_broker(self, broker_id: BrokerId, broker: Broker | None) -> None:
         """The registration of the broker is this; None is "not registered"."""
         self._set(self.brokers, broker_id, ABSENT if broker is None else broker)
+        if self.index.turns is not None:
+            self.index.turns.touch_broker(broker_id)
         if self._touched is not None:
             self._touched.brokers[broker_id] = None
 
@@ -304,6 +299,8 @@ class Image:
 
     def set_configs(self, resource: Resource, configs: dict[str, str]) -> None:
         """The configurations of the resource are these."""
+        if self.index.turns is not None:
+            self.index.turns.touch_by_configs(self.configs.get(resource, {}), configs)
         self._set(self.configs, resource, configs or ABSENT)
         if self._touched is not None:
             self._touched.configs[resource] = None
@@ -322,6 +319,8 @@ class Image:
 
     def set_move(self, move_id: MoveId, move: Move | None) -> None:
         """The move is this; None is "forgotten"."""
+        if self.index.turns is not None:
+            self.index.turns.touch_by_move(self.moves.get(move_id), move)
         self._set(self.moves, move_id, ABSENT if move is None else move)
 
     def set_next_move_id(self, move_id: MoveId) -> None:
@@ -357,6 +356,7 @@ class Image:
         journal, transaction = self._journal, self.transaction
         assert journal is not None
         assert transaction is not None
+        self.index.turns = None
         for _, undo, arguments in journal.since(transaction.begun_at):
             undo(*arguments)
         self._drop_journal_of_transaction()

@@ -15,6 +15,7 @@ from uuid import UUID
 from pyroaring import BitMap
 
 from statemachine.partition import Partition, moves_leader
+from statemachine.turns import Turns
 from statemachine.vocabulary import NO_MOVE, BrokerId, MoveId, Replicas
 
 NO_KEY: Final = 0xFFFFFFFF
@@ -70,6 +71,7 @@ class PartitionIndex:
         "of_move",
         "replicas_of",
         "stepping",
+        "turns",
         "waiting",
     )
 
@@ -94,6 +96,8 @@ class PartitionIndex:
         """How many of the steps under way give their partition another leader."""
         self.of_move: dict[MoveId, BitMap] = {}
         """The partitions that belong to each move that has any."""
+        self.turns: Turns | None = None
+        """Who of those that wait goes first, while somebody decides by it."""
 
     def give_key(self, topic: Topic, number: int) -> int:
         """A key for a partition that is about to exist."""
@@ -140,6 +144,8 @@ class PartitionIndex:
         moves = after is not None and after.moving
         if not moved and not moves:
             return
+        if self.turns is not None:
+            self.turns.touch(key)
         was = _NOWHERE if before is None or not moved else _moving(before)
         now = _NOWHERE if after is None or not moves else _moving(after)
         if was.steps is not now.steps:
@@ -173,6 +179,11 @@ class PartitionIndex:
     def keys_of_move(self, move_id: MoveId) -> BitMap:
         """The partitions that belong to the move."""
         return self.of_move.get(move_id, BitMap())
+
+    def at(self, key: int) -> tuple[Topic, int] | None:
+        """The topic and the number of the partition with this key, or None if there is none."""
+        topic = self._topics[key]
+        return None if topic is None else (topic, self._numbers[key])
 
     def partitions(self, keys: BitMap) -> list[tuple[Topic, int]]:
         """The partitions with these keys, in the order of topic name and number."""

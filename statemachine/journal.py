@@ -9,6 +9,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec import Struct
+
+
+class Transaction(Struct, frozen=True, gc=False):
+    """A BeginTransaction that no end or abort has followed yet (KIP-868)."""
+
+    begun_at: int
+    """The offset of its record."""
+    level: int
+    """The level of metadata.version before it."""
+
+
 Undo = tuple[int, Callable[..., None], tuple[Any, ...]]
 
 

@@ -51,6 +51,15 @@ FINGERPRINT_BYTES_MAX: Final = 64
 KEYED_PARTS_MAX: Final = 5_000
 """Partitions in an answer that is remembered: less than 2 MB at worst."""
 
+STEPS_BEGUN_MAX: Final = 500
+"""Steps of reassignments that one decision begins; what is left follows by itself."""
+
+TURNS_LOOKED_AT_MAX: Final = 64
+"""Partitions of those that wait in the same group that are looked at in vain in one decision."""
+
+PASSED_OVER_MAX: Final = 1_000
+"""How often others go before a partition that fits no limit; then nobody begins until it does."""
+
 LEAVING_PARTITIONS_MAX: Final = 20_000
 """Partitions that one decision takes a broker that is gone out of: less than half a second's work,
 so that the followers of the controller go on hearing of it.

@@ -28,7 +28,7 @@ from statemachine.limits import MOVE_PART_PARTITIONS_MAX, REFUSED_SHOWN_MAX
 from statemachine.move import Move, begun, ended
 from statemachine.our_records import MoveBegun, PlannedPartition, PlannedTopic
 from statemachine.partition import Partition
-from statemachine.reassignment import asked_for, cancel, direct
+from statemachine.reassignment import cancel, direct
 from statemachine.serde.ours import plan_bytes, plan_of
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, Replicas
 
@@ -53,7 +53,7 @@ class Beginning:
         self, topic: Topic, number: int, before: Partition, target: Replicas
     ) -> Partition | Refusal:
         """Let the partition have these replicas; one that is to have them already stays out."""
-        if target == asked_for(before):
+        if target == before.final:
             self.under_way = self.under_way or before.stage.move
             return before
         after = direct(self._draft, topic, number, before, target, self.move_id)
@@ -157,7 +157,7 @@ def _altered(
     if partition is None:
         unknown = f"topic {asked.topic} has no partition {asked.partition}"
         return _refused(asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
-    count = len(asked_for(partition))
+    count = len(partition.final)
     outcome: Partition | Refusal
     if asked.replicas is None:
         outcome = cancel(draft, topic, asked.partition)

@@ -98,7 +98,7 @@ def _count_refusal(topic: Topic, asked: MorePartitions, left: int) -> Refusal | 
 def _replication_factor(topic: Topic) -> int:
     """That of the first partition, without what a reassignment only adds until it is done."""
     for _, partition in topic.existing():
-        return len(partition.aimed)
+        return len(partition.final)
     # A log may hold a topic whose partitions never came.
     return 1
 

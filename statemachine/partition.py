@@ -84,17 +84,49 @@ class Partition(Struct, frozen=True, kw_only=True, gc=False):
         return tuple(replica for replica in self.replicas if replica not in self.adding)
 
     @property
+    def steps(self) -> bool:
+        """Whether a step of it is under way: replicas are being added or removed."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is to move, and waits for its first or next step.
+
+        Another order of the same replicas needs no step, and waits for nothing but its ISR.
+        """
+        if not self.target or self.adding or self.removing:
+            return False
+        return len(self.target) != len(self.replicas) or not _within(self.target, self.replicas)
+
+    @property
     def aimed(self) -> Replicas:
-        """The replicas it will have once the reassignment under way is complete, in order.
+        """The replicas it will have once the step under way is complete, in order.
 
         A reassignment that Kafka's controller began has no target: its replicas are in the order
         aimed at.
         """
-        if self.target:
-            return self.target
-        if not self.removing:
+        if not self.target:
+            return _without(self.replicas, self.removing)
+        if self.waits:
             return self.replicas
-        return tuple(replica for replica in self.replicas if replica not in self.removing)
+        return in_step_order(_without(self.replicas, self.removing), self.target)
+
+    @property
+    def final(self) -> Replicas:
+        """The replicas it will have once everything asked of it is done, in order."""
+        return self.target or self.aimed
+
+
+def in_step_order(replicas: Replicas, target: Replicas) -> Replicas:
+    """What is final already, in the final order, then those that are yet to go, as they stand."""
+    final = tuple([each for each in target if each in replicas])
+    if len(final) == len(replicas):
+        return final
+    return final + tuple([each for each in replicas if each not in target])
+
+
+def _without(replicas: Replicas, gone: Replicas) -> Replicas:
+    return tuple([each for each in replicas if each not in gone]) if gone else replicas
 
 
 def moves_leader(partition: Partition) -> bool:

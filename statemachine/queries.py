@@ -76,7 +76,7 @@ def _underway(image: Image, topic: Topic, number: int, partition: Partition) -> 
         replicas=partition.replicas,
         adding=partition.adding,
         removing=partition.removing,
-        target=partition.aimed,
+        target=partition.final,
         isr=partition.isr,
         min_isr=min_isr(image, topic.name, partition),
     )

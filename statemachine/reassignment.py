@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from statemachine.batching import attached, begins_at_once
 from statemachine.change import change_partition
 from statemachine.configs import min_isr, unclean_election_allowed
 from statemachine.cordons import cordon_refusal
@@ -24,11 +25,6 @@ from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
 _LISTED_MAX: Final = 20
 """Brokers that a message names one by one: a request may name as many as a frame holds."""
-
-
-def asked_for(partition: Partition) -> Replicas:
-    """The replicas that it will have once everything asked of it is done."""
-    return partition.target or partition.aimed
 
 
 def direct(
@@ -45,8 +41,11 @@ def direct(
     refusal = refusal or cordon_refusal(draft.image, newcomers)
     if refusal is not None:
         return refusal
-    stage = Stage(move_id, 1, draft.now_ms)
-    return change_partition(draft, topic, number, grown(partition, target, stage))
+    if begins_at_once(draft):
+        wish = grown(partition, target, Stage(move_id, 1, draft.now_ms))
+    else:
+        wish = attached(partition, target, Stage(move_id, 0, draft.now_ms))
+    return change_partition(draft, topic, number, wish)
 
 
 def grown(partition: Partition, target: Replicas, stage: Stage) -> Partition:

@@ -10,12 +10,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from statemachine.config_types import INT_MAX, one_of, table
+from statemachine.config_types import INT_MAX, integer, one_of, table
 from statemachine.configs import DEFAULTS, HoldsConfigs
 
 UNLIMITED: Final = INT_MAX
 """The default of every limit, as in KIP-435: Kafka's behaviour."""
 
+PARALLEL_REPLICAS: Final = "reassignment.parallel.replica.count"
+PARALLEL_PARTITIONS: Final = "reassignment.parallel.partition.count"
+LEADER_MOVEMENTS: Final = "reassignment.parallel.leader.movements"
+REPLICA_MOVEMENTS: Final = "reassignment.max.concurrent.replica.movements"
 COMPLETION_RULE: Final = "reassignment.completion.rule"
 
 
@@ -49,6 +53,31 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
 NO_LIMITS: Final = Limits()
 
 CLUSTER_CONFIGS: Final = table(
+    integer(
+        PARALLEL_REPLICAS,
+        UNLIMITED,
+        "How many replicas one step of a reassigned partition adds, and drops; with the default"
+        " a reassignment is one step.",
+        1,
+    ),
+    integer(
+        PARALLEL_PARTITIONS,
+        UNLIMITED,
+        "How many partitions have a step of their reassignment under way at one time.",
+        1,
+    ),
+    integer(
+        LEADER_MOVEMENTS,
+        UNLIMITED,
+        "How many partitions are in a step that moves their leader at one time.",
+        1,
+    ),
+    integer(
+        REPLICA_MOVEMENTS,
+        UNLIMITED,
+        "How many replicas are being added by reassignments at one time, in total.",
+        1,
+    ),
     one_of(
         COMPLETION_RULE,
         CompletionRule.MIN_ISR.value,
@@ -60,10 +89,25 @@ CLUSTER_CONFIGS: Final = table(
 """The settings by name. Kafka's brokers take them for those of a plug-in."""
 
 
+def limits(holder: HoldsConfigs) -> Limits:
+    """What is set of the four limits."""
+    return Limits(
+        parallel_replicas=_limit(holder, PARALLEL_REPLICAS),
+        parallel_partitions=_limit(holder, PARALLEL_PARTITIONS),
+        leader_movements=_limit(holder, LEADER_MOVEMENTS),
+        replica_movements=_limit(holder, REPLICA_MOVEMENTS),
+    )
+
+
 def completion_rule(holder: HoldsConfigs) -> CompletionRule:
     """The rule in force."""
     value = _value(holder, COMPLETION_RULE)
     return CompletionRule.MIN_ISR if value is None else CompletionRule(value)
+
+
+def _limit(holder: HoldsConfigs, name: str) -> int:
+    value = _value(holder, name)
+    return UNLIMITED if value is None else int(value)
 
 
 def _value(holder: HoldsConfigs, name: str) -> str | None:

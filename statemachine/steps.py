@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from statemachine.partition import in_step_order
 from statemachine.reasons import Reason
 from statemachine.settings import UNLIMITED, Limits
 from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
@@ -119,12 +120,6 @@ def not_thinned(
     return dropped[: len(current) + len(added) - at_least]
 
 
-def in_step_order(replicas: Replicas, target: Replicas) -> Replicas:
-    """Rule 6: those that stay in the final order, then those that are yet to go, as they stand."""
-    final = tuple(each for each in target if each in replicas)
-    return final + tuple(each for each in replicas if each not in target)
-
-
 def _stepped(
     current: Replicas, target: Replicas, leader: BrokerId, added: Replicas, dropped: Replicas
 ) -> Step:
@@ -132,6 +127,7 @@ def _stepped(
     return Step(
         adding=added,
         removing=dropped,
+        # Rule 6.
         replicas=in_step_order(after, target),
         moves_leader=leader in dropped or target[0] in added,
     )

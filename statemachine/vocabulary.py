@@ -73,6 +73,8 @@ BROKER_RESOURCE: Final = 4
 BROKER_LOGGER_RESOURCE: Final = 8
 CLIENT_METRICS_RESOURCE: Final = 16
 GROUP_RESOURCE: Final = 32
+Resource: TypeAlias = tuple[int, str]
+"""What has configurations: its type and its name."""
 CLUSTER_DEFAULT: Final = ""
 """Resource name of the configuration that all brokers share."""
 

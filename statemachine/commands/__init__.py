@@ -54,12 +54,14 @@ from statemachine.commands.features import (
     UpgradeType,
 )
 from statemachine.commands.moves import (
+    AdvanceMoves,
     BeginMove,
     CancelMoves,
     ForgetMoves,
     Keyed,
     KeyedCommand,
     MoveAltered,
+    MovesAdvanced,
     MovesCancelled,
     MoveStarted,
     RollBackMove,
@@ -101,6 +103,7 @@ from statemachine.commands.topics import (
 )
 
 __all__ = [
+    "AdvanceMoves",
     "AllocateProducerIds",
     "AlterClientQuotas",
     "AlterConfigs",
@@ -152,6 +155,7 @@ __all__ = [
     "MoveAltered",
     "MoveCommand",
     "MoveStarted",
+    "MovesAdvanced",
     "MovesCancelled",
     "NewTopic",
     "PartitionAltered",
@@ -182,7 +186,7 @@ __all__ = [
 ]
 
 PartitionCommand: TypeAlias = AlterPartition | AlterReassignments | ElectLeaders
-MoveCommand: TypeAlias = BeginMove | RollBackMove | CancelMoves | ForgetMoves | Keyed
+MoveCommand: TypeAlias = BeginMove | RollBackMove | CancelMoves | ForgetMoves | Keyed | AdvanceMoves
 BrokerCommand: TypeAlias = (
     BrokerHeartbeat
     | RegisterBroker
@@ -204,6 +208,7 @@ Answer: TypeAlias = (
     | ReassignmentsAltered
     | MoveStarted
     | MovesCancelled
+    | MovesAdvanced
     | LeadersElected
     | BrokerRegistered
     | HeartbeatAnswered

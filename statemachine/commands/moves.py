@@ -108,6 +108,20 @@ class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
     moves: tuple[MoveAltered, ...] = ()
 
 
+class AdvanceMoves(Struct, frozen=True, kw_only=True, gc=False):
+    """Begin the steps for which there is room: what one decision did not finish goes on by this.
+
+    The active controller asks it of itself.
+    """
+
+
+class MovesAdvanced(Struct, frozen=True, kw_only=True, gc=False):
+    """The steps have begun."""
+
+    is_left: bool
+    """Whether there is room for more of those that wait."""
+
+
 class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):
     """List and remember no longer what is too old or too much; asked by the active controller."""
 

@@ -148,7 +148,6 @@ def check_partition(partition: Partition) -> None:
         # What waits for its first step, or has others before it, is not yet there.
         assert adding <= set(partition.target)
         assert not removing & set(partition.target)
-        assert replicas - removing <= {*partition.target, *partition.original}
     else:
         assert not partition.original
         assert partition.stage == Stage()
@@ -213,7 +212,11 @@ def check_change(before: Partition, change: records.PartitionChange, after: Part
     assert after.partition_epoch == before.partition_epoch + 1
     ends = _moving(before) and not _moving(after)
     at_once = not _moving(before) and not _moving(after) and before.replicas != after.replicas
-    leads_anew = after.leader != before.leader or ends or at_once
+    # A step of several: the rest of the same move is still to come.
+    steps_on = bool(before.target) and before.target == after.target
+    stepped = before.adding or before.removing or before.replicas != after.replicas
+    step_ends = steps_on and stepped and not (after.adding or after.removing)
+    leads_anew = after.leader != before.leader or ends or at_once or step_ends
     assert after.leader_epoch == before.leader_epoch + leads_anew
     assert (change.leader is not None) == leads_anew
     assert before != after

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from statemachine import records
 from statemachine.commands import (
+    AdvanceMoves,
     AllocateProducerIds,
     AlterClientQuotas,
     AlterConfigs,
@@ -271,6 +272,7 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
         broker_epoch=LONGS,
         proposals=st.lists(PROPOSALS, max_size=3).map(tuple),
     ),
+    st.builds(AdvanceMoves),
     st.builds(
         ElectLeaders,
         election=st.sampled_from(ElectionType),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from statemachine import commands, records
 from statemachine.commands import (
+    AdvanceMoves,
     AlterPartition,
     AlterReassignments,
     BeginMove,
@@ -39,6 +40,7 @@ from statemachine.commands import (
 from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.replay import replay
+from statemachine.settings import CLUSTER_CONFIGS
 from tests.statemachine.checks import check_image, contents
 from tests.statemachine.garbage import GARBAGE, NAMES, TOPIC_IDS
 from tests.statemachine.world import CLUSTER_ID, World, directory, incarnation
@@ -125,6 +127,8 @@ def reassignments(draw: Draw, image: Image) -> Command:
 def moves(draw: Draw, image: Image) -> Command:
     """What is there is moved, or a move is rolled back or cancelled, now and then with a key."""
     known = [(t.name, number) for t in image.topics.values() for number, _ in t.existing()]
+    if draw(st.sampled_from([False, False, False, True])):
+        return AdvanceMoves()
     if not known or (image.moves and draw(st.booleans())):
         move_id = draw(st.integers(0, 4))
         cancel = CancelMoves(moves=(move_id,), topics=("a",), everything=draw(st.booleans()))
@@ -200,10 +204,19 @@ def configs(draw: Draw, _image: Image) -> Command:
         operation=st.sampled_from([0, 0, 1]),
         value=st.sampled_from(["1", "2", "true", "false"]),
     )
+    of_all = st.builds(
+        ConfigOp,
+        name=st.sampled_from(sorted(CLUSTER_CONFIGS)),
+        operation=st.sampled_from([0, 0, 1]),
+        value=st.sampled_from(["1", "2", "3", "all-target"]),
+    )
     changes = st.one_of(
         st.builds(ConfigChange, resource_type=st.just(2), resource_name=NAMES, ops=st.tuples(op)),
         st.builds(
-            ConfigChange, resource_type=st.just(4), resource_name=st.just(""), ops=st.tuples(op)
+            ConfigChange,
+            resource_type=st.just(4),
+            resource_name=st.just(""),
+            ops=st.tuples(st.one_of(op, of_all)),
         ),
     )
     return IncrementalAlterConfigs(

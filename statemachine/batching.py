@@ -1,0 +1,240 @@
+"""Partitions that are to be reassigned go step by step, as many at a time as the limits allow.
+
+KIP-435. At the end of every decision, whatever was freed by it is given to those that wait: whose
+step has completed competes with its old turn, in the same list of records, so that no fail-over can
+lose what comes next. Whoever does not fit is passed over for somebody who does, a bounded number of
+times. With nothing limited nobody waits, but for a pause: then all go at once, as Kafka's do.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+from pyroaring import BitMap
+
+from statemachine.change import change_partition
+from statemachine.configs import configured_min_isr
+from statemachine.draft import Draft
+from statemachine.index import Topic
+from statemachine.limits import PASSED_OVER_MAX, STEPS_BEGUN_MAX, TURNS_LOOKED_AT_MAX
+from statemachine.partition import Partition, Stage
+from statemachine.pausing import Hurt, pause_and_resume, resting, rests
+from statemachine.places import Class, draft_place, turns_of
+from statemachine.room import Room
+from statemachine.settings import Limits, limits
+from statemachine.steps import Blocked, Step, step
+from statemachine.turns import Group, Place, Turn, Turns
+from statemachine.vocabulary import Replicas
+
+_NO_TURN_YET: Final = 1 << 62
+"""Behind every turn there is: of those that this decision has attached, in the order asked."""
+
+
+class _Candidate(NamedTuple):
+    turn: Turn
+    topic: Topic
+    number: int
+    place: Place | None = None
+    """Where it stands after what the decision has changed, if it has."""
+
+
+class _Changed(NamedTuple):
+    """What the decision itself has changed among those that wait."""
+
+    shadowed: BitMap
+    """Turns of which the image is out of date."""
+    groups: dict[Group, list[_Candidate]]
+    hurt: Hurt
+
+
+def advance(draft: Draft, at_most: int = STEPS_BEGUN_MAX) -> bool:
+    """Begin the steps that there is room for; returns whether some are left for another decision.
+
+    The last thing of a decision: it sees what the records so far make of the image.
+    """
+    image = draft.image
+    if not image.index.waiting and not draft.has_waiting:
+        return False
+    if image.transaction is not None:
+        return False
+    turns = turns_of(image)
+    in_force = limits(draft)
+    changed = _changed(draft, turns, in_force)
+    pause_and_resume(draft, turns, changed.shadowed, changed.hurt, in_force)
+    if draft.all_paused is not None:
+        return False
+    return _Beginning(draft, turns, in_force, at_most).begin(changed)
+
+
+def begins_at_once(draft: Draft) -> bool:
+    """Whether partitions of a new move wait for nothing: no limit, and no pause of all moves."""
+    return draft.all_paused is None and limits(draft).is_unlimited
+
+
+def attached(partition: Partition, target: Replicas, stage: Stage) -> Partition:
+    """The partition as it waits for its turn to set out for `target`, from what it has now.
+
+    Of a step that is under way stays what leads to the new target as well. What was only added for
+    the old one goes at once, unless it is in sync: then it is removed like any other, in its turn.
+    """
+    kept = tuple(
+        replica
+        for replica in partition.replicas
+        if replica in target or replica not in partition.adding or replica in partition.isr
+    )
+    adding = tuple(replica for replica in partition.adding if replica in target)
+    removing = tuple(replica for replica in partition.removing if replica not in target)
+    before = partition.base
+    at_least = min(len(before), len(target))
+    # Without what it was to make room for, nobody goes.
+    removing = removing[: max(0, len(kept) - at_least)] if adding else ()
+    return replace(
+        partition,
+        replicas=kept,
+        adding=adding,
+        removing=removing,
+        target=target,
+        original=before,
+        stage=replace(stage, step=1, base=before) if adding else stage,
+    )
+
+
+def _begun(partition: Partition, found: Step, now_ms: int) -> Partition:
+    before = partition.stage
+    return replace(
+        partition,
+        replicas=partition.replicas + found.adding,
+        adding=found.adding,
+        removing=found.removing,
+        stage=Stage(before.move, before.step + 1, now_ms),
+    )
+
+
+class _Beginning:
+    """One decision's beginning of steps."""
+
+    def __init__(self, draft: Draft, turns: Turns, in_force: Limits, at_most: int) -> None:
+        self.draft = draft
+        self.turns = turns
+        self.limits = in_force
+        self.at_most = at_most
+        self.room = Room(draft, in_force)
+        self.begun = 0
+        self.passed_over: Turn | None = None
+        """The first that needs more replicas at once than may be added now."""
+
+    def begin(self, changed: _Changed) -> bool:
+        """Give everyone a turn, as long as there is room; whether some are left for whom it is."""
+        held = resting(self.draft, self.turns) | changed.shadowed
+        for group in sorted(self.turns.groups.keys() | changed.groups.keys()):
+            if group[0] == Class.LEADER_MOVES and not self.room.has_leaders:
+                continue
+            looked_at = 0
+            for candidate in self._in_turn(group, changed, held):
+                if not self.room.has_place or self._is_held_back():
+                    return False
+                if self.begun >= self.at_most:
+                    return True
+                if looked_at >= TURNS_LOOKED_AT_MAX:
+                    break
+                looked_at += not self._try(candidate)
+        return False
+
+    def _in_turn(self, group: Group, changed: _Changed, held: BitMap) -> Iterator[_Candidate]:
+        waiting = self.turns.groups.get(group, BitMap()) - held
+        drafted = sorted(filter(self._goes_on, changed.groups.get(group, ())), key=_turn)
+        return merge(map(self._candidate, waiting), drafted, key=_turn)
+
+    def _goes_on(self, drafted: _Candidate) -> bool:
+        place = drafted.place
+        return place is None or not rests(self.draft, place.move, is_hurt=place.is_hurt)
+
+    def _candidate(self, turn: Turn) -> _Candidate:
+        found = self.draft.image.index.at(self.turns.key(turn))
+        assert found is not None, f"turn {turn} is of no partition"
+        return _Candidate(turn, *found)
+
+    def _is_held_back(self) -> bool:
+        """Whether the others wait now, until one fits that was passed over too often."""
+        passed = self.passed_over
+        return passed is not None and self.turns.passed_over(passed) >= PASSED_OVER_MAX
+
+    def _try(self, candidate: _Candidate) -> bool:
+        """Begin the partition's next step, and those after it if it is complete at once."""
+        began = False
+        while self.room.has_place and self.begun < self.at_most:
+            partition = self.draft.partition(candidate.topic, candidate.number)
+            assert partition is not None
+            if not partition.waits or not self._begin_step(candidate, partition):
+                break
+            began = True
+        return began
+
+    def _begin_step(self, candidate: _Candidate, partition: Partition) -> bool:
+        topic, number = candidate.topic, candidate.number
+        found = step(
+            partition.replicas,
+            partition.target,
+            isr=partition.isr,
+            leader=partition.leader,
+            min_isr=configured_min_isr(self.draft, topic.name),
+            live=self.draft.live,
+            limits=self.limits,
+        )
+        if isinstance(found, Blocked) or not self.room.fits(found):
+            if isinstance(found, Step) and not self.room.has_adding(found):
+                self.passed_over = candidate.turn if self.passed_over is None else self.passed_over
+            return False
+        wish = _begun(partition, found, self.draft.now_ms)
+        self.room.take(change_partition(self.draft, topic, number, wish))
+        self.begun += 1
+        if self.passed_over is not None:
+            self.turns.pass_over(self.passed_over)
+        return True
+
+
+def _changed(draft: Draft, turns: Turns, in_force: Limits) -> _Changed:
+    changed = _Changed(BitMap(), {}, {})
+    for count, (topic, number, partition) in enumerate(_drafted(draft, turns)):
+        turn = turns.turn(topic.keys[number])
+        if turn is not None:
+            changed.shadowed.add(turn)
+        if not partition.target:
+            continue
+        place = draft_place(draft, topic, partition, in_force)
+        before = topic.partition(number)
+        if turn is None or before is None or before.stage.move != place.move:
+            turn = _NO_TURN_YET + count
+        if place.is_hurt and place.move:
+            changed.hurt.setdefault(place.move, (topic, number, partition))
+        if place.group is not None:
+            candidate = _Candidate(turn, topic, number, place)
+            changed.groups.setdefault(place.group, []).append(candidate)
+    for topic in draft.deleted_topics():
+        found = (turns.turn(key) for key in topic.keys)
+        changed.shadowed.update(turn for turn in found if turn is not None)
+    return changed
+
+
+def _drafted(draft: Draft, turns: Turns) -> Iterator[tuple[Topic, int, Partition]]:
+    """The partitions that are not, or may not be, where the image has them."""
+    image = draft.image
+    changed = draft.changed_partitions()
+    for (topic_id, number), partition in changed.items():
+        topic = image.topics[topic_id]
+        if partition.target or turns.turn(topic.keys[number]) is not None:
+            yield topic, number, partition
+    for broker_id in draft.returned_brokers():
+        for turn in islice(turns.waiting_for.get(broker_id, ()), STEPS_BEGUN_MAX):
+            found = image.index.at(turns.key(turn))
+            assert found is not None, f"turn {turn} is of no partition"
+            topic, number = found
+            partition_before = topic.partition(number)
+            if partition_before is not None and (topic.topic_id, number) not in changed:
+                yield topic, number, partition_before
+
+
+def _turn(candidate: _Candidate) -> Turn:
+    return candidate.turn

@@ -1,0 +1,56 @@
+"""How much room the limits leave for further steps, as the records of a decision leave it."""
+
+from statemachine.draft import Draft
+from statemachine.partition import Partition, moves_leader
+from statemachine.settings import Limits
+from statemachine.steps import Step
+
+
+class Room:
+    """What is under way, against what may be."""
+
+    __slots__ = ("adding", "leaders", "limits", "partitions")
+
+    def __init__(self, draft: Draft, limits: Limits) -> None:
+        index = draft.image.index
+        self.limits = limits
+        self.partitions = len(index.stepping)
+        self.leaders = index.leader_moves
+        self.adding = index.adding_total
+        for (topic_id, number), after in draft.changed_partitions().items():
+            before = draft.image.topics[topic_id].partition(number)
+            if before is not None:
+                self._count(before, -1)
+            self._count(after, 1)
+        for topic in draft.deleted_topics():
+            for number, partition in topic.existing():
+                if (topic.topic_id, number) not in draft.changed_partitions():
+                    self._count(partition, -1)
+
+    @property
+    def has_place(self) -> bool:
+        """Whether one partition more may have a step under way."""
+        return self.partitions < self.limits.parallel_partitions
+
+    @property
+    def has_leaders(self) -> bool:
+        """Whether one step more may move a leader."""
+        return self.leaders < self.limits.leader_movements
+
+    def fits(self, step: Step) -> bool:
+        """Whether the step may begin now, in a place that there is."""
+        return (not step.moves_leader or self.has_leaders) and self.has_adding(step)
+
+    def has_adding(self, step: Step) -> bool:
+        """Whether so many replicas more may be added now."""
+        return self.adding + len(step.adding) <= self.limits.replica_movements
+
+    def take(self, partition: Partition) -> None:
+        """The step of this partition is under way."""
+        self._count(partition, 1)
+
+    def _count(self, partition: Partition, sign: int) -> None:
+        if partition.steps:
+            self.partitions += sign
+            self.leaders += sign * moves_leader(partition)
+            self.adding += sign * len(partition.adding)
