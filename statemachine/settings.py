@@ -20,6 +20,9 @@ PARALLEL_REPLICAS: Final = "reassignment.parallel.replica.count"
 PARALLEL_PARTITIONS: Final = "reassignment.parallel.partition.count"
 LEADER_MOVEMENTS: Final = "reassignment.parallel.leader.movements"
 REPLICA_MOVEMENTS: Final = "reassignment.max.concurrent.replica.movements"
+LIMITS: Final = frozenset(
+    {PARALLEL_REPLICAS, PARALLEL_PARTITIONS, LEADER_MOVEMENTS, REPLICA_MOVEMENTS}
+)
 COMPLETION_RULE: Final = "reassignment.completion.rule"
 
 
@@ -91,6 +94,9 @@ CLUSTER_CONFIGS: Final = table(
 
 def limits(holder: HoldsConfigs) -> Limits:
     """What is set of the four limits."""
+    configs = holder.configs.get(DEFAULTS)
+    if not configs or LIMITS.isdisjoint(configs):
+        return NO_LIMITS
     return Limits(
         parallel_replicas=_limit(holder, PARALLEL_REPLICAS),
         parallel_partitions=_limit(holder, PARALLEL_PARTITIONS),
