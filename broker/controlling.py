@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from broker.decision_batches import batches_of, records_asked
+from broker.limits import ADVANCE_INTERVAL_MS
 from broker.quorum_port import Proposing
 from broker.replaying import Replaying
 from broker.unavailable import UNPROVED, Unavailable
@@ -54,9 +55,6 @@ logger = logging.getLogger("controller")
 
 SESSION_SWEEP_MS_MIN: Final = 20
 """How often the active controller looks for brokers that have fallen silent, at most."""
-
-ADVANCE_INTERVAL_MS: Final = 100
-"""Between two looks whether partitions that wait for their step of a move could begin it."""
 
 STANDBY_LOOK_MS: Final = 2_000
 """How often a controller that is not active looks whether it is to keep the log moving."""
@@ -245,11 +243,7 @@ class Controller:
         return max(SESSION_SWEEP_MS_MIN, next_ms - now_ms)
 
     def advance_moves(self) -> int:
-        """Go on with the moves that a decision has not finished; returns when to look again, in ms.
-
-        A decision begins as many steps as it frees room for, up to a bound; what is left, or has
-        become possible without a decision's doing, begins by this.
-        """
+        """Begin what steps of moves the decisions have left; returns when to look again, in ms."""
         if self.is_active and self.image.index.waiting:
             self.submit(AdvanceMoves(), self._expect_done)
         return ADVANCE_INTERVAL_MS if self.is_active else STANDBY_LOOK_MS

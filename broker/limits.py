@@ -22,6 +22,8 @@ LEADER_CHECK_MS: Final = 100
 CONTROLLED_SHUTDOWN_MS: Final = 1_200
 """How long a broker that stops waits for its leaderships to be moved away."""
 CONTROLLED_SHUTDOWN_HEARTBEAT_MS: Final = 50
+ADVANCE_INTERVAL_MS: Final = 100
+"""Between two looks of the active controller whether more steps of moves could begin."""
 METADATA_VERSION_LEVELS: Final = (1, 29)
 """Levels of metadata.version that this broker understands, both ends included."""
 

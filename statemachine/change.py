@@ -38,15 +38,13 @@ def change_partition(
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
     if _is_complete(draft, topic, wish):
-        if _takes_over(draft, wish):
-            election = Election.PREFERRED
+        election = Election.PREFERRED if _takes_over(draft, wish) else election
         wish, finished = completed(wish, draft.now_ms), True
     # The wish may name other directories than before, for the replicas of before.
     wish = _housed(draft, replace(before, directories=wish.directories), wish)
     wish, leader = _elected(draft, topic, before, wish, election, unclean)
     if _is_complete(draft, topic, wish):
-        # Whoever was elected is in sync by that alone, and nothing else was missing. It leads on
-        # its own: there may be no other change in which this would be looked at.
+        # Whoever was elected is in sync by that alone. Leading on its own, it may change nothing.
         wish, finished = _housed(draft, wish, completed(wish, draft.now_ms)), True
     leader_epoch = before.leader_epoch + (finished or leader != before.leader)
     epoch = before.partition_epoch + 1

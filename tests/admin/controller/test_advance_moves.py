@@ -1,0 +1,56 @@
+"""The active controller goes on with the moves that one decision has not finished."""
+
+from pathlib import Path
+from uuid import UUID
+
+from broker.controlling import Controller
+from broker.limits import ADVANCE_INTERVAL_MS
+from statemachine import commands
+from statemachine.limits import STEPS_BEGUN_MAX
+from statemachine.settings import PARALLEL_PARTITIONS
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT
+from tests.admin.controller.asking import asked, join
+from tests.support.controllers import a_controller
+
+COUNT = STEPS_BEGUN_MAX + 20
+
+
+async def limit(controller: Controller, partitions: int) -> None:
+    """So many partitions may have a step under way."""
+    set_it = commands.ConfigOp(
+        name=PARALLEL_PARTITIONS,
+        operation=commands.ConfigOperation.SET,
+        value=str(partitions),
+    )
+    change = commands.ConfigChange(
+        resource_type=BROKER_RESOURCE, resource_name=CLUSTER_DEFAULT, ops=(set_it,)
+    )
+    await asked(controller, commands.IncrementalAlterConfigs(changes=(change,)))
+
+
+async def test_what_one_decision_does_not_begin_begins_a_moment_later(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        controller = node.controller
+        await join(controller, 101)
+        new = commands.NewTopic(
+            name="t", topic_id=UUID(int=5 << 80), partition_count=COUNT, replication_factor=1
+        )
+        await asked(controller, commands.CreateTopics(topics=(new,)))
+        await join(controller, 102)
+        await limit(controller, 1)
+        moves = commands.AlterReassignments(
+            reassignments=tuple(
+                commands.Reassignment(topic="t", partition=number, replicas=(102,))
+                for number in range(COUNT)
+            )
+        )
+        await asked(controller, moves)
+        index = controller.image.index
+        assert (len(index.stepping), len(index.waiting)) == (1, COUNT - 1)
+        await limit(controller, COUNT)
+        assert len(index.stepping) == STEPS_BEGUN_MAX + 1
+        assert controller.advance_moves() == ADVANCE_INTERVAL_MS
+        assert (len(index.stepping), len(index.waiting)) == (COUNT, 0)
+        end = controller.image.end_offset
+        controller.advance_moves()
+        assert controller.image.end_offset == end
