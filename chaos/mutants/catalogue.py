@@ -1,4 +1,4 @@
-"""All mutants, by name."""
+"""All mutants, by name. Those of `MUTANTS` are caught by seeds, too."""
 
 from typing import Final
 
@@ -10,6 +10,7 @@ from chaos.mutants.mutant import Mutant
 from chaos.mutants.reads import READS
 from chaos.mutants.snapshots import SNAPSHOTS
 from chaos.mutants.storage import STORAGE
+from chaos.mutants.unseen import UNSEEN
 from chaos.mutants.voters import VOTERS
 from chaos.mutants.wire import WIRE
 
@@ -27,5 +28,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
 
 
 def named(name: str) -> Mutant:
-    """The mutant of this name; raises `KeyError`."""
-    return {each.name: each for each in MUTANTS}[name]
+    """The mutant of this name, seen by seeds or not; raises `KeyError`."""
+    return {each.name: each for each in (*MUTANTS, *UNSEEN)}[name]

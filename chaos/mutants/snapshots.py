@@ -136,4 +136,24 @@ SNAPSHOTS: Final = (
         directed=_CORE + "test_so_is_who_ends_in_an_epoch_that_is_gone",
         seed=4,
     ),
+    Mutant(
+        name="a log that is cut at its start loses one segment too many",
+        module="quorum.log.segments",
+        old="            gone = self._segment_of(min(start, self._written))\n",
+        new="            gone = self._segment_of(min(start, self._written)) + 1\n"
+        "            gone = min(gone, len(self._segments) - 1)\n",
+        caught_by=("R21", "R23"),
+        directed="tests/contracts/test_log_contract.py::"
+        "test_a_log_that_was_cut_at_its_start_holds_the_rest_and_goes_on",
+        seed=2,
+    ),
+    Mutant(
+        name="the voters of a snapshot that was installed are forgotten",
+        module="quorum.core.log_view",
+        old="        self.assignments = Assignments(base=voters)\n",
+        new="        self.assignments = Assignments()\n",
+        caught_by=("R21", "R17", "R8", "R1"),
+        directed="quorum_snapshot_voters",
+        seed=6,
+    ),
 )

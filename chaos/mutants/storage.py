@@ -205,4 +205,13 @@ STORAGE: Final = (
         ),
         seed=1,
     ),
+    Mutant(
+        name="what is cut from the log on disk is still read from memory",
+        module="quorum.log.segments",
+        old="            self._tail.truncate(end)\n",
+        new="            self._tail.end = end\n",
+        caught_by=("R6", "R5", "R8"),
+        directed="tests/contracts/test_log_contract.py::"
+        "test_a_truncated_log_ends_where_it_was_told_and_goes_on_from_there",
+    ),
 )

@@ -30,7 +30,7 @@ VOTERS: Final = (
         new="",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R23", "liveness"),
         directed="quorum_voters_truncated",
-        seed=39,
+        seed=44,
     ),
     Mutant(
         name="voters that were cut by a hair stay",
@@ -39,7 +39,7 @@ VOTERS: Final = (
         new="        while self._entries and self._entries[-1][0] > end + 1:\n",
         caught_by=("R1", "R8", "R14", "R15", "R17", "R21", "R23", "liveness"),
         directed="quorum_voters_truncated",
-        seed=39,
+        seed=51,
     ),
     Mutant(
         name="other voters count only once they are committed",
@@ -58,7 +58,7 @@ VOTERS: Final = (
         new="    if True:\n        # The leader counts itself",
         caught_by=("R8",),
         directed="quorum_voters_removed_leader",
-        seed=54,
+        seed=63,
     ),
     Mutant(
         name="who votes no more still counts",
@@ -108,7 +108,7 @@ VOTERS: Final = (
         new="        leader.changes.look_soon(now_ms)\n",
         caught_by=("R28",),
         directed="quorum_voters_just_died",
-        seed=5,
+        seed=29,
     ),
     Mutant(
         name="who has fetched for one set of voters counts for the next one",
@@ -117,7 +117,7 @@ VOTERS: Final = (
         new="    leader.changes.wait = Wait(Waiting.UNCOMMITTED)\n",
         caught_by=("R28",),
         directed="quorum_voters_roll_each_step",
-        seed=29,
+        seed=67,
     ),
     Mutant(
         name="who is removed counts its own vote",
@@ -126,7 +126,7 @@ VOTERS: Final = (
         new="return {state.me.id: True}",
         caught_by=("R1", "R23"),
         directed="quorum_voters_removed_leader_loses_lead",
-        seed=19,
+        seed=39,
     ),
     Mutant(
         name="another directory under a voter's id takes itself for the voter",

@@ -7,24 +7,27 @@ import pytest
 from chaos.mutants.catalogue import MUTANTS, named
 from chaos.mutants.mutant import DoesNotApply, Mutant
 from chaos.mutants.running import HEAD, Verdict, judge
+from chaos.mutants.unseen import UNSEEN
 from tests.support.tree import ROOT
 
 SEEDS = 20
 """So many are tried, from the one that caught it when it was written: in all about a minute."""
 DOCUMENT = ROOT / "docs" / "mutants.md"
+PAGE = ROOT / "docs" / "chaos.md"
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *UNSEEN], ids=str)
 def test_a_mutant_applies_to_the_product_as_it_is(mutant: Mutant) -> None:
     path = source_of(mutant)
     planted = mutant.planted_in(path.read_text(encoding="utf-8"))
     compile(planted, path, "exec", dont_inherit=True)
-    assert mutant.caught_by
+    assert bool(mutant.caught_by) != bool(mutant.unseen)
     assert mutant.directed
 
 
 def test_mutants_have_names_of_their_own() -> None:
-    assert len({each.name for each in MUTANTS}) == len(MUTANTS)
+    names = [each.name for each in (*MUTANTS, *UNSEEN)]
+    assert len({*names}) == len(names)
 
 
 def test_a_mutant_that_applies_no_more_says_what_to_do() -> None:
@@ -46,6 +49,20 @@ def test_a_mutant_is_caught(mutant: Mutant) -> None:
     verdict = judge(mutant, seeds=SEEDS, first=mutant.seed)
     assert verdict.seed is not None, verdict.said
     assert verdict.directed_fails, verdict.said
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("mutant", UNSEEN, ids=str)
+def test_a_mutant_that_no_seed_can_show_is_shown_by_its_test(mutant: Mutant) -> None:
+    verdict = judge(mutant, seeds=0)
+    assert verdict.directed_fails, verdict.said
+
+
+def test_what_no_seed_can_show_is_said_with_the_reason() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for each in UNSEEN:
+        directed = each.directed.rpartition("::")[2]
+        assert f"| {each} | {each.unseen} | `{directed}` |" in page
 
 
 def test_the_table_of_mutants_names_those_that_there_are_in_their_order() -> None:

@@ -34,11 +34,12 @@ class Bench:
         *,
         epochs: Sequence[int] = ONE_EPOCH,
         assignments: Assignments | None = None,
+        log: Log | None = None,
     ) -> None:
-        """`epochs` are those of the 20 records."""
+        """`epochs` are those of the 20 records, which `log` is to hold instead of memory."""
         self.now_ms = 0
         self.end: int | None = 10
-        self.log = MemoryLog()
+        self.log: Log = MemoryLog() if log is None else log
         for batch in run(0, *epochs):
             self.log.append(batch)
         self.log.commit()

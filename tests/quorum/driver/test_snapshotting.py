@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from quorum.core.events import SnapshotTaken
+from quorum.core.vocabulary import Offset
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
+from quorum.log.segments import SegmentedLog
 from quorum.snapshotting import TRY_AGAIN_AFTER_FAILURE_MS, TRY_AGAIN_MS, SnapshotLimits
 from tests.quorum.driver.snapshot_bench import Bench, id_
 
@@ -85,3 +87,13 @@ def test_more_are_kept_while_there_is_room_and_they_are_young(tmp_path: Path) ->
     bench.now_ms = 1 << 50
     bench.take(18)
     assert [each.id for each in bench.snapshots.kept] == [id_(15), id_(18)]
+
+
+def test_what_lies_below_the_start_of_the_log_goes_and_nothing_else(tmp_path: Path) -> None:
+    """Each record has a segment of its own here."""
+    bench = Bench(tmp_path, log=SegmentedLog(tmp_path, segment_bytes_max=1))
+    bench.snapshots.advance(Offset(10))
+    bench.work()
+    assert sorted(each.name for each in tmp_path.glob("*.log")) == [
+        f"{offset:020}.log" for offset in range(10, 20)
+    ]

@@ -197,6 +197,15 @@ def test_removed_segments_take_their_indexes_along() -> None:
     assert place.found == [(70, 71, 1, 2_000)]
 
 
+def test_a_log_that_begins_anew_leaves_no_index_of_the_old_one() -> None:
+    place = Place(segment_bytes_max=250)
+    place.commit(*[1] * 5, at_ms=1_000)
+    place.log.begin_anew(Offset(70))
+    place.commit(1, at_ms=2_000)
+    names = [each for each in place.disk.names(LOG) if each.endswith(".appendtime")]
+    assert names == [f"{70:020}.appendtime"]
+
+
 def test_an_index_without_its_segment_is_removed_when_the_log_is_opened() -> None:
     place = Place()
     place.commit(3, at_ms=1_000)
