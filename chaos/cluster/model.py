@@ -1,6 +1,6 @@
 """What committed records make of a cluster, folded by the judges, and what must hold of it.
 
-P1 to P14, P16 and P17 of docs/chaos.md, as far as records alone tell. A change of a partition is
+P1 to P17 of docs/chaos.md, as far as records alone tell. A change of a partition is
 judged as it comes (`chaos.cluster.rules`); what a decision has to bring about by its end, at the
 end of its batch.
 """
@@ -12,6 +12,14 @@ from chaos.cluster.facts import Fact
 from chaos.cluster.parts import NOBODY, Ids, Key, Part, changed, created, without
 from chaos.cluster.rules import Change, of_a_change, of_a_state, require
 from chaos.violation import Violation
+
+UNLIMITED: Final = 2**31 - 1
+LIMITS: Final = (
+    "parallel.partition.count",
+    "max.concurrent.replica.movements",
+    "parallel.replica.count",
+    "parallel.leader.movements",
+)
 
 
 class Broker(NamedTuple):
@@ -84,6 +92,22 @@ class Model:
             return set(part.aimed) <= set(isr)
         enough = len(without(isr, part.removing)) >= self.min_isr(key, part.aimed)
         return enough and set(part.adding) <= set(isr)
+
+    def limit(self, name: str) -> int:
+        """A limit of reassignments, by what follows "reassignment." in its name."""
+        return int(self.setting("", f"reassignment.{name}", str(UNLIMITED)))
+
+    @property
+    def goes_in_steps(self) -> bool:
+        """Whether anything is limited, so that a move may take several steps."""
+        return any(self.limit(name) != UNLIMITED for name in LIMITS)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what is under way is within the limits."""
+        under_way = [part for part in self.parts.values() if part.adding or part.removing]
+        added = sum(len(part.adding) for part in under_way)
+        return len(under_way) <= self.limit(LIMITS[0]) and added <= self.limit(LIMITS[1])
 
     def was_asked(self, key: Key, replicas: Ids) -> bool:
         """Whether anybody wanted the partition to have these replicas, and they exist."""

@@ -27,6 +27,16 @@ class Cluster(Protocol):
         """Whether the step under way is, once these are in sync."""
         ...
 
+    @property
+    def goes_in_steps(self) -> bool:
+        """Whether anything is limited, so that a move may take several steps."""
+        ...
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what is under way is within the limits."""
+        ...
+
     def was_asked(self, key: Key, replicas: Ids) -> bool:
         """Whether anybody wanted the partition to have these replicas, and they exist."""
         ...
@@ -61,7 +71,11 @@ def of_a_state(cluster: Cluster, key: Key, part: Part) -> list[Rule]:
         ("P2", not set(part.removing) & set(part.target), "nothing of the target is removed"),
         ("P2", not part.target or set(part.adding) <= set(part.target), "added for the target"),
         ("P2", part.moves or not (part.original or part.base), "nothing is left of a move"),
-        ("P14", not part.target or set(part.replicas) <= aims, "no orphan of an old target"),
+        (
+            "P14",
+            not part.target or cluster.goes_in_steps or set(part.replicas) <= aims,
+            "no orphan of an old target",
+        ),
     ]
 
 
@@ -96,10 +110,15 @@ class Change(NamedTuple):
 
     @property
     def at_once(self) -> bool:
-        """Whether what is asked for is done with this very change."""
+        """Whether what is asked for, or the next step of it, is done with this very change."""
         before, after, _ = self
-        if after.moves or self.completes or self.reverts:
+        if self.completes or self.reverts or after.adding or after.removing:
             return False
+        if after.moves and after.target != before.target:
+            # Whom the step was adding for the old target and the new one is in sync already.
+            return any(each in after.target for each in before.adding)
+        if after.moves:
+            return bool(self.gone)
         return before.moves or before.replicas != after.replicas
 
     @property
@@ -124,7 +143,8 @@ class Change(NamedTuple):
         if self.completes:
             return before
         adding = tuple(each for each in before.adding if each in after.replicas)
-        return before._replace(adding=adding, removing=self.gone, target=after.replicas)
+        target = after.target or after.replicas
+        return before._replace(adding=adding, removing=self.gone, target=target)
 
 
 def of_a_change(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
@@ -162,17 +182,28 @@ def _of_an_end(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     is_done, is_over = change.completes or change.at_once, change.ends or change.at_once
     # Nobody of the ISR was alive, and somebody else leads: it has one member, whoever completed.
     elected = after.recovery != 0 and after.isr == (after.leader,)
-    early = is_done and not elected and not cluster.is_complete(key, change.done, after.isr)
+    is_as_before = before.went_back_to(after.replicas) and not change.gone
+    in_time = elected or is_as_before or cluster.is_complete(key, change.done, after.isr)
     heirs = [each for each in after.replicas if each in after.isr and cluster.live(each)]
     leaders = (NOBODY, before.leader, after.replicas[0], *heirs[:1])
     enough = len(after.isr) >= cluster.min_isr(key, after.replicas)
     # What has not begun is dropped at any time: nothing changes by it.
-    not_begun = change.reverts and not (before.adding or before.removing)
+    not_begun = is_as_before and not (before.adding or before.removing)
     may_end = enough or not_begun or cluster.allows_unclean(key)
     return [
-        ("P5" if before.adding else "P7", not early, "complete only when the rule holds"),
+        (
+            "P5" if before.adding else "P7",
+            not is_done or in_time,
+            "complete only when the rule holds",
+        ),
         ("P6", not is_done or after.leader in leaders, "who leads comes first in the target"),
-        ("P6", not is_done or after.moves or not after.target, "nothing is left to do"),
+        (
+            "P14",
+            not change.completes
+            or after.moves
+            or after.replicas == (before.target or before.aimed),
+            "a move that is complete leaves its target",
+        ),
         ("P8", not is_over or may_end, "no move goes under min ISR"),
     ]
 
@@ -190,16 +221,23 @@ def _of_the_isr(cluster: Cluster, change: Change) -> list[Rule]:
 
 def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     before, after, _ = change
-    wanted = change.at_once and cluster.was_asked(key, after.replicas)
+    wanted = change.at_once and cluster.was_asked(key, after.target or after.replicas)
     is_explained = change.completes or change.reverts or wanted
     is_new = bool(after.target) and after.target != before.target
     begins = bool(change.grown or without(after.removing, before.removing))
+    given_up = without(before.adding, before.isr) if is_new else ()
     whole = set(without(after.replicas, after.removing)) == set(after.target)
     return [
         ("P13", not change.ends or is_explained, "a move that ends is done, or all is as before"),
         ("P17", not change.at_once or wanted, "nothing moves to where nobody wants it"),
         ("P17", not is_new or cluster.was_asked(key, after.target), "or sets out for there"),
-        ("P16", not (begins and after.target) or whole, "a step does all that is to be done"),
+        ("P14", not set(given_up) & set(without(after.replicas, after.target)), "given up at once"),
+        ("P15", not begins or cluster.has_room, "no step begins beyond the limits"),
+        (
+            "P16",
+            not (begins and after.target) or whole or cluster.goes_in_steps,
+            "a step does all that is to be done",
+        ),
     ]
 
 
