@@ -20,6 +20,7 @@ from statemachine import (
     isr,
     moves,
     new_partitions,
+    pauses,
     quotas,
     retries,
     topics,
@@ -30,6 +31,7 @@ from statemachine.commands import (
     AllocateProducerIds,
     AlterClientQuotas,
     AlterConfigs,
+    AlterMove,
     AlterPartition,
     AlterReassignments,
     Answer,
@@ -52,14 +54,13 @@ from statemachine.commands import (
     FoundCluster,
     IncrementalAlterConfigs,
     Keyed,
+    KeyedAnswer,
     KeyedCommand,
-    MoveCommand,
     MovesAdvanced,
-    MovesCancelled,
-    MoveStarted,
-    ReassignmentsAltered,
+    PauseMoves,
     RegisterBroker,
     RegisterController,
+    ResumeMoves,
     RollBackMove,
     TopicCommand,
     UnregisterBroker,
@@ -90,12 +91,18 @@ def _answer(draft: Draft, command: Command) -> Answer:
     match command:
         case AlterPartition():
             return isr.alter_partition(draft, command)
-        case AlterReassignments():
-            return moves.alter_reassignments(draft, command)
         case (
-            BeginMove() | RollBackMove() | CancelMoves() | ForgetMoves() | Keyed() | AdvanceMoves()
+            AlterReassignments()
+            | BeginMove()
+            | RollBackMove()
+            | CancelMoves()
+            | PauseMoves()
+            | ResumeMoves()
+            | AlterMove()
         ):
             return _about_moves(draft, command)
+        case Keyed() | ForgetMoves() | AdvanceMoves():
+            return _around_moves(draft, command)
         case ElectLeaders():
             return elections.elect_leaders(draft, command)
         case (
@@ -117,27 +124,19 @@ def _answer(draft: Draft, command: Command) -> Answer:
             assert_never(command)
 
 
-def _about_moves(draft: Draft, command: MoveCommand) -> Answer:
+def _around_moves(draft: Draft, command: Keyed | ForgetMoves | AdvanceMoves) -> Answer:
     match command:
-        case BeginMove():
-            return moves.begin_move(draft, command)
-        case RollBackMove():
-            return moves.roll_back_move(draft, command)
-        case CancelMoves():
-            return cancelling.cancel_moves(draft, command)
+        case Keyed():
+            return retries.keyed(draft, command, _about_moves)
         case ForgetMoves():
             return forgetting.forget_moves(draft, command)
-        case Keyed():
-            return retries.keyed(draft, command, _carried_out)
         case AdvanceMoves():
             return MovesAdvanced(is_left=advance(draft))
         case _:
             assert_never(command)
 
 
-def _carried_out(
-    draft: Draft, command: KeyedCommand
-) -> MoveStarted | MovesCancelled | ReassignmentsAltered:
+def _about_moves(draft: Draft, command: KeyedCommand) -> KeyedAnswer:
     match command:
         case AlterReassignments():
             return moves.alter_reassignments(draft, command)
@@ -147,6 +146,12 @@ def _carried_out(
             return moves.roll_back_move(draft, command)
         case CancelMoves():
             return cancelling.cancel_moves(draft, command)
+        case PauseMoves():
+            return pauses.pause_moves(draft, command)
+        case ResumeMoves():
+            return pauses.resume_moves(draft, command)
+        case AlterMove():
+            return pauses.alter_move(draft, command)
         case _:
             assert_never(command)
 

@@ -18,7 +18,9 @@ from statemachine.commands import (
     Answer,
     Done,
     Keyed,
+    KeyedAnswer,
     KeyedCommand,
+    MovesAltered,
     MovesCancelled,
     MoveStarted,
     ReassignmentsAltered,
@@ -31,16 +33,15 @@ from statemachine.limits import (
     KEYED_PARTS_MAX,
 )
 
-_Kept = MoveStarted | MovesCancelled | ReassignmentsAltered
-
-_ANSWERS: Final[dict[str, type[_Kept]]] = {
-    shape.__name__: shape for shape in (MoveStarted, MovesCancelled, ReassignmentsAltered)
+_ANSWERS: Final[dict[str, type[KeyedAnswer]]] = {
+    shape.__name__: shape
+    for shape in (MoveStarted, MovesCancelled, MovesAltered, ReassignmentsAltered)
 }
 """What can be kept, by the name under which it is."""
 
 
 def keyed(
-    draft: Draft, command: Keyed, carry_out: Callable[[Draft, KeyedCommand], _Kept]
+    draft: Draft, command: Keyed, carry_out: Callable[[Draft, KeyedCommand], KeyedAnswer]
 ) -> Answer:
     """Answer as the first time, or carry the request out and keep the answer."""
     refusal = _refusal(command)
@@ -75,7 +76,7 @@ def _refusal(command: Keyed) -> Refusal | None:
 
 
 def _carried_out(
-    draft: Draft, command: Keyed, carry_out: Callable[[Draft, KeyedCommand], _Kept]
+    draft: Draft, command: Keyed, carry_out: Callable[[Draft, KeyedCommand], KeyedAnswer]
 ) -> Answer:
     draft.key, draft.fingerprint = command.key, command.fingerprint
     answer = carry_out(draft, command.command)
@@ -91,7 +92,7 @@ def _carried_out(
     return answer
 
 
-def _shortened(answer: _Kept) -> _Kept:
+def _shortened(answer: KeyedAnswer) -> KeyedAnswer:
     """What is kept of an answer that can be of any length."""
     if isinstance(answer, MovesCancelled):
         return replace(answer, partitions=answer.partitions[:KEYED_PARTS_MAX])

@@ -55,15 +55,20 @@ from statemachine.commands.features import (
 )
 from statemachine.commands.moves import (
     AdvanceMoves,
+    AlterMove,
     BeginMove,
     CancelMoves,
     ForgetMoves,
     Keyed,
+    KeyedAnswer,
     KeyedCommand,
     MoveAltered,
     MovesAdvanced,
+    MovesAltered,
     MovesCancelled,
     MoveStarted,
+    PauseMoves,
+    ResumeMoves,
     RollBackMove,
 )
 from statemachine.commands.partitions import (
@@ -107,6 +112,7 @@ __all__ = [
     "AllocateProducerIds",
     "AlterClientQuotas",
     "AlterConfigs",
+    "AlterMove",
     "AlterPartition",
     "AlterReassignments",
     "Answer",
@@ -148,6 +154,7 @@ __all__ = [
     "IsrMember",
     "IsrProposal",
     "Keyed",
+    "KeyedAnswer",
     "KeyedCommand",
     "LeaderElected",
     "LeadersElected",
@@ -156,6 +163,7 @@ __all__ = [
     "MoveCommand",
     "MoveStarted",
     "MovesAdvanced",
+    "MovesAltered",
     "MovesCancelled",
     "NewTopic",
     "PartitionAltered",
@@ -163,6 +171,7 @@ __all__ = [
     "PartitionsAdded",
     "PartitionsAltered",
     "PartitionsCreated",
+    "PauseMoves",
     "ProducerIdsAllocated",
     "QuotaAltered",
     "QuotaChange",
@@ -174,6 +183,7 @@ __all__ = [
     "RegisterController",
     "ReplicaAssigned",
     "ReplicasAssigned",
+    "ResumeMoves",
     "RollBackMove",
     "TopicCommand",
     "TopicCreated",
@@ -185,8 +195,8 @@ __all__ = [
     "UpgradeType",
 ]
 
-PartitionCommand: TypeAlias = AlterPartition | AlterReassignments | ElectLeaders
-MoveCommand: TypeAlias = BeginMove | RollBackMove | CancelMoves | ForgetMoves | Keyed | AdvanceMoves
+PartitionCommand: TypeAlias = AlterPartition | ElectLeaders
+MoveCommand: TypeAlias = KeyedCommand | Keyed | ForgetMoves | AdvanceMoves
 BrokerCommand: TypeAlias = (
     BrokerHeartbeat
     | RegisterBroker
@@ -208,6 +218,7 @@ Answer: TypeAlias = (
     | ReassignmentsAltered
     | MoveStarted
     | MovesCancelled
+    | MovesAltered
     | MovesAdvanced
     | LeadersElected
     | BrokerRegistered

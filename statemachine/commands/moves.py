@@ -12,6 +12,7 @@ from statemachine.commands.partitions import (
     AlterReassignments,
     Reassignment,
     ReassignmentAltered,
+    ReassignmentsAltered,
 )
 from statemachine.errors import Error
 from statemachine.vocabulary import BrokerId, MoveId, MoveKind
@@ -96,10 +97,10 @@ class ResumeMoves(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AlterMove(Struct, frozen=True, kw_only=True, gc=False):
-    """Change how a move that runs is carried out; None is "as it is"."""
+    """Let a move that runs have this priority: moves with a higher one step before others."""
 
     move_id: MoveId
-    priority: int | None = None
+    priority: int
 
 
 class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
@@ -126,7 +127,16 @@ class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):
     """List and remember no longer what is too old or too much; asked by the active controller."""
 
 
-KeyedCommand: TypeAlias = AlterReassignments | BeginMove | RollBackMove | CancelMoves
+KeyedCommand: TypeAlias = (
+    AlterReassignments
+    | BeginMove
+    | RollBackMove
+    | CancelMoves
+    | PauseMoves
+    | ResumeMoves
+    | AlterMove
+)
+KeyedAnswer: TypeAlias = ReassignmentsAltered | MoveStarted | MovesCancelled | MovesAltered
 
 
 class Keyed(Struct, frozen=True, kw_only=True, gc=False):

@@ -11,6 +11,7 @@ from statemachine.commands import (
     AllocateProducerIds,
     AlterClientQuotas,
     AlterConfigs,
+    AlterMove,
     AlterPartition,
     AlterReassignments,
     BeginMove,
@@ -35,11 +36,13 @@ from statemachine.commands import (
     Keyed,
     KeyedCommand,
     NewTopic,
+    PauseMoves,
     QuotaChange,
     QuotaOp,
     Reassignment,
     RegisterBroker,
     RegisterController,
+    ResumeMoves,
     RollBackMove,
     UnregisterBroker,
     UpdateFeatures,
@@ -124,6 +127,7 @@ ASKED = st.lists(
     ),
     max_size=3,
 ).map(tuple)
+MOVE_IDS = st.one_of(st.none(), st.lists(LONGS, max_size=3).map(tuple))
 KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
     st.builds(AlterReassignments, reassignments=ASKED),
     st.builds(
@@ -142,6 +146,9 @@ KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
         everything=st.booleans(),
         dry_run=st.booleans(),
     ),
+    st.builds(PauseMoves, moves=MOVE_IDS, who=TEXT),
+    st.builds(ResumeMoves, moves=MOVE_IDS),
+    st.builds(AlterMove, move_id=LONGS, priority=INTS),
 )
 GARBAGE: st.SearchStrategy[Command] = st.one_of(
     KEYED,

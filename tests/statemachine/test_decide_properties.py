@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from statemachine import commands, records
 from statemachine.commands import (
     AdvanceMoves,
+    AlterMove,
     AlterPartition,
     AlterReassignments,
     BeginMove,
@@ -32,8 +33,10 @@ from statemachine.commands import (
     IsrProposal,
     Keyed,
     NewTopic,
+    PauseMoves,
     Reassignment,
     RegisterBroker,
+    ResumeMoves,
     RollBackMove,
     UnregisterBroker,
 )
@@ -132,7 +135,18 @@ def moves(draw: Draw, image: Image) -> Command:
     if not known or (image.moves and draw(st.booleans())):
         move_id = draw(st.integers(0, 4))
         cancel = CancelMoves(moves=(move_id,), topics=("a",), everything=draw(st.booleans()))
-        command = draw(st.sampled_from([RollBackMove(move_id=move_id), cancel]))
+        some = draw(st.sampled_from([None, (move_id,)]))
+        command = draw(
+            st.sampled_from(
+                [
+                    RollBackMove(move_id=move_id),
+                    cancel,
+                    PauseMoves(moves=some, who="ann"),
+                    ResumeMoves(moves=some),
+                    AlterMove(move_id=move_id, priority=draw(st.integers(0, 2))),
+                ]
+            )
+        )
         if draw(st.booleans()):
             key = draw(st.sampled_from("kl"))
             return Keyed(key=key, fingerprint=b"" if key == "k" else b"x", command=command)
