@@ -55,7 +55,10 @@ def advance(draft: Draft, at_most: int = STEPS_BEGUN_MAX) -> bool:
     The last thing of a decision: it sees what the records so far make of the image.
     """
     image = draft.image
-    if not image.index.waiting and not draft.has_waiting:
+    if not (image.index.moving or draft.has_waiting):
+        image.index.turns = None
+    # Where turns are kept somebody has waited, whose move may still rest by itself.
+    if not (image.index.waiting or draft.has_waiting or image.index.turns is not None):
         return False
     if image.transaction is not None:
         return False

@@ -5,8 +5,6 @@ move does not add (`places.is_hurt`). The hurt ones themselves go on, and go fir
 for is not to load the brokers that they need. What is under way is never held up by any pause.
 """
 
-from collections.abc import Iterator
-
 from pyroaring import BitMap
 
 from statemachine import our_records
@@ -17,7 +15,7 @@ from statemachine.move import Move
 from statemachine.partition import Partition
 from statemachine.reasons import Reason
 from statemachine.settings import Limits
-from statemachine.turns import Turn, Turns
+from statemachine.turns import Turns
 from statemachine.vocabulary import MoveId, MoveState
 
 Hurt = dict[MoveId, tuple[Topic, int, Partition]]
@@ -92,8 +90,3 @@ def rests(draft: Draft, move_id: MoveId, *, is_hurt: bool) -> bool:
 def _state(draft: Draft, move_id: MoveId) -> int:
     move = draft.move(move_id)
     return MoveState.RUNNING if move is None else move.state
-
-
-def turns_in(bitmap: BitMap) -> Iterator[Turn]:
-    """The turns in order."""
-    return iter(bitmap)
