@@ -58,8 +58,8 @@ UNSEEN: Final = (
     Mutant(
         name="who looks for a leader waits for one that is silent",
         module="quorum.core.following",
-        old="    if state.fetching.leave(now_ms):\n",
-        new="    if False:\n",
+        old="now_ms + state.timeouts.search_patience_ms if follower is None else None",
+        new="None",
         caught_by=(),
         directed="quorum_lost_by_observers",
         unseen="the leader is found all the same, after the request time-out",
