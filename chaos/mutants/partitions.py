@@ -136,6 +136,23 @@ PARTITIONS: Final = (
         directed=_MOVES,
     ),
     Mutant(
+        name="limits of partitions are counted per request",
+        module="statemachine.room",
+        old="self.partitions = len(index.stepping)",
+        new="self.partitions = 0",
+        caught_by=("P15",),
+        directed="tests/statemachine/test_batching.py",
+    ),
+    Mutant(
+        name="one step of many replicas passes their limit",
+        module="statemachine.room",
+        old="self.adding + len(step.adding) <= self.limits.replica_movements",
+        new="self.adding < self.limits.replica_movements",
+        caught_by=("P15",),
+        directed="tests/statemachine/test_batching.py",
+        seed=241,
+    ),
+    Mutant(
         name="a step forgets the last of those it is to add",
         module="statemachine.reassignment",
         old="    added = tuple(replica for replica in target if replica not in kept)\n",

@@ -22,6 +22,12 @@ BROKERS: Final = 5
 STRANGER: Final = 9
 """A broker that never registers."""
 TOPICS: Final = "ab"
+LIMITS: Final = (
+    "reassignment.parallel.replica.count",
+    "reassignment.parallel.partition.count",
+    "reassignment.parallel.leader.movements",
+    "reassignment.max.concurrent.replica.movements",
+)
 
 
 class Decided(World):
@@ -164,6 +170,7 @@ def a_setting(rng: random.Random, _world: World) -> commands.Command:
             ("min.insync.replicas", rng.choice("12")),
             ("unclean.leader.election.enable", rng.choice(("true", "false", "false"))),
             ("reassignment.completion.rule", rng.choice(("min-isr", "all-target"))),
+            *((name, rng.choice("123")) for name in LIMITS),
         )
     )
     is_general = name.startswith("reassignment") or rng.random() < 0.3
@@ -175,6 +182,11 @@ def a_setting(rng: random.Random, _world: World) -> commands.Command:
     return commands.IncrementalAlterConfigs(changes=(change,), validate_only=False)
 
 
+def a_sweep(_rng: random.Random, _world: World) -> commands.Command:
+    """The active controller looks whether steps may begin that nobody has begun."""
+    return commands.AdvanceMoves()
+
+
 def an_election(rng: random.Random, _world: World) -> commands.Command:
     """Of whomever it helps."""
     kind = rng.choice(list(commands.ElectionType))
@@ -184,5 +196,5 @@ def an_election(rng: random.Random, _world: World) -> commands.Command:
 ANYTHING: Final = (
     *(a_move, a_move, a_move, an_isr, an_isr, an_isr, an_isr, an_isr, an_isr),
     *(a_heartbeat, a_heartbeat, a_heartbeat, a_heartbeat, a_heartbeat, a_heartbeat),
-    *(a_registration, a_registration, a_departure, a_setting, an_election),
+    *(a_registration, a_registration, a_departure, a_setting, an_election, a_sweep),
 )
