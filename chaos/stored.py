@@ -46,8 +46,8 @@ def batches(data: bytes | bytearray, position: int = 0, *, checked: bool = False
     while position + _HEADER_BYTES <= len(data):
         base, length, epoch = _OPENING.unpack_from(data, position)
         end = position + _LENGTH_END + length
-        if length <= 0 or end > len(data):
-            break
+        if not position + _HEADER_BYTES <= end <= len(data):
+            break  # Its length is damaged, or nobody has written it yet.
         batch = bytes(data[position:end])
         if checked and not _is_sound(batch):
             break
