@@ -338,6 +338,15 @@ def test_one_decision_begins_only_so_many_and_the_rest_goes_on_by_itself() -> No
     assert world.ask(commands.AdvanceMoves()).records == ()
 
 
+def test_another_order_of_the_same_replicas_waits_for_no_place() -> None:
+    world = limited(World(broker_count=4), P=1)
+    some(world, 2, (1, 2))
+    world.reassign(1, 3, number=0)
+    world.reassign(2, 1, number=1)
+    after = world.partition(1)
+    assert (after.replicas, after.moving, after.leader) == ((2, 1), False, 1)
+
+
 def test_what_is_only_validated_begins_nothing() -> None:
     world = limited(World(broker_count=4), P=1)
     some(world, 2, (1, 2))
