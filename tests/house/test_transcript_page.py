@@ -12,7 +12,9 @@ from tests.support.transcript import parse
 PAGE: Final = tree.ROOT / "docs" / "transcripts.md"
 FOLDER: Final = tree.ROOT / "tests" / "transcripts"
 STORIES: Final = sorted(
-    path.stem for kind in ("folder", "quorum", "town") for path in FOLDER.glob(f"{kind}_*.txt")
+    path.stem
+    for kind in ("folder", "moves", "quorum", "town")
+    for path in FOLDER.glob(f"{kind}_*.txt")
 )
 SCENE: Final = re.compile(r'`(\w+)`(?: "([^"]+)")?')
 NAMED: Final = re.compile(r"`(test_\w+)`")
