@@ -42,6 +42,7 @@ class Beginning:
         """A move that is there already and brings what was asked for."""
         self._draft = draft
         self._first = len(draft.records)
+        self._joined = 0
         self._planned: dict[tuple[Topic, int], PlannedPartition] = {}
 
     @property
@@ -58,6 +59,8 @@ class Beginning:
             return before
         after = direct(self._draft, topic, number, before, target, self.move_id)
         if not isinstance(after, Refusal):
+            # One that the same request has taken out again is counted as often as it comes in.
+            self._joined += before.stage.move != self.move_id
             known = self._planned.get((topic, number))
             original = before.base if known is None else known.original
             planned = PlannedPartition(number=number, target=target, original=original)
@@ -69,7 +72,7 @@ class Beginning:
         if not self._planned:
             return self.under_way
         draft = self._draft
-        record = replace(request, id=self.move_id, partitions=self.accepted)
+        record = replace(request, id=self.move_id, partitions=self._joined)
         planned = list(self._planned.items())
         parts = [
             our_records.MovePart(

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from statemachine import commands
 from statemachine.errors import Error
 from statemachine.vocabulary import MoveOutcome
+from tests.statemachine.test_batching import catch_up, limited, some
 from tests.statemachine.test_decide_properties import a_busy_cluster
-from tests.statemachine.test_moves import cancel, ended, in_move, move
+from tests.statemachine.test_moves import cancel, ended, in_move, move, roll_back
 from tests.statemachine.world import World
 
 
@@ -109,6 +110,35 @@ def test_a_topic_of_which_nothing_is_under_way_says_so(world: World) -> None:
     assert (part.partition, part.error) == (-1, Error.NO_REASSIGNMENT_IN_PROGRESS)
     (asked,) = cancel(world, moves=(1,)).moves
     assert asked.message == "move 1 has ended: cancelled"
+
+
+def test_of_a_move_in_steps_the_one_under_way_is_reverted_and_the_rest_is_dropped() -> None:
+    """What the steps before it have done stays, and can be undone by a rollback."""
+    world = limited(World(broker_count=6), R=1)
+    some(world, 1)
+    move(world, {0: (4, 5, 6)})
+    # 4 has taken over and 1 is gone; 5 is on its way in the place of 2.
+    under_way = catch_up(world)
+    assert (under_way.replicas, under_way.adding) == ((4, 2, 3, 5), (5,))
+    (part,) = cancel(world, moves=(1,)).partitions
+    assert part.replicas == world.partition().replicas == (4, 2, 3)
+    assert roll_back(world, 1).accepted == 1
+    catch_up(world)
+    assert world.partition().replicas == (1, 2, 3)
+
+
+def test_after_another_target_amid_steps_a_cancel_goes_back_to_before_the_step() -> None:
+    """0,1,2 to 5,6,7: at 5,6,2 somebody asks for 8,6,2 instead (brokers are one higher here)."""
+    world = limited(World(broker_count=9), R=1)
+    some(world, 1)
+    move(world, {0: (6, 7, 8)})
+    for _ in range(2):
+        catch_up(world)
+    assert world.partition().base == (6, 7, 3)
+    move(world, {0: (9, 7, 3)})
+    assert set(world.partition().replicas) >= {6, 7, 3, 9}
+    cancel(world, moves=(2,))
+    assert world.partition().replicas == (6, 7, 3)
 
 
 @settings(max_examples=40)

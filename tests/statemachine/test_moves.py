@@ -157,6 +157,15 @@ def test_a_long_plan_is_kept_in_parts() -> None:
     assert numbers == list(range(count))
 
 
+def test_a_request_that_takes_a_partition_out_again_accounts_for_every_time(world: World) -> None:
+    parts: list[Replicas | None] = [(1, 2, 4), None, (1, 2, 5)]
+    asked = [commands.Reassignment(topic="t", partition=0, replicas=each) for each in parts]
+    world.ask(commands.AlterReassignments(reassignments=tuple(asked)))
+    assert world.image.moves[1].left == Left(cancelled=1)
+    world.sync(1, 2, 3, 5)
+    assert (ended(world).completed, ended(world).cancelled) == (1, 1)
+
+
 # Ending.
 
 

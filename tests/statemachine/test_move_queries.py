@@ -1,0 +1,53 @@
+"""What is told of moves, running and ended."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemachine import commands
+from statemachine.move import Left
+from statemachine.move_queries import plan_of_move, summaries, summary_of
+from statemachine.vocabulary import MoveOutcome
+from tests.statemachine.test_batching import catch_up, limited, some
+from tests.statemachine.test_decide_properties import a_busy_cluster
+from tests.statemachine.test_moves import cancel, move
+from tests.statemachine.world import TOPIC_ID, World
+
+
+def test_a_summary_says_where_the_partitions_of_a_move_are() -> None:
+    world = limited(World(broker_count=6), P=1)
+    some(world, 5)
+    move(world, {0: (1, 2, 4), 1: (1, 2, 4), 2: (1, 2, 4), 3: (1, 2, 4), 4: (1, 2, 4)})
+    catch_up(world, 0)
+    cancel(world, partitions=(("t", 4),))
+    found = summary_of(world.image, 1)
+    assert found is not None
+    assert (found.waiting, found.stepping, found.completed) == (2, 1, 1)
+    assert (found.left, found.outcome) == (Left(cancelled=1), None)
+    cancel(world, everything=True)
+    found = summary_of(world.image, 1)
+    assert found is not None
+    assert (found.completed, found.left.cancelled, found.outcome) == (1, 4, MoveOutcome.CANCELLED)
+    assert summary_of(world.image, 2) is None
+
+
+def test_the_plan_is_told_as_it_was_asked_for_after_the_topic_is_gone_too() -> None:
+    world = World(broker_count=6)
+    some(world, 2)
+    move(world, {1: (1, 2, 4), 0: (4, 5)})
+    told = [(e.topic, e.partition, e.target, e.original) for e in plan_of_move(world.image, 1)]
+    assert told == [("t", 1, (1, 2, 4), (1, 2, 3)), ("t", 0, (4, 5), (1, 2, 3))]
+    world.ask(commands.DeleteTopics(topics=("t",)))
+    assert {(e.topic, e.topic_id) for e in plan_of_move(world.image, 1)} == {(None, TOPIC_ID)}
+    assert list(plan_of_move(world.image, 7)) == []
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_all_partitions_that_a_move_began_with_are_accounted_for(data: st.DataObject) -> None:
+    world = a_busy_cluster(data, steps=data.draw(st.integers(5, 25)))
+    for each in summaries(world.image):
+        parts = [each.waiting, each.stepping, each.completed, each.left.total]
+        assert min(parts) >= 0
+        assert sum(parts) == each.move.begun.partitions
+        planned = list(plan_of_move(world.image, each.move.id))
+        assert 0 < len(planned) <= each.move.begun.partitions
