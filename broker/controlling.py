@@ -330,6 +330,7 @@ class Controller:
             )
             self.submit(founding, self._expect_done)
         self.submit(self.registration, self._expect_done)
+        self.submit(AdvanceMoves(), self._expect_done)
         for registered in self.image.controllers.values():
             self.locate(registered)
 

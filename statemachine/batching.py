@@ -49,16 +49,18 @@ class _Changed(NamedTuple):
     hurt: Hurt
 
 
-def advance(draft: Draft, at_most: int = STEPS_BEGUN_MAX) -> bool:
+def advance(draft: Draft, at_most: int = STEPS_BEGUN_MAX, *, anew: bool = False) -> bool:
     """Begin the steps that there is room for; returns whether some are left for another decision.
 
-    The last thing of a decision: it sees what the records so far make of the image.
+    The last thing of a decision: it sees what the records so far make of the image. `anew` is for
+    who has just begun to decide: moves that rest by themselves may have nothing left that waits.
     """
     image = draft.image
     if not (image.index.moving or draft.has_waiting):
         image.index.turns = None
     # Where turns are kept somebody has waited, whose move may still rest by itself.
-    if not (image.index.waiting or draft.has_waiting or image.index.turns is not None):
+    waits = image.index.waiting or draft.has_waiting
+    if not (waits or image.index.turns is not None or (anew and image.index.stepping)):
         return False
     if image.transaction is not None:
         return False

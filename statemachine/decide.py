@@ -68,6 +68,7 @@ from statemachine.commands import (
 )
 from statemachine.draft import Draft
 from statemachine.image import Image
+from statemachine.settings import limits
 
 
 def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
@@ -131,7 +132,7 @@ def _around_moves(draft: Draft, command: Keyed | ForgetMoves | AdvanceMoves) -> 
         case ForgetMoves():
             return forgetting.forget_moves(draft, command)
         case AdvanceMoves():
-            return MovesAdvanced(is_left=advance(draft))
+            return MovesAdvanced(is_left=advance(draft, anew=not limits(draft).is_unlimited))
         case _:
             assert_never(command)
 

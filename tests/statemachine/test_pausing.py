@@ -90,6 +90,18 @@ def test_a_move_that_rests_begins_nothing_and_changes_nothing_under_way() -> Non
     assert stepping(world) == [1, 2]
 
 
+def test_a_new_controller_ends_the_rest_of_a_move_of_which_nothing_waits() -> None:
+    world = a_move((1, 2, 4), (1, 2, 4))
+    world.sync(1, 3, number=1)
+    catch_up(world, 0)
+    assert (stepping(world), move(world).state) == ([1], MoveState.PAUSED_BY_ITSELF)
+    # Who has only read the log keeps no turns yet, and is the active controller from here on.
+    world.image.index.turns = None
+    world.ask(commands.AdvanceMoves())
+    world.sync(1, 2, 3, number=1)
+    assert move(world).state == MoveState.RUNNING
+
+
 def test_as_many_replicas_as_min_isr_are_no_reason_to_rest() -> None:
     world = a_move((1, 4), (1, 4), replicas=(1, 2))
     assert move(world).state == MoveState.RUNNING
