@@ -13,6 +13,7 @@ from admin import (
     config_questions,
     feature_questions,
     lead_questions,
+    move_questions,
     questions,
     voter_questions,
 )
@@ -35,6 +36,7 @@ from admin.model import (
     TopicDescription,
     Topics,
 )
+from admin.moves import MovesChanged, MovesRequest, MoveStandings
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 from quorum.core.vocabulary import ReplicaKey
 
@@ -240,6 +242,17 @@ class AdminClient:
         return Reassignments(
             moves=questions.read_reassignments(answer.response), as_of=answer.as_of
         )
+
+    async def alter_moves(self, request: MovesRequest) -> MovesChanged:
+        """Pause, resume, cancel, roll back or order moves that are there."""
+        return move_questions.read_change(await self._ask(move_questions.alter_moves(request)))
+
+    async def move_standings(
+        self, move_ids: Sequence[int] | None = None, *, stale: bool = False
+    ) -> MoveStandings:
+        """All moves, running or ended; or these, with where their partitions stand."""
+        question = move_questions.describe_moves(move_ids)
+        return move_questions.read_moves(await self._ask(_fit(question, stale=stale)))
 
     async def _ask(self, question: Question) -> Answer:
         return await self._asker.ask(question, within_ms=self._timeout_ms)

@@ -27,6 +27,7 @@ from admin.model import (
     Reassignment,
     ReplicaInfo,
 )
+from admin.moves import MoveAnswer, MoveCommand
 from admin.whereabouts import Whereabouts, nodes_of
 from broker.controlling import Controller
 from broker.unavailable import UNPROVED, Unavailable
@@ -45,6 +46,7 @@ from statemachine.commands import (
     AlterReassignments,
     Answer,
     BrokersCordoned,
+    CancelMoves,
     ClientQuotasAltered,
     Command,
     ConfigsAltered,
@@ -58,8 +60,12 @@ from statemachine.commands import (
     FeatureUpdate,
     IncrementalAlterConfigs,
     LeadersElected,
+    MovesAltered,
+    MovesCancelled,
+    MoveStarted,
     PartitionsCreated,
     ReassignmentsAltered,
+    RollBackMove,
     TopicsCreated,
     TopicsDeleted,
     UnregisterBroker,
@@ -148,6 +154,14 @@ class Service:
     ) -> ReassignmentsAltered:
         """Begin, change or cancel reassignments (KIP-455), as a move of whoever asks."""
         return await self._carry_out(who, replace(command, who=who), ReassignmentsAltered)
+
+    async def alter_moves(self, who: str, command: MoveCommand) -> MoveAnswer:
+        """Pause, resume, cancel, roll back or order moves."""
+        if isinstance(command, CancelMoves):
+            return await self._carry_out(who, command, MovesCancelled)
+        if isinstance(command, RollBackMove):
+            return await self._carry_out(who, command, MoveStarted)
+        return await self._carry_out(who, command, MovesAltered)
 
     async def create_topics(self, who: str, command: CreateTopics) -> TopicsCreated:
         """Create topics, or say what would become of it."""

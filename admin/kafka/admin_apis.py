@@ -9,6 +9,7 @@ from admin.kafka import (
     cluster_calls,
     config_calls,
     feature_calls,
+    move_calls,
     quorum_calls,
     quota_calls,
     reassignment_calls,
@@ -102,6 +103,17 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             versions=VersionRange(0, 0),
             handle=transfer_calls.transfer_leadership,
             refuse=transfer_calls.refuse,
+        ),
+        ApiKey.ALTER_MOVES: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=move_calls.alter_moves,
+            refuse=move_calls.refuse_alter,
+        ),
+        ApiKey.DESCRIBE_MOVES: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=move_calls.describe_moves,
+            refuse=move_calls.refuse_describe,
+            reads=True,
         ),
         ApiKey.ALTER_BROKERS: AdminApi(
             versions=VersionRange(0, 0),

@@ -28,7 +28,7 @@ def refusal(api_key: int, version: int, message: Any, code: int, reason: str) ->
 
 def _nothing(schema: type[Any], _message: Any, _error: dict[str, Any]) -> dict[str, Any]:
     """The error stands at the top; of the fields below it those that are there are empty."""
-    names = ("responses", "results", "topics", "nodes", "brokers", "hurt")
+    names = ("responses", "results", "topics", "nodes", "brokers", "hurt", "moves", "partitions")
     return {name: () for name in names if name in schema.__dataclass_fields__}
 
 

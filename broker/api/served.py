@@ -20,6 +20,8 @@ FORWARDED: Final = frozenset(
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.ALTER_QUORUM,
         ApiKey.TRANSFER_LEADERSHIP,
+        ApiKey.ALTER_MOVES,
+        ApiKey.DESCRIBE_MOVES,
         ApiKey.ALTER_BROKERS,
         ApiKey.SAFE_TO_STOP,
         ApiKey.DESCRIBE_BROKERS,

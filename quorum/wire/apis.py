@@ -58,6 +58,8 @@ class ApiKey(IntEnum):
     DISCOVER_BROKERS = 20_000
     ALTER_QUORUM = 20_001
     TRANSFER_LEADERSHIP = 20_002
+    ALTER_MOVES = 20_003
+    DESCRIBE_MOVES = 20_004
     ALTER_BROKERS = 20_006
     SAFE_TO_STOP = 20_007
     DESCRIBE_BROKERS = 20_008
@@ -130,6 +132,8 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
         ApiKey.ALTER_QUORUM: VersionRange(0, 0),
         ApiKey.TRANSFER_LEADERSHIP: VersionRange(0, 0),
+        ApiKey.ALTER_MOVES: VersionRange(0, 0),
+        ApiKey.DESCRIBE_MOVES: VersionRange(0, 0),
         ApiKey.ALTER_BROKERS: VersionRange(0, 0),
         ApiKey.SAFE_TO_STOP: VersionRange(0, 0),
         ApiKey.DESCRIBE_BROKERS: VersionRange(0, 0),

@@ -100,6 +100,9 @@ EMPTY: dict[ApiKey, dict[str, Any]] = {
     ApiKey.UPDATE_FEATURES: {"feature_updates": ()},
     ApiKey.ALTER_QUORUM: {"target_voters": None},
     ApiKey.TRANSFER_LEADERSHIP: {"voter_id": 1},
+    ApiKey.ALTER_MOVES: {"operation": 1, "move_ids": (1,), "everything": False, "dry_run": False}
+    | {"priority": 0},
+    ApiKey.DESCRIBE_MOVES: {"move_ids": None},
     ApiKey.ALTER_BROKERS: {"broker_ids": (1,), "operation": 1},
     ApiKey.SAFE_TO_STOP: {"broker_ids": (1,)},
     ApiKey.DESCRIBE_BROKERS: {"broker_ids": None},

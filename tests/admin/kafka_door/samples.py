@@ -294,6 +294,16 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
         ApiKey.TRANSFER_LEADERSHIP: lambda form: form.request(
             cluster_id=None, timeout=TIMEOUT, voter_id=1
         ),
+        ApiKey.ALTER_MOVES: lambda form: form.request(
+            timeout=TIMEOUT,
+            operation=3,
+            move_ids=(1,),
+            topics=(form.part("NamedTopic", name="a", partition_indexes=(0,)),),
+            everything=False,
+            dry_run=True,
+            priority=0,
+        ),
+        ApiKey.DESCRIBE_MOVES: lambda form: form.request(move_ids=None),
         ApiKey.ALTER_BROKERS: lambda form: form.request(
             timeout=TIMEOUT, broker_ids=(101,), operation=2
         ),

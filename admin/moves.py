@@ -1,0 +1,338 @@
+"""What is asked and told of moves, as values, and how an image tells it.
+
+Frozen values that every door, client and command shares; they know neither the wire nor the screen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from admin.model import PartitionId
+from statemachine.commands import (
+    AlterMove,
+    CancelMoves,
+    MoveAltered,
+    MovesAltered,
+    MovesCancelled,
+    MoveStarted,
+    PauseMoves,
+    ReassignmentAltered,
+    ResumeMoves,
+    RollBackMove,
+)
+from statemachine.errors import Error, Refusal
+from statemachine.image import Image
+from statemachine.index import Topic
+from statemachine.move_queries import MoveSummary, summaries, summary_of
+from statemachine.progress import position
+from statemachine.vocabulary import MoveKind, MoveState
+
+PARTITIONS_SHOWN_MAX: Final = 500
+"""Partitions that an answer tells the place of: each is some 50 µs of the controller's loop."""
+OUTCOMES_TOLD_MAX: Final = 5_000
+"""Partitions that the answer to a change tells of one by one, those that were refused first."""
+
+MoveCommand: TypeAlias = PauseMoves | ResumeMoves | CancelMoves | RollBackMove | AlterMove
+MoveAnswer: TypeAlias = MovesAltered | MovesCancelled | MoveStarted
+
+
+class Operation(IntEnum):
+    """What AlterMoves can be asked for."""
+
+    PAUSE = 1
+    RESUME = 2
+    CANCEL = 3
+    ROLL_BACK = 4
+    PRIORITY = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesRequest:
+    """A change of moves that are there; it names them, or asks for everything."""
+
+    operation: Operation
+    move_ids: tuple[int, ...] = ()
+    topics: tuple[str, ...] = ()
+    """Of a cancel: all of these that is under way, in a move or not."""
+    partitions: tuple[PartitionId, ...] = ()
+    everything: bool = False
+    dry_run: bool = False
+    """Of a cancel: only tell what each partition would have."""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveResult:
+    """What came of a request for one move; error code 0 is success."""
+
+    move_id: int
+    error_code: int = 0
+    error_name: str = "NONE"
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOutcome:
+    """What a partition has now, or why it is as before; number -1 tells of a topic."""
+
+    id: PartitionId
+    replicas: Sequence[int] = ()
+    error_code: int = 0
+    error_name: str = "NONE"
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesChanged:
+    """What came of a request."""
+
+    moves: Sequence[MoveResult] = ()
+    """Of those that were named."""
+    partitions: Sequence[PartitionOutcome] = ()
+    """Of a cancel all, of a rollback those refused; as many as there is room for."""
+    accepted: int = 0
+    """Partitions, those that are not told of one by one included."""
+    refused: int = 0
+    begun: int = 0
+    """Of a rollback: the move that it is; 0 where nothing had to change."""
+
+    @property
+    def has_refusals(self) -> bool:
+        """Whether any part of what was asked for was refused."""
+        return bool(self.refused) or any(each.error_code for each in self.moves)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovingPartition:
+    """A partition that belongs to a move that runs, and where it stands."""
+
+    id: PartitionId
+    replicas: Sequence[int]
+    target: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
+    step: int
+    step_count: int
+    state: str
+    reason: str | None
+    """A word for programs; None where nothing is known that would keep it."""
+    detail: str
+    reason_brokers: Sequence[int]
+    since_ms: int
+    """0 where nobody noted it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveStanding:
+    """A move, running or ended, and how many of its partitions are where."""
+
+    id: int
+    kind: str
+    name: str
+    asked_by: str
+    asked_at_ms: int
+    rollback_of: int
+    priority: int
+    state: str
+    """running, paused or paused-by-itself; of one that has ended how, such as completed."""
+    since_ms: int
+    changed_by: str
+    detail: str
+    ended: bool
+    partition_count: int
+    refused: int
+    waiting: int
+    stepping: int
+    completed: int
+    cancelled: int
+    superseded: int
+    gone: int
+    partitions: Sequence[MovingPartition] = ()
+    """Of a move that was asked for by its id: the first of those still in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveStandings:
+    """Moves in the order in which they began, as of an offset where the node said it."""
+
+    moves: Sequence[MoveStanding]
+    all_paused_by: str | None
+    """Who has paused all moves; None while they are not."""
+    all_paused_since_ms: int
+    as_of: int | None
+
+
+def command_of(request: MovesRequest, who: str) -> MoveCommand | Refusal:
+    """What the state machine is asked for; or what is wrong with the request."""
+    reason = _wrong(request)
+    if reason is not None:
+        return Refusal(Error.INVALID_REQUEST, reason)
+    moves = None if request.everything else request.move_ids
+    match request.operation:
+        case Operation.PAUSE:
+            return PauseMoves(moves=moves, who=who)
+        case Operation.RESUME:
+            return ResumeMoves(moves=moves, who=who)
+        case Operation.ROLL_BACK:
+            return RollBackMove(move_id=request.move_ids[0], who=who)
+        case Operation.PRIORITY:
+            return AlterMove(move_id=request.move_ids[0], priority=request.priority)
+        case Operation.CANCEL:
+            return CancelMoves(
+                partitions=tuple((each.topic, each.partition) for each in request.partitions),
+                topics=request.topics,
+                moves=request.move_ids,
+                everything=request.everything,
+                dry_run=request.dry_run,
+            )
+
+
+def _wrong(request: MovesRequest) -> str | None:
+    is_cancel = request.operation is Operation.CANCEL
+    parts = request.topics or request.partitions
+    if request.dry_run and not is_cancel:
+        return "only a cancel can be tried; leave the dry run out"
+    if request.priority and request.operation is not Operation.PRIORITY:
+        return "a priority is given to one move by itself; leave it out"
+    if parts and not is_cancel:
+        return "topics and partitions can only be cancelled; name moves"
+    if request.everything and (request.move_ids or parts):
+        return "everything is asked for, and parts of it by name; ask for one of them"
+    if request.operation in (Operation.ROLL_BACK, Operation.PRIORITY):
+        named = "all of them" if request.everything else len(request.move_ids)
+        return None if named == 1 else f"it is done with one move, not {named}; name one"
+    if not (request.everything or request.move_ids or parts):
+        more = ", topics or partitions" if is_cancel else ""
+        return f"nothing is named; name moves{more}, or ask for everything"
+    return None
+
+
+def told(answer: MoveAnswer) -> MovesChanged | Refusal:
+    """What came of it, as the doors tell it; or why none of it could be."""
+    match answer:
+        case MovesAltered():
+            return MovesChanged(moves=[_result(each) for each in answer.moves])
+        case MovesCancelled():
+            refused = [each for each in answer.partitions if each.error is not Error.NONE]
+            done = [each for each in answer.partitions if each.error is Error.NONE]
+            shown = answer.partitions
+            if len(shown) > OUTCOMES_TOLD_MAX:
+                shown = (*refused, *done)[:OUTCOMES_TOLD_MAX]
+            return MovesChanged(
+                moves=[_result(each) for each in answer.moves],
+                partitions=[_outcome(each) for each in shown],
+                accepted=len(done),
+                refused=len(refused),
+            )
+        case MoveStarted():
+            if answer.error is not Error.NONE:
+                return Refusal(answer.error, answer.message)
+            return MovesChanged(
+                partitions=[_outcome(each) for each in answer.refused],
+                accepted=answer.accepted,
+                refused=answer.refused_count,
+                begun=answer.move_id,
+            )
+
+
+def _result(answer: MoveAltered) -> MoveResult:
+    return MoveResult(
+        move_id=answer.move_id,
+        error_code=answer.error.code,
+        error_name=answer.error.name,
+        message=answer.message or None,
+    )
+
+
+def _outcome(answer: ReassignmentAltered) -> PartitionOutcome:
+    return PartitionOutcome(
+        id=PartitionId(answer.topic, answer.partition),
+        replicas=answer.replicas,
+        error_code=answer.error.code,
+        error_name=answer.error.name,
+        message=answer.message or None,
+    )
+
+
+def standings(image: Image, wanted: Sequence[int] | None = None) -> MoveStandings | Refusal:
+    """All moves that are listed, or those wanted with their partitions; or that one is not."""
+    found: list[MoveSummary] = []
+    if wanted is None:
+        found.extend(summaries(image))
+    for move_id in wanted or ():
+        known = summary_of(image, move_id)
+        if known is None:
+            reason = f"there is no move {move_id}, or it ended long ago and is not listed any more"
+            return Refusal(Error.INVALID_REQUEST, reason)
+        found.append(known)
+    room, moves = 0 if wanted is None else PARTITIONS_SHOWN_MAX, []
+    for each in found:
+        partitions = _partitions(image, each.move.id, room)
+        room -= len(partitions)
+        moves.append(_standing(each, partitions))
+    paused = image.all_paused
+    return MoveStandings(
+        moves=moves,
+        all_paused_by=None if paused is None else paused.who,
+        all_paused_since_ms=0 if paused is None else paused.since_ms,
+        as_of=image.end_offset,
+    )
+
+
+def _standing(summary: MoveSummary, partitions: Sequence[MovingPartition]) -> MoveStanding:
+    move, begun = summary.move, summary.move.begun
+    outcome, ended = summary.outcome, summary.move.ended
+    word = MoveState(move.state).name if outcome is None else outcome.name
+    return MoveStanding(
+        id=move.id,
+        kind=_word(MoveKind(begun.kind).name),
+        name=begun.name,
+        asked_by=begun.who,
+        asked_at_ms=begun.asked_at_ms,
+        rollback_of=begun.rollback_of,
+        priority=move.priority,
+        state=_word(word),
+        since_ms=move.since_ms if ended is None else ended.at_ms,
+        changed_by=move.who if ended is None else "",
+        detail=move.detail if ended is None else "",
+        ended=ended is not None,
+        partition_count=begun.partitions,
+        refused=begun.refused,
+        waiting=summary.waiting,
+        stepping=summary.stepping,
+        completed=summary.completed,
+        cancelled=summary.left.cancelled,
+        superseded=summary.left.superseded,
+        gone=summary.left.gone,
+        partitions=partitions,
+    )
+
+
+def _word(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _partitions(image: Image, move_id: int, at_most: int) -> list[MovingPartition]:
+    keys = image.index.keys_of_move(move_id)[: max(at_most, 0)]
+    return [_moving(image, topic, number) for topic, number in image.index.partitions(keys)]
+
+
+def _moving(image: Image, topic: Topic, number: int) -> MovingPartition:
+    partition, found = topic.partition(number), position(image, topic, number)
+    assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
+    assert found is not None, f"{topic.name}-{number} is in a move, and does not move"
+    return MovingPartition(
+        id=PartitionId(topic.name, number),
+        replicas=partition.replicas,
+        target=partition.final,
+        adding=found.adding,
+        removing=found.removing,
+        step=found.step,
+        step_count=found.of,
+        state=found.state.value,
+        reason=None if found.reason is None else found.reason.value,
+        detail=found.detail,
+        reason_brokers=found.brokers,
+        since_ms=found.since_ms,
+    )
