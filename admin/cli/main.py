@@ -19,6 +19,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum."),
         "leader": ("admin.cli.leader", "Hand the lead of the quorum to another controller."),
         "reassign-partitions": ("admin.cli.moves.command", "Move partitions between brokers."),
+        "moves": ("admin.cli.moves.standing", "List, pause, cancel and roll back moves."),
         "brokers": ("admin.cli.brokers", "List and cordon brokers, ask whether they may stop."),
         "topics": ("admin.cli.topics", "Create, list, describe, alter and delete topics."),
         "configs": ("admin.cli.configs", "Describe and alter configurations of topics, brokers."),

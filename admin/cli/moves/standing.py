@@ -1,0 +1,224 @@
+"""`metaquorum moves`: look at the moves that are there, hold them up, take them back."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from admin.cli.common import (
+    Exit,
+    Target,
+    output_option,
+    run,
+    say,
+    stale_option,
+    target,
+    target_options,
+    write,
+    write_data,
+)
+
+if TYPE_CHECKING:
+    from admin.moves import MovesChanged, MovesRequest
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+ID_MAX: Final = 2**63 - 1
+PRIORITY_MAX: Final = 2**31 - 1
+MOVE_ID: Final = click.IntRange(1, ID_MAX)
+
+_ids = click.argument("ids", type=MOVE_ID, nargs=-1, metavar="[ID]...")
+_id = click.argument("id", type=MOVE_ID, metavar="ID")
+
+
+@click.group()
+def command() -> None:
+    """Look after moves that are there: list, pause, resume, order, cancel, roll back."""
+
+
+@command.command("list")
+@click.option("--running", is_flag=True, help="Leave out those that have ended.")
+@target_options
+@stale_option
+@output_option
+def show_all(running: bool, stale: bool, output: str, **whom: Any) -> None:
+    """List the moves that run, and those that have ended and are not forgotten yet."""
+    run(_list(target(**whom), output, running=running, stale=stale))
+
+
+@command.command()
+@_id
+@target_options
+@stale_option
+@output_option
+def show(id: int, stale: bool, output: str, **whom: Any) -> None:
+    """Show a move, and where each of its partitions is: step k of n, state, reason."""
+    run(_show(target(**whom), id, output, stale=stale))
+
+
+@command.command()
+@_ids
+@click.option("--all", "everything", is_flag=True, help="All moves, those to come as well.")
+@target_options
+@click.pass_context
+def pause(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom: Any) -> None:
+    """Begin no further steps of moves; a step that is under way goes on to its end."""
+    _check_named(ids, everything=everything)
+    ctx.exit(run(_hold(target(**whom), ids, everything=everything, paused=True)))
+
+
+@command.command()
+@_ids
+@click.option("--all", "everything", is_flag=True, help="End the pause of all moves.")
+@target_options
+@click.pass_context
+def resume(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom: Any) -> None:
+    """Go on with moves that are paused; one that was paused by its id is resumed by its id."""
+    _check_named(ids, everything=everything)
+    ctx.exit(run(_hold(target(**whom), ids, everything=everything, paused=False)))
+
+
+@command.command()
+@_ids
+@click.option("--topic", "topics", multiple=True, help="What is under way of this topic.")
+@click.option("--all", "everything", is_flag=True, help="Whatever is under way, moves or not.")
+@click.option("--dry-run", is_flag=True, help="Tell what each partition would have; change nothing")
+@target_options
+@click.pass_context
+def cancel(
+    ctx: click.Context,
+    /,
+    ids: tuple[int, ...],
+    topics: tuple[str, ...],
+    everything: bool,
+    dry_run: bool,
+    **whom: Any,
+) -> None:
+    """Take back the steps that are under way, and drop the rest of the moves.
+
+    A partition has then what it had before its present step; `rollback` goes back to the beginning.
+    """
+    _check_named((*ids, *topics), everything=everything, more=" or --topic NAME")
+    ctx.exit(run(_cancel(target(**whom), ids, topics, everything=everything, dry_run=dry_run)))
+
+
+@command.command()
+@_id
+@target_options
+@click.pass_context
+def rollback(ctx: click.Context, /, id: int, **whom: Any) -> None:
+    """Give the partitions of a move back what they had before it, by a move of its own."""
+    ctx.exit(run(_roll_back(target(**whom), id)))
+
+
+@command.command()
+@_id
+@click.argument("priority", type=click.IntRange(-PRIORITY_MAX - 1, PRIORITY_MAX))
+@target_options
+@click.pass_context
+def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None:
+    """Let a move step before those with a lower priority; moves begin with 0."""
+    ctx.exit(run(_order(target(**whom), id, priority)))
+
+
+def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "") -> None:
+    if everything and named:
+        raise click.UsageError("--all takes in everything; leave the names out")
+    if not everything and not named:
+        raise click.UsageError(f"name moves by ID{more}, or give --all")
+
+
+async def _list(whom: Target, output: str, *, running: bool, stale: bool) -> None:
+    from dataclasses import replace
+
+    from admin.cli.moves import standing_text as text
+    from admin.moves_data import standings_data
+
+    async with whom.client() as client:
+        found = await client.move_standings(stale=stale)
+    if output == "table":
+        write(text.listed(found, running=running))
+        return
+    kept = [each for each in found.moves if not (running and each.ended)]
+    write_data(standings_data(replace(found, moves=kept)), output)
+
+
+async def _show(whom: Target, id: int, output: str, *, stale: bool) -> None:
+    from admin.cli.moves import standing_text as text
+    from admin.moves_data import whole_move_data
+
+    async with whom.client() as client:
+        found = await client.move_standings([id], stale=stale)
+    (move,) = found.moves
+    if output == "table":
+        write(text.shown(move))
+    else:
+        write_data({"as_of_offset": found.as_of, **whole_move_data(move)}, output)
+
+
+async def _hold(whom: Target, ids: tuple[int, ...], *, everything: bool, paused: bool) -> Exit:
+    from admin.cli.moves import standing_text as text
+    from admin.moves import MovesRequest, Operation
+
+    operation = Operation.PAUSE if paused else Operation.RESUME
+    request = MovesRequest(operation=operation, move_ids=ids, everything=everything)
+    found = await _changed(whom, request)
+    if everything:
+        write("All moves are paused." if paused else "The pause of all moves is over.")
+        return Exit.DONE
+    return _told(found, text.altered(found, "paused" if paused else "resumed"))
+
+
+async def _cancel(
+    whom: Target,
+    ids: tuple[int, ...],
+    topics: tuple[str, ...],
+    *,
+    everything: bool,
+    dry_run: bool,
+) -> Exit:
+    from admin.cli.moves import standing_text as text
+    from admin.moves import MovesRequest, Operation
+
+    request = MovesRequest(
+        operation=Operation.CANCEL,
+        move_ids=ids,
+        topics=topics,
+        everything=everything,
+        dry_run=dry_run,
+    )
+    found = await _changed(whom, request)
+    return _told(found, text.cancelled(found, dry_run=dry_run))
+
+
+async def _roll_back(whom: Target, id: int) -> Exit:
+    from admin.cli.moves import standing_text as text
+    from admin.moves import MovesRequest, Operation
+
+    found = await _changed(whom, MovesRequest(operation=Operation.ROLL_BACK, move_ids=(id,)))
+    return _told(found, text.rolled_back(id, found))
+
+
+async def _order(whom: Target, id: int, priority: int) -> Exit:
+    from admin.cli.moves import standing_text as text
+    from admin.moves import MovesRequest, Operation
+
+    request = MovesRequest(operation=Operation.PRIORITY, move_ids=(id,), priority=priority)
+    found = await _changed(whom, request)
+    return _told(found, text.altered(found, f"has priority {priority}"))
+
+
+async def _changed(whom: Target, request: "MovesRequest") -> "MovesChanged":
+    async with whom.client() as client:
+        return await client.alter_moves(request)
+
+
+def _told(found: "MovesChanged", done: str) -> Exit:
+    from admin.cli.moves import standing_text as text
+
+    if done:
+        write(done)
+    if not found.has_refusals:
+        return Exit.DONE
+    say(text.refused(found))
+    return Exit.FAILED

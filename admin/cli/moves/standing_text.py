@@ -1,0 +1,158 @@
+"""What `metaquorum moves` prints. Pure functions from answers to text."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from admin.cli.tables import columns
+from admin.moves import MovesChanged, MoveStanding, MoveStandings, MovingPartition, PartitionOutcome
+
+_MOVES: Final = (
+    "Move",
+    "Kind",
+    "State",
+    "Partitions",
+    "Done",
+    "Stepping",
+    "Waiting",
+    "Priority",
+    "Since",
+    "AskedBy",
+)
+_PARTITIONS: Final = ("Partition", "Step", "State", "Since", "Replicas", "Target", "Reason")
+_OUTCOMES: Final = ("Partition", "Replicas")
+
+
+def listed(found: MoveStandings, *, running: bool) -> str:
+    """What `list` prints."""
+    shown = [each for each in found.moves if not (running and each.ended)]
+    lines = []
+    if found.all_paused_by is not None:
+        who, since = found.all_paused_by or "somebody", _time(found.all_paused_since_ms)
+        lines.append(f"All moves are paused by {who} since {since}.")
+    if shown:
+        lines.append(columns(_MOVES, [_row(each) for each in shown]))
+    else:
+        lines.append("No moves are running." if running else "No moves are listed.")
+    return "\n".join(lines)
+
+
+def _row(move: MoveStanding) -> tuple[object, ...]:
+    return (
+        move.id,
+        move.kind,
+        move.state,
+        move.partition_count,
+        move.completed,
+        move.stepping,
+        move.waiting,
+        move.priority,
+        _time(move.since_ms),
+        move.asked_by or "-",
+    )
+
+
+def shown(move: MoveStanding) -> str:
+    """What `show` prints."""
+    name = f" ({move.name})" if move.name else ""
+    of = f" of move {move.rollback_of}" if move.rollback_of else ""
+    by = f" by {move.changed_by}" if move.changed_by else ""
+    why = f": {move.detail}" if move.detail else ""
+    lines = [
+        f"Move {move.id}{name}: {move.kind}{of}, asked for by {move.asked_by or 'somebody'} at"
+        f" {_time(move.asked_at_ms)}, priority {move.priority}.",
+        f"It is {move.state}{by} since {_time(move.since_ms)}{why}.",
+        f"Of {move.partition_count} partition(s) {_counted(move)}.",
+    ]
+    if move.refused:
+        lines.append(f"{move.refused} more had been asked for, and were refused.")
+    if move.partitions:
+        lines.append(columns(_PARTITIONS, [_partition(each) for each in move.partitions]))
+    more = move.waiting + move.stepping - len(move.partitions)
+    if more > 0:
+        lines.append(f"and {more} more")
+    return "\n".join(lines)
+
+
+def _counted(move: MoveStanding) -> str:
+    words = [f"{move.completed} done"]
+    for count, what in (
+        (move.stepping, "with a step under way"),
+        (move.waiting, "waiting"),
+        (move.cancelled, "cancelled"),
+        (move.superseded, "taken over by another move"),
+        (move.gone, "deleted"),
+    ):
+        words += [f"{count} {what}"] if count else []
+    return ", ".join(words)
+
+
+def _partition(partition: MovingPartition) -> tuple[object, ...]:
+    return (
+        partition.id,
+        f"{partition.step} of {partition.step_count}",
+        partition.state,
+        _time(partition.since_ms),
+        _brokers(partition.replicas),
+        _brokers(partition.target),
+        partition.detail or partition.reason or "-",
+    )
+
+
+def altered(found: MovesChanged, done: str) -> str:
+    """What `pause`, `resume` and `priority` print of the moves that it was done with."""
+    ids = [each.move_id for each in found.moves if not each.error_code]
+    if not ids:
+        return ""
+    several = "Moves" if len(ids) > 1 else "Move"
+    return f"{several} {', '.join(map(str, ids))} {done}."
+
+
+def cancelled(found: MovesChanged, *, dry_run: bool) -> str:
+    """What `cancel` prints of the partitions that go back."""
+    done = [each for each in found.partitions if not each.error_code]
+    if not found.accepted:
+        return "Nothing would be cancelled." if dry_run else "Nothing was cancelled."
+    word = "would be cancelled; they would have" if dry_run else "are cancelled; they have now"
+    lines = [f"{found.accepted} partition(s) {word}:"]
+    lines.append(columns(_OUTCOMES, [(each.id, _brokers(each.replicas)) for each in done]))
+    more = found.accepted - len(done)
+    if more > 0:
+        lines.append(f"and {more} more")
+    return "\n".join(lines)
+
+
+def rolled_back(move_id: int, found: MovesChanged) -> str:
+    """What `rollback` prints."""
+    if not found.begun:
+        if found.refused:
+            return ""
+        return f"Move {move_id}: its partitions have what they had before; nothing to roll back."
+    if not found.accepted:
+        return f"Move {move_id} is being rolled back by move {found.begun} already."
+    return f"Move {found.begun} rolls back move {move_id}: {found.accepted} partition(s)."
+
+
+def refused(found: MovesChanged) -> str:
+    """Every part of a request that was refused, a line each."""
+    lines = [f"Error: {each.message or each.error_name}" for each in found.moves if each.error_code]
+    told = [each for each in found.partitions if each.error_code]
+    lines += [f"Error: {_place(each)}{each.message or each.error_name}" for each in told]
+    more = found.refused - len(told)
+    if more > 0:
+        lines.append(f"and {more} more")
+    return "\n".join(lines)
+
+
+def _place(outcome: PartitionOutcome) -> str:
+    return "" if outcome.id.partition < 0 else f"{outcome.id}: "
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids)) or "-"
+
+
+def _time(at_ms: int) -> str:
+    if not at_ms:
+        return "-"
+    return f"{datetime.fromtimestamp(at_ms // 1_000, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,115 @@
+"""What is told of moves as plain values: the JSON of the HTTP door and of commands alike."""
+
+from typing import Any
+
+from admin.moves import (
+    MovesChanged,
+    MoveStanding,
+    MoveStandings,
+    MovingPartition,
+    PartitionOutcome,
+)
+
+
+def move_data(move: MoveStanding) -> dict[str, Any]:
+    """One move, without its partitions."""
+    return {
+        "move_id": move.id,
+        "kind": move.kind,
+        "name": move.name or None,
+        "state": move.state,
+        "ended": move.ended,
+        "since_ms": move.since_ms,
+        "changed_by": move.changed_by or None,
+        "detail": move.detail or None,
+        "asked_by": move.asked_by,
+        "asked_at_ms": move.asked_at_ms,
+        "rollback_of": move.rollback_of or None,
+        "priority": move.priority,
+        "partitions_total": move.partition_count,
+        "waiting": move.waiting,
+        "stepping": move.stepping,
+        "completed": move.completed,
+        "cancelled": move.cancelled,
+        "superseded": move.superseded,
+        "gone": move.gone,
+        "refused": move.refused,
+    }
+
+
+def whole_move_data(move: MoveStanding) -> dict[str, Any]:
+    """One move with where its partitions stand; `partitions_not_shown` is how many more there are.
+
+    Of partitions that are in it no more only the counts are told.
+    """
+    more = move.waiting + move.stepping - len(move.partitions)
+    return {
+        **move_data(move),
+        "partitions": [_partition(each) for each in move.partitions],
+        "partitions_not_shown": more,
+    }
+
+
+def pause_data(found: MoveStandings) -> dict[str, Any] | None:
+    """Who has paused all moves, and since when; None while they are not."""
+    if found.all_paused_by is None:
+        return None
+    return {"by": found.all_paused_by, "since_ms": found.all_paused_since_ms}
+
+
+def standings_data(found: MoveStandings) -> dict[str, Any]:
+    """All moves, in the order in which they began."""
+    return {
+        "as_of_offset": found.as_of,
+        "all_paused": pause_data(found),
+        "moves": [move_data(each) for each in found.moves],
+    }
+
+
+def changed_data(found: MovesChanged) -> dict[str, Any]:
+    """What came of a request, part by part."""
+    return {
+        "begun_move_id": found.begun or None,
+        "partitions_accepted": found.accepted,
+        "partitions_refused": found.refused,
+        "moves": [
+            {
+                "move_id": each.move_id,
+                "kafka_error": each.error_name,
+                "kafka_error_code": each.error_code,
+                "message": each.message,
+            }
+            for each in found.moves
+        ],
+        "partitions": [_outcome(each) for each in found.partitions],
+    }
+
+
+def _outcome(outcome: PartitionOutcome) -> dict[str, Any]:
+    whole = outcome.id.partition < 0
+    return {
+        "topic": outcome.id.topic,
+        "partition": None if whole else outcome.id.partition,
+        "replicas": list(outcome.replicas),
+        "kafka_error": outcome.error_name,
+        "kafka_error_code": outcome.error_code,
+        "message": outcome.message,
+    }
+
+
+def _partition(partition: MovingPartition) -> dict[str, Any]:
+    return {
+        "topic": partition.id.topic,
+        "partition": partition.id.partition,
+        "step": partition.step,
+        "steps": partition.step_count,
+        "state": partition.state,
+        "reason": partition.reason,
+        "detail": partition.detail or None,
+        "reason_brokers": list(partition.reason_brokers),
+        "since_ms": partition.since_ms,
+        "replicas": list(partition.replicas),
+        "target_replicas": list(partition.target),
+        "adding_replicas": list(partition.adding),
+        "removing_replicas": list(partition.removing),
+    }
