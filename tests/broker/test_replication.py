@@ -57,35 +57,6 @@ async def test_the_isr_carries_the_epoch_of_the_incarnation_that_fetched(tmp_pat
         assert epochs == {each: brokers.controller.image.brokers[each].epoch for each in (1, 2)}
 
 
-async def test_a_broker_that_lost_its_disk_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
-    """KAFKA-14139: leader A proposes B, B dies and comes back empty, then the proposal arrives."""
-    async with cluster(tmp_path, 1, 2) as brokers:
-        controller = brokers.controller
-        await brokers.create("t", (1, 2))
-        controller.fence(2)
-        await brokers.stop(2)
-        await produce(brokers[1], "t", batch(b"acknowledged"))
-        # 1. B catches up and is proposed, but the proposal is under way for long.
-        controller.is_deaf = True
-        await brokers.start(2)
-        await until(lambda: len(controller.unheard) == 1)
-        assert values(brokers[2].partition("t")) == [b"acknowledged"]
-        # 2, 3. B dies and is fenced. 4, 5. It comes back on an empty disk and registers.
-        await brokers.stop(2)
-        controller.fence(2)
-        brokers[1].is_held_back = True
-        await brokers.start(2, disk="-new", copies=False)
-        # 6. The proposal arrives: of the incarnation that is gone.
-        controller.hear()
-        assert controller.of("t").isr == (1,)
-        brokers[1].is_held_back = False
-        brokers[1].learn()
-        # The new one copies from scratch and joins as what it is.
-        copy_again(brokers, 2)
-        await until(lambda: controller.of("t").isr == (1, 2))
-        assert values(brokers[2].partition("t")) == [b"acknowledged"]
-
-
 async def test_a_fetch_of_an_incarnation_that_is_over_is_refused(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as brokers:
         await brokers.create("t", (1, 2))
