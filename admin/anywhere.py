@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from admin import broker_questions, care
+from admin import broker_questions, care, move_questions, moves
 from admin.asking import Question
 from admin.care import BrokerResult, BrokerStandings, SafetyReport
 from admin.client import AdminClient, AdminError
@@ -22,6 +22,7 @@ from admin.model import (
     QuorumDescription,
     Reassignments,
 )
+from admin.moves import MovesChanged, MovesRequest, MoveStandings
 from admin.service import NotActive, Service
 from admin.whereabouts import Whereabouts
 from quorum.core.messages import AlterQuorumRequest, TransferResponse
@@ -145,6 +146,35 @@ class Anywhere:
             lambda client: client.cordon_brokers(broker_ids, cordoned=cordoned),
             changes=True,
         )
+
+    async def move_standings(
+        self, move_ids: Sequence[int] | None = None, *, stale: bool = False
+    ) -> MoveStandings:
+        """All moves, running or ended; or these, with where their partitions stand."""
+
+        async def here() -> MoveStandings:
+            found = await self._service.read(
+                lambda image: moves.standings(image, move_ids), stale=stale
+            )
+            if isinstance(found.value, Refusal):
+                raise _as_refused(move_questions.describe_moves(move_ids), found.value)
+            return found.value
+
+        return await self._read(here, lambda client: client.move_standings(move_ids), stale=stale)
+
+    async def alter_moves(self, who: str, request: MovesRequest) -> MovesChanged:
+        """Pause, resume, cancel, roll back or order moves that are there."""
+
+        async def here() -> MovesChanged:
+            command = moves.command_of(request, who)
+            if isinstance(command, Refusal):
+                raise _as_refused(move_questions.alter_moves(request), command)
+            found = moves.told(await self._service.alter_moves(who, command))
+            if isinstance(found, Refusal):
+                raise _as_refused(move_questions.alter_moves(request), found)
+            return found
+
+        return await self._ask(here, lambda client: client.alter_moves(request), changes=True)
 
     async def alter_reassignments(
         self, who: str, assignments: Sequence[Assignment]

@@ -1,20 +1,19 @@
-"""The aiohttp application: its routes, and one handler for each."""
+"""The aiohttp application: its routes, and the handlers of those that are about the quorum."""
 
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.http import brokers
+from admin.http import brokers, reassignments
 from admin.http.bodies import (
     quorum_body,
-    reassignment_body,
     transfer_body,
     voters_body,
     whereabouts_body,
 )
-from admin.http.problems import Problem, as_problems, refused
+from admin.http.problems import as_problems
 from admin.http.requests import ANONYMOUS, CAPABILITIES, as_json, check_parameters, is_stale
 from admin.http.targets import successor_in, target_in
-from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan, parse_plan
+from admin.plan_file import PLAN_BYTES_MAX
 
 
 def make_app(capabilities: Anywhere) -> web.Application:
@@ -27,8 +26,7 @@ def make_app(capabilities: Anywhere) -> web.Application:
     app.router.add_put("/v1/quorum/voters", put_voters)
     app.router.add_delete("/v1/quorum/voters/target", delete_target)
     app.router.add_post("/v1/quorum/leader:transfer", post_transfer)
-    app.router.add_get("/v1/reassignments", get_reassignments)
-    app.router.add_post("/v1/reassignments", post_reassignments)
+    reassignments.add_routes(app.router)
     brokers.add_routes(app.router)
     return app
 
@@ -79,40 +77,3 @@ async def post_transfer(request: web.Request) -> web.Response:
     to = successor_in(await request.read())
     found = await request.app[CAPABILITIES].transfer_leadership(ANONYMOUS, to)
     return as_json(transfer_body(found))
-
-
-async def get_reassignments(request: web.Request) -> web.Response:
-    """The partitions under way; `?topic=NAME` asks for one topic."""
-    check_parameters(request, "topic", "stale")
-    found = await request.app[CAPABILITIES].list_reassignments(None, stale=is_stale(request))
-    topic = request.query.get("topic")
-    shown = [reassignment_body(each) for each in found.moves if topic in (None, each.topic)]
-    return as_json({"reassignments": shown, "total": len(shown), "as_of_offset": found.as_of})
-
-
-async def post_reassignments(request: web.Request) -> web.Response:
-    """Begin the moves of a plan, in the JSON form of `reassign-partitions`.
-
-    One bad partition does not stop the others: 200 if at least one was accepted, with the errors
-    of the rest; 400 if none was.
-    """
-    check_parameters(request)
-    try:
-        text = (await request.read()).decode()
-        assignments = parse_plan(text)
-    except UnicodeDecodeError as error:
-        raise Problem(400, "Not UTF-8", f"the body must be JSON in UTF-8: {error}") from error
-    except InvalidPlan as error:
-        raise Problem(400, "Invalid plan", str(error)) from error
-    results = await request.app[CAPABILITIES].alter_reassignments(ANONYMOUS, assignments)
-    failed = [each for each in results if each.error_code]
-    if len(failed) == len(results):
-        raise refused(failed)
-    accepted = [
-        {"topic": each.topic, "partition": each.partition}
-        for each in results
-        if not each.error_code
-    ]
-    return as_json(
-        {"accepted": accepted, "errors": refused(failed).body["errors"] if failed else []}
-    )

@@ -22,13 +22,18 @@ def check_parameters(request: web.Request, *known: str) -> None:
 
 def is_stale(request: web.Request) -> bool:
     """Whether what this node knows will do: `?stale=true`."""
-    match request.query.get("stale", "false"):
+    return is_asked(request, "stale")
+
+
+def is_asked(request: web.Request, name: str) -> bool:
+    """Whether the parameter of this name is true; it is false where it is not given."""
+    match request.query.get(name, "false"):
         case "true":
             return True
         case "false":
             return False
         case other:
-            raise Problem(400, "Invalid parameter", f"stale is {other!r}; it is true or false")
+            raise Problem(400, "Invalid parameter", f"{name} is {other!r}; it is true or false")
 
 
 def as_json(body: Any, *, status: int = 200) -> web.Response:

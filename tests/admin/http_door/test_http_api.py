@@ -117,7 +117,9 @@ async def test_a_plan_begins_moves_which_then_are_listed(tmp_path: Path) -> None
         await join(node.controller, 101, 102, 103)
         for name in ("a", "b"):
             await asked(node.controller, topic(name, 101, 102, partitions=2))
-        nothing = {"reassignments": [], "total": 0, "as_of_offset": node.controller.committed}
+        offset = node.controller.committed
+        nothing = {"reassignments": [], "total": 0, "as_of_offset": offset}
+        nothing |= {"moves": [], "all_paused": None, "moves_as_of_offset": offset}
         assert (await http.get("/v1/reassignments")).body == nothing
         answer = await http.post(
             "/v1/reassignments", plan(("a", 1, [103, 102]), ("b", 0, [101, 103]))

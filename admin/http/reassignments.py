@@ -1,0 +1,254 @@
+"""Reassignments over HTTP: begin moves, see where they are, pause, resume, cancel, roll back."""
+
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from admin.faults import Refused
+from admin.http.bodies import reassignment_body
+from admin.http.problems import Problem, refused
+from admin.http.requests import (
+    ANONYMOUS,
+    CAPABILITIES,
+    as_json,
+    check_parameters,
+    is_asked,
+    is_stale,
+)
+from admin.model import PartitionResult
+from admin.moves import MovesChanged, MovesRequest, MoveStandings, Operation
+from admin.moves_data import changed_data, move_data, pause_data, whole_move_data
+from admin.plan_file import InvalidPlan, parse_plan
+
+ID_MAX: Final = 2**63 - 1
+PRIORITY_MAX: Final = 2**31 - 1
+INVALID_REQUEST: Final = 42
+BASE: Final = "/v1/reassignments"
+
+
+def add_routes(router: web.UrlDispatcher) -> None:
+    """What can be asked of reassignments, and of the moves that they belong to."""
+    router.add_get(BASE, get_all)
+    router.add_post(BASE, post_plan)
+    router.add_post(f"{BASE}:pause", post_pause_all)
+    router.add_post(f"{BASE}:resume", post_resume_all)
+    router.add_post(f"{BASE}:cancel", post_cancel_all)
+    router.add_post(f"{BASE}/{{id}}:pause", post_pause)
+    router.add_post(f"{BASE}/{{id}}:resume", post_resume)
+    router.add_post(f"{BASE}/{{id}}:rollback", post_rollback)
+    router.add_get(f"{BASE}/{{id}}", get_one)
+    router.add_patch(f"{BASE}/{{id}}", patch)
+    router.add_delete(f"{BASE}/{{id}}", delete)
+
+
+async def get_all(request: web.Request) -> web.Response:
+    """The partitions under way, and the moves; `?topic=NAME` asks for one topic's partitions."""
+    check_parameters(request, "topic", "stale")
+    stale, topic = is_stale(request), request.query.get("topic")
+    found = await request.app[CAPABILITIES].list_reassignments(None, stale=stale)
+    shown = [reassignment_body(each) for each in found.moves if topic in (None, each.topic)]
+    body = {"reassignments": shown, "total": len(shown), "as_of_offset": found.as_of}
+    if topic is None:
+        moves = await request.app[CAPABILITIES].move_standings(stale=stale)
+        body |= {
+            "moves": [move_data(each) for each in moves.moves],
+            "all_paused": pause_data(moves),
+            "moves_as_of_offset": moves.as_of,
+        }
+    return as_json(body)
+
+
+async def post_plan(request: web.Request) -> web.Response:
+    """Begin the moves of a plan, in the JSON form of `reassign-partitions`.
+
+    One bad partition does not stop the others: 200 if at least one was accepted, with the errors
+    of the rest; 400 if none was.
+    """
+    check_parameters(request)
+    try:
+        text = (await request.read()).decode()
+        assignments = parse_plan(text)
+    except UnicodeDecodeError as error:
+        raise Problem(400, "Not UTF-8", f"the body must be JSON in UTF-8: {error}") from error
+    except InvalidPlan as error:
+        raise Problem(400, "Invalid plan", str(error)) from error
+    results = await request.app[CAPABILITIES].alter_reassignments(ANONYMOUS, assignments)
+    failed = [each for each in results if each.error_code]
+    if len(failed) == len(results):
+        raise refused(failed)
+    accepted = [
+        {"topic": each.topic, "partition": each.partition}
+        for each in results
+        if not each.error_code
+    ]
+    return as_json(
+        {"accepted": accepted, "errors": refused(failed).body["errors"] if failed else []}
+    )
+
+
+async def get_one(request: web.Request) -> web.Response:
+    """A move, running or ended, and where its partitions stand."""
+    check_parameters(request, "stale")
+    return await _told(request, _id(request), stale=is_stale(request))
+
+
+async def delete(request: web.Request) -> web.Response:
+    """Cancel a move; with `?dry_run=true` only tell what each partition would have."""
+    check_parameters(request, "dry_run")
+    return await _cancelled(request, move_ids=(_id(request),))
+
+
+async def patch(request: web.Request) -> web.Response:
+    """Let a move step before those with a lower priority: `{"priority": 5}`."""
+    check_parameters(request)
+    id, priority = _id(request), _priority_in(await request.read())
+    await _changed(request, Operation.PRIORITY, move_ids=(id,), priority=priority)
+    return await _told(request, id)
+
+
+async def post_pause(request: web.Request) -> web.Response:
+    """Begin no further steps of a move; what is under way goes on to its end."""
+    return await _held(request, Operation.PAUSE)
+
+
+async def post_resume(request: web.Request) -> web.Response:
+    """Go on with a move that was paused by its id."""
+    return await _held(request, Operation.RESUME)
+
+
+async def post_rollback(request: web.Request) -> web.Response:
+    """Begin a move back to what the partitions had before: 202 with where it is told of.
+
+    200 if there is nothing to go back to.
+    """
+    check_parameters(request)
+    id = _id(request)
+    try:
+        found = await _changed(request, Operation.ROLL_BACK, move_ids=(id,))
+    except Refused as error:
+        if error.code == INVALID_REQUEST:
+            await _move(request, id)
+        raise
+    if found.refused and not found.begun:
+        raise _conflict(found)
+    response = as_json(changed_data(found), status=202 if found.begun else 200)
+    if found.begun:
+        response.headers["Location"] = f"{BASE}/{found.begun}"
+    return response
+
+
+async def post_pause_all(request: web.Request) -> web.Response:
+    """Begin no further steps of any move, of those to come neither."""
+    return await _held_all(request, Operation.PAUSE)
+
+
+async def post_resume_all(request: web.Request) -> web.Response:
+    """End the pause of all moves; those that were paused by id stay paused."""
+    return await _held_all(request, Operation.RESUME)
+
+
+async def post_cancel_all(request: web.Request) -> web.Response:
+    """Cancel whatever is under way, in a move or not; `?dry_run=true` only tells."""
+    check_parameters(request, "dry_run")
+    return await _cancelled(request, everything=True)
+
+
+async def _held(request: web.Request, operation: Operation) -> web.Response:
+    check_parameters(request)
+    id = _id(request)
+    await _changed(request, operation, move_ids=(id,))
+    return await _told(request, id)
+
+
+async def _held_all(request: web.Request, operation: Operation) -> web.Response:
+    check_parameters(request)
+    await _changed(request, operation, everything=True)
+    found = await request.app[CAPABILITIES].move_standings()
+    return as_json({"as_of_offset": found.as_of, "all_paused": pause_data(found)})
+
+
+async def _cancelled(request: web.Request, **named: Any) -> web.Response:
+    dry_run = is_asked(request, "dry_run")
+    found = await _changed(request, Operation.CANCEL, dry_run=dry_run, **named)
+    if found.refused and not found.accepted:
+        raise _conflict(found)
+    return as_json({"dry_run": dry_run, **changed_data(found)})
+
+
+async def _changed(request: web.Request, operation: Operation, **named: Any) -> MovesChanged:
+    """What came of it; a `Problem` if the move that it names is not there, or cannot be changed."""
+    asked = MovesRequest(operation=operation, **named)
+    found = await request.app[CAPABILITIES].alter_moves(ANONYMOUS, asked)
+    for each in found.moves:
+        if each.error_code:
+            await _move(request, each.move_id)
+            raise Problem(
+                409,
+                "Refused",
+                each.message or each.error_name,
+                kafka_error=each.error_name,
+                kafka_error_code=each.error_code,
+                retriable=False,
+            )
+    return found
+
+
+def _conflict(found: MovesChanged) -> Problem:
+    """No partition of a move could be changed: each says why."""
+    problem = refused(
+        [
+            PartitionResult(
+                topic=each.id.topic,
+                partition=each.id.partition,
+                error_code=each.error_code,
+                error_name=each.error_name,
+                message=each.message,
+            )
+            for each in found.partitions
+        ]
+    )
+    problem.status = problem.body["status"] = 409
+    return problem
+
+
+async def _told(request: web.Request, id: int, *, stale: bool = False) -> web.Response:
+    found = await _move(request, id, stale=stale)
+    (move,) = found.moves
+    body = {"as_of_offset": found.as_of, "all_paused": pause_data(found), **whole_move_data(move)}
+    return as_json(body)
+
+
+async def _move(request: web.Request, id: int, *, stale: bool = False) -> MoveStandings:
+    """The move of this id; a `Problem` if it is not listed."""
+    try:
+        return await request.app[CAPABILITIES].move_standings([id], stale=stale)
+    except Refused as error:
+        if error.code != INVALID_REQUEST:
+            raise
+        reason = f"there is no move {id}, or it ended long ago; GET {BASE} lists them"
+        raise Problem(404, "No such move", reason, retriable=False) from error
+
+
+def _id(request: web.Request) -> int:
+    text = request.match_info["id"]
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(ID_MAX))
+    if not is_number or not 0 < int(text) <= ID_MAX:
+        raise Problem(400, "Invalid move", f"{text!r} is no id of a move; write one like 3")
+    return int(text)
+
+
+def _priority_in(body: bytes) -> int:
+    try:
+        asked = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, "Invalid priority", f"the body is not JSON: {error}") from error
+    if not isinstance(asked, dict) or set(asked) != {"priority"}:
+        raise Problem(400, "Invalid priority", 'the body is to be {"priority": 5}')
+    priority = asked["priority"]
+    is_whole = isinstance(priority, int) and not isinstance(priority, bool)
+    if not is_whole or not -PRIORITY_MAX - 1 <= priority <= PRIORITY_MAX:
+        limits = f"a whole number from {-PRIORITY_MAX - 1} to {PRIORITY_MAX}"
+        raise Problem(400, "Invalid priority", f"priority is {priority!r}; it is {limits}")
+    number: int = priority
+    return number

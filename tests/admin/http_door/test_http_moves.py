@@ -1,0 +1,148 @@
+"""Moves over HTTP: looked at, held up, cancelled and rolled back, at any controller."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statemachine import commands
+from tests.admin.controller.asking import asked, isr, join, move, topic
+from tests.admin.http_door.test_http_api import check_problem, http_door
+from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.support.controllers import Node, a_controller, controllers
+
+MOVE = "/v1/reassignments/1"
+
+
+async def moving(node: Node) -> None:
+    """Move 1 takes a-0 from 102 to 103, where nothing is in sync yet."""
+    await join(node.controller, 101, 102, 103)
+    await asked(node.controller, topic("a", 101, 102))
+    await asked(node.controller, move("a", 101, 103))
+
+
+async def test_a_follower_tells_and_changes_moves_as_the_leader_does(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        await moving(leader)
+        follower = next(each for each in nodes.values() if each is not leader)
+        async with http_door(leader) as at_leader, http_door(follower) as at_follower:
+            listed = await at_follower.get("/v1/reassignments")
+            assert listed == await at_leader.get("/v1/reassignments")
+            assert (listed.body["total"], listed.body["all_paused"]) == (1, None)
+            (summary,) = listed.body["moves"]
+            one = await at_follower.get(MOVE)
+            assert one == await at_leader.get(MOVE)
+            assert summary.items() <= one.body.items()
+            assert (one.body["state"], one.body["partitions_not_shown"]) == ("running", 0)
+            (partition,) = one.body["partitions"]
+            assert partition["since_ms"] > 0
+            assert partition == {
+                "topic": "a",
+                "partition": 0,
+                "step": 1,
+                "steps": 1,
+                "state": "growing",
+                "reason": "catching-up",
+                "detail": "not in sync yet: 103",
+                "reason_brokers": [103],
+                "since_ms": partition["since_ms"],
+                "replicas": [101, 102, 103],
+                "target_replicas": [101, 103],
+                "adding_replicas": [103],
+                "removing_replicas": [102],
+            }
+            paused = await at_follower.post(f"{MOVE}:pause")
+            assert (paused.status, paused.body["state"]) == (200, "paused")
+            resumed = await at_leader.post(f"{MOVE}:resume")
+            assert (resumed.status, resumed.body["state"]) == (200, "running")
+            unknown = await at_follower.get("/v1/reassignments/7")
+            assert unknown == await at_leader.get("/v1/reassignments/7")
+            check_problem(unknown, 404, "there is no move 7, or it ended long ago")
+
+
+async def test_all_moves_are_paused_and_one_is_put_first(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await moving(node)
+        paused = await http.post("/v1/reassignments:pause")
+        assert (paused.status, paused.body["all_paused"]["by"]) == (200, "User:ANONYMOUS")
+        assert (await http.get(MOVE)).body["all_paused"] == paused.body["all_paused"]
+        assert (await http.post("/v1/reassignments:resume")).body["all_paused"] is None
+        first = await http._send("PATCH", MOVE, json={"priority": 5})
+        assert (first.status, first.body["priority"]) == (200, 5)
+        only = (await http.get("/v1/reassignments?topic=a&stale=true")).body
+        assert set(only) == {"reassignments", "total", "as_of_offset"}
+
+
+async def test_a_cancel_is_tried_and_done_over_http(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await moving(node)
+        tried = await http._send("DELETE", f"{MOVE}?dry_run=true")
+        assert (tried.status, tried.body["dry_run"]) == (200, True)
+        (partition,) = tried.body["partitions"]
+        assert (partition["topic"], partition["replicas"]) == ("a", [101, 102])
+        assert (await http.get(MOVE)).body["state"] == "running"
+        done = await http._send("DELETE", MOVE)
+        assert done.body == tried.body | {"dry_run": False}
+        ended = (await http.get(MOVE)).body
+        assert (ended["state"], ended["ended"], ended["cancelled"]) == ("cancelled", True, 1)
+        for again in (
+            await http._send("DELETE", MOVE),
+            await http.post(f"{MOVE}:pause"),
+            await http._send("PATCH", MOVE, json={"priority": 1}),
+        ):
+            check_problem(again, 409, "move 1 has ended: cancelled")
+        nothing = await http.post("/v1/reassignments:cancel")
+        assert (nothing.status, nothing.body["partitions"]) == (200, [])
+
+
+async def test_a_cancel_of_which_no_part_can_be_done_is_a_conflict(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, configs=(("min.insync.replicas", "2"),)))
+        await asked(node.controller, move("a", 102, 103))
+        await asked(node.controller, isr(node.controller, "a", (101, 102)))
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(101,)))
+        refusal = await http._send("DELETE", MOVE)
+        check_problem(refusal, 409, "a-0: ")
+        (error,) = refusal.body["errors"]
+        assert (error["topic"], error["kafka_error"]) == ("a", "INVALID_REPLICA_ASSIGNMENT")
+
+
+async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await moving(node)
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        async with http.client.post(f"{MOVE}:rollback") as response:
+            assert response.status == 202
+            where = response.headers["Location"]
+            assert (await response.json())["begun_move_id"] == 2
+        back = (await http.get(where)).body
+        assert (back["kind"], back["rollback_of"]) == ("rollback", 1)
+        assert back["partitions"][0]["target_replicas"] == [101, 102]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    [
+        ("GET", "/v1/reassignments/x", None, 400, "'x' is no id of a move; write one like 3"),
+        ("GET", "/v1/reassignments/0", None, 400, "'0' is no id of a move"),
+        ("GET", f"/v1/reassignments/{9**30}", None, 400, "is no id of a move"),
+        ("GET", "/v1/reassignments/7?topic=a", None, 400, "'topic' is not known; there is stale"),
+        ("DELETE", "/v1/reassignments/7", None, 404, "there is no move 7"),
+        ("DELETE", f"{MOVE}?dry_run=yes", None, 400, "dry_run is 'yes'; it is true or false"),
+        ("POST", "/v1/reassignments/7:pause", None, 404, "there is no move 7"),
+        ("POST", "/v1/reassignments/7:rollback", None, 404, "there is no move 7"),
+        ("POST", f"{MOVE}:pause?dry_run=true", None, 400, "'dry_run' is not known"),
+        ("POST", "/v1/reassignments:pause?all=1", None, 400, "'all' is not known"),
+        ("PATCH", MOVE, {"speed": 1}, 400, 'the body is to be {"priority": 5}'),
+        ("PATCH", MOVE, {"priority": 2**31}, 400, "priority is 2147483648; it is a whole number"),
+        ("PATCH", MOVE, {"priority": True}, 400, "priority is True; it is a whole number"),
+        ("POST", MOVE, None, 405, "takes DELETE, GET, HEAD, PATCH, not POST"),
+    ],
+)
+async def test_what_cannot_be_asked_of_moves_is_a_problem_in_one_sentence(
+    tmp_path: Path, method: str, path: str, body: Any, status: int, words: str
+) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        check_problem(await http._send(method, path, json=body), status, words)
