@@ -173,6 +173,14 @@ class Machine:
         name = str(self.rotten_name)
         return name.endswith(".log") or name == BALLOT
 
+    def explains(self, failure: Exception) -> bool:
+        """Whether a process on it may end with this: its disk has failed, or just the snapshot that
+        it names, received and complete, was damaged before its records were loaded."""
+        snapshot = self.truth.checkpoints.get(str(self.rotten_name))
+        return self.sync_failed or (
+            snapshot is not None and f"{snapshot}: a record" in f"{failure}"
+        )
+
     @property
     def refusal(self) -> str:
         """What becomes of a process that is started on it, in words."""
@@ -203,6 +211,12 @@ class Machine:
             if position + len(before) <= self.disk.size(path):
                 self.disk.overwrite(path, position, before)
         self.rotten, self.rots_at_end = None, False
+
+    def repair_at_work(self) -> None:
+        """The same under a process that lives; not of a file that is removed, but may come back."""
+        path = None if self.rotten is None else self.rotten[0]
+        if path is not None and (self.disk.exists(path) or self.disk.kept(path) is None):
+            self.repair()
 
     def begin(self) -> None:
         """A process is about to go on where its log ends."""

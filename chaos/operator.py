@@ -72,9 +72,15 @@ class Operator:
             machine.keep_copy()
 
     def renew_copies(self) -> None:
-        """Let there be a copy of every disk as it is, whatever there was before."""
-        for machine in self._world.machines.values():
+        """Let there be a copy of every disk as it is, whatever there was before.
+
+        A snapshot that is damaged while its process goes on is made good first: nothing reads it
+        until the next start, and no copy is made or put back as long as any disk is damaged.
+        """
+        for replica, machine in self._world.machines.items():
             machine.copy = None
+            if replica in self._world.processes:
+                machine.repair_at_work()
         self.keep_copies()
 
     def put_copy_back(

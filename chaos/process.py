@@ -128,7 +128,7 @@ class Process:
         except Died:
             self.world.has_died(self, self.dies_in is not None and self.dies_in < 0)
         except (LogFailure, StorageError) as failure:
-            if not self.machine.sync_failed:
+            if not self.machine.explains(failure):
                 raise Violation("R23", f"{self.id} fails for no reason: {failure}") from failure
             self.world.has_failed(self)
         except Violation:

@@ -147,7 +147,7 @@ class World:
         machine.clock = VirtualClock(
             self._rng.randrange(100_000), 1 + self._rng.uniform(-drift, drift)
         )
-        if machine.upgrades:
+        if machine.upgrades and not machine.is_unreadable:
             upgrade(machine)
             self.note(Fault.UPGRADE)
         before = machine.promised
@@ -261,11 +261,12 @@ class World:
             self.cut_power(process.id)
 
     def has_failed(self, process: Process) -> None:
-        """It ended because its disk did not keep what it was given.
+        """It ended because its disk did not keep what it was given, or spoilt what it was to load.
 
         Nothing was wrong with the power: what was lost still shows to the next process.
         """
-        self.note("ends because of its disk")
+        failed = process.machine.sync_failed
+        self.note("ends because of its disk" if failed else "ends because of what it received")
         self.kill(process.id)
         self.boot_soon(process.id)
 
