@@ -65,7 +65,8 @@ def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> Partition
     wish = replace(partition, isr=isr, recovery=proposal.recovery)
     after = change_partition(draft, topic, proposal.partition, wish)
     if after.leader != sender:
-        moved = f"the reassignment is complete and {after.leader} leads"
+        done = "a step of the reassignment" if after.target else "the reassignment"
+        moved = f"{done} is complete and {after.leader} leads"
         return _refused(proposal, Refusal(Error.NEW_LEADER_ELECTED, moved))
     return PartitionAltered(
         topic_id=proposal.topic_id,

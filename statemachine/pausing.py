@@ -32,7 +32,9 @@ def pause_and_resume(
     """
     for move_id in sorted(turns.of_move.keys() | hurt.keys()):
         move = draft.move(move_id)
-        if move is None or move.ended is not None or move.state == MoveState.PAUSED:
+        if move is None or move.ended is not None or move_id in draft.ended:
+            continue
+        if move.state == MoveState.PAUSED:
             continue
         cause = None if limits.is_unlimited else _cause(draft, turns, shadowed, hurt, move)
         if (cause is None) is (move.state == MoveState.RUNNING):

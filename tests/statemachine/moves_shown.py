@@ -1,0 +1,178 @@
+"""How stories of moves show answers, records, partitions and how far a move is. It asks nothing."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from statemachine import commands, our_records, records
+from statemachine.errors import Error
+from statemachine.image import Image
+from statemachine.move_queries import summaries
+from statemachine.partition import Partition
+from statemachine.progress import position
+from statemachine.vocabulary import RECOVERED, MoveKind, MoveOutcome, MoveState
+
+SHOWN = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing", "target", "leader")
+
+
+def answered(answer: commands.Answer) -> list[str]:
+    """The answer, part by part, where there is one to be shown."""
+    match answer:
+        case commands.MoveStarted():
+            return list(_started(answer))
+        case commands.MovesAltered():
+            return [_moved(each) for each in answer.moves] or ["accepted"]
+        case commands.MovesCancelled():
+            named = [_moved(each) for each in answer.moves]
+            return named + [_cancelled(each) for each in answer.partitions]
+        case commands.ConfigsAltered():
+            return [verdict(each.error, each.message) for each in answer.resources]
+        case commands.TopicsDeleted() | commands.PartitionsCreated():
+            return [verdict(each.error, each.message) for each in answer.topics]
+        case commands.Done():
+            return [verdict(answer.error, answer.message)]
+        case _:
+            if getattr(answer, "error", Error.NONE) is not Error.NONE:
+                return [verdict(answer.error, answer.message)]  # type: ignore[union-attr]
+            return [verdict(part.error, part.message) for part in getattr(answer, "partitions", ())]
+
+
+def verdict(error: Error, message: str) -> str:
+    """What became of one part of a request."""
+    if error is Error.NONE:
+        return "accepted"
+    said = f"{error.name} ({message})"
+    # This one tells the leader that has asked what its request has come to.
+    return f"accepted: {said}" if error is Error.NEW_LEADER_ELECTED else f"refused: {said}"
+
+
+def _started(answer: commands.MoveStarted) -> Iterator[str]:
+    if answer.error is not Error.NONE:
+        yield verdict(answer.error, answer.message)
+    elif not answer.accepted:
+        yield f"as under way already: move {answer.move_id}" if answer.move_id else "no move begins"
+    else:
+        yield f"move {answer.move_id} begins, of {answer.accepted} partition(s)"
+    for each in answer.refused:
+        yield f"{each.topic}-{each.partition} {verdict(each.error, each.message)}"
+
+
+def _moved(each: commands.MoveAltered) -> str:
+    return f"move {each.move_id} {verdict(each.error, each.message)}"
+
+
+def _cancelled(each: commands.ReassignmentAltered) -> str:
+    name = each.topic if each.partition < 0 else f"{each.topic}-{each.partition}"
+    if each.error is Error.NONE:
+        return f"{name} now has {listed(each.replicas)}"
+    return f"{name} {verdict(each.error, each.message)}"
+
+
+def recorded(record: records.Record, *, named: bool) -> str | None:
+    """What a record says, or None where another one beside it says enough."""
+    match record:
+        case records.PartitionChange():
+            said = changed(record)
+            return f"t-{record.partition_id}: {said}" if named else said
+        case records.Partition():
+            return f"t-{record.partition_id} is created on {listed(record.replicas)}"
+        case records.Config():
+            return f"{record.name} is {'not set' if record.value is None else record.value}"
+        case records.RemoveTopic():
+            return "topic t is deleted"
+        case records.RegisterBroker():
+            return f"broker {record.broker_id} registers with epoch {record.broker_epoch}"
+        case records.UnregisterBroker():
+            return f"broker {record.broker_id} is not registered any more"
+        case records.BrokerRegistrationChange():
+            word = {1: "fenced", -1: "unfenced", 0: "stopping"}[record.fenced]
+            return f"broker {record.broker_id} is {word}"
+        case _:
+            return _of_moves(record)
+
+
+def _of_moves(record: records.Record) -> str | None:
+    match record:
+        case our_records.MoveBegun():
+            kind = "" if record.kind == MoveKind.REASSIGN else f", a {MoveKind(record.kind).name}"
+            who = f", asked for by {record.who}" if record.who else ""
+            return f"move {record.id} begins{kind.lower()}{who}"
+        case our_records.MovePart():
+            return None
+        case our_records.MoveChanged():
+            return f"move {record.id} {_standing(record)}"
+        case our_records.MoveEnded():
+            return f"move {record.id} ends: {MoveOutcome(record.outcome).name.lower()}"
+        case our_records.MovesPaused():
+            return f"all moves {'are paused' if record.paused else 'go on'}, says {record.who}"
+        case our_records.Remembered():
+            return f"the answer to key {record.key}"
+        case _:
+            return f"{type(record).__name__}"
+
+
+def _standing(record: our_records.MoveChanged) -> str:
+    if record.state == MoveState.PAUSED:
+        return f"is paused by {record.who}"
+    if record.state == MoveState.PAUSED_BY_ITSELF:
+        return f"rests by itself: {record.detail}"
+    if record.priority is not None:
+        return f"has priority {record.priority}"
+    return "goes on"
+
+
+def changed(change: records.PartitionChange) -> str:
+    """What a record says, and nothing of what it leaves as it is."""
+    said = [(name, getattr(change, name)) for name in SHOWN]
+    parts = [
+        f"{name.replace('_', ' ')} {listed(value)}" for name, value in said if value is not None
+    ]
+    if change.recovery is not None:
+        parts.append("recovered" if change.recovery == RECOVERED else "recovering")
+    return ", ".join(parts)
+
+
+def told_of(partition: Partition, number: int = 0) -> str:
+    """The partition, in the order in which one asks about it."""
+    parts = [f"replicas {listed(partition.replicas)}", f"isr {listed(partition.isr)}"]
+    parts += [
+        f"{name.replace('_', ' ')} {listed(getattr(partition, name))}"
+        for name in ("elr", "last_known_elr", "adding", "removing")
+        if getattr(partition, name)
+    ]
+    if partition.target and partition.target != partition.aimed:
+        parts.append(f"on its way to {listed(partition.target)}")
+    leader = "nobody" if partition.leader < 0 else str(partition.leader)
+    parts[-1] += f", led by {leader}"
+    if partition.recovery != RECOVERED:
+        parts.append("recovering")
+    epochs = f"leader epoch {partition.leader_epoch}, partition epoch {partition.partition_epoch}"
+    return f"t-{number}: {', '.join(parts)} ({epochs})"
+
+
+def standings(image: Image, now_ms: int) -> Iterator[str]:
+    """Where each partition stands that is being reassigned."""
+    for topic, number in image.index.partitions(image.index.moving):
+        found = position(image, topic, number)
+        assert found is not None
+        why = "" if found.reason is None else f": {found.reason.value}, {found.detail}"
+        since = f", for {(now_ms - found.since_ms) // 1000} s" if found.since_ms else ""
+        step = f"step {found.step} of {found.of}"
+        yield f"{topic.name}-{number}: {step}, {found.state.value}{since}{why}"
+
+
+def moves_of(image: Image) -> Iterator[str]:
+    """Every move that is listed, and where its partitions are."""
+    for each in summaries(image):
+        counts = {"waiting": each.waiting, "stepping": each.stepping, "completed": each.completed}
+        counts |= {name: getattr(each.left, name) for name in ("cancelled", "superseded", "gone")}
+        told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        state = MoveState(each.move.state).name.lower().replace("_", " ")
+        ended = f"ended: {each.outcome.name.lower()}" if each.outcome is not None else state
+        yield f"move {each.move.id} ({ended}): {told}"
+
+
+def listed(value: Any) -> str:
+    """Ids as one would say them."""
+    if not isinstance(value, tuple):
+        return "nobody" if value == -1 else str(value)
+    return " ".join(map(str, value)) or "none"
