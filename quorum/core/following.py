@@ -189,6 +189,7 @@ def _commit(state: State, high_watermark: Offset | None) -> None:
     if high_watermark is None:
         return
     reached = min(high_watermark, state.log.end.offset)
-    if state.high_watermark is None or reached > state.high_watermark:
+    # Who holds nothing yet is told of commits all the same. None of them is one to it.
+    if reached > (state.high_watermark or 0):
         state.high_watermark = reached
         state.effects.append(Commit(reached))
