@@ -42,10 +42,12 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
 
     def done(response: VotersResponse) -> None:
         process.wishes.remove(request)
+        if response.error:
+            process.world.rolls.refused(process.boot, request)
         answered(response)
 
     def happen() -> None:
-        process.world.rolls.wanted(process.boot)
+        process.world.rolls.wanted(process.boot, request)
         process.replica.want_voters(request, done)
 
     process.wishes.append(request)

@@ -109,6 +109,17 @@ class Electorates:
         self._appended.setdefault(new.epoch, []).append(new)
         return True
 
+    def of_log(self, assigned: Sequence[Assigned], end: int, log_end: LogEnd) -> list[Assigned]:
+        """The electorate that a log ends with, and before it the one that it follows.
+
+        `assigned` and `end` are those of its disk, `log_end` that of the log as its owner says: it
+        may be further than the disk, or have been cut already.
+        """
+        known = [each for each in assigned if each.end <= log_end.offset]
+        later = self._appended.get(log_end.epoch, ())
+        known += [each for each in later if end <= each.base and each.end <= log_end.offset]
+        return [self.first, *known][-2:]
+
     def check_asked(
         self,
         who: ReplicaKey,
@@ -122,14 +133,11 @@ class Electorates:
 
         `assigned` and `end` are those of its disk, `log_end` that of its log as it says itself.
         """
-        known = [each for each in assigned if each.end <= log_end.offset]
-        later = self._appended.get(log_end.epoch, ())
-        known += [each for each in later if end <= each.base and each.end <= log_end.offset]
-        voters = (known[-1] if known else self.first).voters
+        either = self.of_log(assigned, end, log_end)
+        voters = either[-1].voters
         told = " ".join(map(str, voters))
         if to not in {voter.id for voter in voters}:
             raise Violation("R17", f"{who} asks {to} for a vote, at {log_end} {told} vote")
-        either = [self.first, *known][-2:]
         if not any(names(voter, who) for each in either for voter in each.voters):
             raise Violation("R17", f"{who} asks {to} for a vote, and is none of {told} itself")
 

@@ -12,7 +12,7 @@ from chaos.audience import Speaker
 from chaos.electorates import Assigned, Electorates, assigned_by, names
 from chaos.stored import batches
 from chaos.violation import Violation
-from quorum.core.messages import FetchRequest, Request
+from quorum.core.messages import FetchRequest, Request, VoterRequest
 from quorum.core.vocabulary import ReplicaKey
 
 SLACK_MS: Final = 500
@@ -26,21 +26,25 @@ class Rolls:
         self._electorates = electorates
         self._silent_ms_max = fetch_timeout_ms + SLACK_MS
         self._fetched_ms: dict[int, dict[ReplicaKey, int]] = {}
-        self._wanted: set[int] = set()
+        self._wanted: dict[int, list[VoterRequest]] = {}
 
     def asked(self, who: Speaker, request: Request, now_ms: int) -> None:
         """A request has come."""
         if isinstance(request, FetchRequest):
             self._fetched_ms.setdefault(who.boot, {})[request.replica] = now_ms
 
-    def wanted(self, boot: int) -> None:
+    def wanted(self, boot: int, request: VoterRequest) -> None:
         """Somebody asks this process for other voters; it hears of it in its next turn."""
-        self._wanted.add(boot)
+        self._wanted.setdefault(boot, []).append(request)
+
+    def refused(self, boot: int, request: VoterRequest) -> None:
+        """That is not done. If it is said at once, nothing that is appended later is for it."""
+        if request in self._wanted.get(boot, ()):
+            self._wanted[boot].remove(request)
 
     def turned(self, boot: int) -> None:
         """It has had a turn: who had fetched before it was asked may be dead by now."""
-        if boot in self._wanted:
-            self._wanted.remove(boot)
+        if self._wanted.pop(boot, None):
             self._fetched_ms.pop(boot, None)
 
     def appends(self, who: Speaker, records: bytes, now_ms: int) -> None:

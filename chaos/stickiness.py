@@ -22,7 +22,7 @@ from quorum.core.messages import (
     Response,
     VoteRequest,
 )
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
 
 
 @dataclass(slots=True)
@@ -59,10 +59,10 @@ class Stickiness:
                 self.forgets(who)  # It does not follow: it looks for a leader.
             case FetchRequest(epoch=epoch) | FetchSnapshotRequest(epoch=epoch):
                 self._fetches(who, to, epoch, call)
-            case VoteRequest(epoch=epoch, pre_vote=pre_vote):
+            case VoteRequest(epoch=epoch, log_end=log_end, pre_vote=pre_vote):
                 self.forgets(who)
                 if not pre_vote:
-                    self._stands(who, epoch)
+                    self._stands(who, epoch, log_end)
             case EndQuorumEpochRequest(epoch=epoch):
                 self._resigned.add((who.id, epoch))
             case _:
@@ -126,18 +126,23 @@ class Stickiness:
             known.shown_ms, known.heard_ms = known.heard_ms, None
         known.call = call
 
-    def _stands(self, who: Speaker, epoch: int) -> None:
+    def _stands(self, who: Speaker, epoch: int, log_end: LogEnd) -> None:
         if (who.boot, epoch) in self._stood:
             return
         self._stood.add((who.boot, epoch))
         promised = {who.key, *self._promised.pop(who.boot, ())}
         is_named = (who.boot, epoch - 1) in self._successors
-        if not is_named and not self._would_win(who, epoch, promised):
+        if not is_named and not self._would_win(who, log_end, promised):
             told = " ".join(sorted(map(str, promised)))
             raise Violation("R25", f"{who} stands in epoch {epoch}, promised were votes of {told}")
 
-    def _would_win(self, who: Speaker, epoch: int, voters: Collection[ReplicaKey]) -> bool:
-        """Whether these are a majority of all who may vote, by some log or by that of the asker."""
-        electorates = self._judge.electorates.chain(who.truth.assigned, who.truth.end, epoch)
+    def _would_win(self, who: Speaker, log_end: LogEnd, voters: Collection[ReplicaKey]) -> bool:
+        """Whether these are a majority of all who may vote, by some log or by that of the asker.
+
+        What others have appended in the epoch that it stands in is not in its log: it may have been
+        held up by its disk until somebody else leads that epoch.
+        """
+        truth = who.truth
+        electorates = self._judge.electorates.of_log(truth.assigned, truth.end, log_end)
         electorates += self._judge.possible_electorates
         return any(has_majority(each, voters) for each in electorates)

@@ -13,6 +13,7 @@ from chaos.judge import Judge
 from chaos.lapses import Lapses
 from chaos.rolls import SLACK_MS as ROLL_SLACK_MS
 from chaos.rolls import Rolls
+from chaos.stickiness import Stickiness
 from chaos.truth import Ballot, DiskTruth
 from chaos.violation import Violation
 from chaos.zombies import SLACK_MS, Zombies
@@ -20,6 +21,7 @@ from quorum.core.messages import (
     BeginQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
+    RemoveVoterRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -120,6 +122,7 @@ def test_what_was_heard_of_before_is_no_news() -> None:
 
 THREE = Assigned(0, 7, 1, tuple(map(ReplicaKey, IDS)), None)
 TWO = Assigned(7, 8, 1, (ReplicaKey(IDS[0]), ReplicaKey(IDS[2])), None)
+REMOVAL = RemoveVoterRequest(voter=ReplicaKey(IDS[1]), timeout_ms=1_000)
 
 
 def test_voters_are_changed_only_to_those_of_whom_a_majority_has_fetched_since(
@@ -143,7 +146,7 @@ def test_who_fetched_before_voters_were_wanted_or_changed_or_too_long_ago_does_n
 ) -> None:
     rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
     rolls.asked(leader, fetch_of(IDS[2]), 0)
-    rolls.wanted(leader.boot)
+    rolls.wanted(leader.boot, REMOVAL)
     rolls.turned(leader.boot)
     with pytest.raises(Violation, match="R28"):
         rolls.names(leader, THREE, TWO, 0)
@@ -154,6 +157,59 @@ def test_who_fetched_before_voters_were_wanted_or_changed_or_too_long_ago_does_n
     rolls.asked(leader, fetch_of(IDS[2]), 0)
     with pytest.raises(Violation, match="R28"):
         rolls.names(leader, THREE, TWO, FETCH_TIMEOUT_MS + ROLL_SLACK_MS + 1)
+
+
+def test_a_request_that_is_refused_at_once_is_nothing_that_a_change_is_for(leader: Speaker) -> None:
+    """Its leader may be about to change voters for one that it has taken before."""
+    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    rolls.wanted(leader.boot, REMOVAL)
+    rolls.refused(leader.boot, REMOVAL)
+    rolls.turned(leader.boot)
+    rolls.names(leader, THREE, TWO, 0)
+
+
+@pytest.mark.parametrize("is_too_late", [False, True])
+def test_one_of_two_that_is_taken_or_refused_later_is(leader: Speaker, is_too_late: bool) -> None:
+    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+    rolls.asked(leader, fetch_of(IDS[2]), 0)
+    for _ in range(2):
+        rolls.wanted(leader.boot, REMOVAL)
+    if not is_too_late:
+        rolls.refused(leader.boot, REMOVAL)
+    rolls.turned(leader.boot)
+    rolls.refused(leader.boot, REMOVAL)
+    with pytest.raises(Violation, match="R28"):
+        rolls.names(leader, THREE, TWO, 0)
+
+
+STANDS = VoteRequest(
+    epoch=Epoch(3),
+    candidate=ONE,
+    log_end=LogEnd(Epoch(2), Offset(8)),
+    voter=ReplicaKey(IDS[1]),
+    pre_vote=False,
+)
+
+
+@pytest.mark.parametrize("is_promised", [False, True])
+def test_who_stands_goes_by_its_log_and_not_by_what_another_leader_of_its_epoch_has_named(
+    leader: Speaker, is_promised: bool
+) -> None:
+    """R25: its disk may hold it up until that one leads."""
+    judge = Judge(IDS)
+    stickiness = Stickiness(judge, FETCH_TIMEOUT_MS)
+    for base, voters in enumerate((IDS[1:], IDS[2:]), 9):
+        named = assignment(base, 3, voters)
+        assert judge.electorates.append([], 8, named, committed=base, opened=True)
+        judge.history.assigned.append(named)
+    if is_promised:
+        promising = Speaker(ReplicaKey(IDS[1]), 2, DiskTruth(Path("/log"), judge.history))
+        stickiness.promises(promising, leader.boot, 0, 0)
+        stickiness.asks(leader, IDS[1], STANDS, 1)
+        return
+    with pytest.raises(Violation, match="R25"):
+        stickiness.asks(leader, IDS[1], STANDS, 1)
 
 
 def test_another_target_or_the_directory_of_a_voter_needs_nobody(leader: Speaker) -> None:
