@@ -28,8 +28,9 @@ from statemachine.move_queries import MoveSummary, summaries, summary_of
 from statemachine.progress import position
 from statemachine.vocabulary import MoveKind, MoveState
 
-PARTITIONS_SHOWN_MAX: Final = 500
-"""Partitions that an answer tells the place of: each is some 50 µs of the controller's loop."""
+PARTITIONS_SHOWN_MAX: Final = 200
+"""Partitions that an answer tells the place of. Each holds up the controller's loop: by 50 µs, or
+on a busy machine, where it waits for its turn behind limits, by 280 µs."""
 OUTCOMES_TOLD_MAX: Final = 5_000
 """Partitions that the answer to a change tells of one by one, those that were refused first."""
 
