@@ -36,6 +36,7 @@ from statemachine.commands import (
 from statemachine.decide import decide
 from statemachine.forgetting import has_too_much
 from statemachine.image import Image
+from statemachine.leftovers import is_left
 from statemachine.records import NoOp, Record
 from statemachine.records import RegisterController as Registered
 from statemachine.replay import replay
@@ -230,8 +231,8 @@ class Controller:
         return max(SESSION_SWEEP_MS_MIN, next_ms - now_ms)
 
     def advance_moves(self) -> int:
-        """Begin what steps of moves the decisions have left; returns when to look again, in ms."""
-        if self.is_active and self.image.index.waiting:
+        """Go on with what the decisions have left over; returns when to look again, in ms."""
+        if self.is_active and (self.image.index.waiting or is_left(self.image)):
             self.submit(AdvanceMoves(), self._expect_done)
         return ADVANCE_INTERVAL_MS if self.is_active else STANDBY_LOOK_MS
 

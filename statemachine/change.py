@@ -37,13 +37,13 @@ def change_partition(
     """
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
-    if _is_complete(draft, topic, wish):
+    if is_complete(draft, topic, wish):
         election = Election.PREFERRED if _takes_over(draft, wish) else election
         wish, finished = completed(wish, draft.now_ms), True
     # The wish may name other directories than before, for the replicas of before.
     wish = _housed(draft, replace(before, directories=wish.directories), wish)
     wish, leader = _elected(draft, topic, before, wish, election, unclean)
-    if _is_complete(draft, topic, wish):
+    if is_complete(draft, topic, wish):
         # Whoever was elected is in sync by that alone. Leading on its own, it may change nothing.
         wish, finished = _housed(draft, wish, completed(wish, draft.now_ms)), True
     leader_epoch = before.leader_epoch + (finished or leader != before.leader)
@@ -61,8 +61,8 @@ def change_partition(
     return after
 
 
-def _is_complete(draft: Draft, topic: Topic, wish: Partition) -> bool:
-    """Whether a reassignment is under way, and complete as the partition is wished for."""
+def is_complete(draft: Draft, topic: Topic, wish: Partition) -> bool:
+    """Whether a reassignment is under way, and its step complete as the partition is wished for."""
     if not wish.moving:
         return False
     return completes(wish, min_isr(draft, topic.name, wish), completion_rule(draft))

@@ -2,8 +2,8 @@
 
 What a change allows happens in the same batch: a partition without a leader gets one once unclean
 elections are allowed, and a move that only waited for fewer replicas in sync, or for another rule
-of when it is complete, completes. Kafka's controller holds such elections at intervals of its own,
-and its moves do not wait for that.
+of when it is complete, completes. What is too much for one decision follows (`leftovers`).
+Kafka's controller holds such elections at intervals of its own, and its moves do not wait for that.
 """
 
 from collections import Counter

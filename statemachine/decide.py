@@ -18,6 +18,7 @@ from statemachine import (
     feature_updates,
     forgetting,
     isr,
+    leftovers,
     moves,
     new_partitions,
     pauses,
@@ -132,9 +133,16 @@ def _around_moves(draft: Draft, command: Keyed | ForgetMoves | AdvanceMoves) -> 
         case ForgetMoves():
             return forgetting.forget_moves(draft, command)
         case AdvanceMoves():
-            return MovesAdvanced(is_left=advance(draft, anew=not limits(draft).is_unlimited))
+            return _advanced(draft)
         case _:
             assert_never(command)
+
+
+def _advanced(draft: Draft) -> MovesAdvanced:
+    is_left = leftovers.take_up(draft)
+    moves.end_moves(draft)
+    more = advance(draft, anew=not limits(draft).is_unlimited)
+    return MovesAdvanced(is_left=is_left or more)
 
 
 def _about_moves(draft: Draft, command: KeyedCommand) -> KeyedAnswer:

@@ -170,12 +170,12 @@ class Image:
             undo(*arguments)
         self._journal = journal
         self.end_offset = offset
-        self.index.turns = None
+        self.index.begin_anew()
 
     def stop_journal(self) -> None:
         """Keep nothing to undo any more: only committed records will be replayed from here on."""
         self._keeps_undo = False
-        self.index.turns = None
+        self.index.begin_anew()
         if self.transaction is None:
             self._journal = None
 
@@ -299,8 +299,7 @@ class Image:
 
     def set_configs(self, resource: Resource, configs: dict[str, str]) -> None:
         """The configurations of the resource are these."""
-        if self.index.turns is not None:
-            self.index.turns.touch_by_configs(self.configs.get(resource, {}), configs)
+        self.index.heed_configs(self.configs.get(resource, {}), configs)
         self._set(self.configs, resource, configs or ABSENT)
         if self._touched is not None:
             self._touched.configs[resource] = None
@@ -356,7 +355,7 @@ class Image:
         journal, transaction = self._journal, self.transaction
         assert journal is not None
         assert transaction is not None
-        self.index.turns = None
+        self.index.begin_anew()
         for _, undo, arguments in journal.since(transaction.begun_at):
             undo(*arguments)
         self._drop_journal_of_transaction()

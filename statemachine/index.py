@@ -8,17 +8,23 @@ only and decides nothing.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from pyroaring import BitMap
 
+from statemachine.configs import MIN_ISR, UNCLEAN_ELECTION
 from statemachine.partition import Partition, moves_leader
+from statemachine.settings import COMPLETION_RULE
 from statemachine.turns import Turns
 from statemachine.vocabulary import NO_MOVE, BrokerId, MoveId, Replicas
+from statemachine.walk import Walk
 
 NO_KEY: Final = 0xFFFFFFFF
+
+_ALLOWING: Final = (MIN_ISR, UNCLEAN_ELECTION, COMPLETION_RULE)
+"""Configurations that decide who may complete a move, or lead."""
 
 
 class Topic:
@@ -73,6 +79,7 @@ class PartitionIndex:
         "stepping",
         "turns",
         "waiting",
+        "walk",
     )
 
     def __init__(self) -> None:
@@ -98,6 +105,20 @@ class PartitionIndex:
         """The partitions that belong to each move that has any."""
         self.turns: Turns | None = None
         """Who of those that wait goes first, while somebody decides by it."""
+        self.walk: Walk | None = None
+        """Who has been looked at for what was left over; None is "nobody yet"."""
+
+    def begin_anew(self) -> None:
+        """What is only kept while somebody decides by it does not follow from the image now."""
+        self.turns = None
+        self.walk = None
+
+    def heed_configs(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Configurations of a topic or of all have changed."""
+        if self.turns is not None:
+            self.turns.touch_by_configs(before, after)
+        if any(before.get(name) != after.get(name) for name in _ALLOWING):
+            self.walk = None
 
     def give_key(self, topic: Topic, number: int) -> int:
         """A key for a partition that is about to exist."""
@@ -184,6 +205,16 @@ class PartitionIndex:
         """The topic and the number of the partition with this key, or None if there is none."""
         topic = self._topics[key]
         return None if topic is None else (topic, self._numbers[key])
+
+    def topics(self, keys: BitMap) -> set[Topic]:
+        """The topics that partitions with these keys are of."""
+        found = {self._topics[key] for key in keys}
+        assert None not in found, "a key is in a bitmap, but no partition has it"
+        return found  # type: ignore[return-value]
+
+    def numbers(self, keys: BitMap) -> list[int]:
+        """The numbers of the partitions with these keys, of one topic, in order."""
+        return sorted([self._numbers[key] for key in keys])
 
     def partitions(self, keys: BitMap) -> list[tuple[Topic, int]]:
         """The partitions with these keys, in the order of topic name and number."""

@@ -27,7 +27,12 @@ CONFIG_VALUE_BYTES_MAX: Final = 32_767
 """Of the value of one configuration, in UTF-8: old versions have 16 bits for its length."""
 
 PARTITIONS_FREED_BY_CONFIGS_MAX: Final = 1_000
-"""Partitions that one change of configurations may give a leader, or complete the move of."""
+"""Partitions that one change of configurations may give a leader, or complete the move of; the rest
+follows by itself, as many at a time.
+"""
+
+LEFT_OVER_LOOKED_AT_MAX: Final = 5_000
+"""Partitions that one decision looks at for that: some 20 ms, in which nobody else is heard."""
 
 QUOTA_NAME_BYTES_MAX: Final = 32_767
 """Of the name of a user, client or host that has a quota, in UTF-8."""

@@ -36,6 +36,8 @@ def pause_and_resume(
             continue
         if move.state == MoveState.PAUSED:
             continue
+        if move_id in draft.ended:
+            continue
         cause = None if limits.is_unlimited else _cause(draft, turns, shadowed, hurt, move)
         if (cause is None) is (move.state == MoveState.RUNNING):
             continue

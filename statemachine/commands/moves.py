@@ -110,7 +110,8 @@ class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AdvanceMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """Begin the steps for which there is room: what one decision did not finish goes on by this.
+    """Go on with what one decision did not finish: begin the steps for which there is room, and
+    complete and elect what a change of configurations has allowed.
 
     The active controller asks it of itself.
     """
@@ -120,7 +121,7 @@ class MovesAdvanced(Struct, frozen=True, kw_only=True, gc=False):
     """The steps have begun."""
 
     is_left: bool
-    """Whether there is room for more of those that wait."""
+    """Whether there is more to do already."""
 
 
 class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):

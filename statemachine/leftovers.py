@@ -1,0 +1,91 @@
+"""What one decision leaves over of what it allows: the active controller takes it up in portions.
+
+A change of configurations completes a bounded number of moves and holds a bounded number of
+elections. Nothing else would come to the rest: its brokers have nothing to say. So whoever moves,
+and whoever nobody leads, is looked at once after every such change, and once by every controller
+that begins to lead: it does not know what the one before it had left.
+"""
+
+from pyroaring import BitMap
+
+from statemachine.change import change_partition, is_complete
+from statemachine.draft import Draft
+from statemachine.image import Image
+from statemachine.index import Topic
+from statemachine.leadership import Election, elect
+from statemachine.leaving import election_for
+from statemachine.limits import LEFT_OVER_LOOKED_AT_MAX, PARTITIONS_FREED_BY_CONFIGS_MAX
+from statemachine.partition import Partition
+from statemachine.vocabulary import NO_LEADER
+from statemachine.walk import Walk
+
+
+def is_left(image: Image) -> bool:
+    """Whether somebody has not been looked at yet. It is fast, for it is asked all the time."""
+    walk = image.index.walk
+    if walk is not None:
+        return not walk.is_over
+    return bool(image.index.moving or image.index.leader_of.get(NO_LEADER))
+
+
+def take_up(draft: Draft) -> bool:
+    """Complete and elect what can be, for a bounded number; returns whether some are left.
+
+    Who has changed is looked at once more by the next decision: until then it is not certain that
+    what was decided has been recorded.
+    """
+    if draft.image.transaction is not None:
+        return False
+    walk = _walk_of(draft.image)
+    changed, first = 0, None
+    places = walk.places(lambda name: _numbers(draft.image, name))
+    for looked_at, (place, name, number) in enumerate(places):
+        if looked_at == LEFT_OVER_LOOKED_AT_MAX or changed == PARTITIONS_FREED_BY_CONFIGS_MAX:
+            walk.place = place if first is None else first
+            return True
+        topic = draft.image.topic_named(name)
+        if topic is not None and _take_up(draft, topic, number):
+            changed += 1
+            first = place if first is None else first
+    walk.place = walk.end if first is None else first
+    return False
+
+
+def _take_up(draft: Draft, topic: Topic, number: int) -> bool:
+    """Whether the partition has changed by this."""
+    partition = draft.partition(topic, number)
+    if partition is None:
+        return False
+    election = election_for(draft.image, topic)
+    if not (is_complete(draft, topic, partition) or _may_be_led(draft, partition, election)):
+        return False
+    after = change_partition(draft, topic, number, partition, election=election)
+    return after is not partition
+
+
+def _may_be_led(draft: Draft, partition: Partition, election: Election) -> bool:
+    if partition.leader != NO_LEADER:
+        return False
+    may_lead = draft.may_lead(partition)
+    leader, _ = elect(partition, may_lead, election, last_known=draft.has_elr)
+    return leader != NO_LEADER
+
+
+def _walk_of(image: Image) -> Walk:
+    walk = image.index.walk
+    if walk is None:
+        found = {topic.name for topic in image.index.topics(_keys(image))}
+        walk = image.index.walk = Walk(found)
+    return walk
+
+
+def _keys(image: Image) -> BitMap:
+    index = image.index
+    return index.moving | index.leader_of.get(NO_LEADER, BitMap())
+
+
+def _numbers(image: Image, name: str) -> list[int]:
+    topic = image.topic_named(name)
+    if topic is None:
+        return []
+    return image.index.numbers(BitMap(topic.keys) & _keys(image))
