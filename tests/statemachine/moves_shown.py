@@ -28,6 +28,8 @@ def answered(answer: commands.Answer) -> list[str]:
             return [verdict(each.error, each.message) for each in answer.resources]
         case commands.TopicsDeleted() | commands.PartitionsCreated():
             return [verdict(each.error, each.message) for each in answer.topics]
+        case commands.BrokersCordoned():
+            return [verdict(each.error, each.message) for each in answer.brokers]
         case commands.Done():
             return [verdict(answer.error, answer.message)]
         case _:
@@ -84,10 +86,17 @@ def recorded(record: records.Record, *, named: bool) -> str | None:
         case records.UnregisterBroker():
             return f"broker {record.broker_id} is not registered any more"
         case records.BrokerRegistrationChange():
-            word = {1: "fenced", -1: "unfenced", 0: "stopping"}[record.fenced]
-            return f"broker {record.broker_id} is {word}"
+            return f"broker {record.broker_id} is {_state(record)}"
         case _:
             return _of_moves(record)
+
+
+def _state(record: records.BrokerRegistrationChange) -> str:
+    if record.cordoned:
+        return "cordoned" if record.cordoned > 0 else "cordoned no more"
+    if record.fenced:
+        return "fenced" if record.fenced > 0 else "unfenced"
+    return "stopping"
 
 
 def _of_moves(record: records.Record) -> str | None:

@@ -27,6 +27,8 @@ has changed. What is said of no partition is said of `t-0`.
     fence 2               the session of broker 2 has run out
     back 2                it is heard of again, as the same incarnation
     return 2 [clean]      broker 2 starts anew and lives again; it stopped cleanly before
+    stop 2                broker 2 is told to stop, and wants its leaders moved away
+    cordon 2, uncordon 2  broker 2 is to get no new replicas, or may again
     unregister 2          broker 2 will not come back
     delete                topic t is deleted
     grow 1 2 3            topic t gets one more partition, on these; without any they are placed
@@ -249,13 +251,24 @@ class MovesStage:
     def _fence(self, words: list[str]) -> list[str]:
         return self._ask(commands.FenceBrokers(broker_ids=tuple(map(int, words))))
 
-    def _back(self, words: list[str]) -> list[str]:
+    def _back(self, words: list[str], *, want_shut_down: bool = False) -> list[str]:
         beat = commands.BrokerHeartbeat(
             broker_id=int(words[0]),
             broker_epoch=self.world.epoch(int(words[0])),
             metadata_offset=self.world.image.end_offset,
+            want_shut_down=want_shut_down,
         )
         return self._ask(beat)
+
+    def _stop(self, words: list[str]) -> list[str]:
+        return self._back(words, want_shut_down=True)
+
+    def _cordon(self, words: list[str], *, cordoned: bool = True) -> list[str]:
+        broker_ids = tuple(map(int, words))
+        return self._ask(commands.CordonBrokers(broker_ids=broker_ids, cordoned=cordoned))
+
+    def _uncordon(self, words: list[str]) -> list[str]:
+        return self._cordon(words, cordoned=False)
 
     def _return(self, words: list[str]) -> list[str]:
         broker_id = int(words[0])
