@@ -69,6 +69,7 @@ class LeaderFetcher:
         self._channel = channel
         self._manager = manager
         self._disk = disk
+        self._throttle = manager.throttles.follower
         self._partition_bytes_max = partition_bytes_max
         self._partitions: dict[Partition, None] = {}
         self._failures: dict[Partition, int] = {}
@@ -119,12 +120,15 @@ class LeaderFetcher:
             # A leader takes a follower for what its broker epoch says, and this one has none yet.
             return _UNREGISTERED_MS
         now_ms = self._manager.now_ms()
+        held_ms = self._throttle.wait_ms(now_ms)
         positions: dict[Partition, Position] = {}
         next_ms: int | None = None
         for partition in self._partitions:
             not_before_ms = self._not_before_ms.get(partition, now_ms)
             if not_before_ms > now_ms:
                 next_ms = not_before_ms if next_ms is None else min(next_ms, not_before_ms)
+            elif held_ms and self._is_throttled(partition):
+                next_ms = now_ms + held_ms if next_ms is None else min(next_ms, now_ms + held_ms)
             elif len(positions) < REPLICA_FETCH_PARTITIONS_MAX:
                 position = position_of(partition, self._leader)
                 if position is not None:
@@ -215,6 +219,8 @@ class LeaderFetcher:
                 whole = whole_bytes(records)
                 if not whole:
                     raise CorruptBatch(0, "it is cut short")
+                if self._is_throttled(partition):
+                    self._throttle.take(len(records), self._manager.now_ms())
                 partition.copy(records if whole == len(records) else memoryview(records)[:whole])
             except CorruptBatch as corrupt:
                 logger.error("%s: refused from broker %d: %s", partition, self._leader, corrupt)
@@ -225,6 +231,13 @@ class LeaderFetcher:
         assert following is not None
         following.learn(answer.high_watermark, partition.log_end)
         return bool(records)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether it is copied only as fast as the throttle allows (KIP-73)."""
+        if partition.key.number not in partition.settings.follower_throttled:
+            return False
+        following = partition.following
+        return following is not None and not following.is_in_sync(self._manager.broker_id)
 
     async def _cut(self, partition: Partition, epoch: int, end_offset: int) -> None:
         end = cut_for(partition.history, partition.log_end, epoch, end_offset)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from broker.leading import Proposal
 from broker.replica import LiveEpochs, Refusal
+from broker.throttling import NOTHING, Throttled
 from quorum.core.vocabulary import LogEnd
 from statemachine.vocabulary import BrokerId
 
@@ -29,6 +30,10 @@ class TopicSettings(NamedTuple):
     message_bytes_max: int
     is_append_time: bool = False
     """Whether the leader's clock, not the producer's, stamps the records."""
+    leader_throttled: Throttled = NOTHING
+    """The partitions that this broker, where it leads them, gives followers at a limited rate."""
+    follower_throttled: Throttled = NOTHING
+    """The partitions that this broker, where it follows, copies at a limited rate."""
 
 
 class Appended(NamedTuple):

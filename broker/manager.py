@@ -22,6 +22,7 @@ from broker.partition import Partition
 from broker.recovery import ClosingLog, OpenedLog, close_logs, open_log
 from broker.replica import Assignment, LiveEpochs
 from broker.storage import claim, discard, folder_name, partition_folders, remove_leftovers
+from broker.throttling import FOLLOWER_REPLICAS, LEADER_REPLICAS, Throttles, throttled
 from quorum.log.errors import StorageError
 from quorum.ports import Clock
 from quorum.transport.sweeper import Sweeper
@@ -84,6 +85,7 @@ class Manager:
         self.partitions: dict[PartitionKey, Partition] = {}
         self.failed: dict[PartitionKey, str] = {}
         """Partitions whose log cannot be opened, and why."""
+        self.throttles = Throttles()
         self.watchers: list[Watcher] = []
         self.proposer: Proposer | None = None
         self._log_dir = log_dir
@@ -138,6 +140,8 @@ class Manager:
         return TopicSettings(
             int(bytes_max) if bytes_max.isdecimal() else self._message_bytes_max,
             time_type == "LogAppendTime",
+            throttled(configs.get(LEADER_REPLICAS, ""), self.broker_id),
+            throttled(configs.get(FOLLOWER_REPLICAS, ""), self.broker_id),
         )
 
     async def run(self) -> None:
@@ -292,12 +296,22 @@ class Manager:
     def _reconfigure(self, touched: Touched) -> None:
         names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
         is_for_all = any(kind == BROKER_RESOURCE for kind, _ in touched.configs)
+        if is_for_all:
+            configs = self.image.configs
+            own = configs.get((BROKER_RESOURCE, str(self.broker_id)), {})
+            self.throttles.configure(
+                own, configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {}), self._clock()
+            )
         for key, partition in self.partitions.items():
             if is_for_all or partition.topic in names:
+                was_throttled = partition.is_throttled
                 partition.settings = self.settings_of(partition.topic)
                 assignment = self.assignment_of(key)
                 if assignment is not None:
                     partition.assign(assignment)
+                if was_throttled:
+                    # Whoever was held back by what is no longer so does not wait for its time.
+                    self.moved(partition)
 
 
 _Opening: TypeAlias = tuple[OpenedLog, Path | None] | StorageError

@@ -82,6 +82,12 @@ class Partition:
         """The follower's side, or None; a partition without a leader has followers all the same."""
         return self.role if isinstance(self.role, Following) else None
 
+    @property
+    def is_throttled(self) -> bool:
+        """Whether it is copied at a limited rate, on either side, by those not in sync."""
+        settings, number = self.settings, self.key.number
+        return number in settings.leader_throttled or number in settings.follower_throttled
+
     def assign(self, assignment: Assignment) -> None:
         """The metadata says who holds and who leads this partition."""
         if self.is_truncating:
@@ -112,6 +118,8 @@ class Partition:
         before = self.role
         has_moved = isinstance(before, Leading) or (before.leader_epoch != assignment.leader_epoch)
         self.role = Following(assignment, before.high_watermark)
+        if isinstance(before, Following) and before.leader_epoch == assignment.leader_epoch:
+            self.role.lag = before.lag
         if isinstance(before, Leading):
             self._dismiss(Refusal.NOT_LEADER_OR_FOLLOWER)
         if has_moved:

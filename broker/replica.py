@@ -90,6 +90,9 @@ class Following:
 
     assignment: Assignment
     high_watermark: int
+    lag: int | None = None
+    """How much of what was committed was missing here at the last answer; None before there was
+    one of this leader epoch."""
 
     @property
     def leader(self) -> BrokerId:
@@ -102,6 +105,11 @@ class Following:
     def learn(self, leader_high_watermark: int, log_end: int) -> None:
         """Take in the leader's high watermark; only what is here counts as committed here."""
         self.high_watermark = max(self.high_watermark, min(leader_high_watermark, log_end))
+        self.lag = max(0, leader_high_watermark - log_end)
+
+    def is_in_sync(self, me: BrokerId) -> bool:
+        """Whether `me` is in the ISR, or has caught up and is about to join it."""
+        return self.lag == 0 or me in self.assignment.isr
 
     def truncated(self, end: int) -> None:
         """The log was cut: after an unclean election even below what was thought committed."""

@@ -27,6 +27,7 @@ from broker.limits import (
 )
 from broker.partition import Partition
 from broker.replica import divergence
+from broker.throttling import Bucket
 from quorum.core.vocabulary import LogEnd, Offset
 from quorum.ports import Clock, LogFailure
 from quorum.transport.server import InboundRequest
@@ -54,7 +55,7 @@ class FetchApi:
     def handle(self, request: InboundRequest) -> None:
         """Answer at once, or park the request until there is enough to answer with."""
         message = codec.decode_request(request.api_key, request.api_version, request.body)
-        fetch = _Fetch(request, message, self._leaders)
+        fetch = _Fetch(request, message, self._leaders, self._clock)
         if fetch.is_replica:
             self._parking.release((fetch.replica_id, request.connection_id))
         if getattr(message, "session_id", 0) != 0:
@@ -85,10 +86,14 @@ class _Part:
 class _Fetch:
     """One request on its way to its answer."""
 
-    def __init__(self, request: InboundRequest, message: Any, leaders: Leaders) -> None:
+    def __init__(
+        self, request: InboundRequest, message: Any, leaders: Leaders, clock: Clock
+    ) -> None:
         self._request = request
         self._message = message
         self._leaders = leaders
+        self._clock = clock
+        self._throttle = leaders.throttle
         self.deadline_ms = 0
         self.replica_id, self.replica_epoch = _replica(message, request.api_version)
         self.is_replica = self.replica_id != CONSUMER
@@ -186,7 +191,26 @@ class _Fetch:
         if part.partition is None or part.code or part.diverging is not None:
             asked: int = part.asked.fetch_offset
             return asked
-        return part.partition.log_end if self.is_replica else part.partition.high_watermark
+        if not self.is_replica:
+            return part.partition.high_watermark
+        if self._is_throttled(part.partition) and self._throttle.wait_ms(self._clock()):
+            held: int = part.asked.fetch_offset
+            return held
+        return part.partition.log_end
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether this follower is given records only as the throttle allows (KIP-73)."""
+        if not self.is_replica or self._throttle.rate_bytes_per_s is None:
+            return False
+        if partition.key.number not in partition.settings.leader_throttled:
+            return False
+        leading = partition.leading
+        return leading is not None and self.replica_id not in leading.isr
+
+    def _throttle_of(self, part: _Part) -> Bucket | None:
+        """What limits the rate of a partition in this answer, or None."""
+        is_throttled = part.partition is not None and self._is_throttled(part.partition)
+        return self._throttle if is_throttled else None
 
     def _read(self, part: _Part, max_bytes: int) -> bytes:
         start, limit = part.asked.fetch_offset, self._limit(part)
@@ -207,13 +231,20 @@ class _Fetch:
         is_first = True
         records: dict[_Part, bytes] = {}
         for part in self._parts:
-            data = self._read(part, min(left, part.asked.partition_max_bytes))
+            most_bytes = min(left, part.asked.partition_max_bytes)
+            throttle = self._throttle_of(part)
+            room_bytes = None if throttle is None else throttle.room_bytes(self._clock())
+            if room_bytes is not None:
+                most_bytes = min(most_bytes, room_bytes)
+            data = self._read(part, most_bytes)
             # A batch larger than what is asked for is given alone and first, or a reader would
             # never get past it (KIP-74).
             if data and (is_first or len(data) <= left):
                 records[part] = data
                 left -= len(data)
                 is_first = False
+                if throttle is not None:
+                    throttle.take(len(data), self._clock())
         self._respond(Code.NONE, records)
 
     def fail(self, code: Code) -> None:

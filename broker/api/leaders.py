@@ -7,6 +7,7 @@ from broker.api.codes import Code
 from broker.hosting import PartitionKey
 from broker.manager import Manager
 from broker.partition import Partition
+from broker.throttling import Bucket
 from quorum.wire import codec
 from statemachine.image import Broker, Image
 from statemachine.records import Endpoint
@@ -22,6 +23,11 @@ class Leaders:
     @property
     def image(self) -> Image:
         return self._manager.image
+
+    @property
+    def throttle(self) -> Bucket:
+        """What this broker may give to followers that are throttled."""
+        return self._manager.throttles.leader
 
     def partition(self, topic: str, number: int) -> Partition | Code:
         """The partition of this name, if this broker holds it."""
