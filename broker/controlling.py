@@ -3,28 +3,21 @@
 On every controller the committed records are replayed into an image. On the active one, which
 leads the quorum, commands are decided on that image; their records are proposed and replayed at
 once, so that one decision can follow another without waiting for commits. What was overwritten
-is kept until the commit and restored when the lead is lost. An answer leaves when everything it
-rests on is committed: its own records, and for an answer without records all that the image held
-when it was given. It never leaves before.
-
-What is read must not be stale: another controller may be the active one, and this one not know it.
-So a query waits, unless a stale answer will do, until the quorum has proved that this node still
-leads (`quorum.core.reading`); a command that changes nothing tells what it read, and waits as well
-where the asker needs that to be true now. What brokers ask all the time does not: they ask again.
+is kept until the commit and restored when the lead is lost. When an answer leaves is for `Answers`
+to say (`broker.answering`).
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
+from broker.answering import Answers
 from broker.decision_batches import batches_of, records_asked
 from broker.limits import ADVANCE_INTERVAL_MS
 from broker.quorum_port import Proposing
 from broker.replaying import Replaying
-from broker.unavailable import UNPROVED, Unavailable
+from broker.unavailable import Unavailable
 from quorum.core.events import Located
-from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
 from quorum.ports import Clock, StateSnapshot
@@ -60,18 +53,12 @@ SESSION_SWEEP_MS_MIN: Final = 20
 STANDBY_LOOK_MS: Final = 2_000
 """How often a controller that is not active looks whether it is to keep the log moving."""
 
-WAITING_ANSWERS_MAX: Final = 100_000
-
 BULK_RECORDS: Final = 1_000
 """Deciding on so many takes long enough to ask first whether there would be room for them."""
 
 
 T = TypeVar("T")
 Done = Callable[[Answer | Unavailable], None]
-
-
-_Waiting: TypeAlias = tuple[Offset, Any, Callable[[Any], None]]
-"""Up to where it must be committed, what is then answered, and to whom."""
 
 
 class Controller:
@@ -111,7 +98,7 @@ class Controller:
         self.no_op_interval_ms = no_op_interval_ms
         self._appended_ms = 0
         self._replaying = Replaying(self.image, on_control=self._take_control)
-        self._waiting: deque[_Waiting] = deque()
+        self._answers = Answers(self._replaying)
         self._is_loaded = False
 
     def attach(self, quorum: Proposing) -> None:
@@ -150,7 +137,7 @@ class Controller:
         if self.active_epoch is None:
             done(Unavailable.NOT_ACTIVE)
             return
-        if len(self._waiting) >= WAITING_ANSWERS_MAX:
+        if self._answers.are_full:
             done(Unavailable.OVERLOADED)
             return
         count = records_asked(self.image, command)
@@ -174,9 +161,9 @@ class Controller:
                 self._append(*batch)
         answer = decision.answer if decision.is_complete else Unavailable.OVERLOADED
         if proved and not decision.records:
-            self._prove(answer, done)
+            self._answers.prove(answer, done, quorum)
         else:
-            self._settle(answer, done)
+            self._answers.settle(answer, done)
 
     def _reason_to_refuse(self) -> Unavailable:
         quorum = self._the_quorum
@@ -211,7 +198,7 @@ class Controller:
         if not (stale or self.is_active):
             done(Unavailable.NOT_ACTIVE)
             return
-        if self.is_active and len(self._waiting) >= WAITING_ANSWERS_MAX:
+        if self.is_active and self._answers.are_full:
             done(Unavailable.OVERLOADED)
             return
 
@@ -219,9 +206,9 @@ class Controller:
             done(Unavailable.NOT_ACTIVE if outcome is Unavailable.LEAD_LOST else outcome)
 
         if stale:
-            self._settle(read(self.image), found)
+            self._answers.settle(read(self.image), found)
         else:
-            self._prove(read(self.image), found)
+            self._answers.prove(read(self.image), found, self._the_quorum)
 
     def sweep(self) -> int:
         """Fence the brokers whose sessions have run out, and forget the moves of long ago.
@@ -291,7 +278,7 @@ class Controller:
         if self.is_active:
             self.image.committed(high_watermark)
             self._replaying.took(high_watermark)
-            self._answer_waiting()
+            self._answers.leave()
             return
         was_behind = self.is_behind
         self._replaying.raise_to(high_watermark)
@@ -309,12 +296,7 @@ class Controller:
         self._replaying.go_on(self._the_quorum)
         if self.is_ready and not was_ready:
             logger.info("the image has all that is committed, up to offset %d", self.committed)
-        self._answer_waiting()
-
-    def _answer_waiting(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self.committed:
-            _, answer, done = self._waiting.popleft()
-            done(answer)
+        self._answers.leave()
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         assert self.image.end_offset == start == self.committed
@@ -357,34 +339,11 @@ class Controller:
         self.sessions = None
         self.image.rewind(self.committed)
         self.image.stop_journal()
-        lost, self._waiting = self._waiting, deque()
-        for _, _, done in lost:
-            done(Unavailable.LEAD_LOST)
+        self._answers.lose()
 
     def on_truncate(self, end: Offset) -> None:
         # Only what is committed is in this image, and that is never cut.
         assert end >= self.committed
-
-    def _settle(self, answer: Any, done: Callable[[Any], None]) -> None:
-        """Let the answer leave when everything that the image holds now is committed."""
-        if self.image.end_offset <= self.committed:
-            done(answer)
-        else:
-            self._waiting.append((Offset(self.image.end_offset), answer, done))
-
-    def _prove(self, answer: Any, done: Callable[[Any], None]) -> None:
-        """As `_settle`, but first let the quorum prove that this node leads."""
-        read_end = self.image.end_offset
-
-        def proved(outcome: Offset | ReadRefusal) -> None:
-            if isinstance(outcome, ReadRefusal):
-                done(UNPROVED[outcome])
-            elif read_end <= self.committed:
-                done(answer)
-            else:
-                self._settle(answer, done)
-
-        self._the_quorum.read_index(proved)
 
     @property
     def _the_quorum(self) -> Proposing:

@@ -253,6 +253,7 @@ def _fence(draft: Draft, broker_ids: Replicas) -> None:
                 broker_id=broker_id,
                 broker_epoch=draft.image.brokers[broker_id].epoch,
                 fenced=FENCE,
+                at_ms=draft.now_ms or None,
             )
         )
 

@@ -71,6 +71,9 @@ async def test_a_log_of_our_controllers_is_decoded_by_kafkas_dumper(
         await asked(controller, commands.FenceBrokers(broker_ids=(103,)))
     (log,) = (tmp_path / "node-1" / LOG_FOLDER).glob("*.log")
     told = check_alike(version, log)
+    # Since when a broker is fenced stands beside what Kafka knows, and it passes over that.
+    noted = [entry.extra["atMs"] for entry in entries(log) if "atMs" in entry.extra]
+    assert len(noted) == 1, "one broker was fenced"
     assert {
         "LeaderChange",
         "FEATURE_LEVEL_RECORD",

@@ -80,9 +80,13 @@ def test_a_move_in_one_go_is_step_one_of_one() -> None:
 def test_a_broker_that_is_dead_is_named_with_when_it_was_fenced() -> None:
     world = a_world()
     world.reassign(1, 2, 4)
+    world.now_ms += 60_000
     world.fence(4)
     assert why(world) == (State.GROWING, Reason.NO_LIVE_TARGET, "not alive: 4")
-    assert at(world).brokers == (4,)
+    assert (at(world).brokers, at(world).since_ms) == ((4,), world.now_ms)
+    fenced_at_ms, world.now_ms = world.now_ms, world.now_ms + 60_000
+    world.fence(4)
+    assert at(world).since_ms == fenced_at_ms, "it was fenced already"
     world.ask(commands.UnregisterBroker(broker_id=4))
     assert why(world) == (State.GROWING, Reason.NOT_REGISTERED, "not registered: 4")
 

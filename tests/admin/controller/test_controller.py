@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from broker.controlling import SESSION_SWEEP_MS_MIN, WAITING_ANSWERS_MAX
+from broker.answering import WAITING_ANSWERS_MAX
+from broker.controlling import SESSION_SWEEP_MS_MIN
 from broker.unavailable import Unavailable
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from statemachine import commands
