@@ -28,7 +28,7 @@ BOUNDS: Final = (
         new="full = False\n",
         caught_by=("R24",),
         directed="quorum_bounds",
-        seed=5,
+        seed=6,
     ),
     Mutant(
         name="observers are remembered however many there are",

@@ -30,7 +30,7 @@ READS: Final = (
         new="if not leader.reads or committed is None:",
         caught_by=("L2",),
         directed="quorum_reads_of_a_new_leader",
-        seed=1,
+        seed=7,
     ),
     Mutant(
         name="a fetch that was under way when the read came proves it",
@@ -48,7 +48,7 @@ READS: Final = (
         new="    if serving.round == 0:\n",
         caught_by=("L2",),
         directed="quorum_reads",
-        seed=67,
+        seed=51,
     ),
     Mutant(
         name="what was appended before the read came proves it",
@@ -57,7 +57,7 @@ READS: Final = (
         new="(voter.log_end or Offset(0)) >= group.log_end",
         caught_by=("L2",),
         directed="quorum_reads_without_echo",
-        seed=17,
+        seed=53,
     ),
     Mutant(
         name="a removed leader counts itself for the proof of a read",
@@ -66,6 +66,6 @@ READS: Final = (
         new="return shown + 1 >= state.voters.majority",
         caught_by=("L2",),
         directed="quorum_reads_of_a_removed_leader",
-        seed=127,
+        seed=521,
     ),
 )

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from chaos.mutants.mutant import Mutant
 
 SEEDS_MAX: Final = 2_000
 SECONDS_MAX: Final = 600
+TESTS_FAILED: Final = 1
+"""Pytest's word for a test that failed; others mean that it passed, or that nothing was tested."""
 ROOT: Final = Path(__file__).parents[2]
 
 HEAD: Final = """# What the simulation catches
@@ -59,18 +61,23 @@ def judged(mutants: Sequence[Mutant], *, seeds: int, jobs: int) -> Iterator[Verd
 
 def judge(mutant: Mutant, *, seeds: int, first: int = 0) -> Verdict:
     """Run one mutant: seeds until it is caught, then its directed test."""
-    command = [sys.executable, "-m", "chaos.mutants", mutant.name, str(first), str(seeds)]
+    by_seeds, said_by_seeds = _run(mutant, str(first), str(seeds))
+    by_test, said_by_test = _run(mutant)
+    return Verdict(
+        mutant=mutant,
+        seed=by_seeds.get("seed"),
+        rule=by_seeds.get("rule", "not caught"),
+        directed_fails=by_test.get("directed") == TESTS_FAILED,
+        said=said_by_seeds[-2_000:] + said_by_test[-2_000:],
+    )
+
+
+def _run(mutant: Mutant, *seeds: str) -> tuple[dict[str, Any], str]:
+    """What came of it, by its last line; and all that was said."""
+    command = [sys.executable, "-m", "chaos.mutants", mutant.name, *seeds]
     ended = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
     )
-    by_seeds, _, _ = ended.stdout.partition("\n")
-    found = json.loads(by_seeds) if by_seeds.startswith("{") else {}
-    # 1 is pytest's word for tests that failed, and Python's for a program that did; others mean
-    # that nothing was tested.
-    return Verdict(
-        mutant=mutant,
-        seed=found.get("seed"),
-        rule=found.get("rule", "not caught"),
-        directed_fails=bool(found) and ended.returncode == 1,
-        said=f"{ended.stdout}{ended.stderr}"[-4_000:],
-    )
+    *_, last = ["", *ended.stdout.splitlines()]
+    found = json.loads(last) if last.startswith("{") else {}
+    return found, f"{ended.stdout}{ended.stderr}"
