@@ -22,12 +22,13 @@ from broker.partition import Partition
 from broker.recovery import ClosingLog, OpenedLog, close_logs, open_log
 from broker.replica import Assignment, LiveEpochs
 from broker.storage import claim, discard, folder_name, partition_folders, remove_leftovers
-from broker.throttling import FOLLOWER_REPLICAS, LEADER_REPLICAS, Throttles, throttled
+from broker.throttling import Throttles, throttled
 from quorum.log.errors import StorageError
 from quorum.ports import Clock
 from quorum.transport.sweeper import Sweeper
 from statemachine.configs import min_isr
 from statemachine.image import Image
+from statemachine.throttle_configs import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from statemachine.touched import Touched
 from statemachine.vocabulary import (
     BROKER_RESOURCE,

@@ -11,12 +11,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from statemachine.config_types import WHOLE_NUMBER, parts
+from statemachine.throttle_configs import ALL_REPLICAS, FOLLOWER_RATE, LEADER_RATE
 from statemachine.vocabulary import BrokerId
-
-LEADER_RATE: Final = "leader.replication.throttled.rate"
-FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
-LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 BURST_MS: Final = 1_000
 """A bucket that was left alone holds what its rate gives in this time."""
@@ -102,7 +98,7 @@ def throttled(value: str, broker_id: BrokerId) -> Throttled:
     `*`, or partition:broker pairs; a pair that cannot be read says nothing.
     """
     found = parts(value)
-    if found == ["*"]:
+    if found == [ALL_REPLICAS]:
         return _EVERYTHING
     suffix = f":{broker_id}"
     mine = (each.removesuffix(suffix) for each in found if each.endswith(suffix))

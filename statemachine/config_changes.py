@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pyroaring import BitMap
 
-from statemachine import records
+from statemachine import records, throttle
 from statemachine.change import change_partition
 from statemachine.commands import (
     AlterConfigs,
@@ -41,6 +41,7 @@ _Values: TypeAlias = Mapping[str, str | None]
 """What becomes of configurations, by name; None is "removed"."""
 
 _OPERATIONS: Final = {each.value: each for each in ConfigOperation}
+_AMENDING: Final = (ConfigOperation.APPEND.value, ConfigOperation.SUBTRACT.value)
 
 
 class _Asked(NamedTuple):
@@ -49,6 +50,10 @@ class _Asked(NamedTuple):
     resource: Resource
     values: Callable[[Mapping[str, str]], _Values | Refusal]
     """From what is set to what becomes of it, unchanged values among it."""
+    amended: frozenset[str] = frozenset()
+    """The names of those to which something is added, or from which it is taken."""
+    is_whole: bool = False
+    """Whether what is as it was may be named only for completeness."""
 
 
 def incremental_alter_configs(draft: Draft, command: IncrementalAlterConfigs) -> ConfigsAltered:
@@ -63,7 +68,8 @@ def alter_configs(draft: Draft, command: AlterConfigs) -> ConfigsAltered:
 
 def _changes(change: ConfigChange) -> _Asked:
     resource = (change.resource_type, change.resource_name)
-    return _Asked(resource, lambda current: _operated(resource[0], current, change.ops))
+    amended = frozenset(op.name for op in change.ops if op.operation in _AMENDING)
+    return _Asked(resource, lambda current: _operated(resource[0], current, change.ops), amended)
 
 
 def _replacements(replacement: ConfigReplacement) -> _Asked:
@@ -79,10 +85,13 @@ def _replacements(replacement: ConfigReplacement) -> _Asked:
             return Refusal(Error.INVALID_REQUEST, f"{', '.join(without)} must have a value")
         return given | dict.fromkeys(sorted(current.keys() - given.keys()))
 
-    return _Asked(resource, values)
+    return _Asked(resource, values, is_whole=True)
 
 
 def _altered(draft: Draft, asked: Iterable[_Asked], validate_only: bool) -> ConfigsAltered:
+    if validate_only:
+        # What it would allow is decided as well, and no move must hear of it.
+        draft = Draft(draft.image, draft.now_ms)
     wishes = list(asked)
     counts = Counter(each.resource for each in wishes)
     before = len(draft.records)
@@ -97,8 +106,6 @@ def _altered(draft: Draft, asked: Iterable[_Asked], validate_only: bool) -> Conf
         )
         answers[each.resource] = _answer(each.resource, refusal)
     _take_effect(draft, draft.records[before:])
-    if validate_only:
-        draft.records.clear()
     return ConfigsAltered(resources=tuple(answers.values()))
 
 
@@ -131,8 +138,28 @@ def _set(draft: Draft, asked: _Asked) -> Refusal | None:
     touched = MIN_ISR in values
     refusal = conflict(resource, current, after, touched=touched, has_elr=draft.has_elr)
     if refusal is None:
+        _tell_moves(draft, asked, current, values)
         draft.set_configs(resource, _worth_recording(resource, current, values))
     return refusal
+
+
+def _tell_moves(draft: Draft, asked: _Asked, current: Mapping[str, str], values: _Values) -> None:
+    """What a user sets himself is no move's any more; he may add to a list without taking it."""
+    held = {
+        name: throttle.previous(draft, key)
+        for name in values
+        if throttle.is_held(draft, key := (asked.resource, name))
+    }
+    if not held:
+        return
+    users = {name: value for name, value in {**current, **held}.items() if value is not None}
+    without_moves = asked.values(users)
+    assert not isinstance(without_moves, Refusal), without_moves
+    for name in held:
+        if name in asked.amended:
+            throttle.amend(draft, (asked.resource, name), without_moves[name])
+        elif not asked.is_whole or values[name] != current.get(name):
+            throttle.leave_to_user(draft, (asked.resource, name))
 
 
 def _worth_recording(resource: Resource, current: Mapping[str, str], values: _Values) -> _Values:

@@ -24,6 +24,7 @@ from statemachine import (
     pauses,
     quotas,
     retries,
+    throttle,
     topics,
 )
 from statemachine.batching import advance
@@ -86,6 +87,8 @@ def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
         # Whatever was freed by this is given to those that wait.
         advance(draft)
         moves.end_moves(draft)
+        if draft.ended or draft.has_freed_configs:
+            throttle.release(draft)
     return Decision(tuple(draft.records), answer, draft.is_complete)
 
 
@@ -142,7 +145,9 @@ def _advanced(draft: Draft) -> MovesAdvanced:
     is_left = leftovers.take_up(draft)
     moves.end_moves(draft)
     more = advance(draft, anew=not limits(draft).is_unlimited)
-    return MovesAdvanced(is_left=is_left or more)
+    moves.end_moves(draft)
+    has_configs = throttle.release(draft)
+    return MovesAdvanced(is_left=is_left or more or has_configs)
 
 
 def _about_moves(draft: Draft, command: KeyedCommand) -> KeyedAnswer:

@@ -16,6 +16,7 @@ from statemachine.features import elr_in_force
 from statemachine.image import Image, Resource
 from statemachine.index import Topic
 from statemachine.move import Move, begun, changed
+from statemachine.owned import Owned, OwnedKey, owned_after
 from statemachine.partition import Partition, directory_of, left
 from statemachine.vocabulary import (
     DIRECTORY_LOST,
@@ -45,6 +46,7 @@ class Draft:
         "_live",
         "_log_dirs",
         "_moves",
+        "_owned",
         "_partitions",
         "all_paused",
         "began",
@@ -53,6 +55,7 @@ class Draft:
         "ended",
         "fingerprint",
         "has_elr",
+        "has_freed_configs",
         "has_waiting",
         "image",
         "is_complete",
@@ -93,6 +96,9 @@ class Draft:
         self._live: dict[BrokerId, bool] = {}
         self._log_dirs: dict[BrokerId, Directories] = {}
         self._moves: dict[MoveId, Move] = {}
+        self._owned: dict[OwnedKey, Owned | None] = {}
+        self.has_freed_configs = False
+        """Whether a move that runs is not throttled any more, with the records so far."""
         self.all_paused = image.all_paused
         """Who has paused all moves, after the records so far; or None."""
         self.has_waiting = False
@@ -140,6 +146,21 @@ class Draft:
         move = self.move(record.id)
         assert move is not None, f"move {record.id} is changed before it exists"
         self._moves[record.id] = changed(move, record)
+        self.records.append(record)
+
+    def owned(self, key: OwnedKey) -> Owned | None:
+        """Which moves have set the configuration, after the records so far; or None."""
+        return self._owned[key] if key in self._owned else self.image.owned.get(key)
+
+    def owned_keys(self) -> list[OwnedKey]:
+        """The configurations that moves have set, those that they have just given up among them."""
+        drafted = (key for key in self._owned if key not in self.image.owned)
+        return [*self.image.owned, *drafted]
+
+    def own(self, record: our_records.ConfigOwned) -> None:
+        """Record that a move has set a configuration, or that this is over."""
+        key = ((record.resource_type, record.resource_name), record.name)
+        self._owned[key] = owned_after(self.owned(key), record)
         self.records.append(record)
 
     def _note_move(self, before: Partition, after: Partition | None) -> None:

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
-from msgspec import Struct
-
 from statemachine import our_records, records
 from statemachine.index import NO_KEY, PartitionIndex, Topic
 from statemachine.journal import Journal, Transaction
 from statemachine.limits import INTERNED_TUPLES_MAX
 from statemachine.move import Move
+from statemachine.owned import Owned, OwnedKey
 from statemachine.partition import Partition
 from statemachine.past import ABSENT, Past
+from statemachine.registration import Broker
 from statemachine.touched import Touched, touch_both
-from statemachine.vocabulary import METADATA_VERSION, BrokerId, Directories, MoveId
+from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId
+
+__all__ = ["Broker", "Image", "QuotaHolder", "Resource", "quota_holder"]
 
 Resource = tuple[int, str]
 QuotaHolder = tuple[records.QuotaEntity, ...]
@@ -30,33 +32,6 @@ def quota_holder(entity: Iterable[records.QuotaEntity]) -> QuotaHolder:
     """The entity as the key of its quotas: who wrote a record may have had another order."""
     by_type = {part.type: part for part in entity}
     return tuple(by_type[kind] for kind in sorted(by_type))
-
-
-class Broker(Struct, frozen=True, kw_only=True, gc=False):
-    """The registration of one incarnation of a broker."""
-
-    broker_id: BrokerId
-    epoch: int
-    """Unique to the incarnation, and rising: the offset of its first RegisterBroker record."""
-    incarnation_id: UUID
-    endpoints: tuple[records.Endpoint, ...]
-    features: tuple[records.FeatureRange, ...]
-    rack: str | None
-    log_dirs: Directories
-    fenced: bool
-    stopping_at: int | None = None
-    """While it is in controlled shutdown: the offset of the record that says so."""
-    registered_at: int
-    """The offset of its last RegisterBroker record."""
-    cordoned: bool = False
-    """Whether it is given no new replicas; it stays so over new incarnations."""
-    fenced_at_ms: int | None = None
-    """Since when it has been fenced, where somebody noted it."""
-
-    @property
-    def live(self) -> bool:
-        """Whether it may lead and be in an ISR: neither fenced nor stopping."""
-        return not self.fenced and self.stopping_at is None
 
 
 class Image:
@@ -77,6 +52,7 @@ class Image:
         "index",
         "keys",
         "moves",
+        "owned",
         "quotas",
         "singles",
         "topic_ids",
@@ -101,6 +77,8 @@ class Image:
         """Those that run, and those that have ended and are not forgotten yet."""
         self.keys: dict[str, our_records.Remembered] = {}
         """Requests that were asked with a key, and what they were answered."""
+        self.owned: dict[OwnedKey, Owned] = {}
+        """Configurations that moves have set, and what they were before."""
         self.singles: dict[str, Any] = {}
         """What there is one of, by the name of the property that tells it."""
         self.transaction: Transaction | None = None
@@ -333,6 +311,10 @@ class Image:
     def set_key(self, key: str, remembered: our_records.Remembered | None) -> None:
         """This was answered to the request with this key; None is "forgotten"."""
         self._set(self.keys, key, ABSENT if remembered is None else remembered)
+
+    def set_owned(self, key: OwnedKey, owned: Owned | None) -> None:
+        """These moves have set the configuration; None is "none"."""
+        self._set(self.owned, key, ABSENT if owned is None else owned)
 
     def set_fact(self, key: tuple[Any, ...], record: records.Record | None) -> None:
         """Keep this record under this key; None is "it is gone"."""

@@ -8,6 +8,7 @@ that begins to lead: it does not know what the one before it had left.
 
 from pyroaring import BitMap
 
+from statemachine import throttle
 from statemachine.change import change_partition, is_complete
 from statemachine.draft import Draft
 from statemachine.image import Image
@@ -21,7 +22,12 @@ from statemachine.walk import Walk
 
 
 def is_left(image: Image) -> bool:
-    """Whether somebody has not been looked at yet. It is fast, for it is asked all the time."""
+    """Whether somebody has not been looked at yet, or a move has not given up all that it had set.
+
+    It is fast, for it is asked all the time.
+    """
+    if throttle.is_left(image):
+        return True
     walk = image.index.walk
     if walk is not None:
         return not walk.is_over

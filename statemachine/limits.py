@@ -65,6 +65,13 @@ TURNS_LOOKED_AT_MAX: Final = 64
 PASSED_OVER_MAX: Final = 1_000
 """How often others go before a partition that fits no limit; then nobody begins until it does."""
 
+THROTTLE_BYTES_PER_S_MAX: Final = 2**63 - 1
+
+THROTTLES_RELEASED_MAX: Final = 1_000
+"""Configurations that one decision gives up for moves that need them no more; the rest follows by
+itself, as many at a time.
+"""
+
 LEAVING_PARTITIONS_MAX: Final = 20_000
 """Partitions that one decision takes a broker that is gone out of: less than half a second's work,
 so that the followers of the controller go on hearing of it.

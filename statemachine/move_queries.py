@@ -4,13 +4,14 @@ How far a single partition has come is told by its own fields; here are the move
 belong to, those that run and those that have ended and are not forgotten yet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from msgspec import Struct
 
 from statemachine.image import Image
 from statemachine.move import Left, Move
+from statemachine.owned import OwnedKey
 from statemachine.serde.ours import plan_of
 from statemachine.vocabulary import MoveId, MoveOutcome, Replicas
 
@@ -29,6 +30,8 @@ class MoveSummary(Struct, frozen=True, kw_only=True, gc=False):
     """Those that have left it otherwise, by how."""
     outcome: MoveOutcome | None
     """How it has ended; None while it runs."""
+    lost: tuple[OwnedKey, ...] = ()
+    """What its throttle had set and users have set since, who keep it."""
 
 
 class PlannedMove(Struct, frozen=True, kw_only=True, gc=False):
@@ -45,15 +48,24 @@ class PlannedMove(Struct, frozen=True, kw_only=True, gc=False):
 def summary_of(image: Image, move_id: MoveId) -> MoveSummary | None:
     """The move of this id, or None where there is none, or it is forgotten."""
     move = image.moves.get(move_id)
-    return None if move is None else _summary(image, move)
+    return None if move is None else _summary(image, move, _lost_by(image))
 
 
 def summaries(image: Image) -> tuple[MoveSummary, ...]:
     """Every move that is listed, in the order in which they began."""
-    return tuple([_summary(image, image.moves[move_id]) for move_id in sorted(image.moves)])
+    lost = _lost_by(image)
+    return tuple([_summary(image, image.moves[move_id], lost) for move_id in sorted(image.moves)])
 
 
-def _summary(image: Image, move: Move) -> MoveSummary:
+def _lost_by(image: Image) -> dict[MoveId, list[OwnedKey]]:
+    found: dict[MoveId, list[OwnedKey]] = {}
+    for key, owned in image.owned.items():
+        for move_id in owned.lost:
+            found.setdefault(move_id, []).append(key)
+    return found
+
+
+def _summary(image: Image, move: Move, lost: Mapping[MoveId, list[OwnedKey]]) -> MoveSummary:
     keys = image.index.keys_of_move(move.id)
     stepping = keys.intersection_cardinality(image.index.stepping)
     return MoveSummary(
@@ -63,6 +75,7 @@ def _summary(image: Image, move: Move) -> MoveSummary:
         completed=move.begun.partitions - len(keys) - move.left.total,
         left=move.left,
         outcome=None if move.ended is None else MoveOutcome(move.ended.outcome),
+        lost=tuple(sorted(lost.get(move.id, ()))),
     )
 
 

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from statemachine import our_records
+from statemachine import our_records, throttle
 from statemachine.commands import (
     AlterReassignments,
     BeginMove,
@@ -82,8 +82,13 @@ class Beginning:
             )
             for part, start in enumerate(range(0, len(planned), MOVE_PART_PARTITIONS_MAX))
         ]
-        draft.records[self._first : self._first] = [record, *parts]
         draft.began[self.move_id] = record
+        end = len(draft.records)
+        throttle.begin(draft, self.move_id, list(self._planned))
+        # Before the first replica is added, for it is copied at once.
+        first = [record, *parts, *draft.records[end:]]
+        del draft.records[end:]
+        draft.records[self._first : self._first] = first
         return self.move_id
 
 
@@ -98,17 +103,26 @@ def _by_topic(
 
 def alter_reassignments(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered:
     """Begin, redirect or cancel, each part on its own and in the order asked (KIP-455)."""
+    refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
+    if refusal is not None:
+        parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
+        return ReassignmentsAltered(partitions=parts)
     beginning, may_change = Beginning(draft), command.may_change_factor
     partitions = tuple(
         [_altered(draft, beginning, asked, may_change) for asked in command.reassignments]
     )
     refused = sum(each.error is not Error.NONE for each in partitions)
-    move_id = beginning.begin(_request(draft, command.who, MoveKind.REASSIGN, refused))
+    request = _request(draft, command.who, MoveKind.REASSIGN, refused)
+    request = replace(request, throttle_bytes_per_s=command.throttle_bytes_per_s)
+    move_id = beginning.begin(request)
     return ReassignmentsAltered(partitions=partitions, move_id=move_id)
 
 
 def begin_move(draft: Draft, command: BeginMove) -> MoveStarted:
     """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
+    refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
+    if refusal is not None:
+        return MoveStarted(error=refusal.error, message=refusal.message)
     beginning = Beginning(draft)
     refused = []
     for asked in command.reassignments:
@@ -120,7 +134,13 @@ def begin_move(draft: Draft, command: BeginMove) -> MoveStarted:
         if answer.error is not Error.NONE:
             refused.append(answer)
     request = _request(draft, command.who, command.kind, len(refused))
-    request = replace(request, name=command.name, priority=command.priority, broker=command.broker)
+    request = replace(
+        request,
+        name=command.name,
+        priority=command.priority,
+        broker=command.broker,
+        throttle_bytes_per_s=command.throttle_bytes_per_s,
+    )
     return _started(beginning, request, refused)
 
 
@@ -199,8 +219,13 @@ def roll_back_move(draft: Draft, command: RollBackMove) -> MoveStarted:
         for planned in topic.partitions
         if (answer := _rolled_back(draft, beginning, move, topic, planned)) is not None
     ]
-    request = _request(draft, command.who, MoveKind.ROLLBACK, len(refused))
-    return _started(beginning, replace(request, rollback_of=move.id), refused)
+    request = replace(
+        _request(draft, command.who, MoveKind.ROLLBACK, len(refused)),
+        rollback_of=move.id,
+        # Whoever had to be spared on the way there has to be on the way back.
+        throttle_bytes_per_s=move.throttle_bytes_per_s,
+    )
+    return _started(beginning, request, refused)
 
 
 def _rolled_back(

@@ -1,4 +1,4 @@
-"""Facts for which Kafka has no record: moves as things of their own, and answers that are kept.
+"""Facts for which Kafka has no record: moves, what they set, and answers that are kept.
 
 Each is a NoOp to Kafka's readers, with what it says in a tagged field (`serde.ours`). Times are
 milliseconds since 1970 by the clock of the controller that wrote them: they are shown and never
@@ -130,6 +130,19 @@ class KeysForgotten(Struct, frozen=True, kw_only=True, gc=False):
     through_ms: int
 
 
+class ConfigOwned(Struct, frozen=True, kw_only=True, gc=False):
+    """A configuration is what the throttle of a move needs, or that is over (KIP-73)."""
+
+    move: MoveId
+    resource_type: int
+    resource_name: str
+    name: str
+    previous: str | None
+    """What users have set where it is owned, and have again afterwards; None is "nothing"."""
+    owned: int
+    """An `Ownership`."""
+
+
 OurRecord: TypeAlias = (
     MoveBegun
     | MovePart
@@ -139,4 +152,5 @@ OurRecord: TypeAlias = (
     | MovesPaused
     | Remembered
     | KeysForgotten
+    | ConfigOwned
 )

@@ -32,6 +32,7 @@ _TABLES: Final = (
     "facts",
     "moves",
     "keys",
+    "owned",
     "singles",
 )
 """The tables of an image that do not follow from others."""
@@ -143,6 +144,7 @@ class Past:
         "features",
         "keys",
         "moves",
+        "owned",
         "partitions",
         "quotas",
         "singles",
@@ -161,6 +163,7 @@ class Past:
         self.facts = PastTable(image.facts)
         self.moves = PastTable(image.moves)
         self.keys = PastTable(image.keys)
+        self.owned = PastTable(image.owned)
         self.singles = PastTable(image.singles)
         self.partitions = PastPartitions()
         self.transaction = image.transaction

@@ -1,10 +1,10 @@
-"""Operators pause moves, go on with them and say which goes first. It is told by records alone.
+"""Operators pause moves, go on with them, and say which goes first and at what rate.
 
 What a pause means is told by `pausing` and `batching`: no further steps are begun, and what is
 under way is never held up. A move that is paused by itself goes on by itself.
 """
 
-from statemachine import our_records
+from statemachine import our_records, throttle
 from statemachine.cancelling import ended_refusal
 from statemachine.commands import (
     AlterMove,
@@ -86,18 +86,26 @@ def _resumed(draft: Draft, move_id: MoveId, who: str) -> MoveAltered:
 
 
 def alter_move(draft: Draft, command: AlterMove) -> MovesAltered:
-    """Let a move that runs go before others, or after them."""
+    """Let a move that runs go before others, or after them, or at another rate."""
     refusal = ended_refusal(draft, command.move_id)
+    refusal = refusal or throttle.rate_refusal(command.throttle_bytes_per_s)
     if refusal is not None:
         return MovesAltered(moves=(_refused(command.move_id, refusal),))
     move = draft.move(command.move_id)
     assert move is not None, f"move {command.move_id} runs, and is not there"
-    if command.priority != move.priority:
-        draft.change_move(_as_it_is(move, command.priority))
+    priority, rate = command.priority, command.throttle_bytes_per_s
+    priority = None if priority == move.priority else priority
+    rate = None if rate == move.throttle_bytes_per_s else rate
+    if priority is not None or rate is not None:
+        draft.change_move(_as_it_is(move, priority, rate))
+    if rate is not None:
+        throttle.alter(draft, move.id, move.throttle_bytes_per_s)
     return MovesAltered(moves=(MoveAltered(move_id=command.move_id),))
 
 
-def _as_it_is(move: Move, priority: int) -> our_records.MoveChanged:
+def _as_it_is(
+    move: Move, priority: int | None, throttle_bytes_per_s: int | None
+) -> our_records.MoveChanged:
     return our_records.MoveChanged(
         id=move.id,
         state=move.state,
@@ -105,6 +113,7 @@ def _as_it_is(move: Move, priority: int) -> our_records.MoveChanged:
         reason=move.reason,
         detail=move.detail,
         who=move.who,
+        throttle_bytes_per_s=throttle_bytes_per_s,
         priority=priority,
     )
 

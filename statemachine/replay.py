@@ -17,7 +17,7 @@ from statemachine.image import Broker, Image, quota_holder
 from statemachine.index import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partition import NO_STAGE, Partition, created, left, merged
-from statemachine.replay_moves import REPLAY_MOVES
+from statemachine.replay_moves import REPLAY_MOVES, forget_owned
 from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome
 
 _Replay: TypeAlias = Callable[[Image, Any, int], None]
@@ -102,6 +102,7 @@ def _remove_topic(image: Image, record: records.RemoveTopic, _offset: int) -> No
     resource = (TOPIC_RESOURCE, topic.name)
     if resource in image.configs:
         image.set_configs(resource, {})
+    forget_owned(image, resource)
 
 
 def _clear_elr(image: Image, record: records.ClearElr, _offset: int) -> None:

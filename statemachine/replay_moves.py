@@ -9,6 +9,9 @@ from msgspec.structs import replace
 from statemachine import our_records
 from statemachine.image import Image
 from statemachine.move import begun, changed
+from statemachine.owned import owned_after
+from statemachine.throttle_configs import LISTS
+from statemachine.vocabulary import Resource
 
 
 def _begun(image: Image, record: our_records.MoveBegun, _offset: int) -> None:
@@ -57,6 +60,18 @@ def _keys_forgotten(image: Image, record: our_records.KeysForgotten, _offset: in
             image.set_key(key, None)
 
 
+def _owned(image: Image, record: our_records.ConfigOwned, _offset: int) -> None:
+    key = ((record.resource_type, record.resource_name), record.name)
+    image.set_owned(key, owned_after(image.owned.get(key), record))
+
+
+def forget_owned(image: Image, resource: Resource) -> None:
+    """The topic is gone, and with it what moves have set of it."""
+    for name in LISTS:
+        if (resource, name) in image.owned:
+            image.set_owned((resource, name), None)
+
+
 REPLAY_MOVES: Final[Mapping[type, Callable[[Image, Any, int], None]]] = MappingProxyType(
     {
         our_records.MoveBegun: _begun,
@@ -67,6 +82,7 @@ REPLAY_MOVES: Final[Mapping[type, Callable[[Image, Any, int], None]]] = MappingP
         our_records.MovesPaused: _paused,
         our_records.Remembered: _remembered,
         our_records.KeysForgotten: _keys_forgotten,
+        our_records.ConfigOwned: _owned,
     }
 )
 """What each of them does; a test of `replay` keeps it complete."""

@@ -15,6 +15,7 @@ from statemachine import our_records, records
 from statemachine.features import LEVEL_ELR
 from statemachine.image import Broker, Image
 from statemachine.move import as_records as move_records
+from statemachine.owned import as_records as owned_records
 from statemachine.partition import Partition
 from statemachine.past import Past
 from statemachine.replay import replay
@@ -278,3 +279,8 @@ def _moves(past: Past) -> Iterator[records.Record | None]:
             yield from move_records(entry[1])
     for remembered in past.keys.items():
         yield None if remembered is None else remembered[1]
+    for owned in past.owned.items():
+        if owned is None:
+            yield None
+        else:
+            yield from owned_records(*owned)

@@ -65,6 +65,17 @@ class MoveOutcome(IntEnum):
     """Its topic was deleted."""
 
 
+class Ownership(IntEnum):
+    """Whose a configuration is that a move has needed."""
+
+    RELEASED = 0
+    """The move has given it up; users have what they had set."""
+    OWNED = 1
+    """The move has set it."""
+    LEFT_TO_USER = 2
+    """A user has set it since, or removed it: the move runs without."""
+
+
 METADATA_VERSION: Final = "metadata.version"
 """The feature whose level says which record versions may be written."""
 

@@ -31,6 +31,8 @@ class BeginMove(Struct, frozen=True, kw_only=True, gc=False):
     """Moves with a higher one step before others."""
     broker: BrokerId | None = None
     """Whom a drain empties."""
+    throttle_bytes_per_s: int = 0
+    """What is copied for it at most to each broker, and from each; 0 is "as fast as they can"."""
 
 
 class MoveStarted(Struct, frozen=True, kw_only=True, gc=False):
@@ -97,10 +99,13 @@ class ResumeMoves(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AlterMove(Struct, frozen=True, kw_only=True, gc=False):
-    """Let a move that runs have this priority: moves with a higher one step before others."""
+    """Let a move that runs go before others, or at another rate; None is "as it is"."""
 
     move_id: MoveId
-    priority: int
+    priority: int | None = None
+    """Moves with a higher one step before others."""
+    throttle_bytes_per_s: int | None = None
+    """0 is "as fast as they can"."""
 
 
 class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):

@@ -59,6 +59,8 @@ class AlterReassignments(Struct, frozen=True, kw_only=True, gc=False):
     """Whether a partition may end with another number of replicas than it has (KIP-860)."""
     who: str = ""
     """Who asks: what is begun is a move of theirs."""
+    throttle_bytes_per_s: int = 0
+    """Of the move that this begins; 0 is "as fast as they can"."""
 
 
 class ElectionType(Enum):

@@ -18,6 +18,7 @@ from statemachine.serde.primitives import (
     I8,
     I32,
     I64,
+    NULLABLE_STRING,
     STRING,
     UUID_KIND,
     Field,
@@ -109,6 +110,14 @@ _REMEMBERED: Final = (
     Field("answer", BYTES),
     Field("at_ms", I64),
 )
+_OWNED: Final = (
+    Field("move", I64),
+    Field("resource_type", I8),
+    Field("resource_name", STRING),
+    Field("name", STRING),
+    Field("previous", NULLABLE_STRING),
+    Field("owned", I8),
+)
 
 _ALL: Final = (
     Payload(10_000, our_records.MoveBegun, _BEGUN),
@@ -127,6 +136,7 @@ _ALL: Final = (
     ),
     Payload(10_006, our_records.Remembered, _REMEMBERED),
     Payload(10_007, our_records.KeysForgotten, (Field("through_ms", I64),)),
+    Payload(10_008, our_records.ConfigOwned, _OWNED),
 )
 
 PAYLOADS: Final[dict[type, Payload]] = {payload.shape: payload for payload in _ALL}

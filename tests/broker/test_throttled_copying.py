@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from broker.api.parking import Parked
-from broker.throttling import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-)
 from statemachine.commands import (
     ConfigChange,
     ConfigOp,
     ConfigOperation,
     IncrementalAlterConfigs,
+)
+from statemachine.throttle_configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
 )
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE, Resource
 from tests.broker.nodes import Brokers, cluster, until

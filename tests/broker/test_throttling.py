@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from broker.throttling import (
     BURST_MS,
-    FOLLOWER_RATE,
     NOTHING,
     WAIT_MS_MAX,
     Bucket,
     rate_of,
     throttled,
 )
+from statemachine.throttle_configs import FOLLOWER_RATE
 
 RATES = st.integers(1, 10_000_000)
 ANSWERS = st.integers(1, 2_000_000)

@@ -6,7 +6,7 @@ from typing import Final
 from statemachine import our_records, records
 from statemachine.replay import replay
 from statemachine.serde import encode
-from statemachine.vocabulary import BROKER_RESOURCE, MoveKind, MoveOutcome, MoveState
+from statemachine.vocabulary import BROKER_RESOURCE, MoveKind, MoveOutcome, MoveState, Ownership
 from tests.support.controllers import Node
 
 SETTINGS: Final = {
@@ -17,6 +17,18 @@ SETTINGS: Final = {
     "reassignment.completion.rule": "all-target",
 }
 """Of the cluster, for its controllers alone."""
+
+
+def _owned(how: Ownership) -> our_records.ConfigOwned:
+    return our_records.ConfigOwned(
+        move=1,
+        resource_type=BROKER_RESOURCE,
+        resource_name="101",
+        name="leader.replication.throttled.rate",
+        previous="5000",
+        owned=how,
+    )
+
 
 FACTS: Final[tuple[records.Record, ...]] = (
     our_records.MoveBegun(
@@ -51,6 +63,8 @@ FACTS: Final[tuple[records.Record, ...]] = (
         key="k-1", fingerprint=bytes(16), kind="moved", answer=bytes(1_000), at_ms=6_000
     ),
     our_records.KeysForgotten(through_ms=6_000),
+    _owned(Ownership.OWNED),
+    _owned(Ownership.RELEASED),
     # A NoOp with a tag that is nobody's yet: 10,999.
     records.Unknown(type_id=20, version=0, body=b"\x01\xf7\x55\x02\x00\x00"),
 )

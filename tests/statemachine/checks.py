@@ -28,6 +28,7 @@ def contents(image: Image) -> dict[str, Any]:
         "all_paused": image.all_paused,
         "moves": dict(image.moves),
         "keys": dict(image.keys),
+        "owned": dict(image.owned),
         "quotas": {holder: dict(quotas) for holder, quotas in image.quotas.items()},
         "facts": dict(image.facts),
         "transaction": image.transaction,
@@ -105,6 +106,7 @@ def check_image(image: Image) -> None:
     """The rules of every partition, the index, and who may lead."""
     assert indexed(image) == scanned(image)
     check_moves(image)
+    check_throttles(image)
     for topic in image.topics.values():
         for number, partition in topic.existing():
             try:
@@ -127,6 +129,45 @@ def check_moves(image: Image) -> None:
         if ended is not None:
             counted = [ended.completed, ended.cancelled, ended.superseded, ended.gone]
             assert counted == [completed, *left]
+
+
+def check_throttles(image: Image) -> None:
+    """What a move adds that is throttled is held up by configurations, and no others are owned."""
+    for key, owned in image.owned.items():
+        for move_id in (*owned.holders, *owned.lost):
+            assert is_throttled(image, move_id), f"{key} belongs to move {move_id}"
+    for topic in image.topics.values():
+        for number, partition in topic.existing():
+            move_id = partition.stage.move
+            new = set(partition.target) - set(partition.original)
+            if new and is_throttled(image, move_id):
+                leaders = {*partition.target, *partition.original}
+                check_throttled(image, move_id, (topic.name, number), "leader", leaders)
+                check_throttled(image, move_id, (topic.name, number), "follower", new)
+
+
+def is_throttled(image: Image, move_id: int) -> bool:
+    """Whether the move runs, at a limited rate."""
+    move = image.moves.get(move_id)
+    return move is not None and move.ended is None and move.throttle_bytes_per_s > 0
+
+
+def check_throttled(
+    image: Image, move_id: int, partition: tuple[str, int], side: str, brokers: set[int]
+) -> None:
+    """These brokers know that they are to hold up the partition, but where a user knows better."""
+    topic, number = partition
+    key = ((2, topic), f"{side}.replication.throttled.replicas")
+    if move_id not in image.owned[key].lost:
+        named = image.configs[key[0]][key[1]].split(",")
+        assert named == ["*"] or {f"{number}:{each}" for each in brokers} <= set(named), named
+    for broker in brokers:
+        key = ((4, str(broker)), f"{side}.replication.throttled.rate")
+        owned = image.owned[key]
+        if move_id not in owned.lost:
+            rates = [image.moves[each].throttle_bytes_per_s for each in owned.holders]
+            assert image.configs[key[0]][key[1]] == str(min(rates))
+            assert move_id in owned.holders
 
 
 def check_partition(partition: Partition) -> None:

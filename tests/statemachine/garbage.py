@@ -129,13 +129,14 @@ ASKED = st.lists(
 ).map(tuple)
 MOVE_IDS = st.one_of(st.none(), st.lists(LONGS, max_size=3).map(tuple))
 KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
-    st.builds(AlterReassignments, reassignments=ASKED),
+    st.builds(AlterReassignments, reassignments=ASKED, throttle_bytes_per_s=LONGS),
     st.builds(
         BeginMove,
         reassignments=ASKED,
         kind=st.sampled_from(MoveKind),
         priority=INTS,
         broker=st.one_of(st.none(), INTS),
+        throttle_bytes_per_s=LONGS,
     ),
     st.builds(RollBackMove, move_id=LONGS),
     st.builds(
@@ -148,7 +149,12 @@ KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
     ),
     st.builds(PauseMoves, moves=MOVE_IDS, who=TEXT),
     st.builds(ResumeMoves, moves=MOVE_IDS),
-    st.builds(AlterMove, move_id=LONGS, priority=INTS),
+    st.builds(
+        AlterMove,
+        move_id=LONGS,
+        priority=st.one_of(st.none(), INTS),
+        throttle_bytes_per_s=st.one_of(st.none(), LONGS),
+    ),
 )
 GARBAGE: st.SearchStrategy[Command] = st.one_of(
     KEYED,

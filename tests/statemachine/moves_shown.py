@@ -10,6 +10,7 @@ from statemachine.move_queries import summaries
 from statemachine.partition import Partition
 from statemachine.progress import position
 from statemachine.vocabulary import RECOVERED, MoveKind, MoveOutcome, MoveState
+from tests.statemachine.throttle_shown import configured, owned, told_key
 
 SHOWN = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing", "target", "leader")
 
@@ -78,7 +79,7 @@ def recorded(record: records.Record, *, named: bool) -> str | None:
         case records.Partition():
             return f"t-{record.partition_id} is created on {listed(record.replicas)}"
         case records.Config():
-            return f"{record.name} is {'not set' if record.value is None else record.value}"
+            return configured(record)
         case records.RemoveTopic():
             return "topic t is deleted"
         case records.RegisterBroker():
@@ -104,7 +105,9 @@ def _of_moves(record: records.Record) -> str | None:
         case our_records.MoveBegun():
             kind = "" if record.kind == MoveKind.REASSIGN else f", a {MoveKind(record.kind).name}"
             who = f", asked for by {record.who}" if record.who else ""
-            return f"move {record.id} begins{kind.lower()}{who}"
+            rate = record.throttle_bytes_per_s
+            throttled = f", at {rate} bytes/s" if rate else ""
+            return f"move {record.id} begins{kind.lower()}{who}{throttled}"
         case our_records.MovePart():
             return None
         case our_records.MoveChanged():
@@ -113,6 +116,8 @@ def _of_moves(record: records.Record) -> str | None:
             return f"move {record.id} ends: {MoveOutcome(record.outcome).name.lower()}"
         case our_records.MovesPaused():
             return f"all moves {'are paused' if record.paused else 'go on'}, says {record.who}"
+        case our_records.ConfigOwned():
+            return owned(record)
         case our_records.Remembered():
             return f"the answer to key {record.key}"
         case _:
@@ -124,6 +129,9 @@ def _standing(record: our_records.MoveChanged) -> str:
         return f"is paused by {record.who}"
     if record.state == MoveState.PAUSED_BY_ITSELF:
         return f"rests by itself: {record.detail}"
+    if record.throttle_bytes_per_s is not None:
+        rate = record.throttle_bytes_per_s
+        return f"is throttled to {rate} bytes/s" if rate else "is throttled no more"
     if record.priority is not None:
         return f"has priority {record.priority}"
     return "goes on"
@@ -177,7 +185,8 @@ def moves_of(image: Image) -> Iterator[str]:
         told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         state = MoveState(each.move.state).name.lower().replace("_", " ")
         ended = f"ended: {each.outcome.name.lower()}" if each.outcome is not None else state
-        yield f"move {each.move.id} ({ended}): {told}"
+        lost = "".join(f"; {told_key(key)} is a user's" for key in each.lost)
+        yield f"move {each.move.id} ({ended}): {told}{lost}"
 
 
 def listed(value: Any) -> str:

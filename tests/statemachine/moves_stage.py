@@ -10,11 +10,16 @@ has changed. What is said of no partition is said of `t-0`.
     set R 2               a setting is changed: R, P, L, M (the limits), rule, min, unclean
     move 4 5 6 [of 1]     an operator wants the partition to have these replicas (Kafka's request)
     plan 0=4,5,6 1=1,2,4  the same for several, as one move; [by ann] [priority 5] [key k]
+                          [throttle 1000], in bytes a second
     cancel                an operator wants the move under way to be taken back
     cancel-moves 1        or all moves of these ids; `all`, `topic t`, `dry`
     rollback 1            what move 1 has changed is to be as before
     pause 1, resume 1     these moves, or without an id all moves, present and to come
     priority 1 5          move 1 has priority 5 from here on
+    throttle 1 2000       move 1 goes on at this rate; 0 is "as fast as they can"
+    user broker 2 leader rate 500
+                          a user sets a throttle himself; `user topic t follower list 0:4`, `none`
+                          removes it, `+0:4` is added to a list
     isr 1 2 4 [of 1]      the leader says that these are in sync
     isr 1 2 4 by 2        broker 2 says so, be it the leader or not
     isr 1 2 behind        the leader says so of the partition as it was one change before
@@ -35,6 +40,7 @@ has changed. What is said of no partition is said of `t-0`.
     elect unclean         an operator asks for a leader whatever it costs; or `elect preferred`
     wait 60               so many seconds go by
     where, moves          how far each partition is, and each move
+    throttles             what is set of throttles, and by whom
     fail-over             another controller takes over: its image is the fold of the log, and of
                           a snapshot, or the story ends
     lost move 4 5 6       this is decided, and the controller loses the lead before it is committed
@@ -60,6 +66,7 @@ from tests.statemachine.checks import contents
 from tests.statemachine.config_requests import ALL_BROKERS, MIN_ISR, SET, TOPIC, UNCLEAN, change
 from tests.statemachine.moves_shown import answered, moves_of, recorded, standings, told_of
 from tests.statemachine.test_snapshot_written import loaded, whole
+from tests.statemachine.throttle_shown import throttles, wished
 from tests.statemachine.world import TOPIC_ID, World
 
 SETTINGS = {
@@ -71,7 +78,7 @@ SETTINGS = {
     "min": (TOPIC, MIN_ISR),
     "unclean": (TOPIC, UNCLEAN),
 }
-VALUED = ("of", "by", "rebooted", "min", "x", "priority", "key", "topic")
+VALUED = ("of", "by", "rebooted", "min", "x", "priority", "key", "topic", "throttle")
 """Words that are followed by what they are about."""
 
 
@@ -166,6 +173,7 @@ class MovesStage:
             ),
             who=said.get("by", "ann"),
             priority=int(said.get("priority", "0")),
+            throttle_bytes_per_s=int(said.get("throttle", "0")),
         )
         if "key" not in said:
             return self._ask(asked)
@@ -195,6 +203,13 @@ class MovesStage:
     def _priority(self, words: list[str]) -> list[str]:
         move_id, priority = map(int, words)
         return self._ask(commands.AlterMove(move_id=move_id, priority=priority))
+
+    def _throttle(self, words: list[str]) -> list[str]:
+        move_id, rate = map(int, words)
+        return self._ask(commands.AlterMove(move_id=move_id, throttle_bytes_per_s=rate))
+
+    def _user(self, words: list[str]) -> list[str]:
+        return self._ask(commands.IncrementalAlterConfigs(changes=(wished(words),)))
 
     def _delete(self, _words: list[str]) -> list[str]:
         return self._ask(commands.DeleteTopics(topics=("t",)))
@@ -295,6 +310,9 @@ class MovesStage:
 
     def _moves(self, _words: list[str]) -> list[str]:
         return list(moves_of(self.world.image))
+
+    def _throttles(self, _words: list[str]) -> list[str]:
+        return list(throttles(self.world.image)) or ["nothing is throttled"]
 
     def _fail_over(self, _words: list[str]) -> list[str]:
         image = self.world.folded()

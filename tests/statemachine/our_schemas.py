@@ -73,6 +73,17 @@ OURS: Final[dict[type, tuple[int, list[Row]]]] = {
         ],
     ),
     our_records.KeysForgotten: (10_007, [("through_ms", "int64")]),
+    our_records.ConfigOwned: (
+        10_008,
+        [
+            ("move", "int64"),
+            ("resource_type", "int8"),
+            ("resource_name", "string"),
+            ("name", "string"),
+            ("previous", "string?"),
+            ("owned", "int8"),
+        ],
+    ),
 }
 PLAN: Final[list[Row]] = [("topics", "[]planned_topic")]
 
@@ -93,7 +104,8 @@ def written(record: Struct) -> bytes:
     tag, rows = OURS[type(record)]
     defaults = {row[0]: row[4] for row in rows if len(row) > 3}
     values = {row[0]: to_kio(getattr(record, row[0])) for row in rows}
-    values |= {name: defaults[name] for name, value in values.items() if value is None}
+    missing = (name for name, value in values.items() if value is None and name in defaults)
+    values |= {name: defaults[name] for name in missing}
     shape = kio_class(type(record).__name__, rows, 0, EntityType.data)
     content = b"\x00" + _bytes_of(shape, shape(**values))
     return b"\x01\x14\x00\x01" + _uvarint(tag) + _uvarint(len(content)) + content

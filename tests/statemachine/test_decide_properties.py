@@ -143,7 +143,11 @@ def moves(draw: Draw, image: Image) -> Command:
                     cancel,
                     PauseMoves(moves=some, who="ann"),
                     ResumeMoves(moves=some),
-                    AlterMove(move_id=move_id, priority=draw(st.integers(0, 2))),
+                    AlterMove(
+                        move_id=move_id,
+                        priority=draw(st.sampled_from([None, 1, 2])),
+                        throttle_bytes_per_s=draw(st.sampled_from([None, 0, 5, 7])),
+                    ),
                 ]
             )
         )
@@ -156,7 +160,8 @@ def moves(draw: Draw, image: Image) -> Command:
         reassignments=tuple(
             Reassignment(topic=name, partition=number, replicas=replicas)
             for (name, number), replicas in asked
-        )
+        ),
+        throttle_bytes_per_s=draw(st.sampled_from([0, 0, 5, 9])),
     )
 
 
@@ -339,7 +344,7 @@ def test_two_images_of_one_log_decide_alike(data: st.DataObject) -> None:
             fields |= {name: getattr(p.stage, name) for name in p.stage.__struct_fields__}
             record = records.Partition(partition_id=number, topic_id=topic.topic_id, **fields)
             replay(twin, record, image.end_offset - 1)
-    for table in ("brokers", "configs", "quotas", "moves", "keys", "singles"):
+    for table in ("brokers", "configs", "quotas", "moves", "keys", "owned", "singles"):
         getattr(twin, table).update(reversed(getattr(image, table).items()))
     make = data.draw(SENSIBLE)
     command = make(data.draw, image)

@@ -13,6 +13,7 @@ from statemachine.past import LISTED_AT_ONCE
 from statemachine.replay import replay
 from statemachine.serde import decode
 from statemachine.snapshot import GROUP_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Snapshot, begin, load
+from statemachine.throttle_configs import LISTS
 from tests.statemachine.checks import contents
 from tests.statemachine.kafka_schemas import KAFKA
 from tests.statemachine.our_schemas import OURS
@@ -48,6 +49,12 @@ ABOUT: dict[type, dict[str, st.SearchStrategy[Any]]] = {
     }
     for shape in SCHEMAS
 }
+OWNED: dict[str, st.SearchStrategy[Any]] = {
+    "resource_type": st.sampled_from([2, 4]),
+    "resource_name": st.sampled_from("01"),
+    "name": st.sampled_from(LISTS),
+    "owned": FEW,
+}
 TOPIC_IDS = FEW.map(lambda number: UUID(int=number))
 ENDING = (records.BeginTransaction, records.EndTransaction, records.AbortTransaction)
 
@@ -65,6 +72,8 @@ def any_record(shape: type) -> st.SearchStrategy[records.Record]:
     if shape in OURS:
         about = {"id": FEW, "through": FEW, "key": st.sampled_from("abc"), "through_ms": FEW}
         fields |= {n: about[n] for n in about if n in shape.__struct_fields__}  # type: ignore[attr-defined]
+    if shape is our_records.ConfigOwned:
+        fields |= OWNED
     if shape is records.FeatureLevel:
         fields["name"] = st.sampled_from(["metadata.version", "x"])
     return st.tuples(struct_of(shape, SCHEMAS[shape][1]), st.fixed_dictionaries(fields)).map(
@@ -81,7 +90,7 @@ TOPICS = st.one_of(
 MOVES = st.one_of(
     *(any_record(s) for s in (our_records.MoveBegun, records.PartitionChange, records.Partition))
 )
-RECORDS = st.one_of(ANY, TOPICS, MOVES)
+RECORDS = st.one_of(ANY, TOPICS, MOVES, any_record(our_records.ConfigOwned))
 
 
 def whole(snapshot: Snapshot | None) -> list[bytes]:
