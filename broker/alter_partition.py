@@ -1,20 +1,20 @@
 """ISR proposals on their way to the controller: many in one request, one request at a time.
 
-Which ISR to propose, and what an answer means, the partitions decide (`broker.leading`); here they
-only travel. A proposal without an answer is sent again as long as its partition still waits for it.
+Which ones go, and what an answer means, is told elsewhere (`broker.proposing`, `broker.leading`);
+here they only travel.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.controller import Backoff, Controllers, NoController
 from broker.hosting import PartitionKey
-from broker.leading import Committed, Next, Proposal
-from broker.limits import ALTER_PARTITION_PARTITIONS_MAX, ALTER_PARTITION_RETRY_MS
+from broker.leading import Committed, Proposal
+from broker.limits import ALTER_PARTITION_RETRY_MS
 from broker.manager import Manager
 from broker.partition import Partition
+from broker.proposing import Answered, Batch, Proposals
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey
 from statemachine.vocabulary import RECOVERED
@@ -23,8 +23,6 @@ logger = logging.getLogger("broker.isr")
 
 _EPOCHS_FROM: Final = 3
 
-_Batch = Mapping[PartitionKey, tuple[Partition, Proposal]]
-
 
 class IsrProposer:
     """Takes proposals from the partitions; `run` carries them."""
@@ -32,42 +30,30 @@ class IsrProposer:
     def __init__(self, manager: Manager, controllers: Controllers) -> None:
         self._manager = manager
         self._controllers = controllers
-        self._waiting: dict[PartitionKey, tuple[Partition, Proposal]] = {}
+        self._proposals = Proposals()
         self._work = asyncio.Event()
         self._backoff = Backoff()
 
     def submit(self, partition: Partition, proposal: Proposal) -> None:
         """Propose this ISR as soon as the request under way is answered."""
-        self._waiting[partition.key] = (partition, proposal)
+        self._proposals.submit(partition, proposal)
         self._work.set()
 
     async def run(self) -> None:
         """Send what is proposed until cancelled."""
         while True:
             await self._work.wait()
-            batch = self._take()
-            if not self._waiting:
-                self._work.clear()
+            batch = self._proposals.take()
             epoch = self._manager.broker_epoch
-            if not batch:
-                continue
-            if epoch is None:
-                self._put_back(batch)
+            if batch and epoch is None:
+                self._proposals.put_back(batch)
                 await self._backoff.wait()
-                continue
-            await self._propose(batch, epoch)
+            elif batch and epoch is not None:
+                await self._propose(batch, epoch)
+            if not self._proposals:
+                self._work.clear()
 
-    def _take(self) -> _Batch:
-        """The next proposals that their partitions still wait for."""
-        batch: dict[PartitionKey, tuple[Partition, Proposal]] = {}
-        while self._waiting and len(batch) < ALTER_PARTITION_PARTITIONS_MAX:
-            key = next(iter(self._waiting))
-            partition, proposal = self._waiting.pop(key)
-            if partition.leading is not None and partition.leading.pending is proposal:
-                batch[key] = (partition, proposal)
-        return batch
-
-    async def _propose(self, batch: _Batch, epoch: int) -> None:
+    async def _propose(self, batch: Batch, epoch: int) -> None:
         try:
             answer = await self._controllers.ask(
                 ApiKey.ALTER_PARTITION,
@@ -75,58 +61,34 @@ class IsrProposer:
             )
         except NoController as reason:
             logger.debug("ISR proposals will be sent again: %s", reason)
-            self._put_back(batch)
+            self._proposals.put_back(batch)
             await self._backoff.wait()
             return
         self._backoff.reset()
         if self._settle(batch, answer):
             await asyncio.sleep(ALTER_PARTITION_RETRY_MS / 1_000)
 
-    def _settle(self, batch: _Batch, answer: Any) -> bool:
+    def _settle(self, batch: Batch, answer: Any) -> bool:
         """Tell each partition; returns whether some must be asked for again."""
         if answer.error_code != 0:
             logger.warning("the controller answered ISR proposals with %s", answer.error_code.name)
-            return self._all_refused(batch, answer.error_code.value)
-        missing = dict(batch)
-        again: dict[PartitionKey, tuple[Partition, Proposal]] = {}
-        for topic in answer.topics:
-            for each in topic.partitions:
-                key = PartitionKey(topic.topic_id, each.partition_index)
-                found = missing.pop(key, None)
-                if found is not None and _told(*found, each) is Next.RETRY:
-                    again[key] = found
-        # What is not answered at all was not decided by anyone.
-        again |= missing
-        self._put_back(again)
-        return bool(again)
-
-    def _all_refused(self, batch: _Batch, error_code: int) -> bool:
-        again = {
-            key: (partition, proposal)
-            for key, (partition, proposal) in batch.items()
-            if partition.on_refused(proposal, error_code) is Next.RETRY
+            return self._proposals.refuse(batch, answer.error_code.value)
+        answers = {
+            PartitionKey(topic.topic_id, each.partition_index): _answered(each)
+            for topic in answer.topics
+            for each in topic.partitions
         }
-        self._put_back(again)
-        return bool(again)
-
-    def _put_back(self, batch: _Batch) -> None:
-        for key, found in batch.items():
-            # A newer proposal of the same partition goes before this one.
-            self._waiting.setdefault(key, found)
-        if self._waiting:
-            self._work.set()
+        return self._proposals.settle(batch, answers)
 
 
-def _told(partition: Partition, proposal: Proposal, answer: Any) -> Next:
+def _answered(answer: Any) -> Answered:
     if answer.error_code != 0:
-        logger.info("%s: %s was refused with %s", partition, proposal, answer.error_code.name)
-        return partition.on_refused(proposal, answer.error_code.value)
-    logger.info("%s: ISR is now %s", partition, list(answer.isr))
-    committed = Committed(tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
-    return partition.on_committed(proposal, committed)
+        code: int = answer.error_code.value
+        return code
+    return Committed(tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
 
 
-def _request(version: int, broker_id: int, broker_epoch: int, batch: _Batch) -> bytes:
+def _request(version: int, broker_id: int, broker_epoch: int, batch: Batch) -> bytes:
     schema = codec.request_schema(ApiKey.ALTER_PARTITION, version)
     of_topic = codec.nested(schema, "TopicData")
     by_topic: dict[Any, list[Any]] = {}

@@ -21,7 +21,14 @@ from broker.limits import (
     CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
     CONTROLLED_SHUTDOWN_MS,
     METADATA_VERSION_LEVELS,
-    STARTING_HEARTBEAT_MS,
+)
+from broker.living import (
+    INCONSISTENT_CLUSTER_ID,
+    INVALID_REGISTRATION,
+    UNSUPPORTED_VERSION,
+    Beaten,
+    Living,
+    Registered,
 )
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey
@@ -29,11 +36,6 @@ from statemachine.features import FEATURES
 from statemachine.vocabulary import METADATA_VERSION
 
 logger = logging.getLogger("broker.lifecycle")
-
-STALE_BROKER_EPOCH: Final = 77
-BROKER_ID_NOT_REGISTERED: Final = 102
-DUPLICATE_BROKER_REGISTRATION: Final = 101
-INCONSISTENT_CLUSTER_ID: Final = 104
 
 _PLAINTEXT: Final = 0
 _ENDPOINT_CONTROLLERS: Final = 2
@@ -49,8 +51,10 @@ _FEATURES: Final = (
 )
 _FATAL: Final = {
     INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",
-    119: "the registration contradicts another broker's, or itself",
-    35: "the cluster runs at a level of a feature that this broker does not support",
+    INVALID_REGISTRATION: "the registration contradicts another broker's, or itself",
+    UNSUPPORTED_VERSION: (
+        "the cluster runs at a level of a feature that this broker does not support"
+    ),
 }
 
 
@@ -93,14 +97,23 @@ class Lifecycle:
         self._on_epoch = on_epoch
         self._make_ready = make_ready
         self._is_settled = is_settled
-        self._previous_epoch = previous_epoch
+        self._living = Living(
+            heartbeat_interval_ms=config.heartbeat_interval_ms, previous_epoch=previous_epoch
+        )
         self._backoff = Backoff()
-        self._is_ready = False
         self._stirred = asyncio.Event()
-        self.broker_epoch: int | None = None
-        self.is_fenced = True
         self.unfenced = asyncio.Event()
         """Set as soon as the controller first lets this broker lead and be in sync."""
+
+    @property
+    def broker_epoch(self) -> int | None:
+        """Of the registration in force; None before there is one."""
+        return self._living.broker_epoch
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the controller lets this broker neither lead nor be in sync."""
+        return self._living.is_fenced
 
     async def run(self) -> None:
         """Be registered and alive until cancelled; raises `Rejected`."""
@@ -148,7 +161,9 @@ class Lifecycle:
         except NoController as reason:
             logger.info("no active controller: %s", reason)
             return False
-        return bool(answer.should_shut_down) or answer.error_code != 0
+        return self._living.may_go(
+            answer.error_code.value, should_shut_down=bool(answer.should_shut_down)
+        )
 
     async def _learn_cluster(self) -> None:
         """A folder that belongs to no cluster yet takes the one of the controllers."""
@@ -163,43 +178,45 @@ class Lifecycle:
             await self._learn_cluster()
         answer = await self._controllers.ask(ApiKey.BROKER_REGISTRATION, self._registration)
         code = answer.error_code.value
-        if code in _FATAL:
-            raise Rejected(f"the controller refused to register this broker: {_FATAL[code]}")
-        if code == DUPLICATE_BROKER_REGISTRATION:
-            raise NoController(
-                f"another process is registered as broker {self._config.node_id}, or was until "
-                f"less than {self._config.session_timeout_ms} ms ago"
-            )
-        if code != 0:
-            raise NoController(f"the registration was answered with {answer.error_code.name}")
-        self.broker_epoch = self._previous_epoch = int(answer.broker_epoch)
-        self.is_fenced = True
-        self._on_epoch(self.broker_epoch)
-        logger.info("registered with broker epoch %d", self.broker_epoch)
+        match self._living.registered(code, int(answer.broker_epoch)):
+            case Registered.REJECTED:
+                raise Rejected(f"the controller refused to register this broker: {_FATAL[code]}")
+            case Registered.DUPLICATE:
+                raise NoController(
+                    f"another process is registered as broker {self._config.node_id}, or was "
+                    f"until less than {self._config.session_timeout_ms} ms ago"
+                )
+            case Registered.FAILED:
+                raise NoController(f"the registration was answered with {answer.error_code.name}")
+            case Registered.DONE:
+                self._on_epoch(answer.broker_epoch)
+                logger.info("registered with broker epoch %d", answer.broker_epoch)
 
     async def _beat(self) -> int:
         """One heartbeat; returns how long to wait until the next, ms."""
-        waits = not self._is_ready or (self.is_fenced and not self._is_settled())
+        living = self._living
+        waits = living.wants_fence(is_settled=self._is_settled())
         answer = await self._heartbeat(want_fence=waits, want_shut_down=False)
-        code = answer.error_code.value
-        if code in (STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED):
-            logger.warning("the controller answered %s, registering again", answer.error_code.name)
-            self.broker_epoch = None
-            self.is_fenced = True
-            return STARTING_HEARTBEAT_MS
-        if code != 0:
-            raise NoController(f"the heartbeat was answered with {answer.error_code.name}")
-        self._note_fenced(bool(answer.is_fenced))
-        if answer.is_caught_up and not self._is_ready:
+        was_fenced = living.is_fenced
+        match living.beaten(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
+            case Beaten.UNKNOWN:
+                name = answer.error_code.name
+                logger.warning("the controller answered %s, registering again", name)
+                return living.wait_ms
+            case Beaten.FAILED:
+                raise NoController(f"the heartbeat was answered with {answer.error_code.name}")
+            case Beaten.DONE:
+                self._note_fenced(was_fenced)
+        if living.becomes_ready(is_caught_up=bool(answer.is_caught_up)):
             await self._make_ready()
-            self._is_ready = True
+            living.is_ready = True
             return 0
-        return STARTING_HEARTBEAT_MS if self.is_fenced else self._config.heartbeat_interval_ms
+        return living.wait_ms
 
-    def _note_fenced(self, is_fenced: bool) -> None:
-        if is_fenced != self.is_fenced:
+    def _note_fenced(self, was_fenced: bool) -> None:
+        is_fenced = self._living.is_fenced
+        if is_fenced != was_fenced:
             logger.info("the controller has %s this broker", "fenced" if is_fenced else "unfenced")
-        self.is_fenced = is_fenced
         if not is_fenced:
             self.unfenced.set()
 
@@ -248,7 +265,7 @@ class Lifecycle:
             rack=self._config.rack,
             is_migrating_zk_broker=False,
             log_dirs=(identity.directory_id,),
-            previous_broker_epoch=self._previous_epoch,
+            previous_broker_epoch=self._living.previous_epoch,
         )
         return codec.encode_request_body(ApiKey.BROKER_REGISTRATION, version, payload)
 

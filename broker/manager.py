@@ -10,32 +10,32 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from broker.disk import Disk
+from broker.holding import (
+    Settling,
+    Unsettled,
+    assignment_of,
+    live_epochs,
+    settings_of,
+    settling,
+)
 from broker.hosting import PartitionKey, TopicSettings
 from broker.leading import Proposal
-from broker.limits import MESSAGE_BYTES_MAX, OPENING_THREADS, SETTLED_AT_ONCE, SWEEP_MS
+from broker.limits import MESSAGE_BYTES_MAX, OPENING_THREADS, SWEEP_MS
 from broker.partition import Partition
 from broker.recovery import ClosingLog, OpenedLog, close_logs, open_log
 from broker.replica import Assignment, LiveEpochs
 from broker.storage import claim, discard, folder_name, partition_folders, remove_leftovers
-from broker.throttling import Throttles, throttled
+from broker.throttling import Throttles
 from quorum.log.errors import StorageError
 from quorum.ports import Clock
 from quorum.transport.sweeper import Sweeper
-from statemachine.configs import min_isr
 from statemachine.image import Image
-from statemachine.throttle_configs import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from statemachine.touched import Touched
-from statemachine.vocabulary import (
-    BROKER_RESOURCE,
-    CLUSTER_DEFAULT,
-    TOPIC_RESOURCE,
-    BrokerId,
-)
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerId
 
 logger = logging.getLogger("broker.partitions")
 
@@ -95,7 +95,7 @@ class Manager:
         self._disk = disk
         self._clock = clock
         self._sweeper = sweeper
-        self._unsettled: dict[PartitionKey, None] = {}
+        self._unsettled = Unsettled()
         self._work = asyncio.Event()
         self._settled = asyncio.Event()
         self._settled.set()
@@ -107,8 +107,7 @@ class Manager:
     def apply(self, touched: Touched) -> None:
         """Take in what has changed in the image."""
         if touched.brokers:
-            brokers = self.image.brokers.values()
-            self.live = {each.broker_id: each.epoch for each in brokers if each.live}
+            self.live = live_epochs(self.image)
         for topic_id, number in touched.partitions:
             self._apply(PartitionKey(topic_id, number))
         if touched.configs:
@@ -119,38 +118,18 @@ class Manager:
 
     def assignment_of(self, key: PartitionKey) -> Assignment | None:
         """What the metadata says of a partition of which this broker is a replica, else None."""
-        topic = self.image.topics.get(key.topic_id)
-        found = None if topic is None else topic.partition(key.number)
-        if topic is None or found is None or self.broker_id not in found.replicas:
-            return None
-        return Assignment(
-            replicas=found.replicas,
-            isr=found.isr,
-            leader=found.leader,
-            leader_epoch=found.leader_epoch,
-            partition_epoch=found.partition_epoch,
-            min_isr=max(1, min_isr(self.image, topic.name, found)),
-        )
+        return assignment_of(self.image, self.broker_id, key)
 
     def settings_of(self, topic: str) -> TopicSettings:
         """The settings of a topic that matter to its partitions."""
-        configs = self.image.configs.get((TOPIC_RESOURCE, topic), {})
-        shared = self.image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
-        bytes_max = configs.get("max.message.bytes", shared.get("message.max.bytes", ""))
-        time_type = configs.get("message.timestamp.type", "")
-        return TopicSettings(
-            int(bytes_max) if bytes_max.isdecimal() else self._message_bytes_max,
-            time_type == "LogAppendTime",
-            throttled(configs.get(LEADER_REPLICAS, ""), self.broker_id),
-            throttled(configs.get(FOLLOWER_REPLICAS, ""), self.broker_id),
-        )
+        return settings_of(self.image, self.broker_id, topic, self._message_bytes_max)
 
     async def run(self) -> None:
         """Open and remove logs until cancelled."""
         while True:
             await self._work.wait()
             while self._unsettled:
-                await self._settle(self._take_unsettled())
+                await self._settle(self._unsettled.take())
             self._work.clear()
             self._settled.set()
 
@@ -238,27 +217,24 @@ class Manager:
         if partition is not None and assignment is not None:
             partition.assign(assignment)
         elif partition is not None or assignment is not None:
-            self._unsettled[key] = None
+            self._unsettled.note(key)
             self._settled.clear()
             self._work.set()
         else:
             self.failed.pop(key, None)
 
-    def _take_unsettled(self) -> list[PartitionKey]:
-        taken = list(islice(self._unsettled, SETTLED_AT_ONCE))
-        for key in taken:
-            del self._unsettled[key]
-        return taken
-
     async def _settle(self, keys: Sequence[PartitionKey]) -> None:
         """Open what should be here and is not, remove what is and should not."""
         to_open: list[tuple[PartitionKey, str]] = []
         for key in keys:
-            partition, assignment = self.partitions.get(key), self.assignment_of(key)
-            if partition is not None and assignment is None:
-                await self._remove(key, partition)
-            elif partition is None and assignment is not None:
-                to_open.append((key, self.image.topics[key.topic_id].name))
+            partition = self.partitions.get(key)
+            match settling(partition, self.assignment_of(key)):
+                case Settling.REMOVE if partition is not None:
+                    await self._remove(key, partition)
+                case Settling.OPEN:
+                    to_open.append((key, self.image.topics[key.topic_id].name))
+                case _:
+                    pass
         results = await self._disk.call(_open_all, self._log_dir, to_open, self._segment_bytes_max)
         for (key, topic), result in zip(to_open, results, strict=True):
             if isinstance(result, StorageError):

@@ -69,18 +69,27 @@ class MetadataFollower:
     def on_truncate(self, end: Offset) -> None:
         assert end >= self.image.end_offset, "what was committed is gone"
 
-    # The task.
+    # What is committed, a stride at a time.
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is committed that is not in the image."""
+        return self._replaying.is_behind
+
+    def go_on(self) -> None:
+        """Replay the next few milliseconds' worth, and tell what has changed."""
+        assert self._log is not None
+        assert self.on_change is not None
+        end = self.image.end_offset
+        self._replaying.go_on(self._log)
+        if self.image.end_offset > end:
+            self.on_change(self.image.drain())
 
     async def run(self) -> None:
         """Replay what is committed until cancelled."""
-        assert self._log is not None
-        assert self.on_change is not None
         while True:
             await self._risen.wait()
             self._risen.clear()
-            while self._replaying.is_behind:
-                end = self.image.end_offset
-                self._replaying.go_on(self._log)
-                if self.image.end_offset > end:
-                    self.on_change(self.image.drain())
+            while self.has_more:
+                self.go_on()
                 await asyncio.sleep(0)

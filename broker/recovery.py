@@ -19,7 +19,8 @@ from broker.limits import CLOSING_THREADS
 from broker.producers import ProducedBatch, Producers, origin
 from broker.storage import STATE_NAME
 from quorum.core.vocabulary import Offset
-from quorum.log.files import usable
+from quorum.log.files import read_file, usable
+from quorum.log.filesystem import OS, FileSystem
 from quorum.log.segments import SegmentedLog
 from quorum.records.batch import Header, headers
 
@@ -55,7 +56,7 @@ class OpenedLog(msgspec.Struct, frozen=True, gc=False):
     high_watermark: int
 
 
-def open_log(folder: Path, *, segment_bytes_max: int) -> OpenedLog:
+def open_log(folder: Path, *, segment_bytes_max: int, fs: FileSystem = OS) -> OpenedLog:
     """Open the log in `folder`, torn tail cut; raises `StorageError`.
 
     A partition's log is not synced at every write, so nothing in it is promised by this disk
@@ -68,9 +69,10 @@ def open_log(folder: Path, *, segment_bytes_max: int) -> OpenedLog:
         tail_bytes_max=TAIL_BYTES_MAX,
         synced=False,
         lock=False,
+        fs=fs,
     )
     try:
-        state = _take_state(folder, log)
+        state = _take_state(folder, log, fs)
         if state is None:
             return OpenedLog(log, producers_of(log), log.start)
     except BaseException:
@@ -147,15 +149,14 @@ def note(producers: Producers, header: Header) -> None:
     )
 
 
-def _take_state(folder: Path, log: SegmentedLog) -> _State | None:
+def _take_state(folder: Path, log: SegmentedLog, fs: FileSystem) -> _State | None:
     """What the last clean shutdown wrote, if it is about this very log; the file is gone after."""
     path = folder / STATE_NAME
     with usable(folder):
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
+        data = read_file(path, fs)
+        if data is None:
             return None
-        path.unlink()
+        fs.remove(path)
     try:
         state = _DECODER.decode(data)
     except msgspec.MsgspecError:

@@ -1,0 +1,232 @@
+"""What is copied from one broker: what to ask of it next and when, and what its answers mean.
+
+A fetch says to the leader what is written here, and brings what follows. What it brings is checked
+and appended as it came; where the logs part, ours is to be cut. An error of one partition keeps
+that partition waiting, and no other. The bytes of the leader are trusted no more than those of a
+client: a broken batch is refused and asked for again.
+
+Nothing here sends, waits or touches a disk: `broker.fetcher` does in production, the simulation's
+network and disk in virtual time.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+from broker.fetch_request import Position, position_of
+from broker.limits import REPLICA_BACKOFF_MS, REPLICA_BACKOFF_MS_MAX, REPLICA_FETCH_PARTITIONS_MAX
+from broker.partition import Partition
+from broker.replica import cut_for
+from broker.throttling import Bucket
+from quorum.records.batch import CorruptBatch, whole_bytes
+from statemachine.vocabulary import BrokerId
+
+logger = logging.getLogger("broker.fetcher")
+
+IN_FLIGHT_MAX: Final = 2
+NO_EPOCH: Final = -1
+_UNTIL_STIRRED: Final = None
+_BUSY_MS: Final = 10
+_UNREGISTERED_MS: Final = 20
+
+_EXPECTED: Final = frozenset({3, 6, 74, 75, 77, 100, 103})
+"""Errors that pass when the metadata reaches both brokers: worth a wait, not a warning."""
+
+
+class Follower(Protocol):
+    """The broker that copies."""
+
+    broker_id: BrokerId
+
+    @property
+    def broker_epoch(self) -> int | None:
+        """Of the registration in force; None before there is one."""
+        ...
+
+    def now_ms(self) -> int: ...
+
+
+class Due(NamedTuple):
+    """What to ask for now, if anything, and how long to wait for an event, ms; None: for ever."""
+
+    positions: dict[Partition, Position]
+    wait_ms: int | None
+
+
+class Given(NamedTuple):
+    """What a leader answers for one partition."""
+
+    error_code: int
+    error_name: str = ""
+    diverging_epoch: int = NO_EPOCH
+    """Where the logs part: the leader ends this epoch at `end_offset`. -1: nowhere."""
+    end_offset: int = -1
+    high_watermark: int = -1
+    records: bytes = b""
+
+
+class Took(NamedTuple):
+    """What has become of it."""
+
+    has_copied: bool = False
+    """Whether something was appended, which is to be written."""
+    cut_at: int | None = None
+    """Where the log is to be cut: `begin_truncation`, `truncate_log`, `truncated`."""
+
+
+class Copying:
+    """Everything that one broker copies from one other."""
+
+    def __init__(self, leader: BrokerId, follower: Follower, throttle: Bucket) -> None:
+        self.leader = leader
+        self._follower = follower
+        self._throttle = throttle
+        self._partitions: dict[Partition, None] = {}
+        self._failures: dict[Partition, int] = {}
+        self._not_before_ms: dict[Partition, int] = {}
+        self._connection_failures = 0
+        self._has_new = False
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def add(self, partition: Partition) -> None:
+        """Copy this partition too, from now on."""
+        self._partitions[partition] = None
+        self._forgive(partition)
+        self._has_new = True
+
+    def remove(self, partition: Partition) -> None:
+        """Copy it no more; what is under way for it is ignored when it comes."""
+        self._partitions.pop(partition, None)
+        self._forgive(partition)
+
+    # --- what to ask for -------------------------------------------------------------------------
+
+    def due(self, under_way: int) -> Due:
+        """What to ask for while so many fetches are under way.
+
+        A partition that is new does not wait for a fetch that the leader has parked: a second
+        fetch makes the leader answer the first one.
+        """
+        is_room = not under_way or (self._has_new and under_way < IN_FLIGHT_MAX)
+        if not is_room:
+            return Due({}, _UNTIL_STIRRED)
+        if self._follower.broker_epoch is None:
+            # A leader takes a follower for what its broker epoch says, and this one has none yet.
+            return Due({}, _UNREGISTERED_MS)
+        now_ms = self._follower.now_ms()
+        held_ms = self._throttle.wait_ms(now_ms)
+        positions: dict[Partition, Position] = {}
+        next_ms: int | None = None
+        for partition in self._partitions:
+            not_before_ms = self._not_before_ms.get(partition, now_ms)
+            if not_before_ms > now_ms:
+                next_ms = not_before_ms if next_ms is None else min(next_ms, not_before_ms)
+            elif held_ms and self._is_throttled(partition):
+                next_ms = now_ms + held_ms if next_ms is None else min(next_ms, now_ms + held_ms)
+            elif len(positions) < REPLICA_FETCH_PARTITIONS_MAX:
+                position = position_of(partition, self.leader)
+                if position is not None:
+                    positions[partition] = position
+                elif next_ms is None or next_ms > now_ms + _BUSY_MS:
+                    # It is being cut, or its last bytes are being written.
+                    next_ms = now_ms + _BUSY_MS
+        return Due(positions, _UNTIL_STIRRED if next_ms is None else next_ms - now_ms)
+
+    def asked(self, positions: dict[Partition, Position]) -> None:
+        """This is being asked for."""
+        self._has_new = False
+        # The first in line gives way: an answer is filled in this order.
+        for partition in list(positions)[:1]:
+            if partition in self._partitions:
+                del self._partitions[partition]
+                self._partitions[partition] = None
+
+    # --- what came of it -------------------------------------------------------------------------
+
+    def answered(self) -> None:
+        """The leader has answered; what it says of each partition is for `took`."""
+        self._connection_failures = 0
+
+    def failed(self, positions: Iterable[Partition], problem: object) -> None:
+        """The leader has not answered, or refused the whole fetch."""
+        if self._connection_failures == 0:
+            logger.info("cannot fetch from broker %d: %s", self.leader, problem)
+        self._connection_failures += 1
+        until_ms = self._follower.now_ms() + _backoff_ms(self._connection_failures)
+        for partition in positions:
+            if partition in self._partitions:
+                self._not_before_ms[partition] = until_ms
+
+    def is_awaited(self, partition: Partition, position: Position) -> bool:
+        """Whether an answer for that position still means something.
+
+        A position that is no longer ours was answered before, or is of another epoch.
+        """
+        return position_of(partition, self.leader) == position
+
+    def took(self, partition: Partition, given: Given) -> Took:
+        """Take in what the leader gives for one partition."""
+        if given.error_code != 0:
+            say = logger.debug if given.error_code in _EXPECTED else logger.warning
+            say("%s: broker %d answered %s", partition, self.leader, given.error_name)
+            self._back_off(partition)
+            return Took()
+        if given.diverging_epoch >= 0:
+            return Took(cut_at=self._cut(partition, given))
+        if given.records:
+            try:
+                self._copy(partition, given.records)
+            except CorruptBatch as corrupt:
+                logger.error("%s: refused from broker %d: %s", partition, self.leader, corrupt)
+                self._back_off(partition)
+                return Took()
+        self._forgive(partition)
+        following = partition.following
+        assert following is not None
+        following.learn(given.high_watermark, partition.log_end)
+        return Took(has_copied=bool(given.records))
+
+    def _copy(self, partition: Partition, records: bytes) -> None:
+        whole = whole_bytes(records)
+        if not whole:
+            raise CorruptBatch(0, "it is cut short")
+        if self._is_throttled(partition):
+            self._throttle.take(len(records), self._follower.now_ms())
+        partition.copy(records if whole == len(records) else memoryview(records)[:whole])
+
+    def _cut(self, partition: Partition, given: Given) -> int:
+        epoch, end_offset = given.diverging_epoch, given.end_offset
+        end = cut_for(partition.history, partition.log_end, epoch, end_offset)
+        logger.info(
+            "%s: parts from its leader %d, which ends epoch %d at %d; cutting at %d of %d",
+            partition,
+            self.leader,
+            epoch,
+            end_offset,
+            end,
+            partition.log_end,
+        )
+        return end
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether it is copied only as fast as the throttle allows (KIP-73)."""
+        if partition.key.number not in partition.settings.follower_throttled:
+            return False
+        following = partition.following
+        return following is not None and not following.is_in_sync(self._follower.broker_id)
+
+    def _back_off(self, partition: Partition) -> None:
+        failures = self._failures.get(partition, 0) + 1
+        self._failures[partition] = failures
+        self._not_before_ms[partition] = self._follower.now_ms() + _backoff_ms(failures)
+
+    def _forgive(self, partition: Partition) -> None:
+        self._failures.pop(partition, None)
+        self._not_before_ms.pop(partition, None)
+
+
+def _backoff_ms(failures: int) -> int:
+    doubled_ms = REPLICA_BACKOFF_MS << min(failures - 1, 16)
+    return min(doubled_ms, REPLICA_BACKOFF_MS_MAX)
