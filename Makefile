@@ -87,6 +87,12 @@ bench-commits: $(VENV)/installed ## measure our commits alone and write them int
 bench-kafka: $(VENV)/installed ## measure beside Kafka's own controllers and write docs/performance.md
 	$(BIN)/python -m bench.beside_kafka --write docs/performance.md $(ARGS)
 
+KILLS ?= 20
+
+.PHONY: siege
+siege: $(VENV)/installed ## move 200 partitions under load while controllers and brokers die around it (KILLS=20)
+	$(PYTEST) tests/process/test_moves_under_fire.py --controller-kills $(KILLS) $(ARGS)
+
 # All of these are found by their seeds: the same seed is the same run, event for event.
 SEEDS ?= 200
 BASE ?= 0

@@ -24,11 +24,17 @@ os.environ.pop("PYTHONDEVMODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--rewrite`, which `make golden` passes."""
+    """Add `--rewrite`, which `make golden` passes, and what `make siege` does."""
     parser.addoption(
         "--rewrite",
         action="store_true",
         help="run only the tests that compare recorded files, and record those anew",
+    )
+    parser.addoption(
+        "--controller-kills",
+        type=int,
+        default=4,
+        help="how often the active controller is killed while 200 partitions move",
     )
 
 
@@ -45,6 +51,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether recorded files are to be written instead of compared."""
     return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.fixture
+def controller_kills(request: pytest.FixtureRequest) -> int:
+    """How often a controller is killed during the large move."""
+    return int(request.config.getoption("--controller-kills"))
 
 
 @pytest.fixture

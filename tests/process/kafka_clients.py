@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PythonPartition
 from kafka.errors import RetriableError
 
 from admin.demo.accounts import NO_OFFSET
@@ -135,12 +136,7 @@ class PythonMember:
         self._consumer.subscribe([topic], listener=_Listener(assigned))
 
     def poll(self) -> Iterator[Given]:
-        try:
-            found = self._consumer.poll(POLL_PYTHON_SECONDS * 1_000, max_records=RECORDS_MAX)
-        except RetriableError:
-            return  # No broker answers; the caller polls again.
-        for record in chain.from_iterable(found.values()):
-            yield Given(record.partition, record.offset, record.value)
+        yield from _polled(self._consumer)
 
     def close(self) -> None:
         self._consumer.close(timeout_ms=CLOSE_SECONDS * 1_000)
@@ -176,16 +172,73 @@ class ConfluentMember:
         )
 
     def poll(self) -> Iterator[Given]:
-        for message in self._consumer.consume(RECORDS_MAX, POLL_SECONDS):
-            error = message.error()
-            if error is None:
-                yield given(message)
-            else:
-                # The library goes on by itself after any other.
-                assert not error.fatal(), error
+        yield from _consumed(self._consumer)
 
     def close(self) -> None:
         self._consumer.close()
+
+
+class PythonReader:
+    """kafka-python's, assigned the partitions of a topic from their beginning, in no group."""
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=servers.split(","),
+            group_id=None,
+            auto_offset_reset="earliest",
+            reconnect_backoff_max_ms=RECONNECT_MS_MAX,
+        )
+        self._consumer.assign([PythonPartition(topic, number) for number in range(partitions)])
+        self._consumer.seek_to_beginning()
+
+    def poll(self) -> Iterator[Given]:
+        yield from _polled(self._consumer)
+
+    def close(self) -> None:
+        self._consumer.close(timeout_ms=CLOSE_SECONDS * 1_000)
+
+
+class ConfluentReader:
+    """confluent-kafka's, the same. It names a group because it must, and leaves nothing there."""
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": f"{topic}-reader",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
+            }
+        )
+        self._consumer.assign(
+            [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
+        )
+
+    def poll(self) -> Iterator[Given]:
+        yield from _consumed(self._consumer)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _polled(consumer: KafkaConsumer) -> Iterator[Given]:
+    try:
+        found = consumer.poll(POLL_PYTHON_SECONDS * 1_000, max_records=RECORDS_MAX)
+    except RetriableError:
+        return  # No broker answers; the caller polls again.
+    for record in chain.from_iterable(found.values()):
+        yield Given(record.partition, record.offset, record.value)
+
+
+def _consumed(consumer: Consumer) -> Iterator[Given]:
+    for message in consumer.consume(RECORDS_MAX, POLL_SECONDS):
+        error = message.error()
+        if error is None:
+            yield given(message)
+        else:
+            # The library goes on by itself after any other.
+            assert not error.fatal(), error
 
 
 def given(message: Message) -> Given:

@@ -1,0 +1,240 @@
+"""A cluster in which partitions are moved while a test does its worst; it is judged when it ends.
+
+Its brokers are the embedded ones, or those of a release of Kafka's. Once it is stopped, the disks
+of its controllers must hold one log, in which nothing has moved as it must not (`judged_log`).
+"""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from admin.client import AdminClient
+from admin.data.producer import Producer
+from admin.demo.accounts import Written
+from admin.demo.workload import Workload
+from admin.local import LocalCluster
+from admin.local_plan import Wanted, log_dir, settle
+from admin.model import Assignment, TopicDescription
+from admin.moves import MovesRequest, MoveStanding, Operation
+from broker.storage import partition_folders
+from statemachine.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
+from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, Replicas
+from tests.process.assigned_traffic import assigned_traffic
+from tests.process.judged_log import judge
+from tests.process.kafka_cluster import REPLICATION_FACTOR, SETTINGS, KafkaCluster
+from tests.support.kafka_tools import runtime
+
+CONTROLLERS: Final = 3
+ASK_MS: Final = 60_000
+"""Patience with one question; whoever asks a cluster that is being killed needs some."""
+MOVE_SECONDS: Final = 300
+"""How long a move may take that nothing holds up any more. It bounds a test that fails."""
+LOAD_MS: Final = 60_000
+BITE_BYTES: Final = 32 * 1024
+"""What a replica fetches at once. A throttle lets one bite pass before it knows of any."""
+
+Layout = Mapping[int, Replicas]
+"""Replicas by the number of their partition."""
+
+
+@dataclass
+class MovedCluster(KafkaCluster):
+    """A cluster that is up, and someone who moves its partitions."""
+
+    asked: list[Assignment] = field(default_factory=list)
+    """Whatever anybody wanted of partitions."""
+
+    # --- settings -------------------------------------------------------------------------------
+
+    async def limit(self, *, replicas: int, partitions: int) -> None:
+        """Let moves go in steps of so many replicas, of so many partitions at one time."""
+        values = {PARALLEL_REPLICAS: str(replicas), PARALLEL_PARTITIONS: str(partitions)}
+        await self.client.alter_configs(BROKER_RESOURCE, CLUSTER_DEFAULT, values)
+
+    async def hold_back(self, topic: str, bytes_per_s: int) -> None:
+        """Let each broker copy so much of the topic, until `let_go`."""
+        rate = {FOLLOWER_RATE: str(bytes_per_s)}
+        await self.client.alter_configs(BROKER_RESOURCE, CLUSTER_DEFAULT, rate)
+        await self.client.alter_configs(TOPIC_RESOURCE, topic, {FOLLOWER_REPLICAS: "*"})
+
+    async def let_go(self, topic: str) -> None:
+        """Let brokers copy as fast as they can."""
+        await self.client.alter_configs(TOPIC_RESOURCE, topic, {}, [FOLLOWER_REPLICAS])
+        await self.client.alter_configs(BROKER_RESOURCE, CLUSTER_DEFAULT, {}, [FOLLOWER_RATE])
+
+    # --- topics ---------------------------------------------------------------------------------
+
+    def ring(self, partitions: int, turned: int = 0) -> Layout:
+        """Three replicas for each partition, going round the brokers, begun `turned` further on."""
+        brokers = self.brokers
+        return {
+            number: tuple(
+                brokers[(number + turned + place) % len(brokers)]
+                for place in range(REPLICATION_FACTOR)
+            )
+            for number in range(partitions)
+        }
+
+    async def place(self, topic: str, layout: Layout, bytes_each: int) -> list[Written]:
+        """Create the topic like this, with so much in each partition; what was written."""
+        await self.client.create_topic(
+            topic, assignments=layout, configs={"min.insync.replicas": "2"}
+        )
+        for broker in self.cluster.brokers:
+            await self._until_known(topic, broker)
+        await self.until_whole()
+        written = [Written() for _ in layout]
+        await self.write(topic, written, bytes_each)
+        return written
+
+    async def write(self, topic: str, written: list[Written], bytes_each: int) -> None:
+        """Write so much more to each partition, and let it be acknowledged."""
+        async with Producer(self.cluster.brokers, batch_bytes=BITE_BYTES) as producer:
+            workload = Workload(producer, topic, len(written))
+            workload.written = written
+            await workload.load(for_ms=LOAD_MS, bytes_max=bytes_each * len(written))
+
+    @asynccontextmanager
+    async def flowing(self, topic: str, written: Sequence[Written]) -> AsyncIterator[None]:
+        """Clients at work on the topic; afterwards the cluster is whole, and the account right."""
+        logs = [log_dir(self.cluster.folder, node) for node in self.cluster.plan.brokers]
+        async with assigned_traffic(self.servers, topic, written, logs) as traffic:
+            before = traffic.acknowledged
+            yield
+            await self.until_whole()
+            assert traffic.acknowledged > before, "nothing was written meanwhile"
+
+    async def layout(self, topic: str) -> Layout:
+        """The replicas that the partitions have."""
+        return layout_of(await self.described(topic))
+
+    async def described(self, topic: str) -> TopicDescription:
+        """The topic, which exists."""
+        return (await self.client.describe_topics([topic]))[topic]
+
+    async def until_disks_agree(self, topic: str) -> None:
+        """Return once each replica has a folder on the disk of its broker, and there is no other.
+
+        Whoever is no replica any more removes its folder by itself, soon.
+        """
+        wanted = {number: set(replicas) for number, replicas in (await self.layout(topic)).items()}
+        found = self.on_disks(topic)
+        try:
+            async with asyncio.timeout(MOVE_SECONDS):
+                while found != wanted:
+                    await self._nobody_has_ended()
+                    found = self.on_disks(topic)
+        except TimeoutError:
+            wrong = {n: (found.get(n), wanted.get(n)) for n in {*found, *wanted}}
+            wrong = {n: pair for n, pair in wrong.items() if pair[0] != pair[1]}
+            raise AssertionError(
+                f"partitions on other disks than they should be: {wrong}"
+            ) from None
+
+    def on_disks(self, topic: str) -> dict[int, set[int]]:
+        """By partition: the brokers that have a folder for it."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for node in self.cluster.plan.brokers:
+            for each in partition_folders(log_dir(self.cluster.folder, node)):
+                if each.topic == topic:
+                    found[each.number].add(node.id)
+        return dict(found)
+
+    # --- moves ----------------------------------------------------------------------------------
+
+    async def begin(self, topic: str, wanted: Layout) -> int:
+        """Ask for all of it at once; the id of the move."""
+        plan = [
+            Assignment(topic=topic, partition=number, replicas=replicas)
+            for number, replicas in wanted.items()
+        ]
+        self.asked += plan
+        results = await self.client.alter_reassignments(plan)
+        assert [each for each in results if each.error_code] == []
+        return await self.last_move()
+
+    async def last_move(self) -> int:
+        """The id of the move that was begun last."""
+        return max(each.id for each in (await self.client.move_standings()).moves)
+
+    async def standing(self, move: int) -> MoveStanding:
+        """Where the move is."""
+        (found,) = (await self.client.move_standings([move])).moves
+        return found
+
+    async def until_completed(self, move: int, more_than: int) -> MoveStanding:
+        """Return once the move has ended, or more than so many of its partitions are complete."""
+        found = await self.standing(move)
+        try:
+            async with asyncio.timeout(MOVE_SECONDS):
+                while not found.ended and found.completed <= more_than:
+                    await self._nobody_has_ended()
+                    found = await self.standing(move)
+        except TimeoutError:
+            raise AssertionError(f"the move stands still: {found}") from None
+        return found
+
+    async def until_ended(self, move: int) -> MoveStanding:
+        """How the move has ended."""
+        found = await self.until_completed(move, more_than=1 << 31)
+        assert found.ended
+        return found
+
+    async def alter(self, operation: Operation, move: int) -> None:
+        """Pause the move, or let it go on."""
+        request = MovesRequest(operation=operation, move_ids=(move,))
+        changed = await self.client.alter_moves(request)
+        assert not changed.has_refusals, changed
+
+    async def until_at_rest(self, move: int) -> MoveStanding:
+        """Return once no step of the move, which is paused, is under way."""
+        found = await self.standing(move)
+        async with asyncio.timeout(MOVE_SECONDS):
+            while found.stepping:
+                await self._nobody_has_ended()
+                found = await self.standing(move)
+        return found
+
+    # --- the end --------------------------------------------------------------------------------
+
+    async def until_caught_up(self) -> int:
+        """A high watermark that every controller has reached."""
+        async with asyncio.timeout(MOVE_SECONDS):
+            while True:
+                quorum = await self.client.describe_quorum()
+                if quorum.high_watermark <= min(each.log_end_offset for each in quorum.voters):
+                    return quorum.high_watermark
+                await self._nobody_has_ended()
+
+
+def layout_of(topic: TopicDescription) -> Layout:
+    """The replicas of its partitions."""
+    return {each.partition: tuple(each.replicas) for each in topic.partitions}
+
+
+@asynccontextmanager
+async def moved_cluster(
+    folder: Path, *, brokers: int, version: str | None = None
+) -> AsyncIterator[MovedCluster]:
+    """Three controllers and so many brokers, embedded or of this release of Kafka.
+
+    It skips where Kafka cannot be run. When it has stopped, what it leaves is judged.
+    """
+    java = None if version is None else runtime(version)
+    wanted = Wanted(controllers=CONTROLLERS, brokers=brokers, base_port=0, kafka=version)
+    settings = {**SETTINGS, "replica.fetch.max.bytes": str(BITE_BYTES)}
+    plan = settle(folder, wanted, random.Random(str(folder)))
+    async with (
+        LocalCluster(folder, plan, settings=settings, runtime=java) as cluster,
+        AdminClient(cluster.controllers, is_controller=True, timeout_ms=ASK_MS) as client,
+    ):
+        it = MovedCluster(cluster, client)
+        yield it
+        end = await it.until_caught_up()
+    await asyncio.to_thread(judge, folder, plan.controllers, end, it.asked)

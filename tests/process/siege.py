@@ -1,0 +1,83 @@
+"""What is done to a cluster while it moves partitions, in an order that a seed decides."""
+
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from admin.local_plan import NodePlan
+from admin.moves import Operation
+from tests.process.moved_cluster import MovedCluster
+
+BROKERS_KILLED: Final = 2
+
+
+class Harm(Enum):
+    """One thing that happens to the cluster, or to the move."""
+
+    CONTROLLER = "the active controller is killed and restarted"
+    BROKER = "a broker that leads partitions on the move is killed and restarted"
+    PAUSE = "the move is paused, comes to rest, and is resumed"
+
+
+def harms(controllers_killed: int, rng: random.Random) -> list[Harm]:
+    """So many controllers, two brokers and one pause, in any order."""
+    chosen = [Harm.CONTROLLER] * controllers_killed + [Harm.BROKER] * BROKERS_KILLED + [Harm.PAUSE]
+    return rng.sample(chosen, len(chosen))
+
+
+async def besiege(it: MovedCluster, move: int, chosen: Sequence[Harm], rng: random.Random) -> None:
+    """Do one thing after the other; between two of them the move goes on by a partition at least.
+
+    Fails if the move was over before all of it was done: then less was shown than was meant.
+    """
+    for number, harm in enumerate(chosen, start=1):
+        completed = (await it.standing(move)).completed
+        await HARMS[harm](it, move, rng)
+        found = await it.until_completed(move, more_than=completed)
+        assert not found.ended, f"over after {number} of {len(chosen)} harms"
+
+
+async def kill_controller(it: MovedCluster, move: int, _: random.Random) -> None:
+    """Kill the active controller; another one knows the move, and the killed one comes back."""
+    before = await it.standing(move)
+    killed = await it.active_controller()
+    await it.cluster.kill(killed.name)
+    assert await it.active_controller() != killed
+    after = await it.standing(move)
+    assert after.completed >= before.completed, (before, after)
+    await it.cluster.restart(killed.name)
+
+
+async def kill_broker(it: MovedCluster, move: int, rng: random.Random) -> None:
+    """Kill a broker that leads something on the move; others lead it, until it is back."""
+    killed = await leader_on_the_move(it, rng)
+    await it.cluster.kill(killed.name)
+    await it.until_without(killed)
+    await it.cluster.restart(killed.name)
+
+
+async def leader_on_the_move(it: MovedCluster, rng: random.Random) -> NodePlan:
+    """A broker that leads a partition with a step under way, any of them."""
+    topics = await it.client.describe_topics()
+    moving = [each for each in await it.client.list_reassignments() if each.adding]
+    leaders = {topics[each.topic].partitions[each.partition].leader for each in moving}
+    known = [node for node in it.cluster.plan.brokers if node.id in leaders]
+    return rng.choice(known or it.cluster.plan.brokers)
+
+
+async def pause(it: MovedCluster, move: int, _: random.Random) -> None:
+    """Pause it and wait until no step is under way; that none begins is seen in the log."""
+    await it.alter(Operation.PAUSE, move)
+    rested = await it.until_at_rest(move)
+    assert rested.state == "paused", rested
+    await it.alter(Operation.RESUME, move)
+
+
+HARMS: Final[
+    dict[Harm, Callable[[MovedCluster, int, random.Random], Coroutine[Any, Any, None]]]
+] = {
+    Harm.CONTROLLER: kill_controller,
+    Harm.BROKER: kill_broker,
+    Harm.PAUSE: pause,
+}

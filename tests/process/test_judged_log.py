@@ -1,0 +1,68 @@
+"""What judges the logs of moved clusters sees each fault that it adds to the model's."""
+
+from uuid import UUID
+
+import pytest
+
+from chaos.cluster.facts import Fact, fact
+from chaos.cluster.model import Model
+from chaos.cluster.parts import Part
+from statemachine import our_records, records
+from statemachine.limits import METADATA_VERSION_MAX
+from statemachine.serde import encode
+from statemachine.vocabulary import MoveState
+from tests.process.judged_log import Pauses, adds_too_many
+
+MOVE = 3
+TOPIC_ID = UUID(int=7)
+KEY = (TOPIC_ID.hex, 0)
+
+
+def said(record: records.Record) -> tuple[Fact, bytes]:
+    value = encode(record, METADATA_VERSION_MAX)
+    return fact(1, value), value
+
+
+def attached() -> records.PartitionChange:
+    return records.PartitionChange(partition_id=0, topic_id=TOPIC_ID, target=(1, 2), move=MOVE)
+
+
+def begun(*adding: int) -> records.PartitionChange:
+    return records.PartitionChange(partition_id=0, topic_id=TOPIC_ID, adding=adding, step=1)
+
+
+def in_state(state: MoveState) -> our_records.MoveChanged:
+    return our_records.MoveChanged(id=MOVE, state=state, since_ms=1)
+
+
+def test_a_step_that_begins_under_a_pause_is_a_fault() -> None:
+    pauses = Pauses()
+    pauses.take(*said(attached()))
+    pauses.take(*said(in_state(MoveState.PAUSED)))
+    with pytest.raises(AssertionError, match="move 3 is paused"):
+        pauses.take(*said(begun(2)))
+
+
+def test_what_is_asked_for_under_a_pause_and_begins_after_it_is_none() -> None:
+    pauses = Pauses()
+    pauses.take(*said(in_state(MoveState.PAUSED)))
+    pauses.take(*said(attached()))
+    pauses.take(*said(in_state(MoveState.RUNNING)))
+    pauses.take(*said(begun(2)))
+
+
+@pytest.mark.parametrize(
+    ("adding", "isr", "is_too_many"),
+    [((2,), (1, 3), False), ((2, 4), (1, 3), True), ((2, 4), (1,), False)],
+)
+def test_a_step_adds_no_more_than_it_may_but_for_min_isr(
+    adding: tuple[int, ...], isr: tuple[int, ...], is_too_many: bool
+) -> None:
+    model = Model()
+    model.topics[TOPIC_ID.hex] = "t"
+    model.settings[4, "", "reassignment.parallel.replica.count"] = "1"
+    model.settings[2, "t", "min.insync.replicas"] = "2"
+    model.parts[KEY] = Part(
+        replicas=(1, 3, *adding), isr=isr, leader=1, leader_epoch=1, partition_epoch=1
+    )
+    assert adds_too_many(model, said(begun(*adding))[0]) is is_too_many
