@@ -153,8 +153,9 @@ class Anywhere:
         """All moves, running or ended; or these, with where their partitions stand."""
 
         async def here() -> MoveStandings:
+            told = self._service.controller.told_of_copies()
             found = await self._service.read(
-                lambda image: moves.standings(image, move_ids), stale=stale
+                lambda image: moves.standings(image, move_ids, told), stale=stale
             )
             if isinstance(found.value, Refusal):
                 raise _as_refused(move_questions.describe_moves(move_ids), found.value)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from admin.model import PartitionId
+from admin import copies_told
+from admin.model import UNKNOWN, PartitionId
 from statemachine.commands import (
     AlterMove,
     CancelMoves,
@@ -21,6 +22,7 @@ from statemachine.commands import (
     ResumeMoves,
     RollBackMove,
 )
+from statemachine.copies import Told, untold
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image
 from statemachine.index import Topic
@@ -122,6 +124,10 @@ class MovingPartition:
     reason_brokers: Sequence[int]
     since_ms: int
     """0 where nobody noted it."""
+    bytes_left: int = UNKNOWN
+    """To be copied for the step under way, as brokers say; `UNKNOWN`, and so below."""
+    bytes_per_s: int = UNKNOWN
+    time_left_ms: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +155,13 @@ class MoveStanding:
     cancelled: int
     superseded: int
     gone: int
+    bytes_left: int = UNKNOWN
+    """To be copied, as far as it is known; of a move that was asked for by its id, and runs."""
+    bytes_per_s: int = UNKNOWN
+    copies_unknown: int = 0
+    """Partitions of which it is not known."""
+    time_left_ms: int = UNKNOWN
+    """Until all of the move is done; `UNKNOWN` too if partitions wait, or have further steps."""
     partitions: Sequence[MovingPartition] = ()
     """Of a move that was asked for by its id: the first of those still in it."""
 
@@ -256,8 +269,13 @@ def _outcome(answer: ReassignmentAltered) -> PartitionOutcome:
     )
 
 
-def standings(image: Image, wanted: Sequence[int] | None = None) -> MoveStandings | Refusal:
-    """All moves that are listed, or those wanted with their partitions; or that one is not."""
+def standings(
+    image: Image, wanted: Sequence[int] | None = None, told: Told = untold
+) -> MoveStandings | Refusal:
+    """All moves that are listed, or those wanted with their partitions; or that one is not.
+
+    `told` is what brokers say of their copies.
+    """
     found: list[MoveSummary] = []
     if wanted is None:
         found.extend(summaries(image))
@@ -269,9 +287,11 @@ def standings(image: Image, wanted: Sequence[int] | None = None) -> MoveStanding
         found.append(known)
     room, moves = 0 if wanted is None else PARTITIONS_SHOWN_MAX, []
     for each in found:
-        partitions = _partitions(image, each.move.id, room)
+        partitions = _partitions(image, each.move.id, room, told)
         room -= len(partitions)
-        moves.append(_standing(each, partitions))
+        is_asked = wanted is not None and each.outcome is None
+        copies = copies_told.of_move(image, each.move.id, told) if is_asked else {}
+        moves.append(_standing(each, partitions, copies))
     paused = image.all_paused
     return MoveStandings(
         moves=moves,
@@ -281,7 +301,9 @@ def standings(image: Image, wanted: Sequence[int] | None = None) -> MoveStanding
     )
 
 
-def _standing(summary: MoveSummary, partitions: Sequence[MovingPartition]) -> MoveStanding:
+def _standing(
+    summary: MoveSummary, partitions: Sequence[MovingPartition], copies: dict[str, int]
+) -> MoveStanding:
     move, begun = summary.move, summary.move.begun
     outcome, ended = summary.outcome, summary.move.ended
     word = MoveState(move.state).name if outcome is None else outcome.name
@@ -307,6 +329,7 @@ def _standing(summary: MoveSummary, partitions: Sequence[MovingPartition]) -> Mo
         superseded=summary.left.superseded,
         gone=summary.left.gone,
         partitions=partitions,
+        **copies,
     )
 
 
@@ -314,12 +337,12 @@ def _word(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def _partitions(image: Image, move_id: int, at_most: int) -> list[MovingPartition]:
+def _partitions(image: Image, move_id: int, at_most: int, told: Told) -> list[MovingPartition]:
     keys = image.index.keys_of_move(move_id)[: max(at_most, 0)]
-    return [_moving(image, topic, number) for topic, number in image.index.partitions(keys)]
+    return [_moving(image, topic, number, told) for topic, number in image.index.partitions(keys)]
 
 
-def _moving(image: Image, topic: Topic, number: int) -> MovingPartition:
+def _moving(image: Image, topic: Topic, number: int, told: Told) -> MovingPartition:
     partition, found = topic.partition(number), position(image, topic, number)
     assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
     assert found is not None, f"{topic.name}-{number} is in a move, and does not move"
@@ -336,4 +359,5 @@ def _moving(image: Image, topic: Topic, number: int) -> MovingPartition:
         detail=found.detail,
         reason_brokers=found.brokers,
         since_ms=found.since_ms,
+        **copies_told.of_partition(topic, number, partition, told),
     )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from admin.model import UNKNOWN
 from admin.moves import (
     MovesChanged,
     MoveStanding,
@@ -45,6 +46,10 @@ def whole_move_data(move: MoveStanding) -> dict[str, Any]:
     more = move.waiting + move.stepping - len(move.partitions)
     return {
         **move_data(move),
+        "bytes_left": _known(move.bytes_left),
+        "bytes_per_s": _known(move.bytes_per_s),
+        "time_left_ms": _known(move.time_left_ms),
+        "partitions_bytes_unknown": move.copies_unknown,
         "partitions": [_partition(each) for each in move.partitions],
         "partitions_not_shown": more,
     }
@@ -112,4 +117,11 @@ def _partition(partition: MovingPartition) -> dict[str, Any]:
         "target_replicas": list(partition.target),
         "adding_replicas": list(partition.adding),
         "removing_replicas": list(partition.removing),
+        "bytes_left": _known(partition.bytes_left),
+        "bytes_per_s": _known(partition.bytes_per_s),
+        "time_left_ms": _known(partition.time_left_ms),
     }
+
+
+def _known(number: int) -> int | None:
+    return None if number == UNKNOWN else number

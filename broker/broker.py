@@ -250,6 +250,7 @@ class Broker:
             make_ready=self._make_ready,
             is_settled=lambda: self.directories.is_settled,
             previous_epoch=parts.previous_epoch,
+            copies=self.manager.copy_reports,
         )
 
     def _fetchers(self, group: asyncio.TaskGroup) -> Fetchers:

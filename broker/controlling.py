@@ -33,6 +33,7 @@ from statemachine.commands import (
     FoundCluster,
     RegisterController,
 )
+from statemachine.copies import Told, untold
 from statemachine.decide import decide
 from statemachine.forgetting import has_too_much
 from statemachine.image import Image
@@ -209,6 +210,12 @@ class Controller:
             self._answers.settle(read(self.image), found)
         else:
             self._answers.prove(read(self.image), found, self._the_quorum)
+
+    def told_of_copies(self) -> Told:
+        """What brokers say of the replicas that they are to have; they say it to the active
+        controller alone, and any other one knows nothing of it.
+        """
+        return untold if self.sessions is None else self.sessions.copies.at(self._clock())
 
     def sweep(self) -> int:
         """Fence the brokers whose sessions have run out, and forget the moves of long ago.

@@ -17,6 +17,7 @@ from broker.fetch_request import Position, position_of
 from broker.limits import REPLICA_BACKOFF_MS, REPLICA_BACKOFF_MS_MAX, REPLICA_FETCH_PARTITIONS_MAX
 from broker.partition import Partition
 from broker.replica import cut_for
+from broker.reports import CopyReports
 from broker.throttling import Bucket
 from quorum.records.batch import CorruptBatch, whole_bytes
 from statemachine.vocabulary import BrokerId
@@ -77,10 +78,18 @@ class Took(NamedTuple):
 class Copying:
     """Everything that one broker copies from one other."""
 
-    def __init__(self, leader: BrokerId, follower: Follower, throttle: Bucket) -> None:
+    def __init__(
+        self,
+        leader: BrokerId,
+        follower: Follower,
+        throttle: Bucket,
+        reports: CopyReports | None = None,
+    ) -> None:
+        """`reports` are told what comes for replicas that are not in sync."""
         self.leader = leader
         self._follower = follower
         self._throttle = throttle
+        self._reports = reports
         self._partitions: dict[Partition, None] = {}
         self._failures: dict[Partition, int] = {}
         self._not_before_ms: dict[Partition, int] = {}
@@ -194,7 +203,12 @@ class Copying:
             raise CorruptBatch(0, "it is cut short")
         if self._is_throttled(partition):
             self._throttle.take(len(records), self._follower.now_ms())
+        following, end = partition.following, partition.log_end
         partition.copy(records if whole == len(records) else memoryview(records)[:whole])
+        reports, me = self._reports, self._follower.broker_id
+        if reports is not None and following is not None and me not in following.assignment.isr:
+            offsets = partition.log_end - end
+            reports.took(partition.key, whole, offsets, self._follower.now_ms())
 
     def _cut(self, partition: Partition, given: Given) -> int:
         epoch, end_offset = given.diverging_epoch, given.end_offset

@@ -48,7 +48,7 @@ class LeaderFetcher:
         self._channel = channel
         self._manager = manager
         self._disk = disk
-        self._copying = Copying(leader, manager, manager.throttles.follower)
+        self._copying = Copying(leader, manager, manager.throttles.follower, manager.copies)
         self._partition_bytes_max = partition_bytes_max
         self._pending: deque[_Asked] = deque()
         self._stirred = asyncio.Event()

@@ -10,7 +10,7 @@ that as long as a stopping process may.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -30,8 +30,10 @@ from broker.living import (
     Living,
     Registered,
 )
+from broker.report_bytes import with_reports
 from quorum.wire import codec
 from quorum.wire.apis import ApiKey
+from statemachine.copies import CopyReport
 from statemachine.features import FEATURES
 from statemachine.vocabulary import METADATA_VERSION
 
@@ -86,8 +88,12 @@ class Lifecycle:
         make_ready: Callable[[], Awaitable[None]],
         is_settled: Callable[[], bool],
         previous_epoch: int,
+        copies: Callable[[], Sequence[CopyReport]] = tuple,
     ) -> None:
-        """While it is fenced it asks to stay so until `is_settled`; `beat_soon` says that it is."""
+        """While it is fenced it asks to stay so until `is_settled`; `beat_soon` says that it is.
+
+        `copies` is asked before each heartbeat what is to be said in it of replicas to be added.
+        """
         self._config = config
         self._controllers = controllers
         self._incarnation_id = incarnation_id
@@ -100,6 +106,7 @@ class Lifecycle:
         self._living = Living(
             heartbeat_interval_ms=config.heartbeat_interval_ms, previous_epoch=previous_epoch
         )
+        self._copies = copies
         self._backoff = Backoff()
         self._stirred = asyncio.Event()
         self.unfenced = asyncio.Event()
@@ -221,6 +228,8 @@ class Lifecycle:
             self.unfenced.set()
 
     async def _heartbeat(self, *, want_fence: bool, want_shut_down: bool) -> Any:
+        reports = self._copies()
+
         def body(version: int) -> bytes:
             payload = codec.make_known(
                 codec.request_schema(ApiKey.BROKER_HEARTBEAT, version),
@@ -230,7 +239,8 @@ class Lifecycle:
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
             )
-            return codec.encode_request_body(ApiKey.BROKER_HEARTBEAT, version, payload)
+            written = codec.encode_request_body(ApiKey.BROKER_HEARTBEAT, version, payload)
+            return with_reports(written, reports)
 
         return await self._controllers.ask(
             ApiKey.BROKER_HEARTBEAT, body, timeout_ms=self._config.session_timeout_ms // 2

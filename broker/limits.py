@@ -40,6 +40,9 @@ REPLICA_FETCH_TIMEOUT_MS: Final = 10_000
 """A fetch that has no answer after this is given up, and its connection with it."""
 REPLICA_FETCH_PARTITIONS_MAX: Final = 10_000
 """Partitions in one fetch; the rest come in the next one, in turn."""
+COPY_REPORT_INTERVAL_MS: Final = 2_000
+COPY_REPORTS_MAX: Final = 1_000
+"""How often a heartbeat says at most how far copies are, and of how many replicas in one go."""
 REPLICA_BACKOFF_MS: Final = 50
 REPLICA_BACKOFF_MS_MAX: Final = 1_000
 """Before a partition is fetched again after an error; doubles from the first to the second."""

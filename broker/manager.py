@@ -27,12 +27,14 @@ from broker.leading import Proposal
 from broker.limits import MESSAGE_BYTES_MAX, OPENING_THREADS, SWEEP_MS
 from broker.partition import Partition
 from broker.recovery import ClosingLog, OpenedLog, close_logs, open_log
-from broker.replica import Assignment, LiveEpochs
+from broker.replica import Assignment, Following, LiveEpochs
+from broker.reports import CopyReports
 from broker.storage import claim, discard, folder_name, partition_folders, remove_leftovers
 from broker.throttling import Throttles
 from quorum.log.errors import StorageError
 from quorum.ports import Clock
 from quorum.transport.sweeper import Sweeper
+from statemachine.copies import CopyReport
 from statemachine.image import Image
 from statemachine.touched import Touched
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerId
@@ -87,6 +89,7 @@ class Manager:
         self.failed: dict[PartitionKey, str] = {}
         """Partitions whose log cannot be opened, and why."""
         self.throttles = Throttles()
+        self.copies = CopyReports()
         self.watchers: list[Watcher] = []
         self.proposer: Proposer | None = None
         self._log_dir = log_dir
@@ -174,6 +177,10 @@ class Manager:
         assert self.proposer is not None, "proposals before there is anyone to take them"
         self.proposer.submit(partition, proposal)
 
+    def copy_reports(self) -> tuple[CopyReport, ...]:
+        """What the controller is to be told now of the replicas that are being added here."""
+        return self.copies.due(self._clock(), self._being_added)
+
     # --- deadlines ------------------------------------------------------------------------------
 
     def watch_acks(self, partition: Partition) -> None:
@@ -211,6 +218,13 @@ class Manager:
         await self._disk.call(close_logs, closing)
 
     # --- inside ---------------------------------------------------------------------------------
+
+    def _being_added(self, key: PartitionKey) -> Following | None:
+        partition, topic = self.partitions.get(key), self.image.topics.get(key.topic_id)
+        found = None if topic is None else topic.partition(key.number)
+        if partition is None or found is None or self.broker_id not in found.adding:
+            return None
+        return partition.following
 
     def _apply(self, key: PartitionKey) -> None:
         partition, assignment = self.partitions.get(key), self.assignment_of(key)

@@ -87,6 +87,15 @@ PLANNED_PARTITIONS_MAX: Final = 200_000
 in pieces of a few milliseconds.
 """
 
+COPY_REPORT_KEPT_MS: Final = 10_000
+"""How long what a broker says of a copy is taken for true; it says so again every two seconds."""
+
+COPY_REPORTS_PER_BROKER_MAX: Final = 10_000
+"""Replicas of one broker of which is kept what it has said last: some 2 MB."""
+
+COPIES_LOOKED_AT_MAX: Final = 1_000
+"""Partitions of one move that are looked at to tell what is left to copy: a few milliseconds."""
+
 STOPPING_PARTITIONS_MAX: Final = 50_000
 """Partitions that are looked at to tell whether brokers may stop: about 0.1 s, in which the
 controller hears nobody.

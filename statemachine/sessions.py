@@ -4,6 +4,7 @@ It dies with the leadership. A new active controller grants every broker a full 
 cannot know when the one before it last heard of it. It holds no clock: every method takes the time.
 """
 
+from statemachine.copies import Copies
 from statemachine.image import Image
 from statemachine.limits import BROKER_SESSION_TIMEOUT_MS
 from statemachine.vocabulary import BrokerId
@@ -13,9 +14,11 @@ NEVER_HEARD: int = -1
 
 
 class Sessions:
-    """Last contact and metadata offset of each broker, for one time as the active controller."""
+    """Last contact, metadata offset and copies of each broker, for one time as the active
+    controller.
+    """
 
-    __slots__ = ("_heard_ms", "_offsets", "_timeout_ms")
+    __slots__ = ("_heard_ms", "_offsets", "_timeout_ms", "copies")
 
     def __init__(
         self, image: Image, now_ms: int, timeout_ms: int = BROKER_SESSION_TIMEOUT_MS
@@ -23,6 +26,8 @@ class Sessions:
         self._timeout_ms = timeout_ms
         self._heard_ms: dict[BrokerId, int] = dict.fromkeys(image.brokers, now_ms)
         self._offsets: dict[BrokerId, int] = {}
+        self.copies = Copies()
+        """What they are copying, and how fast."""
 
     def touch(self, broker_id: BrokerId, metadata_offset: int, now_ms: int) -> None:
         """The broker has just registered (NEVER_HEARD) or sent a heartbeat."""

@@ -21,6 +21,7 @@ from admin.kafka.alter_partition import (
 from admin.kafka.call import ANONYMOUS, Call, code, read_call, respond_to
 from admin.kafka.refusals import Refusals
 from broker.controlling import Controller
+from broker.report_bytes import reports_of
 from broker.unavailable import Unavailable
 from quorum.cluster import Cluster
 from quorum.ports import Clock
@@ -109,8 +110,11 @@ def register(call: Call, desk: Desk, respond: Respond) -> None:
     _submit(desk, command, respond, answer, refuse)
 
 
-def heartbeat(call: Call, desk: Desk, respond: Respond) -> None:
-    """A broker lives, and says what it wants next (KIP-631)."""
+def heartbeat(request: InboundRequest, desk: Desk) -> None:
+    """A broker lives, and says what it wants next (KIP-631), and how far its copies are."""
+    call = read_call(request, ANONYMOUS)
+    respond = partial(respond_to, request, call)
+    reports = reports_of(call.version, request.body)
     message = call.message
     controller = desk.controller
     sessions = controller.sessions
@@ -132,6 +136,7 @@ def heartbeat(call: Call, desk: Desk, respond: Respond) -> None:
     broker = controller.image.brokers.get(message.broker_id)
     if broker is not None and broker.epoch == message.broker_epoch:
         sessions.touch(message.broker_id, message.current_metadata_offset, desk.clock())
+        sessions.copies.reported(message.broker_id, reports, desk.clock())
     command = BrokerHeartbeat(
         broker_id=message.broker_id,
         broker_epoch=message.broker_epoch,
@@ -309,7 +314,7 @@ def _by_kio(
 APIS: Final[Mapping[int, BrokerApi]] = {
     ApiKey.ALTER_PARTITION: BrokerApi(versions=VERSIONS, handle=alter_partition),
     ApiKey.BROKER_REGISTRATION: BrokerApi(versions=VersionRange(0, 4), handle=_by_kio(register)),
-    ApiKey.BROKER_HEARTBEAT: BrokerApi(versions=VersionRange(0, 1), handle=_by_kio(heartbeat)),
+    ApiKey.BROKER_HEARTBEAT: BrokerApi(versions=VersionRange(0, 1), handle=heartbeat),
     ApiKey.ALLOCATE_PRODUCER_IDS: BrokerApi(
         versions=VersionRange(0, 0), handle=_by_kio(allocate_producer_ids)
     ),

@@ -15,7 +15,8 @@ INVALID_REQUEST: Final = 42
 _PLAIN: Final = tuple(
     each.name for each in fields(MoveStanding) if each.name not in ("id", "partitions")
 )
-_PARTITION_PLAIN: Final = ("step", "step_count", "state", "reason", "detail", "since_ms")
+_COPIES: Final = ("bytes_left", "bytes_per_s", "time_left_ms")
+_PARTITION_PLAIN: Final = ("step", "step_count", "state", "reason", "detail", "since_ms", *_COPIES)
 _REPLICAS: Final = ("replicas", "target", "adding", "removing", "reason_brokers")
 """Fields that are on the wire as they are told."""
 
@@ -89,7 +90,8 @@ def refuse_alter(call: Call, error: int, message: str) -> Any:
 async def describe_moves(call: Call, service: Service) -> Any:
     """The moves that are listed, or those named with where their partitions stand."""
     wanted = call.message.move_ids
-    found = await service.read(lambda image: moves.standings(image, wanted), stale=call.stale)
+    told = service.controller.told_of_copies()
+    found = await service.read(lambda image: moves.standings(image, wanted, told), stale=call.stale)
     if isinstance(found.value, Refusal):
         return refuse_describe(call, found.value.error.code, found.value.message)
     payload = call.respond(

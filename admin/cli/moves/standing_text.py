@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from admin.cli.moves import copies_text
 from admin.cli.tables import columns
 from admin.moves import MovesChanged, MoveStanding, MoveStandings, MovingPartition, PartitionOutcome
 
@@ -19,7 +20,18 @@ _MOVES: Final = (
     "Since",
     "AskedBy",
 )
-_PARTITIONS: Final = ("Partition", "Step", "State", "Since", "Replicas", "Target", "Reason")
+_PARTITIONS: Final = (
+    "Partition",
+    "Step",
+    "State",
+    "Since",
+    "Replicas",
+    "Target",
+    "Left",
+    "Rate",
+    "TimeLeft",
+    "Reason",
+)
 _OUTCOMES: Final = ("Partition", "Replicas")
 
 
@@ -66,6 +78,8 @@ def shown(move: MoveStanding) -> str:
     ]
     if move.refused:
         lines.append(f"{move.refused} more had been asked for, and were refused.")
+    if not move.ended:
+        lines.append(copies_text.summary(move))
     if move.partitions:
         lines.append(columns(_PARTITIONS, [_partition(each) for each in move.partitions]))
     more = move.waiting + move.stepping - len(move.partitions)
@@ -95,6 +109,7 @@ def _partition(partition: MovingPartition) -> tuple[object, ...]:
         _time(partition.since_ms),
         _brokers(partition.replicas),
         _brokers(partition.target),
+        *copies_text.cells(partition),
         partition.detail or partition.reason or "-",
     )
 

@@ -49,6 +49,11 @@ class MovingPartition:
     reason_brokers: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"})
     since_ms: i64 = field(metadata={"kafka_type": "int64"})
     """0 where nobody noted it."""
+    bytes_left: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
+    """To be copied for the step under way, as brokers say; -1, here and below, is not known."""
+    bytes_per_s: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
+    time_left_ms: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
+    """Of that step, if it goes on like that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,13 @@ class DescribedMove:
     cancelled: i32 = field(metadata={"kafka_type": "int32"})
     superseded: i32 = field(metadata={"kafka_type": "int32"})
     gone: i32 = field(metadata={"kafka_type": "int32"})
+    bytes_left: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
+    """To be copied for the steps under way of which it is known; -1 if it is known of none."""
+    bytes_per_s: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
+    copies_unknown: i32 = field(metadata={"kafka_type": "int32"}, default=i32(0))
+    """Partitions of which it is not known."""
+    time_left_ms: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
+    """Until all of it is done; -1 if it is not known."""
     partitions: tuple[MovingPartition, ...]
     """Of a move that was named those still in it, in order, as far as there is room."""
 

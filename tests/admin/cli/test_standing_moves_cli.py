@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from admin.cli.main import group
 from admin.cli.moves.standing_text import cancelled, listed, refused, rolled_back, shown
-from admin.model import PartitionId
+from admin.model import UNKNOWN, PartitionId
 from admin.moves import MovesChanged, MoveStanding, MoveStandings, PartitionOutcome
 from tests.admin.controller.asking import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller
@@ -41,14 +42,16 @@ async def test_moves_are_listed_and_one_is_shown_with_its_partitions(tmp_path: P
         assert row.split()[:8] == ["1", "reassign", "running", "1", "0", "1", "0", "0"]
         (data,) = json.loads((await run(node, "list", "-o", "json")).stdout)["moves"]
         assert (data["move_id"], data["state"], data["stepping"]) == (1, "running", 1)
-        head, state, counts, _, row = (await run(node, "show", "1")).stdout.splitlines()
+        head, state, counts, copies, _, row = (await run(node, "show", "1")).stdout.splitlines()
         assert head.startswith("Move 1: reassign, asked for by ")
         assert head.endswith(", priority 0.")
         assert state.startswith("It is running since 20")
         assert counts == "Of 1 partition(s) 0 done, 1 with a step under way."
+        assert copies == "How much is left to copy is unknown."
         words = row.split()
         assert words[:5] == ["a-0", "1", "of", "1", "growing"]
-        assert words[6:] == ["101,102,103", "101,103", "not", "in", "sync", "yet:", "103"]
+        assert words[6:8] == ["101,102,103", "101,103"]
+        assert words[8:] == [*["unknown"] * 3, "not", "in", "sync", "yet:", "103"]
         (partition,) = json.loads((await run(node, "show", "1", "-o", "json")).stdout)["partitions"]
         assert (partition["reason"], partition["reason_brokers"]) == ("catching-up", [103])
         assert 'reason: "catching-up"' in (await run(node, "show", "1", "-o", "yaml")).stdout
@@ -170,6 +173,7 @@ def test_all_that_is_known_of_a_move_is_said() -> None:
         "Of 9 partition(s) 3 done, 1 with a step under way, 2 waiting, 1 cancelled,"
         " 1 taken over by another move, 1 deleted.",
         "1 more had been asked for, and were refused.",
+        "How much is left to copy is unknown.",
         "and 3 more",
     ]
     found = MoveStandings(moves=[MOVE], all_paused_by="", all_paused_since_ms=1_000, as_of=None)
@@ -189,3 +193,12 @@ def test_what_there_was_no_room_for_is_counted() -> None:
     assert rolled_back(1, MovesChanged()) == (
         "Move 1: its partitions have what they had before; nothing to roll back."
     )
+
+
+def test_what_is_left_to_copy_is_said_as_far_as_it_is_known() -> None:
+    known = replace(MOVE, bytes_left=3 << 30, bytes_per_s=10 << 20, time_left_ms=307_200)
+    assert "To be copied: 3.0 GiB, now at 10.0 MiB/s; time left: 5 min 7 s." in shown(known)
+    partly = replace(known, copies_unknown=4, time_left_ms=UNKNOWN)
+    words = "To be copied: 3.0 GiB and what 4 more partition(s) need, now at 10.0 MiB/s; time left"
+    assert f"{words}: unknown." in shown(partly)
+    assert "copied" not in shown(replace(known, ended=True))

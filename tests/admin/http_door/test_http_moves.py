@@ -51,6 +51,9 @@ async def test_a_follower_tells_and_changes_moves_as_the_leader_does(tmp_path: P
                 "target_replicas": [101, 103],
                 "adding_replicas": [103],
                 "removing_replicas": [102],
+                "bytes_left": None,
+                "bytes_per_s": None,
+                "time_left_ms": None,
             }
             paused = await at_follower.post(f"{MOVE}:pause")
             assert (paused.status, paused.body["state"]) == (200, "paused")

@@ -1,0 +1,79 @@
+"""The tagged field of BrokerHeartbeat (63) in which a broker says how far its copies are.
+
+Tag 10000, behind Kafka's last field: entries of 36 bytes each, topic id, partition, bytes left and
+bytes a second. Kafka's controllers skip it, and its brokers never send it.
+"""
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Final
+from uuid import UUID
+
+from broker.limits import COPY_REPORTS_MAX
+from quorum.wire.apis import ApiKey
+from quorum.wire.faults import Malformed
+from quorum.wire.shape import Data
+from quorum.wire.varints import read_uvarint, uvarint
+from statemachine.copies import CopyReport
+
+COPIES_TAG: Final = 10_000
+
+_ENTRY: Final = Struct(">16siqq")
+_FIXED: Final = Struct(">iqq??")
+"""The fields of a heartbeat before its tagged ones, in every version."""
+_NO_TAGS: Final = b"\x00"
+
+
+def with_reports(body: bytes, reports: Sequence[CopyReport]) -> bytes:
+    """The heartbeat `body`, which has no tagged fields yet, with these reports if there are any."""
+    assert body[_FIXED.size :] == _NO_TAGS
+    assert len(reports) <= COPY_REPORTS_MAX
+    if not reports:
+        return body
+    entries = [
+        _ENTRY.pack(each.topic_id.bytes, each.partition, each.bytes_left, each.bytes_per_s)
+        for each in reports
+    ]
+    size = len(entries) * _ENTRY.size
+    return b"".join((body[:-1], b"\x01", uvarint(COPIES_TAG), uvarint(size), *entries))
+
+
+def reports_of(version: int, body: Data) -> tuple[CopyReport, ...]:
+    """The reports of a well-formed heartbeat; raises `Malformed` for what cannot be one."""
+    for tag, value in _tags(bytes(body[_FIXED.size :])):
+        if tag == COPIES_TAG:
+            return _reports(version, value)
+    return ()
+
+
+def _tags(data: bytes) -> Iterator[tuple[int, bytes]]:
+    count, at = read_uvarint(data, 0)
+    for _ in range(count):
+        tag, at = read_uvarint(data, at)
+        size, at = read_uvarint(data, at)
+        yield tag, data[at : at + size]
+        at += size
+
+
+def _reports(version: int, value: bytes) -> tuple[CopyReport, ...]:
+    count, rest = divmod(len(value), _ENTRY.size)
+    if rest or count > COPY_REPORTS_MAX:
+        reason = (
+            f"tag {COPIES_TAG} has {len(value)} bytes; it is to have {_ENTRY.size} for each of at"
+            f" most {COPY_REPORTS_MAX} replicas"
+        )
+        raise Malformed(ApiKey.BROKER_HEARTBEAT, version, reason)
+    reports = tuple(
+        CopyReport(
+            topic_id=UUID(bytes=topic_id),
+            partition=number,
+            bytes_left=bytes_left,
+            bytes_per_s=bytes_per_s,
+        )
+        for topic_id, number, bytes_left, bytes_per_s in _ENTRY.iter_unpack(value)
+    )
+    for each in reports:
+        if min(each.partition, each.bytes_left, each.bytes_per_s) < 0:
+            reason = f"tag {COPIES_TAG}: {each} has a negative number"
+            raise Malformed(ApiKey.BROKER_HEARTBEAT, version, reason)
+    return reports

@@ -1,0 +1,107 @@
+"""Bytes left, rate and time of a move, from the logs of brokers to whoever asks for them."""
+
+import asyncio
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from admin.cli.main import group
+from admin.client import AdminClient
+from admin.config_questions import BROKER, TOPIC
+from admin.model import UNKNOWN, Assignment
+from admin.moves import MoveStanding
+from broker.report_bytes import with_reports
+from quorum.wire.apis import ApiKey
+from statemachine.copies import CopyReport
+from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from tests.admin.controller.asking import asked, join, move, topic, topic_id
+from tests.admin.embedded_brokers import embedded
+from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.admin.kafka_door.test_kafka_voters import client_of
+from tests.broker.nodes import until
+from tests.broker.requests import batch
+from tests.support.controllers import Node, active, controllers
+from tests.support.kafka_client import Form, kafka_client
+
+BATCHES = 5
+REPORT = CopyReport(topic_id=topic_id("a"), partition=0, bytes_left=5_000, bytes_per_s=250)
+
+
+async def move_of(client: AdminClient) -> MoveStanding:
+    """Move 1, with its partitions."""
+    (found,) = (await client.move_standings([1])).moves
+    return found
+
+
+async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path) -> None:
+    """The new replica may copy one batch, and then, at a byte a second, no more for long."""
+    size = len(batch(b"x" * 1_000))
+    async with embedded(tmp_path, 101, 102) as cluster, client_of(cluster.node) as client:
+        await client.create_topic("t", assignments={0: [101]})
+        for _ in range(BATCHES):
+            await cluster.produce(101, "t", batch(b"x" * 1_000))
+        await client.alter_configs(BROKER, "102", {FOLLOWER_RATE: "1"})
+        await client.alter_configs(TOPIC, "t", {FOLLOWER_REPLICAS: "*"})
+        throttle = cluster.brokers[102].manager.throttles.follower
+        await until(lambda: throttle.rate_bytes_per_s == 1)
+        await client.alter_reassignments([Assignment(topic="t", partition=0, replicas=(102,))])
+        async with asyncio.timeout(20):
+            while (found := await move_of(client)).bytes_left == UNKNOWN:
+                pass
+        (partition,) = found.partitions
+        assert partition.bytes_left == found.bytes_left == (BATCHES - 1) * size
+        assert 0 < found.bytes_per_s <= size
+        assert found.time_left_ms >= 1_000 * (BATCHES - 1)
+        shown = await asyncio.to_thread(shown_by_command, cluster.node)
+        assert f"To be copied: {(BATCHES - 1) * size / 1_024:.1f} KiB, now at " in shown
+        await client.alter_configs(BROKER, "102", {}, [FOLLOWER_RATE])
+        async with asyncio.timeout(20):
+            while not (found := await move_of(client)).ended:
+                pass
+        assert (found.state, found.bytes_left, found.time_left_ms) == (
+            "completed",
+            UNKNOWN,
+            UNKNOWN,
+        )
+
+
+def shown_by_command(node: Node) -> str:
+    whom = ("--bootstrap-controller", str(node.address))
+    return CliRunner().invoke(group, ["moves", "show", "1", *whom]).stdout
+
+
+async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_lead(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        await join(leader.controller, 101, 102)
+        await asked(leader.controller, topic("a", 101))
+        await asked(leader.controller, move("a", 102))
+        await say(leader, REPORT)
+        other = next(each for each in nodes.values() if each is not leader)
+        async with client_of(other) as client:
+            found = await move_of(client)
+            assert (found.bytes_left, found.bytes_per_s, found.copies_unknown) == (5_000, 250, 0)
+            assert (found.time_left_ms, found.partitions[0].time_left_ms) == (20_000, 20_000)
+            (stale,) = (await client.move_standings([1], stale=True)).moves
+            assert (stale.bytes_left, stale.copies_unknown) == (UNKNOWN, 1)
+            await client.transfer_leadership(other.node_id)
+            assert await active([other]) is other
+            after = await move_of(client)
+            assert (after.bytes_left, after.partitions[0].bytes_left) == (UNKNOWN, UNKNOWN)
+
+
+async def say(leader: Node, report: CopyReport) -> None:
+    """Broker 102 sends a heartbeat with this report."""
+    form = Form(ApiKey.BROKER_HEARTBEAT, 1)
+    beat = form.request(
+        broker_id=102,
+        broker_epoch=leader.controller.image.brokers[102].epoch,
+        current_metadata_offset=leader.controller.image.end_offset,
+        want_fence=False,
+        want_shut_down=False,
+    )
+    async with kafka_client(leader.address) as client:
+        answer = await client.send_bytes(form, with_reports(form.body(beat), [report]))
+        assert not answer.error_code
