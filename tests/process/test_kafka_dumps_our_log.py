@@ -66,6 +66,9 @@ async def test_a_log_of_our_controllers_is_decoded_by_kafkas_dumper(
         )
         await asked(controller, move("orders", 102, 103))
         await asked(controller, isr(controller, "orders", (101, 102, 103)))
+        whither = commands.Reassignment(topic="orders", partition=1, replicas=(103, 101))
+        slowly = commands.BeginMove(reassignments=(whither,), throttle_bytes_per_s=1_000)
+        await asked(controller, slowly)
         await asked(controller, topic("gone", 103))
         await asked(controller, commands.DeleteTopics(topics=("gone",)))
         await asked(controller, commands.FenceBrokers(broker_ids=(103,)))
@@ -74,6 +77,10 @@ async def test_a_log_of_our_controllers_is_decoded_by_kafkas_dumper(
     # Since when a broker is fenced stands beside what Kafka knows, and it passes over that.
     noted = [entry.extra["atMs"] for entry in entries(log) if "atMs" in entry.extra]
     assert len(noted) == 1, "one broker was fenced"
+    # And whose the configurations of a throttle are: two lists, and rates of three brokers.
+    owned = [entry.extra["configOwned"] for entry in entries(log) if "configOwned" in entry.extra]
+    assert {each["move"] for each in owned} == {2}
+    assert len(owned) == 2 + 3 + 1
     assert {
         "LeaderChange",
         "FEATURE_LEVEL_RECORD",
