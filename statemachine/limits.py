@@ -72,6 +72,9 @@ THROTTLES_RELEASED_MAX: Final = 1_000
 itself, as many at a time.
 """
 
+THROTTLE_LISTS_BYTES_MAX: Final = 512 * 1024
+"""Of the lists that it looks through for that: some 50 ms."""
+
 LEAVING_PARTITIONS_MAX: Final = 20_000
 """Partitions that one decision takes a broker that is gone out of: less than half a second's work,
 so that the followers of the controller go on hearing of it.

@@ -19,7 +19,11 @@ from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image
 from statemachine.index import Topic
-from statemachine.limits import THROTTLE_BYTES_PER_S_MAX, THROTTLES_RELEASED_MAX
+from statemachine.limits import (
+    THROTTLE_BYTES_PER_S_MAX,
+    THROTTLE_LISTS_BYTES_MAX,
+    THROTTLES_RELEASED_MAX,
+)
 from statemachine.move import Move
 from statemachine.owned import Owned, OwnedKey, config_owned
 from statemachine.throttle_configs import (
@@ -94,7 +98,7 @@ def release(draft: Draft, at_most: int = THROTTLES_RELEASED_MAX) -> bool:
     """
     if draft.image.transaction is not None:
         return False
-    count = 0
+    count = size_bytes = 0
     for key in sorted(draft.owned_keys()):
         owned = draft.owned(key)
         if owned is None or _is_deleted(draft, key[0]):
@@ -102,13 +106,13 @@ def release(draft: Draft, at_most: int = THROTTLES_RELEASED_MAX) -> bool:
         over = [each for each in owned.moves if not _is_throttled(draft.move(each), draft.ended)]
         if not over:
             continue
-        if count == at_most:
+        if count == at_most or size_bytes >= THROTTLE_LISTS_BYTES_MAX:
             return True
         count += 1
         for move_id in over:
             draft.own(config_owned(key, move_id, Ownership.RELEASED))
         if owned.holders:
-            _set(draft, key, before=owned)
+            size_bytes += _set(draft, key, before=owned)
     return False
 
 
@@ -202,10 +206,10 @@ def _broker(broker_id: BrokerId) -> Resource:
 
 def _set(
     draft: Draft, key: OwnedKey, pairs: Sequence[str] = (), *, before: Owned | None = None
-) -> None:
+) -> int:
     """Let the configuration be what the moves need that hold it, lists with these pairs added.
 
-    Where none holds it any more, it is what it was `before`.
+    Where none holds it any more, it is what it was `before`. Returns the size of what was read.
     """
     resource, name = key
     owned = draft.owned(key)
@@ -221,6 +225,7 @@ def _set(
         value = listed(parts(owned.previous or ""), kept, pairs)
     if value != current:
         draft.set_configs(resource, {name: value})
+    return len(current or "")
 
 
 def _lowest_rate(draft: Draft, owned: Owned) -> str | None:

@@ -8,7 +8,11 @@ from statemachine import commands, our_records, records
 from statemachine.decide import decide
 from statemachine.errors import Error
 from statemachine.image import Image
-from statemachine.limits import CONFIG_VALUE_BYTES_MAX, THROTTLES_RELEASED_MAX
+from statemachine.limits import (
+    CONFIG_VALUE_BYTES_MAX,
+    THROTTLE_LISTS_BYTES_MAX,
+    THROTTLES_RELEASED_MAX,
+)
 from statemachine.owned import Owned
 from statemachine.replay import replay
 from statemachine.snapshot import begin
@@ -17,11 +21,12 @@ from statemachine.throttle_configs import (
     ALL_REPLICAS,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
+    LEADER_REPLICAS,
     PAIRS_MAX,
     listed,
     number_of,
 )
-from statemachine.vocabulary import BROKER_RESOURCE, MoveState, Ownership, Replicas
+from statemachine.vocabulary import BROKER_RESOURCE, MoveState, Ownership
 from tests.statemachine.checks import contents
 from tests.statemachine.config_requests import (
     SET,
@@ -30,7 +35,7 @@ from tests.statemachine.config_requests import (
     change,
 )
 from tests.statemachine.test_batching import catch_up, limited, some
-from tests.statemachine.test_moves import cancel, move, roll_back
+from tests.statemachine.test_moves import move, roll_back
 from tests.statemachine.test_snapshot_written import loaded, whole
 from tests.statemachine.world import TOPIC_ID, World
 
@@ -193,23 +198,25 @@ def test_the_way_back_has_the_rate_of_the_way_there(world: World) -> None:
 def test_a_list_that_would_be_too_long_names_all_replicas_until_nobody_needs_it(
     world: World,
 ) -> None:
-    count = 4_000
-    topic = world.image.topics[TOPIC_ID]
+    """Without the checks of the world: they look at everything, and here is much."""
+    count, image = 4_000, world.image
     for number in range(4, count):
-        world.image.set_partition(topic, number, world.partition())
-    target: Replicas = (1, 2, 4)
-    asked = dict.fromkeys(range(count), target)
-    move(world, asked, throttle_bytes_per_s=1_000)
-    found = throttles(world)
-    assert found["t leader"] == ALL_REPLICAS
-    assert 20_000 < len(found["t follower"]) <= CONFIG_VALUE_BYTES_MAX
-    move(world, {0: (1, 2, 5)}, throttle_bytes_per_s=500)
+        image.set_partition(image.topics[TOPIC_ID], number, world.partition())
+    asked = tuple(
+        commands.Reassignment(topic="t", partition=number, replicas=(1, 2, 4))
+        for number in range(count)
+    )
+    _ask(image, commands.BeginMove(reassignments=asked, throttle_bytes_per_s=1_000))
+    assert throttles(world)["t leader"] == ALL_REPLICAS
+    assert 20_000 < len(throttles(world)["t follower"]) <= CONFIG_VALUE_BYTES_MAX
+    another = commands.Reassignment(topic="t", partition=0, replicas=(1, 2, 5))
+    _ask(image, commands.BeginMove(reassignments=(another,), throttle_bytes_per_s=500))
     assert throttles(world)["t leader"] == ALL_REPLICAS
     assert throttles(world)["t follower"].split(",")[-1] == "0:5"
-    cancel(world, moves=(1,))
+    _ask(image, commands.CancelMoves(moves=(1,)))
     assert throttles(world)["t leader"] == ALL_REPLICAS
     assert throttles(world)["t follower"] == "0:5"
-    catch_up(world)
+    _ask(image, commands.CancelMoves(moves=(2,)))
     assert throttles(world) == {}
 
 
@@ -259,27 +266,57 @@ def test_what_one_decision_leaves_of_many_topics_the_next_ones_give_up() -> None
     assert (image.owned, image.configs) == ({}, {})
 
 
+def test_long_lists_of_many_topics_are_cut_down_a_few_at_a_time() -> None:
+    """Two moves of the same topics, whose lists users have made long; the first one ends."""
+    count = THROTTLE_LISTS_BYTES_MAX // CONFIG_VALUE_BYTES_MAX + 5
+    image = _many_topics(count, partitions=2)
+    pairs = ",".join(f"{number}:7" for number in range(4_000, 8_000))
+    for number in range(count):
+        replay(
+            image,
+            records.Config(
+                resource_type=2, resource_name=f"t{number}", name=LEADER_REPLICAS, value=pairs
+            ),
+            image.end_offset,
+        )
+    for partition in (0, 1):
+        asked = tuple(
+            commands.Reassignment(topic=f"t{number}", partition=partition, replicas=(2, 3))
+            for number in range(count)
+        )
+        _ask(image, commands.BeginMove(reassignments=asked, throttle_bytes_per_s=1_000))
+    _ask(image, commands.CancelMoves(moves=(1,)))
+    assert is_left(image)
+    portions = 1
+    while is_left(image):
+        _ask(image, commands.AdvanceMoves())
+        portions += 1
+    assert 1 < portions < 5
+    assert image.configs[(2, "t0")][LEADER_REPLICAS] == f"{pairs},1:1,1:2,1:3"
+
+
 def _ask(image: Image, command: commands.Command) -> None:
     for record in decide(image, command).records:
         replay(image, record, image.end_offset)
 
 
-def _many_topics(count: int) -> Image:
+def _many_topics(count: int, partitions: int = 1) -> Image:
     world = World(broker_count=3)
     for number in range(count):
         topic_id = UUID(int=number + 1 << 80)
         world.replay(records.Topic(name=f"t{number}", topic_id=topic_id))
-        world.replay(
-            records.Partition(
-                partition_id=0,
-                topic_id=topic_id,
-                replicas=(1, 2),
-                isr=(1, 2),
-                leader=1,
-                leader_epoch=1,
-                partition_epoch=1,
+        for partition in range(partitions):
+            world.replay(
+                records.Partition(
+                    partition_id=partition,
+                    topic_id=topic_id,
+                    replicas=(1, 2),
+                    isr=(1, 2),
+                    leader=1,
+                    leader_epoch=1,
+                    partition_epoch=1,
+                )
             )
-        )
     return world.image
 
 
