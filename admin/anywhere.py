@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from admin import broker_questions, care, move_questions, moves
+from admin import broker_questions, care, move_questions, moves, plan_questions, planning
 from admin.asking import Question
 from admin.care import BrokerResult, BrokerStandings, SafetyReport
 from admin.client import AdminClient, AdminError
@@ -23,6 +23,7 @@ from admin.model import (
     Reassignments,
 )
 from admin.moves import MovesChanged, MovesRequest, MoveStandings
+from admin.plans import PlanRequest, PlanResult
 from admin.service import NotActive, Service
 from admin.whereabouts import Whereabouts
 from quorum.core.messages import AlterQuorumRequest, TransferResponse
@@ -204,6 +205,19 @@ class Anywhere:
 
         return await self._ask(
             here, lambda client: client.alter_reassignments(assignments), changes=True
+        )
+
+    async def plan_moves(self, who: str, request: PlanRequest) -> PlanResult:
+        """Spread topics, change a replication factor, empty brokers, or end that."""
+
+        async def here() -> PlanResult:
+            found = await planning.carry_out(self._service, who, request)
+            if isinstance(found, Refusal):
+                raise _as_refused(plan_questions.plan_moves(request), found)
+            return found
+
+        return await self._ask(
+            here, lambda client: client.plan_moves(request), changes=not request.dry_run
         )
 
     async def alter_voters(self, who: str, target: Sequence[ReplicaKey] | None) -> None:

@@ -14,6 +14,7 @@ from admin import (
     feature_questions,
     lead_questions,
     move_questions,
+    plan_questions,
     questions,
     voter_questions,
 )
@@ -37,6 +38,7 @@ from admin.model import (
     Topics,
 )
 from admin.moves import MovesChanged, MovesRequest, MoveStandings
+from admin.plans import PlanRequest, PlanResult
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 from quorum.core.vocabulary import ReplicaKey
 
@@ -253,6 +255,10 @@ class AdminClient:
         """All moves, running or ended; or these, with where their partitions stand."""
         question = move_questions.describe_moves(move_ids)
         return move_questions.read_moves(await self._ask(_fit(question, stale=stale)))
+
+    async def plan_moves(self, request: PlanRequest) -> PlanResult:
+        """Spread topics, change a replication factor, empty brokers, or end that."""
+        return plan_questions.read_plan(await self._ask(plan_questions.plan_moves(request)))
 
     async def _ask(self, question: Question) -> Answer:
         return await self._asker.ask(question, within_ms=self._timeout_ms)

@@ -38,6 +38,17 @@ def move_data(move: MoveStanding) -> dict[str, Any]:
     }
 
 
+def moving_data(move: MoveStanding) -> dict[str, Any]:
+    """One move that was asked for by its id, with what is left to copy; None is not known."""
+    return {
+        **move_data(move),
+        "bytes_left": _known(move.bytes_left),
+        "bytes_per_s": _known(move.bytes_per_s),
+        "time_left_ms": _known(move.time_left_ms),
+        "partitions_bytes_unknown": move.copies_unknown,
+    }
+
+
 def whole_move_data(move: MoveStanding) -> dict[str, Any]:
     """One move with where its partitions stand; `partitions_not_shown` is how many more there are.
 
@@ -45,11 +56,7 @@ def whole_move_data(move: MoveStanding) -> dict[str, Any]:
     """
     more = move.waiting + move.stepping - len(move.partitions)
     return {
-        **move_data(move),
-        "bytes_left": _known(move.bytes_left),
-        "bytes_per_s": _known(move.bytes_per_s),
-        "time_left_ms": _known(move.time_left_ms),
-        "partitions_bytes_unknown": move.copies_unknown,
+        **moving_data(move),
         "partitions": [_partition(each) for each in move.partitions],
         "partitions_not_shown": more,
     }

@@ -45,6 +45,7 @@ from statemachine.commands import (
     AlterConfigs,
     AlterReassignments,
     Answer,
+    BeginMove,
     BrokersCordoned,
     CancelMoves,
     ClientQuotasAltered,
@@ -132,6 +133,8 @@ class Service:
         self.addresses = addresses
         """Where the controllers listen for the Kafka protocol."""
         self.defaults = defaults
+        self.planning = asyncio.Lock()
+        """Held by whoever makes a plan: one at a time, for it takes long."""
 
     @property
     def cluster_id(self) -> str | None:
@@ -155,11 +158,11 @@ class Service:
         """Begin, change or cancel reassignments (KIP-455), as a move of whoever asks."""
         return await self._carry_out(who, replace(command, who=who), ReassignmentsAltered)
 
-    async def alter_moves(self, who: str, command: MoveCommand) -> MoveAnswer:
-        """Pause, resume, cancel, roll back or order moves."""
+    async def alter_moves(self, who: str, command: MoveCommand | BeginMove) -> MoveAnswer:
+        """Begin, pause, resume, cancel, roll back or order moves."""
         if isinstance(command, CancelMoves):
             return await self._carry_out(who, command, MovesCancelled)
-        if isinstance(command, RollBackMove):
+        if isinstance(command, RollBackMove | BeginMove):
             return await self._carry_out(who, command, MoveStarted)
         return await self._carry_out(who, command, MovesAltered)
 

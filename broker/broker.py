@@ -23,6 +23,7 @@ from broker.api.fetch import FetchApi
 from broker.api.forwarding import Forwarder
 from broker.api.gate import Gate
 from broker.api.leaders import Leaders
+from broker.api.log_dirs import LogDirsApi
 from broker.api.offsets import OffsetsApi
 from broker.api.parking import Parking
 from broker.api.produce import ProduceApi
@@ -273,6 +274,7 @@ class Broker:
             offsets=OffsetsApi(leaders),
             cluster=self.cluster,
             configs=ConfigsApi(self.config, self.image),
+            log_dirs=LogDirsApi(self.config.log_dir, self.manager.partitions.values),
             producer_ids=producer_ids,
             forwarder=forwarder,
             discover=self._parts.opened.gossiper.asked,

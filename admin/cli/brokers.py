@@ -74,6 +74,7 @@ def safe_to_stop(
 @click.option(
     "--unregister", is_flag=True, help="Once they have nothing and are stopped, forget them."
 )
+@click.option("--wait", is_flag=True, help="Come back when nothing is left on them.")
 @target_options
 @click.pass_context
 def decommission(
@@ -82,17 +83,21 @@ def decommission(
     brokers: tuple[int, ...],
     dry_run: bool,
     unregister: bool,
+    wait: bool,
     **whom: Any,
 ) -> None:
     """Empty brokers, dead ones too: cordon them and move away what they have.
 
-    Ask again to hear how far it is. Exit code 0: nothing is left on them; 3: not yet.
+    It goes on in the cluster when this command has ended. Ask again to hear how far it is. Exit
+    code 0: nothing is left on them; 3: not yet.
     """
     if dry_run and unregister:
         raise click.UsageError("--dry-run changes nothing; leave --unregister out")
+    if dry_run and wait:
+        raise click.UsageError("--dry-run begins nothing to wait for; leave --wait out")
     from admin.cli.decommissioning import decommission as work
 
-    ctx.exit(run(work(target(**whom), brokers, dry_run=dry_run, unregister=unregister)))
+    ctx.exit(run(work(target(**whom), brokers, dry_run=dry_run, unregister=unregister, wait=wait)))
 
 
 @command.command()

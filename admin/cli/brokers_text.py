@@ -5,12 +5,6 @@ from typing import Final
 
 from admin.care import BrokerResult, BrokerStanding, SafetyReport
 from admin.cli.tables import columns
-from admin.emptying import Emptying
-from admin.model import PartitionId
-from statemachine.planning.unplanned import Unplanned
-
-NAMED_MAX: Final = 20
-"""Partitions that a sentence names one by one."""
 
 _TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders")
 
@@ -64,22 +58,6 @@ def judged(brokers: Sequence[int], found: SafetyReport) -> str:
     )
 
 
-def progress(brokers: Sequence[int], found: Emptying) -> str:
-    """How far brokers are from having no replicas."""
-    if not found.held:
-        return emptied(brokers)
-    plan = () if isinstance(found.plan, Unplanned) else found.plan
-    lines = [
-        f"{_brokers(brokers)}: {found.held} partition(s) to be moved away, {found.leaving} on"
-        f" their way before, {len(plan)} planned now."
-    ]
-    if found.busy:
-        lines.append(f"Moved elsewhere first, ask again then: {_named(found.busy)}")
-    if found.leaderless:
-        lines.append(f"Without a leader, so that nothing can be copied: {_named(found.leaderless)}")
-    return "\n".join(lines)
-
-
 def emptied(brokers: Sequence[int]) -> str:
     """That they have no replicas."""
     return f"{_brokers(brokers)}: no replicas left."
@@ -90,15 +68,14 @@ def not_registered(brokers: Sequence[int]) -> str:
     return f"{_brokers(brokers)}: not registered."
 
 
+def strange(brokers: Sequence[int]) -> str:
+    """That nobody knows of these brokers."""
+    return "\n".join(f"Error: Broker ID {each} is not currently registered" for each in brokers)
+
+
 def still_alive(alive: Sequence[int]) -> str:
     """That a broker which lives is not unregistered: it would not know."""
     return f"{_brokers(alive)} not unregistered: stop them first, then ask again"
-
-
-def _named(ids: Sequence[PartitionId]) -> str:
-    more = len(ids) - NAMED_MAX
-    words = ", ".join(map(str, ids[:NAMED_MAX]))
-    return f"{words} and {more} more" if more > 0 else words
 
 
 def _brokers(ids: Sequence[int]) -> str:

@@ -1,105 +1,110 @@
 """`metaquorum brokers decommission` and `recommission`: emptying brokers, and going back.
 
-Decommissioning takes as long as the copies take: each call does what can be done now, and says what
-is left. Nothing is remembered between the calls but the cordon, which is in the cluster.
+What is begun is a move in the cluster: it goes on when this command has ended. Each call does what
+can be done now, and says what is left; nothing is remembered here between the calls.
 """
 
+import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from admin.cli import brokers_text as text
+from admin.cli import emptying_text
 from admin.cli.common import Exit, Target, say, write
+from admin.cli.moves import copies_text
 from admin.cli.moves import text as moves_text
-from admin.client import AdminClient
-from admin.emptying import Emptying, emptying
-from admin.model import Assignment
-from statemachine.planning.unplanned import Unplanned
+from admin.log_sizes import bytes_of
+from admin.model import PartitionId
+from admin.plans import Operation, PlanRequest, PlanResult
+
+if TYPE_CHECKING:
+    from admin.client import AdminClient
+
+WAIT_SECONDS: Final = 1.0
+"""Between two looks of a command that waits."""
 
 
 async def decommission(
-    whom: Target, brokers: Sequence[int], *, dry_run: bool, unregister: bool
+    whom: Target, brokers: Sequence[int], *, dry_run: bool, unregister: bool, wait: bool
 ) -> Exit:
     """Cordon the brokers, move away what they have, and in the end forget them if wanted."""
+    request = PlanRequest(
+        operation=Operation.DRAIN,
+        brokers=tuple(brokers),
+        dry_run=dry_run,
+        unregister=unregister,
+    )
     async with whom.client() as client:
-        standings = (await client.broker_standings()).brokers
-        fresh = [each.id for each in standings if each.id in brokers and not each.is_cordoned]
-        if fresh and not dry_run:
-            await client.cordon_brokers(fresh)
-            write(text.cordoned(fresh, cordoned=True))
-        standings = [each for each in standings if each.id not in brokers]
-        found = emptying(
-            brokers,
-            standings,
-            await client.describe_topics(),
-            await client.list_reassignments(),
-        )
-        if isinstance(found.plan, Unplanned):
-            say(f"Error: {found.plan.message}")
-            return Exit.FAILED
-        if dry_run:
-            write(text.progress(brokers, found))
-            write(moves_text.rollback(found.current) if found.plan else "Nothing is to be moved.")
+        found = await client.plan_moves(request)
+        if dry_run and found.reason is None:
+            size_bytes = await bytes_of(client, found)
+            write(emptying_text.progress(brokers, found))
+            foreseen = emptying_text.foreseen(found, size_bytes)
+            write(foreseen if found.planned else "Nothing is to be moved.")
             return Exit.DONE
-        if not found.held:
-            return await _emptied(client, brokers, unregister=unregister)
-        return await _move(client, brokers, found, found.plan)
+        exit_code = _told(brokers, found, unregister=unregister)
+        while wait and exit_code is Exit.NOT_FINISHED and not found.emptying.leaderless:
+            if not found.emptying.held:
+                break
+            await asyncio.sleep(WAIT_SECONDS)
+            await _tell_progress(client, found.moves)
+            found = await client.plan_moves(request)
+            exit_code = _told(brokers, found, unregister=unregister, again=True)
+    return exit_code
 
 
-async def _move(
-    client: AdminClient, brokers: Sequence[int], found: Emptying, plan: Sequence[Assignment]
+async def _tell_progress(client: "AdminClient", moves: Sequence[int]) -> None:
+    if not moves:
+        return
+    for move in (await client.move_standings(moves)).moves:
+        if not move.ended:
+            say(f"Move {move.id}: {move.completed} of {move.partition_count} partition(s) done.")
+            say(copies_text.summary(move))
+
+
+def _told(
+    brokers: Sequence[int], found: PlanResult, *, unregister: bool, again: bool = False
 ) -> Exit:
-    refused = []
-    if plan:
-        write(moves_text.rollback(found.current))
-        results = await client.alter_reassignments(plan)
-        refused = [each for each in results if each.error_code]
-        begun = [each.id for each in results if not each.error_code]
-        if begun:
-            write(moves_text.started(begun))
-    write(text.progress(brokers, found))
-    if refused:
-        say(moves_text.not_started(refused))
-    return Exit.FAILED if refused or found.leaderless else Exit.NOT_FINISHED
+    """Say what came of it, and how the command ends if it ends now."""
+    emptying = found.emptying
+    if emptying.cordoned:
+        write(text.cordoned(emptying.cordoned, cordoned=True))
+    if found.reason is not None:
+        say(f"Error: {found.reason}")
+        return Exit.FAILED
+    if not emptying.held:
+        return _emptied(brokers, found, unregister=unregister)
+    if found.accepted:
+        write(emptying_text.begun(found))
+    if found.accepted or not again:
+        write(emptying_text.progress(brokers, found))
+    if found.refused_count:
+        say(emptying_text.refused(found))
+    return Exit.FAILED if found.refused_count or emptying.leaderless else Exit.NOT_FINISHED
 
 
-async def _emptied(client: AdminClient, brokers: Sequence[int], *, unregister: bool) -> Exit:
+def _emptied(brokers: Sequence[int], found: PlanResult, *, unregister: bool) -> Exit:
     write(text.emptied(brokers))
-    registered = {each.id: each for each in (await client.broker_standings()).brokers}
-    strange = [broker for broker in brokers if broker not in registered]
-    if strange:
-        write(text.not_registered(strange))
-    if not unregister:
+    if found.emptying.strange:
+        write(text.not_registered(found.emptying.strange))
+    if not unregister or not found.emptying.alive:
         return Exit.DONE
-    there = [registered[broker] for broker in brokers if broker in registered]
-    alive = [each.id for each in there if not each.is_fenced]
-    for each in there:
-        if each.is_fenced:
-            await client.unregister_broker(each.id)
-            write(text.not_registered([each.id]))
-    if alive:
-        say(text.still_alive(alive))
-    return Exit.NOT_FINISHED if alive else Exit.DONE
+    say(text.still_alive(found.emptying.alive))
+    return Exit.NOT_FINISHED
 
 
 async def recommission(whom: Target, brokers: Sequence[int]) -> Exit:
     """Let the brokers get replicas again, and cancel the moves that are emptying them."""
     async with whom.client() as client:
-        results = await client.cordon_brokers(brokers, cordoned=False)
-        unknown = [each for each in results if each.error_code]
-        done = [each.broker_id for each in results if not each.error_code]
-        if done:
-            write(text.cordoned(done, cordoned=False))
-        leaving = [
-            Assignment(topic=one.topic, partition=one.partition, replicas=None)
-            for one in await client.list_reassignments()
-            if not set(brokers).isdisjoint(one.removing)
-        ]
-        answers = await client.alter_reassignments(leaving) if leaving else ()
-    refused = [each for each in answers if each.error_code]
-    cancelled = [each.id for each in answers if not each.error_code]
-    if cancelled:
-        write(moves_text.cancelled(cancelled))
-    if refused:
-        say(moves_text.not_cancelled(refused))
-    if unknown:
-        say(text.not_cordoned(unknown))
-    return Exit.FAILED if refused or unknown else Exit.DONE
+        found = await client.plan_moves(
+            PlanRequest(operation=Operation.UNDRAIN, brokers=tuple(brokers))
+        )
+    if found.emptying.cordoned:
+        write(text.cordoned(found.emptying.cordoned, cordoned=False))
+    if found.accepted:
+        write(moves_text.cancelled([PartitionId(*each.id) for each in found.partitions]))
+    if found.refused_count:
+        say(emptying_text.refused(found))
+    if found.emptying.strange:
+        say(text.strange(found.emptying.strange))
+    return Exit.FAILED if found.refused_count or found.emptying.strange else Exit.DONE

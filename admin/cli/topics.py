@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from admin.cli.common import (
+    BrokerList,
     Target,
     output_option,
     run,
@@ -87,12 +88,41 @@ def describe(
 
 @command.command("alter")
 @topic_name
+@click.option("--partitions", type=click.IntRange(1), help="How many it is to have in all.")
 @click.option(
-    "--partitions", type=click.IntRange(1), required=True, help="How many it is to have in all."
+    "--replication-factor",
+    "factor",
+    type=click.IntRange(1, 32_767),
+    help="How many replicas each partition is to have in the end.",
 )
+@click.option("--brokers", type=BrokerList(), help="Those that may get the new replicas: 101,102.")
+@click.option("--dry-run", is_flag=True, help="Tell what a new factor would move; begin nothing.")
 @target_options
-def alter(topic: str, partitions: int, **whom: Any) -> None:
-    """Give TOPIC more partitions. It can never have fewer again."""
+@click.pass_context
+def alter(
+    ctx: click.Context,
+    /,
+    topic: str,
+    partitions: int | None,
+    factor: int | None,
+    brokers: tuple[int, ...] | None,
+    dry_run: bool,
+    **whom: Any,
+) -> None:
+    """Give TOPIC more partitions, of which it can never have fewer again, or another replication
+    factor: a move brings or takes the replicas.
+    """
+    if (partitions is None) == (factor is None):
+        raise click.UsageError("give --partitions or --replication-factor, one of them at a time")
+    if factor is None and (dry_run or brokers is not None):
+        option = "--dry-run" if dry_run else "--brokers"
+        raise click.UsageError(f"{option} goes with --replication-factor; leave it out")
+    if factor is not None:
+        from admin.cli.factor import change_factor
+
+        work = change_factor(target(**whom), topic, factor, brokers=brokers, dry_run=dry_run)
+        ctx.exit(run(work))
+    assert partitions is not None
     run(_alter(target(**whom), topic, partitions))
     say(f"Topic {topic} has {partitions} partitions.")
 

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.http import brokers, reassignments
+from admin.http import brokers, plans, reassignments
 from admin.http.bodies import (
     quorum_body,
     transfer_body,
@@ -28,6 +28,7 @@ def make_app(capabilities: Anywhere) -> web.Application:
     app.router.add_post("/v1/quorum/leader:transfer", post_transfer)
     reassignments.add_routes(app.router)
     brokers.add_routes(app.router)
+    plans.add_routes(app.router)
     return app
 
 

@@ -21,6 +21,7 @@ FENCED_LEADER_EPOCH: Final = 74
 ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
 ELECTION_NOT_NEEDED: Final = 84
 BROKER_ID_NOT_REGISTERED: Final = 102
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 
 STATUS: Final = MappingProxyType(
     {
@@ -29,6 +30,7 @@ STATUS: Final = MappingProxyType(
         ELIGIBLE_LEADERS_NOT_AVAILABLE: 409,
         ELECTION_NOT_NEEDED: 409,
         BROKER_ID_NOT_REGISTERED: 404,
+        UNKNOWN_TOPIC_OR_PARTITION: 404,
     }
 )
 """What a refusal is in HTTP where the request is not wrong: the time was up, or the state such."""

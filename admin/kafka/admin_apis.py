@@ -10,6 +10,7 @@ from admin.kafka import (
     config_calls,
     feature_calls,
     move_calls,
+    plan_calls,
     quorum_calls,
     quota_calls,
     reassignment_calls,
@@ -114,6 +115,11 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             handle=move_calls.describe_moves,
             refuse=move_calls.refuse_describe,
             reads=True,
+        ),
+        ApiKey.PLAN_MOVES: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=plan_calls.plan_moves,
+            refuse=plan_calls.refuse_plan,
         ),
         ApiKey.ALTER_BROKERS: AdminApi(
             versions=VersionRange(0, 0),

@@ -9,6 +9,7 @@ from broker.api.configs import ConfigsApi
 from broker.api.coordinators import find_coordinator
 from broker.api.fetch import FetchApi
 from broker.api.forwarding import Forwarder
+from broker.api.log_dirs import LogDirsApi
 from broker.api.offsets import OffsetsApi
 from broker.api.produce import ProduceApi
 from broker.api.producer_ids import ProducerIds
@@ -32,6 +33,7 @@ class Door:
         offsets: OffsetsApi,
         cluster: ClusterApi,
         configs: ConfigsApi,
+        log_dirs: LogDirsApi,
         producer_ids: ProducerIds,
         forwarder: Forwarder,
         discover: _Handler,
@@ -47,6 +49,7 @@ class Door:
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: cluster.describe_topic_partitions,
             ApiKey.DESCRIBE_CONFIGS: configs.handle,
             ApiKey.DESCRIBE_CLIENT_QUOTAS: configs.quotas,
+            ApiKey.DESCRIBE_LOG_DIRS: log_dirs.handle,
             ApiKey.INIT_PRODUCER_ID: producer_ids.handle,
             ApiKey.FIND_COORDINATOR: find_coordinator,
             ApiKey.DISCOVER_BROKERS: discover,

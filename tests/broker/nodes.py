@@ -19,6 +19,7 @@ from broker.api.door import Door
 from broker.api.fetch import FetchApi
 from broker.api.forwarding import Forwarder
 from broker.api.leaders import Leaders
+from broker.api.log_dirs import LogDirsApi
 from broker.api.offsets import OffsetsApi
 from broker.api.parking import Parking
 from broker.api.produce import ProduceApi
@@ -197,6 +198,7 @@ class Node:
             offsets=OffsetsApi(leaders),
             cluster=self.cluster,
             configs=ConfigsApi(config, self.image),
+            log_dirs=LogDirsApi(self.log_dir, self.manager.partitions.values),
             producer_ids=producer_ids,
             forwarder=forwarder,
             discover=lambda request: request.reject("this broker is without its quorum"),

@@ -6,6 +6,7 @@ from admin.cli.common import Exit, Target, say, write
 from admin.cli.moves import text
 from admin.cli.moves.planned import topics_of
 from admin.client import AdminClient, Incompatible
+from admin.log_sizes import log_sizes
 from admin.model import Assignment, BrokerInfo, PartitionId, TopicDescription
 from admin.plan_file import InvalidPlan, check_plan
 from statemachine.planning.generate import generate as generated
@@ -13,6 +14,7 @@ from statemachine.planning.outcome import outcome
 from statemachine.planning.unplanned import Unplanned, at_once
 
 Racks = dict[int, str | None]
+Planned = Mapping[tuple[str, int], Sequence[int]]
 
 
 async def generate(
@@ -24,17 +26,18 @@ async def generate(
         current = _replicas(await client.describe_topics(names), names)
         await _check_moves(client, names)
         closed = await _cordoned(client)
-    plan = at_once(generated(current, racks, closed=closed))
-    if isinstance(plan, Unplanned):
-        say(f"Error: {plan.message}")
-        return Exit.FAILED
+        plan = at_once(generated(current, racks, closed=closed))
+        if isinstance(plan, Unplanned):
+            say(f"Error: {plan.message}")
+            return Exit.FAILED
+        sizes = await log_sizes(client, _copied(current, plan))
     write(
         text.proposed(
             {PartitionId(*named): current[named] for named in plan},
             {PartitionId(*named): replicas for named, replicas in plan.items()},
         )
     )
-    say(text.foreseen(outcome(current, plan, racks)))
+    say(text.foreseen(outcome(current, plan, racks, sizes)))
     return Exit.DONE
 
 
@@ -43,10 +46,17 @@ async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
     async with whom.client() as client:
         racks: Racks = {broker.id: broker.rack for broker in await client.brokers()}
         topics = await client.describe_topics(topics_of(plan))
-    check_plan(plan, brokers=racks, topics=topics)
-    wanted = {(one.topic, one.partition): one.replicas for one in plan if one.replicas}
-    write(text.foreseen(outcome(_replicas(topics, topics_of(plan)), wanted, racks)))
+        check_plan(plan, brokers=racks, topics=topics)
+        current = _replicas(topics, topics_of(plan))
+        wanted = {(one.topic, one.partition): one.replicas for one in plan if one.replicas}
+        sizes = await log_sizes(client, _copied(current, wanted))
+    write(text.foreseen(outcome(current, wanted, racks, sizes)))
     return Exit.DONE
+
+
+def _copied(current: Planned, plan: Planned) -> list[tuple[str, int]]:
+    """The partitions of the plan that get a replica which they have not."""
+    return [named for named in plan if not set(plan[named]) <= set(current[named])]
 
 
 def _racks(brokers: Sequence[BrokerInfo], onto: Sequence[int], *, rack_aware: bool) -> Racks:

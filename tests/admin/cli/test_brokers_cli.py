@@ -11,8 +11,10 @@ from admin.cli.brokers_text import judged, listed
 from admin.cli.main import group
 from admin.model import PartitionId
 from statemachine import commands
+from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_cli import brokers
 from tests.admin.controller.asking import asked, isr, join, topic, topic_id
+from tests.broker.nodes import until
 from tests.support.controllers import Node, a_controller
 
 
@@ -102,7 +104,15 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
         begun = await run(node, "decommission", "--brokers", "102")
         assert begun.exit_code == 3, begun.output
         assert "Broker 102 gets no new replicas." in begun.stdout
-        assert "Successfully started partition reassignment for a-0" in begun.stdout
+        assert "Move 1 goes on by itself: 1 partition(s) more. `metaquorum moves show 1`" in (
+            begun.stdout
+        )
+        kept = node.controller.image.moves[1].begun
+        assert (kept.kind, kept.broker, kept.name) == (
+            MoveKind.DRAIN,
+            102,
+            "decommission of broker 102",
+        )
         again = await run(node, "decommission", "--brokers", "102", "--unregister")
         assert (again.exit_code, again.stdout) == (
             3,
@@ -133,7 +143,7 @@ async def test_a_dead_broker_is_emptied_too_and_a_decommission_can_be_undone(
         await asked(node.controller, commands.UnregisterBroker(broker_id=102))
         begun = await run(node, "decommission", "--brokers", "102")
         assert begun.exit_code == 3, begun.output
-        assert "Successfully started partition reassignment for a-0" in begun.stdout
+        assert "Move 1 goes on by itself: 1 partition(s) more." in begun.stdout
         undone = await run(node, "recommission", "--brokers", "102")
         assert undone.exit_code == 1
         assert undone.stdout == "Successfully cancelled partition reassignment for: a-0\n"
@@ -158,3 +168,53 @@ def test_a_decommission_that_cannot_be_meant_is_refused() -> None:
     done = invoke("decommission", "--brokers", "1", "--dry-run", "--unregister", *whom)
     assert done.exit_code == 2
     assert "--dry-run changes nothing; leave --unregister out" in done.stderr
+    done = invoke("decommission", "--brokers", "1", "--dry-run", "--wait", *whom)
+    assert done.exit_code == 2
+    assert "--dry-run begins nothing to wait for; leave --wait out" in done.stderr
+
+
+async def test_a_decommission_can_be_waited_for(tmp_path: Path) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        async with asyncio.TaskGroup() as group:
+            command = run(node, "decommission", "--brokers", "102", "--wait")
+            waiting = group.create_task(command)
+            await until(lambda: bool(node.controller.image.moves))
+            await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        done = waiting.result()
+        assert done.exit_code == 0, done.output
+        assert done.stdout.endswith("Broker 102: no replicas left.\n")
+
+
+async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Path) -> None:
+    def alter(*arguments: str) -> Result:
+        whom = ("--bootstrap-controller", str(node.address))
+        return CliRunner().invoke(group, ["topics", "alter", "a", *arguments, *whom])
+
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 101))
+        tried = await asyncio.to_thread(alter, "--replication-factor", "3", "--dry-run")
+        assert (tried.exit_code, tried.stdout) == (
+            0,
+            "This plan would change 1 partition(s): 2 replica(s) copied (size unknown), 0 removed,"
+            " 0 preferred leader(s) moved.\n"
+            "Broker  Replicas  Preferred\n"
+            "101     1 -> 1    1 -> 1\n"
+            "102     0 -> 1    0 -> 0\n"
+            "103     0 -> 1    0 -> 0\n",
+        )
+        assert not node.controller.image.moves
+        only = await asyncio.to_thread(alter, "--replication-factor", "2", "--brokers", "103")
+        assert only.exit_code == 0, only.output
+        assert only.stdout.startswith("Move 1 goes on by itself: 1 partition(s) more.")
+        partition = node.controller.image.topics[topic_id("a")].partition(0)
+        assert partition is not None
+        assert partition.target == (101, 103)
+        again = await asyncio.to_thread(alter, "--replication-factor", "3")
+        assert (again.exit_code, again.stderr) == (
+            1,
+            "Error: a-0 is being reassigned; wait until that is done, or cancel it\n",
+        )
+        far = await asyncio.to_thread(alter, "--replication-factor", "2", "--brokers", "7")
+        assert far.exit_code == 1
+        assert "broker 7 not registered; the brokers are 101, 102, 103" in far.stderr

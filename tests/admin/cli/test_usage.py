@@ -117,7 +117,19 @@ def test_reassigning_wrongly(arguments: tuple[str, ...], message: str) -> None:
         (("consume", "t", "--file", "no/such/file", *SERVER), "no/such/file cannot be written"),
         (("consume", "t", "--max-records", "0", *SERVER), "0 is not in the range x>=1"),
         (("topics", "create", "t", "--config", "retention", *SERVER), "'retention' is not name=v"),
-        (("topics", "alter", "t", *SERVER), "Missing option '--partitions'"),
+        (("topics", "alter", "t", *SERVER), "give --partitions or --replication-factor, one of"),
+        (
+            ("topics", "alter", "t", "--partitions", "2", "--replication-factor", "2", *SERVER),
+            "give --partitions or --replication-factor, one of them at a time",
+        ),
+        (
+            ("topics", "alter", "t", "--partitions", "2", "--dry-run", *SERVER),
+            "--dry-run goes with --replication-factor; leave it out",
+        ),
+        (
+            ("topics", "alter", "t", "--replication-factor", "0", *SERVER),
+            "0 is not in the range 1<=x<=32767",
+        ),
         (("topics", "alter", "t", "--partitions", "0", *SERVER), "0 is not in the range x>=1"),
         (("local",), "Missing option '--dir'"),
         (("start", "--config", "no-such.toml"), "no-such.toml cannot be read: No such file or d"),

@@ -304,6 +304,16 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
             priority=0,
         ),
         ApiKey.DESCRIBE_MOVES: lambda form: form.request(move_ids=None),
+        ApiKey.PLAN_MOVES: lambda form: form.request(
+            timeout=TIMEOUT,
+            operation=3,
+            topics=None,
+            broker_ids=(101,),
+            heeds_racks=True,
+            replication_factor=0,
+            dry_run=True,
+            unregister=False,
+        ),
         ApiKey.ALTER_BROKERS: lambda form: form.request(
             timeout=TIMEOUT, broker_ids=(101,), operation=2
         ),

@@ -1,0 +1,84 @@
+"""What `brokers decommission` and `topics alter` print of plans. Pure, from answers to text."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from admin.cli.tables import columns
+from admin.model import UNKNOWN, PartitionId
+from admin.plans import PlanResult
+from admin.units import show_size
+
+NAMED_MAX: Final = 20
+"""Partitions that a sentence names one by one."""
+
+
+def progress(brokers: Sequence[int], found: PlanResult) -> str:
+    """How far brokers are from having no replicas."""
+    emptying = found.emptying
+    if not emptying.held:
+        return f"{named(brokers)}: no replicas left."
+    lines = [
+        f"{named(brokers)}: {emptying.held} partition(s) to be moved away, {emptying.leaving} on"
+        f" their way before, {found.planned} planned now."
+    ]
+    if emptying.busy:
+        lines.append(f"Moved elsewhere first, ask again then: {_partitions(emptying.busy)}")
+    if emptying.leaderless:
+        unled = _partitions(emptying.leaderless)
+        lines.append(f"Without a leader, so that nothing can be copied: {unled}")
+    return "\n".join(lines)
+
+
+def begun(found: PlanResult) -> str:
+    """Which moves have begun, and how to follow and undo them."""
+    ids = ", ".join(map(str, found.moves))
+    several = "Moves" if len(found.moves) > 1 else "Move"
+    goes = "go" if len(found.moves) > 1 else "goes"
+    return (
+        f"{several} {ids} {goes} on by itself: {found.accepted} partition(s) more."
+        f" `metaquorum moves show {found.moves[-1]}` follows it."
+    )
+
+
+def foreseen(found: PlanResult, size_bytes: int | None = None) -> str:
+    """What a plan would do."""
+    told = found.foreseen
+    size = "size unknown" if size_bytes is None else show_size(size_bytes)
+    lines = [
+        f"This plan would change {found.planned} partition(s): {told.replicas_added} replica(s)"
+        f" copied ({size}), {told.replicas_removed} removed, {told.leaders_moved} preferred"
+        " leader(s) moved."
+    ]
+    if told.crowded_before != UNKNOWN:
+        lines.append(
+            f"Partitions that share racks needlessly: {told.crowded_before} now,"
+            f" {told.crowded_after} then."
+        )
+    rows = [
+        (
+            each.broker,
+            f"{each.replicas_before} -> {each.replicas_after}",
+            f"{each.leaders_before} -> {each.leaders_after}",
+        )
+        for each in told.shares
+    ]
+    return "\n".join([*lines, columns(("Broker", "Replicas", "Preferred"), rows)])
+
+
+def refused(found: PlanResult) -> str:
+    """Every partition that could not be begun, or cancelled, a line each."""
+    lines = [f"Error: {each.id}: {each.message or each.error_name}" for each in found.refused]
+    more = found.refused_count - len(found.refused)
+    return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
+
+
+def named(brokers: Sequence[int]) -> str:
+    """Brokers at the beginning of a sentence."""
+    several = "Brokers" if len(brokers) > 1 else "Broker"
+    return f"{several} {', '.join(map(str, brokers))}"
+
+
+def _partitions(ids: Sequence[PartitionId]) -> str:
+    more = len(ids) - NAMED_MAX
+    words = ", ".join(map(str, ids[:NAMED_MAX]))
+    return f"{words} and {more} more" if more > 0 else words

@@ -1,0 +1,133 @@
+"""What making and beginning plans is put together from: pieces of work, of reading, of beginning.
+
+Each piece takes a few milliseconds, and the controller goes on in between.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from admin.model import UNKNOWN, PartitionId
+from admin.moves import PartitionOutcome
+from admin.plans import PARTITIONS_TOLD_MAX, BrokerShare, Foreseen, PlannedPartition
+from admin.service import Service
+from statemachine.commands import BeginMove, MoveStarted, Reassignment, ReassignmentAltered
+from statemachine.image import Image
+from statemachine.planning.outcome import outcome
+from statemachine.planning.placing import Assignment
+from statemachine.planning.racks import Racks
+from statemachine.planning.survey import PIECE_PARTITIONS, Held, held
+from statemachine.vocabulary import BrokerId
+
+BEGUN_AT_ONCE_MAX: Final = 5_000
+"""Partitions of one move that is begun here; what needs more of them is several moves."""
+
+T = TypeVar("T")
+
+
+async def in_pieces(work: Generator[None, None, T]) -> T:
+    """What the work comes to; others have their turn between its pieces."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        await asyncio.sleep(0)
+
+
+async def held_now(
+    service: Service,
+    keys_of: Callable[[Image, Sequence[BrokerId]], list[int]],
+    brokers: Sequence[BrokerId],
+) -> list[Held]:
+    """The partitions with these keys that have a replica on any of the brokers, read in pieces."""
+    keys = (await service.read(lambda image: keys_of(image, brokers))).value
+    found: list[Held] = []
+    for start in range(0, len(keys), PIECE_PARTITIONS):
+        piece = keys[start : start + PIECE_PARTITIONS]
+        found += (await service.read(_held(piece, brokers), stale=True)).value
+    return found
+
+
+def _held(keys: Sequence[int], brokers: Sequence[BrokerId]) -> Callable[[Image], list[Held]]:
+    return lambda image: held(image, keys, brokers)
+
+
+class Begun:
+    """The moves that were begun for one plan."""
+
+    def __init__(self) -> None:
+        self.moves: list[int] = []
+        self.accepted = 0
+        self.refused_count = 0
+        self.refused: list[PartitionOutcome] = []
+
+    async def begin(self, service: Service, who: str, plan: Assignment, command: BeginMove) -> None:
+        """Begin moves as `command` says, of all that is planned."""
+        asked = tuple(
+            [
+                Reassignment(topic=topic, partition=number, replicas=replicas)
+                for (topic, number), replicas in plan.items()
+            ]
+        )
+        for start in range(0, len(asked), BEGUN_AT_ONCE_MAX):
+            part = asked[start : start + BEGUN_AT_ONCE_MAX]
+            answer = await service.alter_moves(who, replace(command, reassignments=part, who=who))
+            assert isinstance(answer, MoveStarted)
+            self.moves += [answer.move_id] if answer.move_id else []
+            self.accepted += answer.accepted
+            self.refused_count += answer.refused_count
+            self.refused += [outcome_of(each) for each in answer.refused]
+
+
+def outcome_of(answer: ReassignmentAltered) -> PartitionOutcome:
+    """What a partition has now, or why it is as before."""
+    return PartitionOutcome(
+        id=PartitionId(answer.topic, answer.partition),
+        replicas=answer.replicas,
+        error_code=answer.error.code,
+        error_name=answer.error.name,
+        message=answer.message or None,
+    )
+
+
+def planned(current: Assignment, plan: Assignment) -> list[PlannedPartition]:
+    """What is planned, as far as an answer tells it."""
+    return [
+        PlannedPartition(id=PartitionId(*named), replicas=current[named], target=plan[named])
+        for named in list(plan)[:PARTITIONS_TOLD_MAX]
+    ]
+
+
+async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Foreseen:
+    """What carrying out the plan would make of `current`."""
+    # In a thread: it looks at every partition in one go.
+    found = await asyncio.to_thread(outcome, current, plan, racks)
+    before = {load.broker: load for load in found.before.loads}
+    crowded = found.before.crowded, found.after.crowded
+    return Foreseen(
+        replicas_added=found.replicas_added,
+        replicas_removed=found.replicas_removed,
+        leaders_moved=found.leaders_moved,
+        crowded_before=UNKNOWN if crowded[0] is None else crowded[0],
+        crowded_after=UNKNOWN if crowded[1] is None else crowded[1],
+        shares=[
+            BrokerShare(
+                broker=load.broker,
+                replicas_before=before[load.broker].replicas if load.broker in before else 0,
+                replicas_after=load.replicas,
+                leaders_before=before[load.broker].leaders if load.broker in before else 0,
+                leaders_after=load.leaders,
+            )
+            for load in found.after.loads
+        ],
+    )
+
+
+def names_of(brokers: Sequence[int] | Mapping[int, object]) -> str:
+    """Brokers in a sentence."""
+    several = "brokers" if len(brokers) > 1 else "broker"
+    return f"{several} {', '.join(map(str, brokers))}"

@@ -1,0 +1,178 @@
+"""Plans made and begun at the active controller: spread topics, change factors, empty brokers.
+
+What takes long is done in pieces, one plan at a time, while the controller goes on; what has
+changed meanwhile is found when the moves begin. Everything may be asked again: what is under way
+already is found, and only what is missing is begun.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from admin.draining import drain, undrain
+from admin.plan_steps import Begun, foreseen, in_pieces, names_of, planned
+from admin.plans import PARTITIONS_TOLD_MAX, Operation, PlanRequest, PlanResult, wrong
+from admin.service import Service
+from statemachine.commands import BeginMove
+from statemachine.errors import Error, Refusal
+from statemachine.image import Image
+from statemachine.limits import PLANNED_PARTITIONS_MAX
+from statemachine.planning.factor import with_factor
+from statemachine.planning.generate import generate
+from statemachine.planning.racks import Racks
+from statemachine.planning.survey import Ground, NoTopic, Piece, ground, topics_piece
+from statemachine.planning.unplanned import Unplanned
+from statemachine.vocabulary import Replicas
+
+
+async def carry_out(service: Service, who: str, request: PlanRequest) -> PlanResult | Refusal:
+    """Plan, and begin what is planned unless it is only to be tried; or what is wrong.
+
+    Raises `NotActive`. That there is nothing to plan is no refusal: the result has the reason.
+    """
+    reason = wrong(request)
+    if reason is not None:
+        return Refusal(Error.INVALID_REQUEST, reason)
+    async with service.planning:
+        match request.operation:
+            case Operation.SPREAD:
+                return await _spread(service, request)
+            case Operation.FACTOR:
+                return await _with_factor(service, who, request)
+            case Operation.DRAIN:
+                return await drain(service, who, request)
+            case Operation.UNDRAIN:
+                return await undrain(service, who, request)
+            case _:
+                assert_never(request.operation)
+
+
+async def _spread(service: Service, request: PlanRequest) -> PlanResult | Refusal:
+    seen = (await service.read(ground)).value
+    onto = _onto(seen, request)
+    if isinstance(onto, Refusal):
+        return onto
+    racks = _racks(seen, onto, heeded=request.heeds_racks)
+    if isinstance(racks, Refusal):
+        return racks
+    standing = await _standing(service, request.topics)
+    if isinstance(standing, Refusal):
+        return standing
+    if standing.moving:
+        return PlanResult(reason=_moving(standing.moving))
+    current = standing.replicas
+    closed = [each for each in onto if each not in seen.takers]
+    plan = await in_pieces(generate(current, racks, closed=closed))
+    if isinstance(plan, Unplanned):
+        return PlanResult(reason=plan.message)
+    if len(plan) > PARTITIONS_TOLD_MAX:
+        reason = (
+            f"the plan would change {len(plan):,} partitions, and at most {PARTITIONS_TOLD_MAX:,}"
+            " can be told; plan for fewer topics at a time"
+        )
+        return PlanResult(reason=reason)
+    return PlanResult(
+        planned=len(plan),
+        partitions=planned(current, plan),
+        foreseen=await foreseen(current, plan, racks),
+    )
+
+
+async def _with_factor(service: Service, who: str, request: PlanRequest) -> PlanResult | Refusal:
+    seen = (await service.read(ground)).value
+    onto = _onto(seen, request)
+    if isinstance(onto, Refusal):
+        return onto
+    standing = await _standing(service, request.topics)
+    if isinstance(standing, Refusal):
+        return standing
+    if standing.moving:
+        return PlanResult(reason=_moving(standing.moving))
+    current = standing.replicas
+    racks: Racks = seen.racks if request.heeds_racks else dict.fromkeys(seen.racks)
+    takers = [each for each in onto if each in seen.takers]
+    plan = await in_pieces(with_factor(current, request.factor, takers, racks, loads=seen.loads))
+    if isinstance(plan, Unplanned):
+        return PlanResult(reason=plan.message)
+    begun = Begun()
+    if not request.dry_run:
+        name = f"replication factor {request.factor}"
+        await begun.begin(service, who, plan, BeginMove(reassignments=(), name=name))
+    return PlanResult(
+        moves=begun.moves,
+        planned=len(plan),
+        partitions=planned(current, plan),
+        accepted=begun.accepted,
+        refused=begun.refused,
+        refused_count=begun.refused_count,
+        foreseen=await foreseen(current, plan, racks),
+    )
+
+
+def _onto(seen: Ground, request: PlanRequest) -> Sequence[int] | Refusal:
+    """The brokers that may have what is planned; all that take replicas unless some are named."""
+    if request.brokers is None:
+        return seen.takers
+    unknown = [each for each in request.brokers if each not in seen.racks]
+    if unknown:
+        there = f"the brokers are {', '.join(map(str, seen.racks)) or 'none'}"
+        return Refusal(
+            Error.BROKER_ID_NOT_REGISTERED, f"{names_of(unknown)} not registered; {there}"
+        )
+    dead = [each for each in request.brokers if each not in seen.live]
+    if dead:
+        what = "are not alive" if len(dead) > 1 else "is not alive"
+        return Refusal(Error.INVALID_REQUEST, f"{names_of(dead)} {what}; leave out who cannot copy")
+    return request.brokers
+
+
+def _racks(seen: Ground, onto: Sequence[int], *, heeded: bool) -> Racks | Refusal:
+    if not heeded:
+        return dict.fromkeys(onto)
+    racks = {each: seen.racks[each] for each in onto}
+    without = [each for each, rack in racks.items() if rack is None]
+    if without and len(without) < len(racks):
+        has = "have" if len(without) > 1 else "has"
+        reason = f"{names_of(without)} {has} no rack, and others have one; plan without racks"
+        return Refusal(Error.INVALID_REQUEST, reason)
+    return racks
+
+
+@dataclass(slots=True)
+class _Standing:
+    """The partitions that are planned for."""
+
+    replicas: dict[tuple[str, int], Replicas]
+    moving: list[tuple[str, int]]
+
+
+async def _standing(service: Service, topics: Sequence[str] | None) -> _Standing | Refusal:
+    names = topics
+    if names is None:
+        names = (await service.read(lambda image: sorted(image.topic_ids))).value
+    standing, at = _Standing({}, []), (0, 0)
+    while at[0] < len(names) and len(standing.replicas) <= PLANNED_PARTITIONS_MAX:
+        piece = (await service.read(_piece(names, at), stale=True)).value
+        if isinstance(piece, NoTopic):
+            if topics is not None:
+                reason = f"there is no topic {piece.name}"
+                return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, reason)
+            # It has been deleted since.
+            at = at[0] + 1, 0
+            continue
+        standing.replicas |= piece.replicas
+        standing.moving += piece.moving
+        at = piece.next
+    return standing
+
+
+def _piece(names: Sequence[str], at: tuple[int, int]) -> Callable[[Image], Piece | NoTopic]:
+    return lambda image: topics_piece(image, names, at)
+
+
+def _moving(moving: Sequence[tuple[str, int]]) -> str:
+    """Why there is no plan where replicas come and go: they say nothing of what is wanted."""
+    topic, number = moving[0]
+    more = len(moving) - 1
+    others = f", as are {more} other partition(s) of these topics" if more else ""
+    return f"{topic}-{number} is being reassigned{others}; wait until that is done, or cancel it"

@@ -1,0 +1,97 @@
+"""What is told of plans as plain values: the JSON of the HTTP door and of commands alike."""
+
+from typing import Any
+
+from admin.model import UNKNOWN, PartitionId
+from admin.plan_file import VERSION
+from admin.plans import Foreseen, PlanResult
+
+
+def plan_data(found: PlanResult) -> dict[str, Any]:
+    """A plan in the form of `reassign-partitions`, the one that leads back, and what it does."""
+    return {
+        "partitions_planned": found.planned,
+        "plan": _file([(each.id, each.target) for each in found.partitions]),
+        "rollback_plan": _file([(each.id, each.replicas) for each in found.partitions]),
+        "outcome": _foreseen(found.foreseen),
+    }
+
+
+def begun_data(found: PlanResult) -> dict[str, Any]:
+    """What was begun, and what could not be."""
+    return {
+        "move_ids": list(found.moves),
+        "partitions_accepted": found.accepted,
+        "partitions_refused": found.refused_count,
+        "errors": [
+            {
+                "topic": each.id.topic,
+                "partition": each.id.partition,
+                "kafka_error": each.error_name,
+                "kafka_error_code": each.error_code,
+                "message": each.message,
+            }
+            for each in found.refused
+        ],
+    }
+
+
+def emptying_data(found: PlanResult) -> dict[str, Any]:
+    """How far brokers are from having no replicas."""
+    emptying = found.emptying
+    return {
+        "state": _state(found),
+        "reason": found.reason,
+        "registered": not emptying.strange,
+        "alive": bool(emptying.alive),
+        "partitions_held": emptying.held,
+        "partitions_leaving": emptying.leaving + found.accepted,
+        "partitions_leaderless": _named(emptying.leaderless),
+        "partitions_busy": _named(emptying.busy),
+    }
+
+
+def _state(found: PlanResult) -> str:
+    """empty; moving while all is on its way; waiting where something cannot be, or is not asked."""
+    if not found.emptying.held:
+        return "empty"
+    return "moving" if found.emptying.held == found.emptying.leaving + found.accepted else "waiting"
+
+
+def _foreseen(foreseen: Foreseen) -> dict[str, Any]:
+    return {
+        "replicas_added": foreseen.replicas_added,
+        "replicas_removed": foreseen.replicas_removed,
+        "leaders_moved": foreseen.leaders_moved,
+        "bytes_moved": None,
+        "racks_shared_before": _known(foreseen.crowded_before),
+        "racks_shared_after": _known(foreseen.crowded_after),
+        "brokers": [
+            {
+                "broker_id": each.broker,
+                "replicas_before": each.replicas_before,
+                "replicas_after": each.replicas_after,
+                "leaders_before": each.leaders_before,
+                "leaders_after": each.leaders_after,
+            }
+            for each in foreseen.shares
+        ],
+    }
+
+
+def _file(assigned: list[tuple[PartitionId, Any]]) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "partitions": [
+            {"topic": id.topic, "partition": id.partition, "replicas": list(replicas)}
+            for id, replicas in assigned
+        ],
+    }
+
+
+def _named(ids: Any) -> list[dict[str, Any]]:
+    return [{"topic": each.topic, "partition": each.partition} for each in ids]
+
+
+def _known(number: int) -> int | None:
+    return None if number == UNKNOWN else number

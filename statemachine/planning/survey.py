@@ -1,0 +1,159 @@
+"""What a plan has to know of a cluster, read from an image: of brokers all, of partitions a piece.
+
+Whoever plans for many partitions reads them piece by piece, and lets others go on in between. What
+has changed meanwhile is found when the plan is asked for: a partition is decided on as it is then.
+"""
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from statemachine.cordons import takers
+from statemachine.image import Image
+from statemachine.planning.racks import Racks
+from statemachine.vocabulary import NO_LEADER, BrokerId, MoveId, MoveKind, Replicas
+
+PIECE_PARTITIONS: Final = 1_000
+"""Partitions that are read in one go: one or two milliseconds."""
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """What plans have to know of the brokers; each list in order of id."""
+
+    takers: tuple[BrokerId, ...]
+    """Those that new replicas may be placed on."""
+    live: tuple[BrokerId, ...]
+    fenced: tuple[BrokerId, ...]
+    cordoned: tuple[BrokerId, ...]
+    racks: Racks
+    """Of all that are registered."""
+    loads: dict[BrokerId, int]
+    """How many replicas each has."""
+    leads: dict[BrokerId, int]
+    """How many partitions each leads."""
+
+
+def ground(image: Image) -> Ground:
+    """What plans have to know of the brokers as they are now."""
+    index = image.index
+    brokers = [image.brokers[each] for each in sorted(image.brokers)]
+    return Ground(
+        takers=tuple(sorted(each.broker_id for each in takers(image))),
+        live=tuple(each.broker_id for each in brokers if each.live),
+        fenced=tuple(each.broker_id for each in brokers if each.fenced),
+        cordoned=tuple(each.broker_id for each in brokers if each.cordoned),
+        racks={each.broker_id: each.rack for each in brokers},
+        loads={each: len(keys) for each, keys in sorted(index.replicas_of.items())},
+        leads={each: len(keys) for each, keys in sorted(index.leader_of.items()) if each >= 0},
+    )
+
+
+class Stay(StrEnum):
+    """What becomes of a partition that has a replica on a broker that is to be emptied."""
+
+    FREE = "free"
+    """It stands still, and can be moved."""
+    LEAVING = "leaving"
+    """It is on its way away from all of them."""
+    BUSY = "busy"
+    """It moves, and keeps a replica on one of them."""
+    LEADERLESS = "leaderless"
+    """Nobody leads it: there is nobody to copy it from."""
+
+
+class Held(Struct, frozen=True, kw_only=True, gc=False):
+    """A partition that has a replica on a broker that is to be emptied."""
+
+    topic: str
+    partition: int
+    replicas: Replicas
+    stay: Stay
+    move: MoveId
+    """The move that it belongs to."""
+
+
+def held_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
+    """The keys of the partitions that have a replica on any of these, as they are now."""
+    return list(image.index.of_any(image.index.replicas_of, tuple(sorted(brokers))))
+
+
+def held(image: Image, keys: Sequence[int], brokers: Collection[BrokerId]) -> list[Held]:
+    """What becomes of those of these partitions that still have a replica on any of the brokers.
+
+    A key may belong to another partition by now, or to none.
+    """
+    emptied, found = frozenset(brokers), []
+    for key in keys:
+        place = image.index.at(key)
+        partition = None if place is None else place[0].partition(place[1])
+        if place is None or partition is None or emptied.isdisjoint(partition.replicas):
+            continue
+        if partition.moving:
+            stay = Stay.LEAVING if emptied.isdisjoint(partition.final) else Stay.BUSY
+        else:
+            stay = Stay.LEADERLESS if partition.leader == NO_LEADER else Stay.FREE
+        found.append(
+            Held(
+                topic=place[0].name,
+                partition=place[1],
+                replicas=partition.replicas,
+                stay=stay,
+                move=partition.stage.move,
+            )
+        )
+    return found
+
+
+def drained_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
+    """The keys of the partitions that moves of kind drain take away from any of these."""
+    index = image.index
+    on_them = index.of_any(index.replicas_of, tuple(sorted(brokers)))
+    found: list[int] = []
+    for move in image.moves.values():
+        if move.ended is None and move.begun.kind == MoveKind.DRAIN:
+            found += on_them & index.keys_of_move(move.id)
+    return found
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """Some partitions of the topics that are planned for."""
+
+    replicas: dict[tuple[str, int], Replicas]
+    moving: tuple[tuple[str, int], ...]
+    """Those of them that are being reassigned."""
+    next: tuple[int, int]
+    """Where the next piece begins: which of the topics, and which partition of it."""
+
+
+class NoTopic(Struct, frozen=True):
+    """There is no topic of this name."""
+
+    name: str
+
+
+def topics_piece(image: Image, names: Sequence[str], at: tuple[int, int]) -> Piece | NoTopic:
+    """The partitions of these topics from a place on, as many as are read in one go.
+
+    It is read to the end when the place is behind the last topic.
+    """
+    replicas: dict[tuple[str, int], Replicas] = {}
+    moving = []
+    place, number = at
+    looked_at = 0
+    while place < len(names) and looked_at < PIECE_PARTITIONS:
+        topic = image.topic_named(names[place])
+        if topic is None:
+            return NoTopic(names[place])
+        partition = topic.partition(number)
+        looked_at += 1
+        if partition is None:
+            # Partitions are numbered without gaps: here the topic ends.
+            place, number = place + 1, 0
+            continue
+        replicas[names[place], number] = partition.replicas
+        if partition.moving:
+            moving.append((names[place], number))
+        number += 1
+    return Piece(replicas=replicas, moving=tuple(moving), next=(place, number))
