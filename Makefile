@@ -70,6 +70,7 @@ golden: $(VENV)/installed ## record transcripts anew; read the difference before
 
 ROUNDS ?= 50
 SEED ?=
+KIND ?= both
 
 .PHONY: fire
 fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load, and judge what is left (ROUNDS=50 SEED=7)
@@ -98,8 +99,8 @@ SEEDS ?= 200
 BASE ?= 0
 
 .PHONY: sim
-sim: $(VENV)/installed ## a whole quorum under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one)
-	$(BIN)/python -m chaos run $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
+sim: $(VENV)/installed ## quorums and whole clusters under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one; KIND=quorum, cluster)
+	$(BIN)/python -m chaos run --kind $(KIND) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
 
 IMAGES ?= 10000
 

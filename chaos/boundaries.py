@@ -43,11 +43,9 @@ def _check_end(who: object, snapshot: Checkpoint, history: History) -> None:
 
 
 def _check_content(who: object, snapshot: Checkpoint, content: Content, history: History) -> None:
-    state = history.state_at(snapshot.end)
-    if state.pending is not None:
-        raise Violation("R21", f"{who} has {snapshot}, in the middle of a transaction")
-    if content.values != state.told():
-        raise Violation("R20", f"{who} has {snapshot} with {content.values}, not {state.told()}")
+    wrong = history.contradiction(snapshot.end, content.values)
+    if wrong is not None:
+        raise Violation(wrong[0], f"{who} has {snapshot}, {wrong[1]}")
     told = [(each.voters, each.target) for each in history.assigned_at(snapshot.end)[-1:]]
     said = content.assigned
     if ([] if said is None else [(said.voters, said.target)]) != told:

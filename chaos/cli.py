@@ -1,11 +1,11 @@
 """The commands of `python -m chaos`; `make sim` calls them."""
 
-import logging
 import os
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
@@ -17,7 +17,7 @@ from chaos.crash_points import Lost, Tally, crash_images
 from chaos.mutants.catalogue import MUTANTS
 from chaos.mutants.running import HEAD, judged
 from chaos.mutants.running import SEEDS_MAX as MUTANT_SEEDS_MAX
-from chaos.outcome import Failure, Outcome, run
+from chaos.outcome import Failure, Outcome, drawn, run, silence
 from chaos.profile import Profile
 from chaos.shrink import Kept, shrink
 
@@ -62,9 +62,10 @@ class Totals:
 @click.group()
 def main() -> None:
     """Break the quorum on purpose, in virtual time; the same seed is always the same run."""
-    # What the product warns of is told by the run that fails, not by all of them.
-    logging.getLogger("quorum").addHandler(logging.NullHandler())
-    logging.getLogger("quorum").propagate = False
+    silence()
+
+
+KINDS = ("quorum", "cluster", "both")
 
 
 @main.command("crashes")
@@ -88,6 +89,13 @@ def crash(images: int, base: int) -> None:
 @click.option("--seeds", type=click.IntRange(1, SEEDS_MAX), default=200, help="How many.")
 @click.option("--base", type=click.IntRange(min=0), default=0, help="The first of them.")
 @click.option("--jobs", type=click.IntRange(1, 1_000), default=None, help="Processes at a time.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="quorum",
+    show_default=True,
+    help="A quorum alone, a whole cluster, or both in turn.",
+)
 @click.option("--strikes", help="Of one seed: only the strikes at these places.")
 @click.option("--rates", help="Of one seed: only these of what is wrong all the time.")
 def run_seeds(
@@ -95,12 +103,13 @@ def run_seeds(
     seeds: int,
     base: int,
     jobs: int | None,
+    kind: str,
     strikes: str | None,
     rates: str | None,
 ) -> None:
     """Run one seed, or many; exits with 1 if any of them fails."""
     if seed is not None:
-        tell_one(profile_of(seed, strikes, rates), shrinks=strikes is None and rates is None)
+        tell_one(profile_of(seed, strikes, rates, kind), shrinks=strikes is None and rates is None)
         return
     if strikes is not None or rates is not None:
         raise click.UsageError("--strikes and --rates are those of one --seed")
@@ -108,7 +117,7 @@ def run_seeds(
     totals = Totals()
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("seeds", total=seeds)
-        for outcome in outcomes(range(base, base + seeds), jobs):
+        for outcome in outcomes(range(base, base + seeds), jobs, kind):
             totals.add(outcome)
             progress.advance(task)
         seconds = progress.tasks[0].elapsed or 0.0
@@ -152,23 +161,24 @@ def run_mutants(seeds: int, jobs: int | None, only: str, document: Path | None) 
         raise click.ClickException(f"{len(missed)} of {len(verdicts)} mutants are not caught")
 
 
-def outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
+def outcomes(seeds: range, jobs: int, kind: str = "quorum") -> Iterator[Outcome]:
     """What comes of each seed, in their order."""
+    of_kind = partial(run_seed, kind=kind)
     if jobs == 1:
-        yield from map(run_seed, seeds)
+        yield from map(of_kind, seeds)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(run_seed, seeds, chunksize=SEEDS_AT_ONCE)
+        yield from pool.map(of_kind, seeds, chunksize=SEEDS_AT_ONCE)
 
 
-def run_seed(seed: int) -> Outcome:
+def run_seed(seed: int, kind: str = "quorum") -> Outcome:
     """Run what this seed draws."""
-    return run(Profile.drawn(seed))
+    return run(drawn(seed, kind))
 
 
-def profile_of(seed: int, strikes: str | None, rates: str | None) -> Profile:
+def profile_of(seed: int, strikes: str | None, rates: str | None, kind: str = "quorum") -> Profile:
     """The profile of a seed, or what is to be left of it."""
-    profile = Profile.drawn(seed)
+    profile = drawn(seed, kind)
     if strikes is None and rates is None:
         return profile
     kept = Kept.all_of(profile)
@@ -196,7 +206,7 @@ def tell_one(profile: Profile, *, shrinks: bool) -> None:
     click.echo(str(failure))
     if shrinks and failure.rule != "harness":
         kept = shrink(profile, lambda less: _fails_with(less, failure.rule))
-        click.echo(f"smaller: {kept.command(profile.seed)}")
+        click.echo(f"smaller: {kept.command(profile.seed, profile.kind)}")
         for place in kept.strikes:
             click.echo(f"  {profile.strikes[place]}")
     raise click.ClickException(failure.text)

@@ -5,6 +5,7 @@ A log that was cut at its start goes on from here: what its snapshot stands for 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 from chaos import model
 from chaos.electorates import Assigned, assigned_by
@@ -21,7 +22,7 @@ class History:
         """What it says of the voters."""
         self._ends: list[int] = []
         self._by: list[int] = []
-        self._states: list[State] = []
+        self._states: list[Any] = []
 
     @property
     def end(self) -> int:
@@ -33,7 +34,7 @@ class History:
         self.batches.append(batch)
         self._ends.append(batch.end)
         self._by.append(epoch)
-        self._states.append(model.after(self._states[-1] if self._states else State(), batch))
+        self._states.append(self._state_after(batch))
         assigned = assigned_by(*batch) if batch.is_control else None
         self.assigned += [] if assigned is None else [assigned]
 
@@ -62,9 +63,20 @@ class History:
         """The epoch of the last record before a boundary; 0 where there is none."""
         return self.batches[bisect_left(self._ends, offset)].epoch if offset else 0
 
-    def state_at(self, offset: int) -> State:
+    def state_at(self, offset: int) -> Any:
         """What everything below a boundary has come to."""
         return self._states[bisect_left(self._ends, offset)] if offset else State()
+
+    def contradiction(self, end: int, values: list[bytes]) -> tuple[str, str] | None:
+        """The rule that a snapshot up to `end` breaks with these records, and how; or None."""
+        state = self.state_at(end)
+        if state.pending is not None:
+            return "R21", "in the middle of a transaction"
+        return None if values == state.told() else ("R20", f"with {values}, not {state.told()}")
+
+    def _state_after(self, batch: Stored) -> Any:
+        """What all that is committed comes to with this batch, the last one."""
+        return model.after(self._states[-1] if self._states else State(), batch)
 
     def assigned_at(self, offset: int) -> list[Assigned]:
         """What was said of the voters below a boundary."""

@@ -54,8 +54,8 @@ class _Epoch:
 class Judge(Audience):
     """Knows what was said and what is durable; one for each run."""
 
-    def __init__(self, voters: Sequence[ReplicaId]) -> None:
-        super().__init__(History())
+    def __init__(self, voters: Sequence[ReplicaId], history: History | None = None) -> None:
+        super().__init__(History() if history is None else history)
         self.electorates = Electorates(voters)
         self._epochs: dict[int, _Epoch] = {}
         self._ballots: dict[ReplicaId, Ballot] = {}

@@ -1,12 +1,15 @@
 """One seed, run: what came of it, in a form that can be sent from process to process and read."""
 
 import gc
+import logging
 import subprocess
 import traceback
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from chaos.cluster.settings import ClusterProfile
+from chaos.cluster.simulation import ClusterSimulation
 from chaos.profile import Profile
 from chaos.simulation import Report, Simulation
 from chaos.violation import HarnessError, Violation
@@ -30,7 +33,7 @@ class Failure:
             f"commit {commit()}\n"
             f"profile: {self.profile}\n\n"
             f"the last events:\n{self.last_events}\n\n{self.nodes}\n\n{self.trace}\n"
-            f"again: make sim SEED={self.profile.seed}"
+            f"again: make sim SEED={self.profile.seed} KIND={self.profile.kind}"
         )
 
 
@@ -55,8 +58,21 @@ def run(profile: Profile) -> Outcome:
             gc.enable()
 
 
+def simulation_of(profile: Profile) -> Simulation:
+    """What runs it: the quorum alone, or a cluster on top of it."""
+    if isinstance(profile, ClusterProfile):
+        return ClusterSimulation(profile)
+    return Simulation(profile)
+
+
+def drawn(seed: int, kind: str) -> Profile:
+    """The profile of this seed and kind; of "both", every other seed is a whole cluster."""
+    is_cluster = kind == "cluster" or (kind == "both" and seed % 2 == 1)
+    return ClusterProfile.drawn(seed) if is_cluster else Profile.drawn(seed)
+
+
 def _run(profile: Profile) -> Outcome:
-    simulation = Simulation(profile)
+    simulation = simulation_of(profile)
     try:
         return Outcome(seed=profile.seed, report=simulation.run())
     except (Violation, HarnessError) as error:
@@ -84,3 +100,10 @@ def commit() -> str:
     except OSError:
         return "unknown: there is no git"
     return told.stdout.strip() or f"unknown: {told.stderr.strip()}"
+
+
+def silence() -> None:
+    """What the product warns of is told by the run that fails, not by all of them."""
+    for name in ("quorum", "broker", "controller"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+        logging.getLogger(name).propagate = False

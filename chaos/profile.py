@@ -110,6 +110,11 @@ class Profile:
     value_bytes_max: int
 
     @property
+    def kind(self) -> str:
+        """Of what it is a run."""
+        return "quorum"
+
+    @property
     def is_mute(self) -> bool:
         """Whether no replica echoes rounds of reads, as those of Kafka do not."""
         return self.seed % 4 == 1

@@ -37,10 +37,11 @@ class Kept:
         strikes = tuple(profile.strikes[each] for each in self.strikes)
         return replace(profile, strikes=strikes, rates=rates, faults=())
 
-    def command(self, seed: int) -> str:
+    def command(self, seed: int, kind: str = "quorum") -> str:
         """What runs it again."""
         strikes, rates = ",".join(map(str, self.strikes)), ",".join(self.rates)
-        return f"python -m chaos run --seed {seed} --strikes '{strikes}' --rates '{rates}'"
+        told = "" if kind == "quorum" else f" --kind {kind}"
+        return f"python -m chaos run --seed {seed}{told} --strikes '{strikes}' --rates '{rates}'"
 
 
 def _differs(rates: Rates, name: str) -> bool:

@@ -68,13 +68,16 @@ class Simulation:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.world = World(profile)
+        self.world = self._world(profile)
         self.operator = Operator(self.world)
         self._rng = random.Random(f"{profile.seed}/workload")
         self._reads = random.Random(f"{profile.seed}/reads")
         self._transactions = random.Random(f"{profile.seed}/transactions")
         self._proposing = True
         self._words = 0
+
+    def _world(self, profile: Profile) -> World:
+        return World(profile)
 
     def run(self) -> Report:
         """All four parts; raises `Violation` or `HarnessError`."""

@@ -9,13 +9,14 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from chaos.audience import Speaker
 from chaos.boundaries import check_snapshots, check_start
 from chaos.checkpoints import Checkpoint
 from chaos.faults import Fault
 from chaos.harms import Harms
+from chaos.history import History
 from chaos.judge import Judge
 from chaos.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
 from chaos.network import Network
@@ -67,7 +68,7 @@ class World:
         voters = [ReplicaId(each) for each in range(1, profile.voters + 1)]
         observers = [ReplicaId(100 + each) for each in range(profile.observers)]
         self.voters, self.everyone = voters, [*voters, *observers]
-        self.judge = Judge(voters)
+        self.judge = Judge(voters, self._history())
         self.witnesses = Witnesses(self.judge, profile.timeouts.fetch_timeout_ms, self.note)
         self.rolls = Rolls(self.judge.electorates, profile.timeouts.fetch_timeout_ms)
         self.network = Network(self.timeline, self._stream("network"), self.note)
@@ -161,7 +162,7 @@ class World:
             machine.key = past.key
             led = machine.truth.led(replica, machine.disk)
             speaker = replace(speaker, key=past.key, led=led)
-            process = Process(self, machine, speaker, past, rng)
+            process = self._process(machine, speaker, past, rng)
         except Died:
             self.note("dies in recovery")
             self._lose_power(speaker, machine)
@@ -364,6 +365,12 @@ class World:
 
     def _stream(self, name: str) -> random.Random:
         return random.Random(f"{self.profile.seed}/{name}")
+
+    def _history(self) -> History:
+        return History()
+
+    def _process(self, *about: Any) -> Process:
+        return Process(self, *about)
 
     def _machine(self, replica: ReplicaId) -> Machine:
         profile, address_of = self.profile, self.town.address_of

@@ -109,6 +109,11 @@ class Model:
         added = sum(len(part.adding) for part in under_way)
         return len(under_way) <= self.limit(LIMITS[0]) and added <= self.limit(LIMITS[1])
 
+    @property
+    def has_room_for_leaders(self) -> bool:
+        """Whether the steps that move a leader are within their limit."""
+        return sum(part.moves_leader for part in self.parts.values()) <= self.limit(LIMITS[3])
+
     def was_asked(self, key: Key, replicas: Ids) -> bool:
         """Whether anybody wanted the partition to have these replicas, and they exist."""
         asked = (self.topics[key[0]], key[1], replicas) in self._asked

@@ -40,6 +40,12 @@ class Part(NamedTuple):
         return bool(in_step or (self.target and set(self.target) == set(self.replicas)))
 
     @property
+    def moves_leader(self) -> bool:
+        """Whether another broker leads once the step under way is complete."""
+        is_led_by_new = bool(self.target) and self.target[0] in self.adding
+        return self.leader in self.removing or is_led_by_new
+
+    @property
     def aimed(self) -> Ids:
         """The replicas once the step is complete: what is final in that order, then the others."""
         kept = without(self.replicas, self.removing)

@@ -37,6 +37,11 @@ class Cluster(Protocol):
         """Whether what is under way is within the limits."""
         ...
 
+    @property
+    def has_room_for_leaders(self) -> bool:
+        """Whether the steps that move a leader are within their limit."""
+        ...
+
     def was_asked(self, key: Key, replicas: Ids) -> bool:
         """Whether anybody wanted the partition to have these replicas, and they exist."""
         ...
@@ -233,6 +238,11 @@ def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]
         ("P17", not is_new or cluster.was_asked(key, after.target), "or sets out for there"),
         ("P14", not set(given_up) & set(without(after.replicas, after.target)), "given up at once"),
         ("P15", not begins or cluster.has_room, "no step begins beyond the limits"),
+        (
+            "P15",
+            not (begins and after.moves_leader) or cluster.has_room_for_leaders,
+            "no step that moves a leader begins beyond their limit",
+        ),
         (
             "P16",
             not (begins and after.target) or whole or cluster.goes_in_steps,

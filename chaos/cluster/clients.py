@@ -1,0 +1,306 @@
+"""Clients of the controllers: each asks one thing after the other, and writes down what it is told.
+
+Whom it asks it must find out; what was surely not done is asked again, and what may have been done
+only if that means nothing (a read), or if it has a key of its own. Sometimes it asks two at once.
+"""
+
+import random
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from broker.unavailable import Unavailable
+from chaos.cluster import requests
+from chaos.cluster.process import ClusterProcess, ControllerProcess
+from chaos.cluster.requests import Request
+from chaos.cluster.wire import Respond
+from chaos.violation import Violation
+from quorum.core.vocabulary import ReplicaId
+from statemachine.image import Image
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE, Replicas
+
+if TYPE_CHECKING:
+    from chaos.cluster.world import ClusterWorld
+
+KEPT: Final = "kept"
+"""Of its partitions a history is written; nobody changes how it is configured, but for one name."""
+MOVED: Final = "moved"
+"""Its partitions belong to moves, and its configurations change."""
+PASSING: Final = ("one", "two")
+"""Topics that come and go."""
+NOTED: Final = "retention.ms"
+LIMITS: Final = (
+    "reassignment.parallel.replica.count",
+    "reassignment.parallel.partition.count",
+    "reassignment.parallel.leader.movements",
+    "reassignment.max.concurrent.replica.movements",
+)
+TIMEOUT_MS: Final = 3_000
+HEDGE_MS: Final = 300
+TRIES_MAX: Final = 12
+PAUSE_MS: Final = (20, 200)
+"""Before another controller is asked."""
+
+
+class _Asking:
+    """One request of one client, until it is answered or given up."""
+
+    def __init__(self, client: "Client", request: Request, done: Callable[[Any], None]) -> None:
+        self._client = client
+        self._request = request
+        self._done = done
+        self._tries = 0
+        self._may_be_done = False
+        self._is_over = False
+
+    def go(self) -> None:
+        """Ask somebody."""
+        if self._is_over:
+            return
+        self._tries += 1
+        client = self._client
+        to = client.guess()
+        answered = partial(self._answered, to)
+        client.world.wire.ask(client, to, self._request.serve, answered, timeout_ms=TIMEOUT_MS)
+
+    def _answered(self, to: ReplicaId, answer: Any) -> None:
+        if isinstance(answer, Unavailable):
+            requests.may_be_told(answer)
+        elif answer is not None:
+            self._end(answer)
+            return
+        if answer is None or answer.may_be_done:
+            self._may_be_done = True
+            if not self._request.may_repeat:
+                self._end(None)
+                return
+        self._client.is_not_active(to)
+        if self._tries >= TRIES_MAX:
+            self._end(None if self._may_be_done else Unavailable.NOT_ACTIVE)
+        else:
+            self._client.later(self._client.rng.randrange(*PAUSE_MS), self.go)
+
+    def _end(self, answer: Any) -> None:
+        """The first answer counts; a second one, to the same key, must be the same."""
+        if answer is not None and not isinstance(answer, Unavailable):
+            key = self._request.idempotency_key
+            if key:
+                self._client.book.answers(key, answer)
+        if not self._is_over:
+            self._is_over = True
+            self._done(answer)
+
+
+class Client:
+    """One of those who ask; the network knows it by its id."""
+
+    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+        self.world = world
+        self.rng = rng
+        self.book = world.book
+        self._id = ReplicaId(1_000 + number)
+        self._active: ReplicaId | None = None
+        self._count = 0
+        self._seen: dict[int, int] = {}
+        self._looks = False
+        self.is_done = False
+        """Whether it asks nothing more."""
+
+    @property
+    def id(self) -> ReplicaId:
+        """See `chaos.cluster.wire.Caller`."""
+        return self._id
+
+    def enter(self, happen: Callable[[], None]) -> None:
+        """See `chaos.cluster.wire.Caller`."""
+        happen()
+
+    def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
+        """See `chaos.cluster.wire.Caller`."""
+        self.world.timeline.after(delay_ms, happen)
+
+    def guess(self) -> ReplicaId:
+        """Whom it takes for the active controller."""
+        if self._active is None:
+            self._active = self.rng.choice(self.world.voters)
+        return self._active
+
+    def is_not_active(self, controller: ReplicaId) -> None:
+        """That one does not answer, or says that it is not."""
+        if self._active == controller:
+            self._active = None
+
+    def begin(self) -> None:
+        """Ask one thing after the other from now on."""
+        self.later(self.rng.randrange(1, self.world.settings.pause_ms_max), self._go_on)
+
+    def ask(self, request: Request, then: Callable[[Hashable], None]) -> None:
+        """Ask this, write down what comes of it, and go on with what it was told; None: nothing."""
+        noted = None if request.key is None else self.book.calls(request.key, request.asked)
+
+        def done(answer: Any) -> None:
+            told: Hashable = None
+            if answer is None:
+                self.world.note("a client is told nothing")
+            elif isinstance(answer, Unavailable):
+                self.world.note("a client finds no active controller")
+                if noted is not None:
+                    self.book.forgets(noted)
+            else:
+                told = request.understood(answer)
+                self.world.note("a client is answered")
+                self.world.tell(self._id, f"{request.asked}: {told}")
+                if noted is not None:
+                    self.book.returns(noted, told)
+            then(told)
+
+        asking = _Asking(self, request, done)
+        asking.go()
+        if request.may_repeat and self.rng.randrange(4) == 0:
+            self.later(HEDGE_MS, asking.go)
+
+    # --- what it asks for --------------------------------------------------------------------
+
+    def _go_on(self, _: Hashable = None) -> None:
+        if self.is_done:
+            return
+        if self.rng.randrange(6) == 0:
+            self._look_somewhere()
+        self.ask(self._anything(), self._pause)
+
+    def _pause(self, _: Hashable) -> None:
+        self.later(self.rng.randrange(1, self.world.settings.pause_ms_max), self._go_on)
+
+    def _anything(self) -> Request:
+        kind = self.rng.choices(
+            (
+                self._about_a_partition,
+                self._about_a_topic,
+                self._about_a_config,
+                self._about_a_move,
+                self._of_the_cluster,
+            ),
+            (6, 2, 2, 5, 2),
+        )[0]
+        return kind()
+
+    def _key(self) -> str:
+        self._count += 1
+        return f"{self._id}/{self._count}"
+
+    def _replicas(self) -> Replicas:
+        """Brokers that exist, now and then one that does not."""
+        brokers = list(map(int, self.world.brokers))
+        factor = min(len(brokers), self.rng.randrange(1, self.world.settings.factor + 1))
+        found = tuple(self.rng.sample(brokers, factor))
+        return (*found, 999) if self.rng.randrange(40) == 0 else found
+
+    def _about_a_partition(self) -> Request:
+        number = self.rng.randrange(self.world.settings.partitions)
+        chance = self.rng.random()
+        if chance < 0.4:
+            return requests.list_partition(KEPT, number)
+        key = self._key() if self.rng.randrange(2) else ""
+        replicas = None if chance < 0.6 else self._replicas()
+        if replicas is not None:
+            self.world.history.model.ask(KEPT, number, replicas)
+        return requests.reassign(KEPT, number, replicas, who=str(self._id), key=key)
+
+    def _about_a_topic(self) -> Request:
+        name = self.rng.choice(PASSING)
+        match self.rng.randrange(4):
+            case 0:
+                return requests.delete(name)
+            case 1:
+                return requests.describe(name)
+            case _:
+                topic_id = UUID(int=self.rng.getrandbits(128), version=4)
+                return requests.create(name, topic_id, partitions=2, factor=1)
+
+    def _about_a_config(self) -> Request:
+        if self.rng.randrange(2):
+            return requests.config_of(KEPT, NOTED)
+        value = self.rng.choice((None, *(str(1_000 * each) for each in range(1, 5))))
+        return requests.configure(TOPIC_RESOURCE, KEPT, NOTED, value)
+
+    def _about_a_move(self) -> Request:
+        moves = self.world.moves
+        kind = self.rng.randrange(8) if moves else 0
+        if kind < 2:
+            return self._a_move()
+        move_id, who = self.rng.choice(moves), str(self._id)
+        match kind:
+            case 2 | 3:
+                return requests.pause(move_id, who=who, key=self._key())
+            case 4 | 5:
+                return requests.resume(move_id, who=who, key=self._key())
+            case 6 if self.rng.randrange(2):
+                return requests.take_back(move_id, key=self._key())
+            case 6:
+                return requests.prefer(move_id, self.rng.randrange(-2, 3), key=self._key())
+            case _:
+                return requests.look(move_id)
+
+    def _a_move(self) -> Request:
+        count = self.world.settings.partitions
+        numbers = self.rng.sample(range(count), self.rng.randrange(1, count + 1))
+        parts = tuple((MOVED, number, self._replicas()) for number in numbers)
+        for topic, number, replicas in parts:
+            self.world.history.model.ask(topic, number, replicas)
+        return requests.begin(parts, self.world.moves.append, who=str(self._id), key=self._key())
+
+    def _of_the_cluster(self) -> Request:
+        """How moves go, and what is asked of the partitions that they move."""
+        factor = self.world.settings.factor
+        name, values = self.rng.choice(
+            (
+                ("min.insync.replicas", [str(each) for each in range(1, factor + 1)]),
+                ("unclean.leader.election.enable", ["true", "false"]),
+                ("reassignment.completion.rule", ["min-isr", "all-target"]),
+                *((limit, ["1", "2", "3"]) for limit in LIMITS),
+            )
+        )
+        value = self.rng.choice([None, *values])
+        if name.startswith("reassignment"):
+            request = requests.configure(BROKER_RESOURCE, "", name, value)
+        else:
+            request = requests.configure(TOPIC_RESOURCE, MOVED, name, value)
+        return request._replace(key=None)
+
+    # --- reads that may be old ---------------------------------------------------------------
+
+    def _look_somewhere(self) -> None:
+        """L6: what a stale read shows is what the log comes to where it says, and one process never
+        goes back."""
+        if self._looks:
+            return
+        self._looks = True
+        to = self.rng.choice(self.world.voters)
+        self.world.wire.ask(self, to, _stale_read, self._shown, timeout_ms=TIMEOUT_MS)
+
+    def _shown(self, answer: Any) -> None:
+        self._looks = False
+        if answer is None or isinstance(answer, Unavailable):
+            return
+        boot, end, found = answer
+        history = self.world.history
+        self.world.note("a stale read is answered")
+        if end < self._seen.get(boot, 0):
+            raise Violation("L6", f"a process reads at {end}, and before at {self._seen[boot]}")
+        self._seen[boot] = end
+        if not history.is_boundary(end):
+            raise Violation("L6", f"a read is as of {end}, where no batch ends")
+        view = history.view_at(end)
+        if found != view.topics:
+            raise Violation("L6", f"as of {end} there is {found}, not {view.topics}")
+
+
+def _stale_read(process: ClusterProcess, respond: Respond) -> None:
+    assert isinstance(process, ControllerProcess)
+
+    def read(image: Image) -> tuple[int, int, dict[str, str]]:
+        topics = {topic_id.hex: topic.name for topic_id, topic in image.topics.items()}
+        return process.boot, image.end_offset, topics
+
+    process.controller.query(read, respond, stale=True)

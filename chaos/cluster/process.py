@@ -1,0 +1,207 @@
+"""A process of a cluster: a replica of the quorum with a state machine of the product above it.
+
+What a quorum of plain words tells its judges, these tell as well; what stands above is a controller
+here, and a broker in `chaos.cluster.broker`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from broker.controlling import Controller
+from chaos.audience import Speaker
+from chaos.cluster.views import view_of_image
+from chaos.machine import Machine
+from chaos.process import ALL_BYTES, Process
+from chaos.violation import Violation
+from quorum.core.events import Located
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import Epoch, Offset
+from quorum.local_askers import ReadDone
+from quorum.opening import Past
+from quorum.ports import StateMachine, StateSnapshot
+from statemachine import commands, records
+from statemachine.features import ELR_VERSION, RANGES
+from statemachine.image import Image
+from statemachine.limits import METADATA_VERSION_MAX
+
+if TYPE_CHECKING:
+    from chaos.cluster.serving import Serving
+    from chaos.cluster.world import ClusterWorld
+    from chaos.world import CoarseRandom
+
+NO_OP_INTERVAL_MS: Final = 2_000
+LISTENER: Final = "CONTROLLER"
+
+
+class ClusterProcess(Process):
+    """See `Process`; `above` is told what the quorum says, and its image is judged."""
+
+    world: "ClusterWorld"
+    above: StateMachine
+    serving: "Serving"
+    """What a broker gives to others; a controller has none, and nobody asks it."""
+
+    @property
+    def image(self) -> Image:
+        """What it makes of the log."""
+        raise NotImplementedError
+
+    def check_view(self, end: int) -> None:
+        """P22: its image is what everything below `end`, a boundary, comes to."""
+        difference = view_of_image(self.image).difference(self.world.history.view_at(end))
+        if difference:
+            raise Violation("P22", f"{self.id} at {end}: {difference}")
+
+    # --- `quorum.ports.StateMachine` ---------------------------------------------------------
+
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        self.above.load_snapshot(records, end, epoch)
+        history = self.world.history
+        state: Any = history.state_at(end) if history.is_boundary(end) else None
+        self.world.judge.loads(self.speaker, end, epoch, state)
+        self.world.note("a snapshot is installed" if self._runs else "a snapshot is loaded")
+        self.world.tell(self.id, f"loads the snapshot {end}@{epoch}")
+
+    def snapshot(self) -> StateSnapshot | None:
+        return self.above.snapshot()
+
+    def on_commit(self, high_watermark: Offset) -> None:
+        self._act()
+        start = Offset(self.world.judge.told(self.speaker))
+        records = self.log.read(start, high_watermark, ALL_BYTES) if high_watermark > start else b""
+        self.world.judge.tells(self.speaker, high_watermark, records)
+        self.above.on_commit(high_watermark)
+        now_ms = self.world.timeline.now_ms
+        self.world.story.tell(now_ms, self.id, f"commits {high_watermark}", high_watermark)
+        self.world.on_told(self.id)
+
+    @property
+    def is_behind(self) -> bool:
+        return self.above.is_behind
+
+    def catch_up(self) -> None:
+        self.above.catch_up()
+
+    def on_lead(self, epoch: Epoch, start: Offset) -> None:
+        self.leads, self.proposed_end = True, 0
+        self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
+        self.above.on_lead(epoch, start)
+
+    def on_control(self, end: Offset) -> None:
+        super().on_control(end)
+        self.above.on_control(end)
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        self.leads = False
+        self.above.on_stop_leading(epoch)
+        self.world.story.tell(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
+
+    def on_truncate(self, end: Offset) -> None:
+        self.above.on_truncate(end)
+        self.world.story.tell(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
+        self.world.story.counts["a log is truncated"] += 1
+
+    def again(self, look: Callable[[], int]) -> None:
+        """Let it look now, and then whenever it has said, in ms."""
+        wait_ms = look()
+        self.later(max(1, wait_ms), partial(self.again, look))
+
+
+class ControllerProcess(ClusterProcess):
+    """A controller: decides what brokers and clients ask for, while it is the active one."""
+
+    def __init__(
+        self,
+        world: "ClusterWorld",
+        machine: Machine,
+        speaker: Speaker,
+        past: Past,
+        rng: "CoarseRandom",
+    ) -> None:
+        settings = world.settings
+        self.controller = self.above = Controller(
+            clock=self.now_ms,
+            wall_clock=self.now_wall_ms,
+            session_timeout_ms=settings.session_timeout_ms,
+            metadata_version=METADATA_VERSION_MAX,
+            registration=_registration(machine, rng),
+            features=((ELR_VERSION, int(settings.has_elr)),),
+            default_min_isr=settings.min_isr,
+            no_op_interval_ms=NO_OP_INTERVAL_MS,
+        )
+        super().__init__(world, machine, speaker, past, rng)
+        self.controller.attach(_Port(self))
+        for look in (
+            self.controller.sweep,
+            self.controller.advance_moves,
+            self.controller.keep_moving,
+        ):
+            self.later(0, partial(self.again, look))
+
+    @property
+    def image(self) -> Image:
+        return self.controller.image
+
+    def on_lead(self, epoch: Epoch, start: Offset) -> None:
+        # Who has led since may have committed more, and this one not know it.
+        if self.world.history.is_boundary(start):
+            self.check_view(start)
+            self.world.note("a new controller knows the whole log")
+        super().on_lead(epoch, start)
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        super().on_stop_leading(epoch)
+        self.check_view(self.controller.committed)
+
+    def submit(self, command: commands.Command, done: Callable[[Any], None]) -> None:
+        """Let it decide; a command whose answer may be told before it is durable is told late."""
+        self._act()
+        self.controller.submit(command, done)
+
+
+class _Port:
+    """`broker.quorum_port.Proposing`: the replica, and the judges hear of what is proposed."""
+
+    def __init__(self, process: ControllerProcess) -> None:
+        self._process = process
+        self._replica = process.replica
+
+    @property
+    def node(self) -> QuorumNode:
+        return self._replica.node
+
+    @property
+    def has_room(self) -> bool:
+        return self._replica.has_room
+
+    def accepts(self, count: int, *, after: int = 0) -> bool:
+        return self._replica.accepts(count, after=after)
+
+    def propose(self, values: Sequence[bytes]) -> Offset:
+        process, base = self._process, self._replica.propose(values)
+        process.proposed_end = self._replica.next_offset
+        committed = process.world.judge.told(process.speaker)
+        process.queues.appended(process.proposed_end, committed, process.machine.truth.end)
+        return base
+
+    def read_committed(self, start: Offset, max_bytes: int) -> bytes:
+        return self._replica.read_committed(start, max_bytes)
+
+    def read_index(self, done: ReadDone) -> None:
+        self._replica.read_index(done)
+
+    def heard(self, news: Located) -> None:
+        self._replica.heard(news)
+
+
+def _registration(machine: Machine, rng: "CoarseRandom") -> commands.RegisterController:
+    config = machine.config
+    host, port = config.advertised or ("", 0)
+    return commands.RegisterController(
+        controller_id=config.node_id,
+        incarnation_id=UUID(int=rng.getrandbits(128), version=4),
+        endpoints=(records.Endpoint(name=LISTENER, host=host, port=port, security_protocol=0),),
+        features=RANGES,
+    )

@@ -1,0 +1,198 @@
+"""What one process of a broker holds, on its virtual disk: `broker.manager` in virtual time.
+
+Which partitions those are, and what becomes of them, `broker.holding` says; each of them is a
+`broker.partition.Partition` with a log of files.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from broker.holding import Settling, Unsettled, assignment_of, live_epochs, settings_of, settling
+from broker.hosting import PartitionKey
+from broker.limits import MESSAGE_BYTES_MAX
+from broker.partition import Partition
+from broker.recovery import OpenedLog, open_log
+from broker.replica import LiveEpochs
+from chaos.cluster.partition_disk import PartitionDisk
+from quorum.log.files import make_folder, sync_folder
+from quorum.log.filesystem import FileSystem
+from statemachine.touched import Touched
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
+
+if TYPE_CHECKING:
+    from chaos.cluster.broker import BrokerProcess
+
+PARTITIONS: Final = Path("/partitions")
+SEGMENT_BYTES: Final = 4_000
+
+
+def folder_of(key: PartitionKey) -> Path:
+    """Where the log of a partition lies: by the id of its topic, so that no two ever share one."""
+    return PARTITIONS / f"{key.topic_id.hex}-{key.number}"
+
+
+def key_of(folder: str) -> PartitionKey:
+    """Whose folder has this name."""
+    topic_id, _, number = folder.partition("-")
+    return PartitionKey(UUID(hex=topic_id), int(number))
+
+
+def held_on(disk: FileSystem) -> list[PartitionKey]:
+    """The partitions of which a disk has anything."""
+    if not disk.is_folder(PARTITIONS):
+        return []
+    return [
+        key_of(each) for each in sorted(disk.names(PARTITIONS)) if disk.names(PARTITIONS / each)
+    ]
+
+
+class Replicas:
+    """The partitions of one process."""
+
+    def __init__(self, process: "BrokerProcess") -> None:
+        self._process = process
+        self._fs = process.machine.disk
+        self.disk = PartitionDisk(process)
+        self.partitions: dict[PartitionKey, Partition] = {}
+        self.live: LiveEpochs = {}
+        self._unsettled = Unsettled()
+        self._keys: deque[PartitionKey] = deque()
+        self._settles = False
+        self._when_settled: list[Callable[[], None]] = []
+
+    def apply(self, touched: Touched) -> None:
+        """Take in what has changed in the image."""
+        if touched.brokers:
+            self.live = live_epochs(self._process.image)
+        for topic_id, number in touched.partitions:
+            self._apply(PartitionKey(topic_id, number))
+        if touched.configs:
+            self._reconfigure(touched)
+        if touched.brokers:
+            self.review()
+
+    def review(self) -> None:
+        """Look through the ISRs."""
+        for each in self.partitions.values():
+            each.review()
+
+    def when_settled(self, then: Callable[[], None]) -> None:
+        """Go on once all that the metadata asks for is open or gone, and strays are removed."""
+        self._when_settled.append(then)
+        self._settle_soon()
+
+    def close(self) -> None:
+        """Write and sync every log, as a process that ends in good order does."""
+        for each in self.partitions.values():
+            each.close()
+            each.log.close()
+        self.partitions.clear()
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _apply(self, key: PartitionKey) -> None:
+        process, partition = self._process, self.partitions.get(key)
+        assignment = assignment_of(process.image, process.broker_id, key)
+        if partition is not None and assignment is not None:
+            partition.assign(assignment)
+        elif partition is not None or assignment is not None:
+            self._unsettled.note(key)
+            self._settle_soon()
+
+    def _reconfigure(self, touched: Touched) -> None:
+        process = self._process
+        names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
+        is_for_all = any(kind == BROKER_RESOURCE for kind, _ in touched.configs)
+        for key, partition in self.partitions.items():
+            if is_for_all or partition.topic in names:
+                partition.settings = settings_of(
+                    process.image, process.broker_id, partition.topic, MESSAGE_BYTES_MAX
+                )
+                assignment = assignment_of(process.image, process.broker_id, key)
+                if assignment is not None:
+                    partition.assign(assignment)
+
+    def _settle_soon(self) -> None:
+        if not self._settles:
+            self._settles = True
+            self._process.later(0, self._settle)
+
+    def _settle(self) -> None:
+        """One after the other, each by what the metadata says when it is its turn."""
+        process = self._process
+        while True:
+            if not self._keys:
+                self._keys.extend(self._unsettled.take())
+            if not self._keys:
+                break
+            key = self._keys.popleft()
+            partition = self.partitions.get(key)
+            match settling(partition, assignment_of(process.image, process.broker_id, key)):
+                case Settling.REMOVE if partition is not None:
+                    del self.partitions[key]
+                    partition.close()
+                    self.disk.call(partial(self._discard, key, partition), self._go_on)
+                    return
+                case Settling.OPEN:
+                    topic = process.image.topics[key.topic_id].name
+                    self.disk.call(partial(self._open, key), partial(self._take_in, key, topic))
+                    return
+                case _:
+                    continue
+        self._settles = False
+        waiting, self._when_settled = self._when_settled, []
+        if waiting:
+            self.disk.call(self._remove_strays, partial(_tell_all, waiting))
+
+    def _go_on(self, _: object) -> None:
+        self._settle()
+
+    def _open(self, key: PartitionKey) -> OpenedLog:
+        folder = folder_of(key)
+        make_folder(PARTITIONS, self._fs)
+        make_folder(folder, self._fs)
+        self._process.world.data.opens(self._process, key)
+        return open_log(folder, segment_bytes_max=SEGMENT_BYTES, fs=self._fs)
+
+    def _take_in(self, key: PartitionKey, topic: str, opened: OpenedLog) -> None:
+        process = self._process
+        assignment = assignment_of(process.image, process.broker_id, key)
+        if assignment is None:
+            self.disk.call(partial(self._remove, key, opened), self._go_on)
+            return
+        settings = settings_of(process.image, process.broker_id, topic, MESSAGE_BYTES_MAX)
+        partition = Partition(key, topic, opened, assignment, settings, process)
+        self.partitions[key] = partition
+        process.moved(partition)
+        self._settle()
+
+    def _discard(self, key: PartitionKey, partition: Partition) -> None:
+        partition.log.close()
+        self._remove_files(key)
+
+    def _remove(self, key: PartitionKey, opened: OpenedLog) -> None:
+        opened.log.close()
+        self._remove_files(key)
+
+    def _remove_strays(self) -> None:
+        process = self._process
+        for key in held_on(self._fs):
+            is_wanted = assignment_of(process.image, process.broker_id, key) is not None
+            if not is_wanted and key not in self.partitions:
+                self._remove_files(key)
+
+    def _remove_files(self, key: PartitionKey) -> None:
+        folder = folder_of(key)
+        self._process.world.data.removes(self._process, key)
+        for name in sorted(self._fs.names(folder)):
+            self._fs.remove(folder / name)
+        sync_folder(folder, self._fs)
+
+
+def _tell_all(waiting: list[Callable[[], None]], _: object) -> None:
+    for each in waiting:
+        each()

@@ -1,0 +1,133 @@
+"""What a simulated cluster is, beside its quorum: drawn from a seed of streams of its own."""
+
+import random
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from chaos.faults import NEEDS, Fault
+from chaos.profile import Profile, Rates
+from quorum.snapshotting import SnapshotLimits
+
+FAULTS: Final = frozenset(
+    {
+        Fault.SPLIT,
+        Fault.ISOLATE,
+        Fault.DEAF,
+        Fault.MUTE,
+        Fault.CLOG,
+        Fault.RESET,
+        Fault.MISLEAD,
+        Fault.OUST,
+        Fault.HEAL,
+        Fault.RING,
+        Fault.KILL,
+        Fault.POWER,
+        Fault.BLACKOUT,
+        Fault.DIES_IN_TURN,
+        Fault.DIES_IN_WRITING,
+        Fault.PAUSE,
+        Fault.STOP,
+        Fault.ROLL,
+        Fault.SLOW_DISK,
+        Fault.TRANSFER,
+        Fault.CLOCK_JUMP,
+    }
+)
+"""Those of the quorum that strike controllers and brokers; what damages logs of the quorum, and who
+votes, is judged without anything above it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What brokers and controllers are configured with, and what is asked of them."""
+
+    has_elr: bool
+    """Whether the cluster is founded with eligible leader replicas (KIP-966)."""
+    min_isr: int
+    """Of topics that say nothing else."""
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    lag_ms_max: int
+    partitions: int
+    factor: int
+    clients: int
+    pause_ms_max: int
+    """Between two things that a client asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterProfile(Profile):
+    """A profile of a quorum, and of the cluster that it keeps."""
+
+    settings: Settings
+
+    @property
+    def kind(self) -> str:
+        """See `Profile`."""
+        return "cluster"
+
+    @property
+    def is_late(self) -> bool:
+        """Never: the last observer is a broker, which founds nothing."""
+        return False
+
+    @classmethod
+    def drawn(cls, seed: int) -> "ClusterProfile":
+        """The profile of this seed, always the same one."""
+        rng = random.Random(f"{seed}/cluster")
+        base = Profile.drawn(seed)
+        brokers = rng.choice((2, 3, 3, 3, 4, 5))
+        voters = rng.choice((1, 3, 3, 3, 5))
+        possible = {each for each in FAULTS if voters >= NEEDS.get(each, 1)}
+        strikes = tuple(
+            replace(each, victim=_victim(rng, each.victim, voters, brokers))
+            for each in base.strikes
+            if each.fault in possible
+        )
+        told = {each.name: getattr(base, each.name) for each in fields(Profile)}
+        told |= {
+            "voters": voters,
+            "observers": brokers,
+            "faults": tuple(each for each in base.faults if each in possible),
+            "strikes": strikes,
+            "rates": _rates(rng, base.rates),
+            "segment_bytes": rng.choice((4_000, 1 << 20)),
+            "snapshots": SnapshotLimits(
+                bytes_between=rng.choice((4_000, 15_000, 1 << 30)),
+                interval_ms=0,
+                retention_bytes=10_000,
+            ),
+            "part_bytes_max": 4_000,
+        }
+        return cls(**told, settings=_settings(rng, brokers))
+
+
+def _victim(rng: random.Random, victim: int | None, voters: int, brokers: int) -> int | None:
+    return None if victim is None else rng.randrange(voters + brokers)
+
+
+def _rates(rng: random.Random, rates: Rates) -> Rates:
+    """What is wrong all the time; connections do not lose every third call."""
+    return replace(
+        rates,
+        lost_requests=rng.choice((0.0, 0.0, 0.02, 0.1)),
+        lost_answers=rng.choice((0.0, 0.0, 0.02, 0.1)),
+        stragglers=rng.choice((0.0, 0.0, 0.02, 0.1)),
+        flush_ms_max=rng.choice((1, 5, 50)),
+        report_ms_max=rng.choice((0, 0, 3)),
+    )
+
+
+def _settings(rng: random.Random, brokers: int) -> Settings:
+    factor = min(brokers, rng.choice((2, 3, 3)))
+    return Settings(
+        has_elr=rng.random() < 0.5,
+        min_isr=rng.choice((1, min(2, factor))),
+        session_timeout_ms=rng.choice((2_000, 9_000)),
+        heartbeat_interval_ms=500,
+        lag_ms_max=rng.choice((1_500, 10_000)),
+        partitions=rng.choice((1, 2, 4)),
+        factor=factor,
+        clients=rng.choice((1, 2, 4)),
+        pause_ms_max=rng.choice((200, 1_000)),
+    )

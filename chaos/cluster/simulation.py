@@ -1,0 +1,187 @@
+"""One run of a whole cluster: the parts of a run of the quorum, with brokers and clients above it.
+
+Warm-up, faults, then only a majority of controllers healed, then everything, until every move has
+ended and every replica is in sync. Then what is left is read, and all histories are judged.
+"""
+
+import random
+from collections.abc import Hashable
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from chaos import sequential as said
+from chaos.cluster import requests
+from chaos.cluster.clients import KEPT, LIMITS, MOVED, NOTED, PASSING, Client
+from chaos.cluster.parts import NOBODY
+from chaos.cluster.requests import Request
+from chaos.cluster.settings import ClusterProfile
+from chaos.cluster.world import ClusterWorld
+from chaos.profile import Profile
+from chaos.simulation import Report, Simulation
+from chaos.violation import HarnessError
+from chaos.world import World
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
+
+RETRY_MS: Final = 200
+ANSWERED_MIN: Final = 10
+"""Answers to clients; a run with fewer has shown nothing."""
+RULE: Final = "reassignment.completion.rule"
+
+
+class ClusterSimulation(Simulation):
+    """Runs one profile; see `Simulation`."""
+
+    def __init__(self, profile: ClusterProfile) -> None:
+        super().__init__(profile)
+        cluster = self.cluster
+        self._clients = [
+            Client(cluster, number, self._stream(f"client {number}"))
+            for number in range(profile.settings.clients)
+        ]
+        self._helper = Client(cluster, len(self._clients), self._stream("helper"))
+        self._has_begun = False
+        self._closes = self._is_closed = False
+
+    @property
+    def cluster(self) -> ClusterWorld:
+        """The world, as what it is here."""
+        assert isinstance(self.world, ClusterWorld)
+        return self.world
+
+    def _stream(self, name: str) -> random.Random:
+        return random.Random(f"{self.profile.seed}/{name}")
+
+    def _world(self, profile: Profile) -> World:
+        assert isinstance(profile, ClusterProfile)
+        return ClusterWorld(profile)
+
+    # --- the beginning -----------------------------------------------------------------------
+
+    def _propose_again(self) -> None:
+        """Let the topics be created that stay, and the clients begin."""
+        settings = self.cluster.settings
+        topics = [
+            partial(
+                requests.create,
+                name,
+                UUID(int=self._rng.getrandbits(128), version=4),
+                partitions=settings.partitions,
+                factor=settings.factor,
+            )
+            for name in (KEPT, MOVED)
+        ]
+        self._create([each() for each in topics])
+
+    def _create(self, wanted: list[Request]) -> None:
+        if not wanted:
+            self._has_begun = True
+            for each in self._clients:
+                each.begin()
+            return
+
+        def told(answer: Hashable) -> None:
+            is_there = isinstance(answer, said.Created | said.Exists)
+            rest = wanted[1:] if is_there else wanted
+            self._helper.later(RETRY_MS, partial(self._create, rest))
+
+        self._helper.ask(wanted[0], told)
+
+    def _commit_more(self, count: int, failure: str) -> None:
+        super()._commit_more(count, failure)
+        if not self._has_begun:
+            self._reach(lambda: self._has_begun, "brokers of a new cluster hold nothing")
+
+    # --- the end -----------------------------------------------------------------------------
+
+    def _has_converged(self) -> bool:
+        if not self._closes:
+            self._closes = True
+            for each in self._clients:
+                each.is_done = True
+            self._close(self._last_wishes())
+        return self._is_closed and self._is_settled() and super()._has_converged()
+
+    def _last_wishes(self) -> list[Request]:
+        """That nothing keeps moves from ending."""
+        wishes = [
+            requests.configure(BROKER_RESOURCE, "", name, None)._replace(key=None)
+            for name in (*LIMITS, RULE)
+        ]
+        topic_wide = requests.configure(TOPIC_RESOURCE, MOVED, "min.insync.replicas", None)
+        wishes.append(topic_wide._replace(key=None))
+        wishes += [
+            requests.resume(move_id, who="helper", key=f"resume {move_id}")._replace(key=None)
+            for move_id in self.cluster.history.keys.moves
+        ]
+        return wishes
+
+    def _close(self, wishes: list[Request]) -> None:
+        if not wishes:
+            self._is_closed = True
+            return
+
+        def told(answer: Hashable) -> None:
+            rest = wishes if answer is None else wishes[1:]
+            self._helper.later(1, partial(self._close, rest))
+
+        self._helper.ask(wishes[0], told)
+
+    def _is_settled(self) -> bool:
+        """Whether every broker is alive, every move is over and every replica in sync."""
+        model = self.cluster.history.model
+        if not all(model.live(int(each)) for each in self.cluster.brokers):
+            return False
+        return all(
+            not part.moves and part.leader != NOBODY and len(part.isr) == len(part.replicas)
+            for part in model.parts.values()
+        )
+
+    def _start_once_more(self) -> None:
+        self._read_what_is_left()
+        self._check_views()
+        self.cluster.data.check_end()
+        for _ in range(self.cluster.book.check()):
+            self.world.note("a history is not decided")
+        super()._start_once_more()
+
+    def _read_what_is_left(self) -> None:
+        self.cluster.book.closes()
+        wanted = [
+            *(
+                requests.list_partition(KEPT, number)
+                for number in range(self.cluster.settings.partitions)
+            ),
+            *map(requests.describe, PASSING),
+            requests.config_of(KEPT, NOTED),
+            *map(requests.look, self.cluster.moves),
+        ]
+        left = list(wanted)
+
+        def ask(_: Hashable = None) -> None:
+            if left:
+                self._helper.ask(left.pop(), ask)
+            else:
+                done.append(True)
+
+        done: list[bool] = []
+        ask()
+        self._reach(lambda: bool(done), "what is left cannot be read")
+
+    def _check_views(self) -> None:
+        """P22, of everybody who runs."""
+        for process in self.cluster.running():
+            end = process.image.end_offset
+            if self.cluster.history.is_boundary(end):
+                process.check_view(end)
+
+    def _check_harness(self) -> None:
+        super()._check_harness()
+        answered = self.world.story.counts["a client is answered"]
+        if answered < ANSWERED_MIN:
+            raise HarnessError(f"only {answered} requests of clients were answered")
+
+
+def simulate(seed: int) -> Report:
+    """Run the cluster that this seed draws."""
+    return ClusterSimulation(ClusterProfile.drawn(seed)).run()

@@ -1,0 +1,79 @@
+"""A whole cluster in virtual time: controllers that are voters, and brokers that observe them.
+
+The world of the quorum (`chaos.world`) with the product's state machine above it. It says who runs
+on which machine; what they are asked, the clients say.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from broker.limits import CONTROLLED_SHUTDOWN_MS
+from chaos.cluster.book import Book
+from chaos.cluster.broker import BrokerProcess
+from chaos.cluster.committed import ClusterHistory
+from chaos.cluster.data import Data
+from chaos.cluster.facts import Fact
+from chaos.cluster.process import ClusterProcess, ControllerProcess
+from chaos.cluster.settings import ClusterProfile
+from chaos.cluster.wire import Wire
+from chaos.process import Process
+from chaos.world import World
+from quorum.core.vocabulary import ReplicaId
+
+
+class ClusterWorld(World):
+    """One run's cluster."""
+
+    def __init__(self, profile: ClusterProfile) -> None:
+        self.settings = profile.settings
+        self.history = ClusterHistory()
+        super().__init__(profile)
+        self.history.on_facts.append(self._tell_facts)
+        self.brokers = [each for each in self.everyone if each not in self.voters]
+        self.previous_epochs: dict[ReplicaId, int] = {}
+        """The broker epoch of each that has ended in good order, until it is started again."""
+        self.wire = Wire(self)
+        self.data = Data(self)
+        self.book = Book()
+        self.moves: list[int] = []
+        """The ids of moves that clients were told."""
+
+    def process_of(self, replica: ReplicaId) -> ClusterProcess | None:
+        """The process that runs there now, or None."""
+        process = self.processes.get(replica)
+        assert process is None or isinstance(process, ClusterProcess)
+        return process
+
+    def running(self) -> list[ClusterProcess]:
+        """Whoever runs."""
+        found = (self.process_of(each) for each in self.everyone)
+        return [each for each in found if each is not None]
+
+    def stop(self, replica: ReplicaId) -> None:
+        """End a process in good order; a broker gives its leaderships away first."""
+        process = self.processes.get(replica)
+        if not isinstance(process, BrokerProcess):
+            super().stop(replica)
+        elif not process.machine.stopped:
+            process.machine.stopped = True
+            process.enter(process.life.say_goodbye)
+            self.timeline.after(CONTROLLED_SHUTDOWN_MS, partial(self._leave, process))
+
+    def _leave(self, process: Process) -> None:
+        if isinstance(process, BrokerProcess):
+            process.enter(process.close)
+        super()._leave(process)
+
+    def _tell_facts(self, facts: Sequence[Fact]) -> None:
+        for each in facts:
+            if each.type not in ("", "NoOp"):
+                self.tell("the log", each)
+
+    def _history(self) -> ClusterHistory:
+        return self.history
+
+    def _process(self, *about: Any) -> Process:
+        machine = about[0]
+        kind = ControllerProcess if machine.config.node_id in self.voters else BrokerProcess
+        return kind(self, *about)

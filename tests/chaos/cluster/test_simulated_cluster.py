@@ -1,0 +1,81 @@
+"""Whole clusters in virtual time: controllers, brokers and clients, all judged after every event.
+
+`make sim` runs as many seeds as one likes; these few run with every check.
+"""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from chaos.cluster.settings import ClusterProfile
+from chaos.cluster.simulation import simulate
+from chaos.outcome import Outcome, drawn, run
+from chaos.profile import Profile
+from chaos.simulation import Report
+from tests.support.tree import ROOT
+
+SEEDS = range(8)
+
+
+@cache
+def outcome(seed: int) -> Outcome:
+    return run(ClusterProfile.drawn(seed))
+
+
+def report(seed: int) -> Report:
+    found = outcome(seed)
+    assert found.report is not None, str(found.failure)
+    return found.report
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cluster_stays_right_under_faults_and_every_move_ends_when_it_is_healed(
+    seed: int,
+) -> None:
+    assert report(seed).counts["a client is answered"] >= 10
+
+
+def test_the_same_seed_is_the_same_cluster_event_for_event() -> None:
+    assert [simulate(seed).trace_hash for seed in range(2)] == [
+        report(seed).trace_hash for seed in range(2)
+    ]
+    assert len({report(seed).trace_hash for seed in SEEDS}) == len(SEEDS)
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_the_trace_of_a_cluster_does_not_depend_on_the_order_of_sets(hash_seed: str) -> None:
+    code = "from chaos.cluster.simulation import simulate; print(simulate(3).trace_hash)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert ran.stdout.strip() == report(3).trace_hash
+
+
+def test_what_may_happen_to_a_cluster_does_happen() -> None:
+    """A simulation in which nothing happens finds nothing, so what happens is counted."""
+    happened: Counter[str] = Counter()
+    for seed in SEEDS:
+        happened += report(seed).counts
+    wanted = {
+        "a broker is registered": 30,
+        "a new controller knows the whole log": 20,
+        "a client is answered": 300,
+        "a client is told nothing": 5,
+        "a stale read is answered": 20,
+        "data of a partition is removed": 20,
+    }
+    assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}
+
+
+def test_every_other_seed_is_a_cluster_and_those_of_the_quorum_stay_what_they_are() -> None:
+    assert drawn(4, "both") == drawn(4, "quorum") == Profile.drawn(4)
+    assert drawn(5, "both") == drawn(5, "cluster") == ClusterProfile.drawn(5)
