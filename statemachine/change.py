@@ -52,13 +52,18 @@ def change_partition(
     fields = difference(before, after)
     if not fields:
         return before
-    wrong = violation(after)
+    wrong = violation(after, min_isr=_goal(draft, topic, after), before=before)
     assert wrong is None, f"{topic.name}-{number}: {wrong}"
     draft.put_partition(topic, number, before, after)
     draft.records.append(
         records.PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
     )
     return after
+
+
+def _goal(draft: Draft, topic: Topic, partition: Partition) -> int:
+    """The min ISR, where it matters for what always holds; else 0."""
+    return min_isr(draft, topic.name, partition) if partition.elr else 0
 
 
 def is_complete(draft: Draft, topic: Topic, wish: Partition) -> bool:

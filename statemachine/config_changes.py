@@ -27,13 +27,20 @@ from statemachine.commands import (
 )
 from statemachine.config_rules import conflict, definition, resource_refusal, value_refusal
 from statemachine.config_types import ConfigType, parts
-from statemachine.configs import DEFAULTS, MIN_ISR, UNCLEAN_ELECTION, unclean_election_allowed
+from statemachine.configs import (
+    DEFAULTS,
+    MIN_ISR,
+    UNCLEAN_ELECTION,
+    min_isr,
+    unclean_election_allowed,
+)
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.image import Resource
 from statemachine.index import NO_KEY, Topic
 from statemachine.leadership import Election
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
+from statemachine.partition import merged, violation
 from statemachine.settings import COMPLETION_RULE
 from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, TOPIC_RESOURCE
 
@@ -267,14 +274,16 @@ def _clear_elr(draft: Draft, resources: Sequence[Resource]) -> None:
         partition = draft.partition(topic, number)
         assert partition is not None
         if not partition.isr and (partition.elr or partition.last_known_elr):
-            draft.records.append(
-                records.PartitionChange(
-                    partition_id=number,
-                    topic_id=topic.topic_id,
-                    elr=partition.elr,
-                    last_known_elr=partition.last_known_elr,
-                )
+            kept = records.PartitionChange(
+                partition_id=number,
+                topic_id=topic.topic_id,
+                elr=partition.elr,
+                last_known_elr=partition.last_known_elr,
             )
+            needed = min_isr(draft, topic.name, partition)
+            wrong = violation(merged(partition, kept), min_isr=needed, before=partition)
+            assert wrong is None, f"{topic.name}-{number}: {wrong}"
+            draft.records.append(kept)
 
 
 def _resources(changed: Iterable[records.Config], name: str) -> list[Resource]:

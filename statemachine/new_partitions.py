@@ -16,6 +16,7 @@ from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
 from statemachine.limits import CREATED_PARTITIONS_MAX, PARTITION_NUMBER_MAX
+from statemachine.partition import created, violation
 from statemachine.placement import place
 from statemachine.reassignment import assignment_refusal
 from statemachine.vocabulary import Replicas
@@ -161,15 +162,16 @@ def append_partitions(
     """Record new partitions: number, and replicas of which at least one is live."""
     for number, replicas in assignment:
         isr = tuple([replica for replica in replicas if draft.live(replica)])
-        draft.records.append(
-            records.Partition(
-                partition_id=number,
-                topic_id=topic_id,
-                replicas=replicas,
-                isr=isr,
-                leader=isr[0],
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=draft.directories(None, replicas),
-            )
+        record = records.Partition(
+            partition_id=number,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=isr,
+            leader=isr[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=draft.directories(None, replicas),
         )
+        wrong = violation(created(record))
+        assert wrong is None, f"new partition {number}: {wrong}"
+        draft.records.append(record)

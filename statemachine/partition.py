@@ -295,9 +295,24 @@ def directory_of(partition: Partition, replica: BrokerId) -> UUID:
     return partition.directories[partition.replicas.index(replica)]
 
 
-def violation(partition: Partition) -> str | None:
-    """What is wrong with the partition, or None: the rules that hold of every partition, always."""
-    return _roles_violation(partition) or _move_violation(partition)
+def violation(
+    partition: Partition, *, min_isr: int = 0, before: Partition | None = None
+) -> str | None:
+    """What is wrong with the partition, or None: the rules that hold of every partition, always.
+
+    `min_isr` is how many must be in sync, 0 where that does not matter (there is no ELR); `before`
+    is what it was before its last change, None where that does not matter (it is new).
+    """
+    wrong = _roles_violation(partition)
+    if wrong is None and (partition.elr or partition.last_known_elr):
+        wrong = _elr_violation(partition, min_isr)
+    # Most changes are of an ISR alone, and many: without a move there is little to look at.
+    is_still = not (partition.target or partition.adding or partition.removing)
+    if wrong is None and not (is_still and partition.stage is NO_STAGE and not partition.original):
+        wrong = _move_violation(partition)
+    if wrong is None and before is not None:
+        wrong = _epochs_violation(partition, before, is_still)
+    return wrong
 
 
 def _roles_violation(partition: Partition) -> str | None:
@@ -309,11 +324,43 @@ def _roles_violation(partition: Partition) -> str | None:
         return f"ISR {isr} is not a part of the replicas {replicas}"
     if partition.leader != NO_LEADER and partition.leader not in isr:
         return f"leader {partition.leader} is not in the ISR {isr}"
-    if partition.elr and (set(partition.elr) & in_sync or not _within(partition.elr, replicas)):
-        return f"ELR {partition.elr} overlaps the ISR {isr} or leaves the replicas {replicas}"
     if partition.directories and len(partition.directories) != len(replicas):
         return f"{len(partition.directories)} directories for the replicas {replicas}"
     return None
+
+
+def _elr_violation(partition: Partition, min_isr: int) -> str | None:
+    elr, known = partition.elr, partition.last_known_elr
+    replicas, isr = partition.replicas, partition.isr
+    if len(set(elr)) != len(elr) or not set(elr) <= set(replicas) - set(isr):
+        return f"ELR {elr} overlaps the ISR {isr} or leaves the replicas {replicas}"
+    if elr and 0 < min_isr <= len(isr):
+        return f"ELR {elr}, though the ISR {isr} is no smaller than min ISR {min_isr}"
+    if known and partition.leader != NO_LEADER:
+        return f"last known leader {known} though {partition.leader} leads"
+    # Whoever led last may be eligible too: it left the ISR when nobody could take its place.
+    if not set(known) <= set(replicas) - set(isr):
+        return f"last known leader {known} is in the ISR {isr} or leaves the replicas {replicas}"
+    return None
+
+
+def _epochs_violation(partition: Partition, before: Partition, is_still: bool) -> str | None:
+    if partition.partition_epoch != before.partition_epoch + 1:
+        return f"partition epoch {partition.partition_epoch} after {before.partition_epoch}"
+    leads_anew = partition.leader != before.leader
+    risen = partition.leader_epoch - before.leader_epoch
+    was_still = not (before.target or before.adding or before.removing)
+    if was_still and partition.replicas is before.replicas:
+        is_right = risen == leads_anew
+    elif is_still and not was_still:
+        is_right = risen == 1
+    else:
+        # The end of a step, or of a move that was complete at once, begins a leader epoch as well.
+        is_right = leads_anew <= risen <= 1
+    if is_right:
+        return None
+    epochs = f"leader epoch {partition.leader_epoch} after {before.leader_epoch}"
+    return f"{epochs}, leader {partition.leader} after {before.leader}"
 
 
 def _move_violation(partition: Partition) -> str | None:
@@ -324,8 +371,10 @@ def _move_violation(partition: Partition) -> str | None:
     adding, removing, replicas = partition.adding, partition.removing, partition.replicas
     if not _within(adding, replicas) or not _within(removing, replicas):
         return f"adding {adding} or removing {removing} leaves the replicas {replicas}"
-    if set(adding) & set(removing):
+    if len(set(adding + removing)) != len(adding) + len(removing):
         return f"adding {adding} and removing {removing} overlap"
+    if len(set(partition.target)) != len(partition.target):
+        return f"target {partition.target} is repeated"
     if partition.target and (
         not _within(adding, partition.target) or set(removing) & set(partition.target)
     ):

@@ -16,7 +16,11 @@ def main() -> None:
     name, first, count = sys.argv[1:]
     (mutant,) = (each for each in PARTITIONS if each.name == name)
     plant(mutant)
+    from statemachine import change
     from tests.chaos.cluster.decided import a_log
+
+    # The model is what is to complain: the product's own check would be there first.
+    setattr(change, "violation", lambda *_, **__: None)  # noqa: B010
 
     for seed in range(int(first), int(first) + int(count)):
         try:
