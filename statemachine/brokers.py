@@ -70,7 +70,7 @@ def register_broker(draft: Draft, command: RegisterBroker) -> BrokerRegistered:
     )
     # Whoever is registered has been distrusted wherever that was called for.
     if draft.is_complete and (before is None or not same or not _as_registered(before, record)):
-        draft.records.append(record)
+        draft.register(record)
     return BrokerRegistered(broker_epoch=record.broker_epoch)
 
 

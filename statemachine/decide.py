@@ -89,6 +89,7 @@ def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
         moves.end_moves(draft)
         if draft.ended or draft.has_freed_configs:
             throttle.release(draft)
+    draft.check_epoch()
     return Decision(tuple(draft.records), answer, draft.is_complete)
 
 

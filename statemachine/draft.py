@@ -65,6 +65,7 @@ class Draft:
         "level",
         "now_ms",
         "records",
+        "registered",
     )
 
     def __init__(self, image: Image, now_ms: int = 0) -> None:
@@ -77,6 +78,8 @@ class Draft:
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
         """What is set, after the records so far."""
         self.records: list[records.Record] = []
+        self.registered: records.RegisterBroker | None = None
+        """The new incarnation of a broker that the records so far register, if they do."""
         self.is_complete = True
         """Whether nothing is left for the same command, decided once more, to do."""
         self.deleted: set[UUID] = set()
@@ -180,6 +183,26 @@ class Draft:
             return partitions
         self.is_complete = False
         return partitions[:count_max]
+
+    def register(self, record: records.RegisterBroker) -> None:
+        """Record what a broker says of itself; a new incarnation has its epoch by the record."""
+        known = self.image.brokers.get(record.broker_id)
+        if known is None or known.incarnation_id != record.incarnation_id:
+            self.registered = record
+        self.records.append(record)
+
+    def check_epoch(self) -> None:
+        """Assert that a broker epoch is the offset of its record (KIP-631), and so unique and rising.
+
+        To be asked last: whatever is put before the record shifts it.
+        """
+        record = self.registered
+        if record is None:
+            return
+        offset = self.image.end_offset + self.records.index(record)
+        assert record.broker_epoch == offset, (
+            f"broker {record.broker_id} has epoch {record.broker_epoch} by the record at {offset}"
+        )
 
     def live(self, broker_id: BrokerId) -> bool:
         """Whether the broker may lead and be in sync, after the records so far."""

@@ -4,15 +4,19 @@ import asyncio
 from pathlib import Path
 from uuid import UUID
 
+import pytest
+from msgspec.structs import replace
+
 from broker.decision_batches import TRANSACTION_RECORDS_MAX, batches_of
 from broker.unavailable import Unavailable
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from quorum.records.batch import outlines
+from quorum.records.decode import decode as decode_records
 from statemachine import commands, records
 from statemachine.errors import Error
 from statemachine.limits import LEAVING_PARTITIONS_MAX
-from statemachine.serde import encode
-from tests.admin.controller.asking import asked, busy, heartbeat, join, looked, topic
+from statemachine.serde import decode, encode
+from tests.admin.controller.asking import asked, busy, heartbeat, join, looked, registration, topic
 from tests.admin.controller.logs import folded, log_of, records_of
 from tests.statemachine.checks import contents
 from tests.support.controllers import SESSION_TIMEOUT_MS, a_controller
@@ -165,6 +169,54 @@ async def test_a_transaction_that_a_leader_left_open_is_ended_by_the_next_one(
         await asked(node.controller, topic("after", 101))
         assert contents(folded(log_of(node))) == contents(image)
         assert set(image.topic_ids) == {"kept", "after"}
+
+
+async def test_a_broker_epoch_is_the_offset_of_its_record_however_much_may_be_lost(
+    tmp_path: Path,
+) -> None:
+    """What has led up to a registration is more than a batch; the registration is in one."""
+    async with a_controller(tmp_path) as node:
+        controller = node.controller
+        await join(controller, 101, 102)
+        await asked(controller, many("large", 12_000))
+        await asked(controller, commands.FenceBrokers(broker_ids=(101, 102)))
+        index = controller.image.index
+        assert index.count(index.elr_of, 101) == 12_000
+        restarted = replace(registration(101), incarnation_id=UUID(int=0xB1))
+        for left in (7_000, 2_000):
+            assert await asked(controller, restarted) is Unavailable.OVERLOADED
+            assert index.count(index.elr_of, 101) == left
+        answer = await asked(controller, restarted)
+        assert isinstance(answer, commands.BrokerRegistered)
+        written = {
+            record.offset: decode(record.value)
+            for record in decode_records(log_of(node))
+            if not record.control and record.value is not None
+        }
+        epochs = {
+            offset: record.broker_epoch
+            for offset, record in written.items()
+            if isinstance(record, records.RegisterBroker)
+        }
+        assert len(epochs) == 3
+        assert all(offset == epoch for offset, epoch in epochs.items())
+        assert answer.broker_epoch == max(epochs) == controller.image.brokers[101].epoch
+
+
+def test_a_registration_is_never_part_of_a_transaction() -> None:
+    """Its opening record would come before, and shift the epoch away from the offset."""
+    filling: list[records.Record] = [records.NoOp()] * BATCH_RECORDS_MAX
+    registered = records.RegisterBroker(
+        broker_id=1,
+        incarnation_id=UUID(int=1),
+        broker_epoch=BATCH_RECORDS_MAX,
+        endpoints=(),
+        features=(),
+        rack=None,
+    )
+    assert batches_of([*filling[1:], registered], 29) is not None
+    with pytest.raises(AssertionError):
+        batches_of([*filling, registered], 29)
 
 
 def test_what_fits_is_one_batch_and_the_rest_is_cut_into_whole_ones() -> None:
