@@ -32,6 +32,7 @@ def assignment_of(image: Image, broker_id: BrokerId, key: PartitionKey) -> Assig
         leader_epoch=found.leader_epoch,
         partition_epoch=found.partition_epoch,
         min_isr=max(1, min_isr(image, topic.name, found)),
+        recovery=found.recovery,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
 from broker.replica import Assignment, LiveEpochs, Refusal
-from statemachine.vocabulary import NO_EPOCH, BrokerId, Replicas
+from statemachine.vocabulary import NO_EPOCH, RECOVERING, BrokerId, Replicas
 
 
 @dataclass(slots=True)
@@ -259,16 +259,18 @@ class Leading:
     # --- who is in sync ----------------------------------------------------------------------
 
     def propose(self, own_epoch: int, now_ms: int, live: LiveEpochs) -> Proposal | None:
-        """The ISR to ask for now, if it should change; it is under way from here on.
+        """The ISR to ask for now, if there is something to say; it is under way from here on.
 
-        Shrinking goes first: one follower that cannot join must not keep a dead one in.
+        Shrinking goes first: one follower that cannot join must not keep a dead one in. A leader
+        has recovered once its log is open, and says so even if nobody can join it (KIP-704).
         """
         if self.pending is not None or now_ms < self._not_before_ms:
             return None
         isr = self._shrunk(now_ms)
         if isr == self.assignment.isr:
             isr = self._expanded(live)
-        if isr == self.assignment.isr or not self._are_current(isr, live):
+        is_news = isr != self.assignment.isr or self.assignment.recovery == RECOVERING
+        if not is_news or not self._are_current(isr, live):
             return None
         self.pending = Proposal(
             isr=isr,

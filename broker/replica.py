@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from quorum.core.epoch_history import EpochHistory, truncation_point
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
-from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
+from statemachine.vocabulary import NO_LEADER, RECOVERED, BrokerId, Replicas
 
 LiveEpochs: TypeAlias = Mapping[BrokerId, int]
 """Broker epoch of each broker that the metadata shows as neither fenced nor stopping."""
@@ -36,6 +36,8 @@ class Assignment:
     partition_epoch: int
     min_isr: int = 1
     """Effective: never more than the replicas that the partition is meant to have."""
+    recovery: int = RECOVERED
+    """RECOVERING from an unclean election until the leader says that it has (KIP-704)."""
 
     def __post_init__(self) -> None:
         assert self.leader == NO_LEADER or self.leader in self.isr, f"{self}"

@@ -188,6 +188,7 @@ class TheController:
                     partition=each.partition_index,
                     leader_epoch=each.leader_epoch,
                     partition_epoch=each.partition_epoch,
+                    recovery=each.leader_recovery_state,
                     isr=tuple(
                         IsrMember(member.broker_id, member.broker_epoch)
                         for member in each.new_isr_with_epochs
