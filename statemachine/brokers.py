@@ -55,7 +55,7 @@ def register_broker(draft: Draft, command: RegisterBroker) -> BrokerRegistered:
     image = draft.image
     before = image.brokers.get(command.broker_id)
     same = before is not None and before.incarnation_id == command.incarnation_id
-    if not same and draft.has_elr and not _stopped_cleanly(before, command):
+    if not same and not _stopped_cleanly(before, command):
         _distrust(draft, command.broker_id)
     record = records.RegisterBroker(
         broker_id=command.broker_id,
@@ -305,10 +305,16 @@ def _leave(draft: Draft, leaving: Replicas, *, at_once: bool = False) -> None:
 
 
 def _distrust(draft: Draft, broker_id: BrokerId) -> None:
-    """The broker may have lost what it had: it is neither in sync nor eligible (KIP-966)."""
+    """The broker may have lost what it had: it is neither in sync nor eligible (KIP-966).
+
+    Without the feature the last member of an ISR stays; who was eligible before it was switched off
+    is so no more.
+    """
     index = draft.image.index
     draft.set_live(broker_id, False)
-    keys = index.of_any(index.isr_of, (broker_id,)) | index.of_any(index.elr_of, (broker_id,))
+    keys = index.of_any(index.elr_of, (broker_id,))
+    if draft.has_elr:
+        keys |= index.of_any(index.isr_of, (broker_id,))
     for topic, number in index.partitions(draft.first_of(keys, DISTRUSTED_PARTITIONS_MAX)):
         partition = draft.partition(topic, number)
         assert partition is not None

@@ -102,14 +102,14 @@ def _elected(
             wish = replace(wish, isr=(leader,), recovery=RECOVERING)
         return wish, leader
     needed = min_isr(draft, topic.name, wish)
-    if draft.has_elr:
+    # With the feature off, who was eligible serves on where nobody is in sync, and nowhere else.
+    if draft.has_elr or not wish.isr:
         wish = with_elr(before, wish, min_isr=needed, unclean=unclean_replicas)
-    leader, unclean = elect(wish, draft.may_lead(wish), election, last_known=draft.has_elr)
+    leader, unclean = elect(wish, draft.may_lead(wish), election)
     if unclean:
         return replace(wish, isr=(leader,), elr=(), last_known_elr=(), recovery=RECOVERING), leader
     wish = led_by(wish, leader, min_isr=needed)
-    if not draft.has_elr:
-        # Whoever was eligible is forgotten with the first change after the feature is off.
+    if wish.isr and not draft.has_elr:
         return replace(wish, elr=(), last_known_elr=()), leader
     known = last_known_leader(before, wish, leader)
     return wish if known == wish.last_known_elr else replace(wish, last_known_elr=known), leader

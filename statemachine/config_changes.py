@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
-from pyroaring import BitMap
-
 from statemachine import records, throttle
 from statemachine.change import change_partition
 from statemachine.commands import (
@@ -25,24 +23,19 @@ from statemachine.commands import (
     ConfigsAltered,
     IncrementalAlterConfigs,
 )
+from statemachine.concerned import concerned
 from statemachine.config_rules import conflict, definition, resource_refusal, value_refusal
 from statemachine.config_types import ConfigType, parts
-from statemachine.configs import (
-    DEFAULTS,
-    MIN_ISR,
-    UNCLEAN_ELECTION,
-    min_isr,
-    unclean_election_allowed,
-)
+from statemachine.configs import MIN_ISR, UNCLEAN_ELECTION, unclean_election_allowed
 from statemachine.draft import Draft
+from statemachine.elr_clearing import clear_elr
 from statemachine.errors import Error, Refusal
 from statemachine.image import Resource
-from statemachine.index import NO_KEY, Topic
+from statemachine.index import Topic
 from statemachine.leadership import Election
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
-from statemachine.partition import merged, violation
 from statemachine.settings import COMPLETION_RULE
-from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, TOPIC_RESOURCE
+from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER
 
 _Values: TypeAlias = Mapping[str, str | None]
 """What becomes of configurations, by name; None is "removed"."""
@@ -256,34 +249,7 @@ def _take_effect(draft: Draft, changed: Sequence[records.Record]) -> None:
         election = Election.UNCLEAN if unclean else Election.CLEAN
         change_partition(draft, topic, number, partition, election=election)
     if draft.has_elr:
-        _clear_elr(draft, _resources(configs, MIN_ISR))
-
-
-def _clear_elr(draft: Draft, resources: Sequence[Resource]) -> None:
-    """Forget who was eligible by another min ISR, but where nobody else could ever lead (KIP-966).
-
-    A partition with an empty ISR acknowledges nothing, whatever the min ISR is: who was eligible
-    still has everything. Kafka's controller forgets them too, and nobody leads such a partition
-    again before an unclean election.
-    """
-    for kind, name in resources:
-        topic_name = name if kind == TOPIC_RESOURCE else ""
-        draft.records.append(records.ClearElr(topic_name=topic_name))
-    leaderless = draft.image.index.leader_of.get(NO_LEADER, BitMap())
-    for topic, number in _among(draft, resources, leaderless):
-        partition = draft.partition(topic, number)
-        assert partition is not None
-        if not partition.isr and (partition.elr or partition.last_known_elr):
-            kept = records.PartitionChange(
-                partition_id=number,
-                topic_id=topic.topic_id,
-                elr=partition.elr,
-                last_known_elr=partition.last_known_elr,
-            )
-            needed = min_isr(draft, topic.name, partition)
-            wrong = violation(merged(partition, kept), min_isr=needed, before=partition)
-            assert wrong is None, f"{topic.name}-{number}: {wrong}"
-            draft.records.append(kept)
+        clear_elr(draft, _resources(configs, MIN_ISR))
 
 
 def _resources(changed: Iterable[records.Config], name: str) -> list[Resource]:
@@ -297,25 +263,7 @@ def _freed(
     index = draft.image.index
     leaderless = index.leader_of.get(NO_LEADER)
     if leaderless is not None:
-        for topic, number in _among(draft, unclean, leaderless):
+        for topic, number in concerned(draft.image, unclean, leaderless):
             if unclean_election_allowed(draft, topic.name):
                 yield topic, number
-    yield from _among(draft, completing, index.moving)
-
-
-def _among(
-    draft: Draft, resources: Sequence[Resource], keys: BitMap
-) -> Iterator[tuple[Topic, int]]:
-    """The partitions of `keys` that the configurations of these resources are for."""
-    index = draft.image.index
-    if DEFAULTS in resources:
-        yield from index.partitions(keys)
-        return
-    for kind, name in resources:
-        topic = draft.image.topic_named(name) if kind == TOPIC_RESOURCE else None
-        if topic is not None:
-            yield from index.partitions(keys & _keys(topic))
-
-
-def _keys(topic: Topic) -> BitMap:
-    return BitMap([key for key in topic.keys if key != NO_KEY])
+    yield from concerned(draft.image, completing, index.moving)

@@ -12,6 +12,7 @@ from statemachine import records
 from statemachine.commands import FeaturesUpdated, FeatureUpdate, UpdateFeatures, UpgradeType
 from statemachine.configs import MIN_ISR
 from statemachine.draft import Draft
+from statemachine.elr_clearing import clear_all_elr
 from statemachine.errors import Error
 from statemachine.features import (
     ELR_VERSION,
@@ -44,10 +45,14 @@ def update_features(draft: Draft, command: UpdateFeatures) -> FeaturesUpdated:
             changes.append(records.FeatureLevel(name=update.name, level=update.level))
     # What needs a level of metadata.version stands behind it in the log.
     changes.sort(key=lambda change: change.name != METADATA_VERSION)
-    if not command.validate_only:
-        if any(change.name == ELR_VERSION and change.level for change in changes):
-            draft.records += elr_safety_records(draft.image, command.default_min_isr)
-        draft.records += changes
+    if command.validate_only:
+        return FeaturesUpdated()
+    for change in changes:
+        if change.name == ELR_VERSION:
+            if change.level:
+                draft.records += elr_safety_records(draft.image, command.default_min_isr)
+            clear_all_elr(draft)
+    draft.records += changes
     return FeaturesUpdated()
 
 

@@ -16,17 +16,13 @@ class Election(Enum):
 
 
 def elect(
-    partition: Partition,
-    live: Callable[[BrokerId], bool],
-    election: Election,
-    *,
-    last_known: bool = False,
+    partition: Partition, live: Callable[[BrokerId], bool], election: Election
 ) -> tuple[BrokerId, bool]:
     """The leader that the partition should have, or NO_LEADER; and whether the election is unclean.
 
     Candidates come in the order of the replicas aimed at, then of the replicas: a leader that is
-    about to be removed would have to go again. With `last_known`, where nobody is in sync or
-    eligible, whoever led last leads again, though it may have lost something (KIP-966).
+    about to be removed would have to go again. Where nobody is in sync or eligible and it is known
+    who led last, that one leads again, though it may have lost something (KIP-966).
     """
     eligible = partition.isr or partition.elr
     if election is Election.PREFERRED and partition.replicas[0] in eligible:
@@ -39,7 +35,7 @@ def elect(
     for candidate in candidates:
         if candidate in eligible:
             return candidate, False
-    if last_known and not eligible and len(partition.last_known_elr) == 1:
+    if not eligible and len(partition.last_known_elr) == 1:
         (known,) = partition.last_known_elr
         if known in candidates:
             return known, True

@@ -72,8 +72,7 @@ def _take_up(draft: Draft, topic: Topic, number: int) -> bool:
 def _may_be_led(draft: Draft, partition: Partition, election: Election) -> bool:
     if partition.leader != NO_LEADER:
         return False
-    may_lead = draft.may_lead(partition)
-    leader, _ = elect(partition, may_lead, election, last_known=draft.has_elr)
+    leader, _ = elect(partition, draft.may_lead(partition), election)
     return leader != NO_LEADER
 
 

@@ -207,7 +207,8 @@ def check_liveness(image: Image, partition: Partition) -> None:
         assert partition.leader in online
         return
     live &= online
-    if has_elr(image):
+    if has_elr(image) or partition.elr or partition.last_known_elr:
+        # Switched off, it serves on where nobody is in sync.
         assert len(partition.isr) <= 1
         assert not (set(partition.isr) or set(partition.elr)) & live
     else:

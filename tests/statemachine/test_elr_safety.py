@@ -5,6 +5,7 @@ of the ELR: enough in sync means that the leader may acknowledge, and then only 
 it all; a restart that was not clean loses everything.
 """
 
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from hypothesis import given, settings
@@ -20,8 +21,13 @@ from statemachine.commands import (
     RegisterBroker,
     UnregisterBroker,
 )
+from statemachine.features import ELR_VERSION
 from statemachine.image import Image
-from statemachine.vocabulary import NO_LEADER, RECOVERING
+from statemachine.index import Topic
+from statemachine.partition import Partition
+from statemachine.vocabulary import NO_LEADER, RECOVERING, TOPIC_RESOURCE, Replicas
+from tests.statemachine.checks import has_elr
+from tests.statemachine.config_requests import MIN_ISR, SET, change
 from tests.statemachine.test_decide_properties import (
     Draw,
     a_heartbeat,
@@ -61,15 +67,29 @@ class Ledger(World):
         return super().ask(command)
 
     def replay(self, record: records.Record, written: records.Record | None = None) -> None:
-        """Keep the books of every partition that a record creates or changes."""
+        """Keep the books of every partition that a record creates, changes or is about."""
+        isr_before: Replicas = ()
+        if isinstance(record, records.PartitionChange):
+            before = self.image.topics[record.topic_id].partition(record.partition_id)
+            isr_before = () if before is None else before.isr
         super().replay(record, written)
-        if not isinstance(record, records.Partition | records.PartitionChange):
-            return
+        if isinstance(record, records.Partition | records.PartitionChange):
+            self.book(record, isr_before)
+        elif isinstance(record, records.Config):
+            for topic in self.image.topics.values():
+                for number, partition in topic.existing():
+                    self.acknowledged(topic, number, partition)
+
+    def book(
+        self, record: records.Partition | records.PartitionChange, isr_before: Replicas
+    ) -> None:
+        """Who has everything after this change."""
         key = (record.topic_id, record.partition_id)
         topic = self.image.topics[record.topic_id]
         partition = topic.partition(record.partition_id)
         assert partition is not None
         complete = self.complete.setdefault(key, set(partition.isr))
+        may_lack = partition.leader in isr_before and not has_elr(self.image)
         # Whom the leader lets into the ISR has everything, and may lead by the same change where
         # that completes a reassignment.
         complete |= self.proposed.get(key, set()) & set(partition.isr)
@@ -80,12 +100,20 @@ class Ledger(World):
                 # It may have lost something, and says so: what it has is all there is now.
                 complete.clear()
                 complete.add(partition.leader)
+            elif partition.leader not in complete and may_lack:
+                # KIP-903: the last member of an ISR stays in it, whatever it may have lost.
+                complete.clear()
+                complete.add(partition.leader)
             assert partition.leader in complete, f"{partition.leader} of {complete}: {partition}"
             self.elections += 1
         complete |= set(partition.isr)
+        self.acknowledged(topic, record.partition_id, partition)
+
+    def acknowledged(self, topic: Topic, number: int, partition: Partition) -> None:
+        """Where enough are in sync, only these have everything from now on."""
         configured = int(self.image.configs.get((2, topic.name), {}).get("min.insync.replicas", 1))
         if len(partition.isr) >= min(configured, len(partition.replicas)):
-            complete.intersection_update(partition.isr)
+            self.complete[topic.topic_id, number].intersection_update(partition.isr)
 
 
 def a_loss(draw: Draw, image: Image) -> Command:
@@ -106,27 +134,42 @@ def a_return(draw: Draw, image: Image) -> Command:
     )
 
 
+def a_switch(draw: Draw, image: Image) -> Command:
+    """The feature is switched on, or off."""
+    off = has_elr(image)
+    update = commands.FeatureUpdate(
+        name=ELR_VERSION,
+        level=0 if off else 1,
+        upgrade=commands.UpgradeType.SAFE_DOWNGRADE if off else commands.UpgradeType.UPGRADE,
+    )
+    return commands.UpdateFeatures(updates=(update,), controller_id=1, voters=(1,))
+
+
+def a_min_isr(draw: Draw, _image: Image) -> Command:
+    """Another min ISR for one of the topics."""
+    op = (MIN_ISR, SET, str(draw(st.integers(1, 3))))
+    topic = (TOPIC_RESOURCE, draw(st.sampled_from("abc")))
+    return commands.IncrementalAlterConfigs(changes=(change(topic, op),))
+
+
 def a_farewell(draw: Draw, _image: Image) -> Command:
     """Seldom: a broker is forgotten."""
     return UnregisterBroker(broker_id=draw(st.sampled_from(BROKERS)))
 
 
-STEPS = st.sampled_from(
-    [
-        *[a_loss] * 3,
-        *[a_return] * 4,
-        *[a_registration] * 3,
-        *[an_isr] * 3,
-        a_heartbeat,
-        reassignments,
-        a_farewell,
-    ]
-)
+STEPS = [
+    *[a_loss] * 3,
+    *[a_return] * 4,
+    *[a_registration] * 3,
+    *[an_isr] * 3,
+    a_heartbeat,
+    reassignments,
+    a_farewell,
+]
 
 
-@settings(max_examples=80)
-@given(data=st.data())
-def test_a_clean_election_loses_nothing_that_was_acknowledged(data: st.DataObject) -> None:
+def go_on(data: st.DataObject, steps: Sequence[Callable[[Draw, Image], Command]]) -> None:
+    """Three topics, and some of these steps; the ledger sees to it that nothing is lost."""
     ledger = Ledger()
     for number, min_isr in enumerate((1, 2, 3)):
         topic = NewTopic(
@@ -138,5 +181,17 @@ def test_a_clean_election_loses_nothing_that_was_acknowledged(data: st.DataObjec
         )
         ledger.ask(CreateTopics(topics=(topic,)))
     for _ in range(data.draw(st.integers(5, 30))):
-        step = data.draw(STEPS)
+        step = data.draw(st.sampled_from(steps))
         ledger.ask(step(data.draw, ledger.image))
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_a_clean_election_loses_nothing_that_was_acknowledged(data: st.DataObject) -> None:
+    go_on(data, STEPS)
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_nor_while_the_feature_and_min_isr_are_changed(data: st.DataObject) -> None:
+    go_on(data, [*STEPS, *[a_switch] * 2, *[a_min_isr] * 2])
