@@ -24,7 +24,7 @@ from statemachine.serde import (
     number_of,
 )
 from statemachine.serde.primitives import uuid_of
-from statemachine.vocabulary import MoveId, MoveOutcome
+from statemachine.vocabulary import NO_MOVE, MoveId, MoveOutcome
 
 _FRAME_BYTES: Final = 3
 
@@ -101,8 +101,9 @@ def _after(
         return replace(before, isr=isr, partition_epoch=epoch)
     after = before
     for value in values:
-        earlier, after = after, merged(after, change_of(value).change)
-        outcome = left(earlier, after)
+        change = change_of(value).change
+        earlier, after = after, merged(after, change)
+        outcome = left(earlier, after, change.move or NO_MOVE)
         if outcome is not None:
             leaving.append((earlier.stage.move, outcome))
     return interned(image, after)

@@ -16,7 +16,7 @@ from statemachine.index import Topic
 from statemachine.leadership import Election, elect
 from statemachine.partition import Partition, difference, violation
 from statemachine.settings import completion_rule, limits
-from statemachine.vocabulary import RECOVERING, BrokerId, Replicas
+from statemachine.vocabulary import NO_MOVE, RECOVERING, BrokerId, MoveId, Replicas
 
 
 def change_partition(
@@ -37,6 +37,7 @@ def change_partition(
     """
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
+    asked_by = wish.stage.move
     if is_complete(draft, topic, wish):
         election = Election.PREFERRED if _takes_over(draft, wish) else election
         wish, finished = completed(wish, draft.now_ms), True
@@ -49,12 +50,22 @@ def change_partition(
     leader_epoch = before.leader_epoch + (finished or leader != before.leader)
     epoch = before.partition_epoch + 1
     after = replace(wish, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch)
+    return _recorded(draft, topic, number, before, after, asked_by)
+
+
+def _recorded(
+    draft: Draft, topic: Topic, number: int, before: Partition, after: Partition, asked_by: MoveId
+) -> Partition:
+    """Record what changes, for the move that has asked for it; returns what the partition is."""
     fields = difference(before, after)
     if not fields:
         return before
     wrong = violation(after, min_isr=_goal(draft, topic, after), before=before)
     assert wrong is None, f"{topic.name}-{number}: {wrong}"
-    draft.put_partition(topic, number, before, after)
+    if before.target and not after.target and asked_by not in (NO_MOVE, before.stage.move):
+        # Complete at once, it is never seen in the move that has asked for it.
+        fields["move"] = asked_by
+    draft.put_partition(topic, number, before, after, asked_by)
     draft.records.append(
         records.PartitionChange(partition_id=number, topic_id=topic.topic_id, **fields)
     )

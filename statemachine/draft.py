@@ -114,11 +114,21 @@ class Draft:
         drafted = self._partitions.get((topic.topic_id, number))
         return topic.partition(number) if drafted is None else drafted
 
-    def put_partition(self, topic: Topic, number: int, before: Partition, after: Partition) -> None:
-        """The records so far leave the partition like this; it was `before`."""
+    def put_partition(
+        self,
+        topic: Topic,
+        number: int,
+        before: Partition,
+        after: Partition,
+        asked_by: MoveId,
+    ) -> None:
+        """The records so far leave the partition like this; it was `before`.
+
+        `asked_by` is the move that has asked for it, or any that it was in before.
+        """
         self._partitions[(topic.topic_id, number)] = after
         if before.stage is not after.stage:
-            self._note_move(before, after)
+            self._note_move(before, after, asked_by)
         if after.target and not after.steps:
             self.has_waiting = True
 
@@ -131,7 +141,7 @@ class Draft:
         self.deleted.add(topic.topic_id)
         for _, partition in topic.existing():
             if partition.stage.move != NO_MOVE:
-                self._note_move(partition, None)
+                self._note_move(partition, None, NO_MOVE)
 
     def deleted_topics(self) -> list[Topic]:
         """The topics that the records so far delete."""
@@ -166,8 +176,8 @@ class Draft:
         self._owned[key] = owned_after(self.owned(key), record)
         self.records.append(record)
 
-    def _note_move(self, before: Partition, after: Partition | None) -> None:
-        outcome = left(before, after)
+    def _note_move(self, before: Partition, after: Partition | None, asked_by: MoveId) -> None:
+        outcome = left(before, after, asked_by)
         if outcome is not None:
             self.left.setdefault(before.stage.move, []).append(outcome)
         if after is not None and after.stage.move not in (before.stage.move, NO_MOVE):
@@ -192,7 +202,7 @@ class Draft:
         self.records.append(record)
 
     def check_epoch(self) -> None:
-        """Assert that a broker epoch is the offset of its record (KIP-631), and so unique and rising.
+        """Assert that a broker epoch is the offset of its record (KIP-631): so it is unique.
 
         To be asked last: whatever is put before the record shifts it.
         """

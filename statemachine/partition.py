@@ -215,10 +215,13 @@ def _stage_after(before: Stage, change: records.PartitionChange) -> Stage:
     )
 
 
-def left(before: Partition, after: Partition | None) -> MoveOutcome | None:
+def left(
+    before: Partition, after: Partition | None, asked_by: MoveId = NO_MOVE
+) -> MoveOutcome | None:
     """How the partition left the move that it belonged to with this change, or None if it did not.
 
-    After None it is gone.
+    After None it is gone. `asked_by` is the move that has asked for what it now is, where another
+    one than it was in has: it may have asked for what there was before.
     """
     if before.stage.move == NO_MOVE:
         return None
@@ -226,7 +229,7 @@ def left(before: Partition, after: Partition | None) -> MoveOutcome | None:
         return MoveOutcome.GONE
     if after.stage.move == before.stage.move:
         return None
-    if after.moving:
+    if after.moving or asked_by not in (NO_MOVE, before.stage.move):
         return MoveOutcome.SUPERSEDED
     if after.replicas == before.target:
         return MoveOutcome.COMPLETED

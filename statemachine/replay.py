@@ -18,7 +18,7 @@ from statemachine.index import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partition import NO_STAGE, Partition, created, left, merged
 from statemachine.replay_moves import REPLAY_MOVES, forget_owned
-from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome
+from statemachine.vocabulary import NO_MOVE, TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome
 
 _Replay: TypeAlias = Callable[[Image, Any, int], None]
 
@@ -44,12 +44,14 @@ def _partition_change(image: Image, record: records.PartitionChange, _offset: in
         return
     after = interned(image, merged(before, record))
     image.set_partition(topic, record.partition_id, after)
-    note_left(image, before, after)
+    note_left(image, before, after, record.move or NO_MOVE)
 
 
-def note_left(image: Image, before: Partition, after: Partition | None) -> None:
+def note_left(
+    image: Image, before: Partition, after: Partition | None, asked_by: MoveId = NO_MOVE
+) -> None:
     """Count the partition where it has left its move with this change, and is not complete."""
-    outcome = left(before, after)
+    outcome = left(before, after, asked_by)
     if outcome is not None:
         count_left(image, before.stage.move, outcome)
 

@@ -219,6 +219,18 @@ def test_another_move_takes_partitions_over(world: World) -> None:
     assert (ended(world, 2).outcome, ended(world, 2).completed) == (MoveOutcome.COMPLETED, 1)
 
 
+def test_a_move_back_to_what_there_was_takes_partitions_over_as_well(world: World) -> None:
+    """It is complete at once, as a cancel would be; but nobody has cancelled anything."""
+    move(world, {0: (1, 2, 4), 1: (1, 2, 4)})
+    move(world, {0: (1, 2, 3)})
+    assert world.partition(0).replicas == (1, 2, 3)
+    assert (ended(world, 2).outcome, ended(world, 2).completed) == (MoveOutcome.COMPLETED, 1)
+    assert world.image.moves[1].left == Left(superseded=1)
+    world.cancel(number=1)
+    end = ended(world)
+    assert (end.outcome, end.cancelled, end.superseded) == (MoveOutcome.CANCELLED, 1, 1)
+
+
 def test_a_controller_that_knows_no_moves_takes_partitions_over(world: World) -> None:
     """A controller of Kafka leads for a while: what it says of adding and removing counts."""
     move(world, {0: (1, 2, 4)})
