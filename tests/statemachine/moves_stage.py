@@ -259,7 +259,8 @@ class MovesStage:
         shown: list[str] = []
         for number in map(int, words or ["0"]):
             partition = self.world.partition(number)
-            live = [str(r) for r in partition.replicas if self.world.image.brokers[r].live]
+            brokers = self.world.image.brokers
+            live = [str(r) for r in partition.replicas if r in brokers and brokers[r].live]
             shown += self._isr([*live, "of", str(number)])
         return shown
 
