@@ -1,4 +1,4 @@
-"""docs/quorum.md: whatever it names as the holder of a promise exists."""
+"""docs/quorum.md and docs/moves.md: whatever they name as the holder of a promise exists."""
 
 import ast
 import re
@@ -8,17 +8,20 @@ import pytest
 
 from tests.support import tree
 
-PAGE: Final = tree.ROOT / "docs" / "quorum.md"
+DOCS: Final = tree.ROOT / "docs"
+BEGINS: Final = {"quorum.md": "# What the quorum promises", "moves.md": "## What is promised"}
+"""Of each page, where the tables of promises begin."""
 TRANSCRIPTS: Final = tree.ROOT / "tests" / "transcripts"
-RULE: Final = re.compile(r"\b[RL]\d+\b")
+RULE: Final = re.compile(r"\b[RLP]\d+\b")
 NAMED: Final = re.compile(r"`([^`]+)`")
 
 
 def promises() -> list[tuple[str, str]]:
-    """Each promise of the page, and what is said to hold it."""
+    """Each promise of the pages, and what is said to hold it."""
     rows = [
         tuple(cell.strip() for cell in line.strip().strip("|").split(" | "))
-        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        for page, begins in BEGINS.items()
+        for line in (DOCS / page).read_text(encoding="utf-8").partition(begins)[2].splitlines()
         if line.startswith("|")
     ]
     tables = [row for row in rows if not row[0].startswith(("---", "promise", "what happened"))]
