@@ -18,7 +18,7 @@ from statemachine.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.snapshot import begin
 from statemachine.throttle_configs import LISTS, RATES
 from statemachine.vocabulary import BROKER_RESOURCE
-from tests.statemachine.checks import check_image, contents
+from tests.statemachine.checks import check_image, check_throttled, contents, is_throttled
 from tests.statemachine.config_requests import (
     ALL_BROKERS,
     APPEND,
@@ -62,6 +62,18 @@ class Watched(World):
     def replay(self, record: records.Record, written: records.Record | None = None) -> None:
         self.log.append(encode(record, self.image.level))
         super().replay(record, written)
+        if isinstance(record, records.PartitionChange):
+            self.judge(record.partition_id)
+
+    def judge(self, number: int) -> None:
+        """At each offset, what is being added to a partition is held up already."""
+        partition = self.partition(number)
+        move_id = partition.stage.move
+        if partition.adding and is_throttled(self.image, move_id):
+            new = set(partition.adding) - set(partition.original)
+            check_throttled(self.image, move_id, ("t", number), "follower", new)
+            leaders = {*partition.target, *partition.original} if new else set()
+            check_throttled(self.image, move_id, ("t", number), "leader", leaders)
 
     def set_by_user(self, key: Key, operation: int, value: str | None) -> None:
         """A user does this with a configuration; what he has then, by his own account."""
@@ -203,7 +215,7 @@ def end_all(data: st.DataObject, world: Watched) -> None:
     world.ask(commands.CancelMoves(everything=True))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_when_no_move_runs_no_throttle_is_left_and_users_have_what_they_set_last(
     data: st.DataObject,
