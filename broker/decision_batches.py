@@ -49,7 +49,7 @@ def records_asked(image: Image, command: Command) -> int:
         case Keyed(command=asked):
             return records_asked(image, asked)
         case (
-            AlterReassignments(reassignments=parts)
+            AlterReassignments(reassignments=parts, dry_run=False)
             | BeginMove(reassignments=parts)
             | AlterPartition(proposals=parts)
         ):

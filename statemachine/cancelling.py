@@ -23,8 +23,12 @@ def cancel_moves(draft: Draft, command: CancelMoves) -> MovesCancelled:
         draft = Draft(draft.image, draft.now_ms)
     named = {*command.partitions, *_of_topics(draft, command), *_of_moves(draft, command)}
     named |= set(_underway(draft)) if command.everything else set()
+    partitions = tuple([_cancelled(draft, *partition) for partition in sorted(named)])
+    refused = sum(each.error is not Error.NONE for each in partitions)
     return MovesCancelled(
-        partitions=tuple([_cancelled(draft, *partition) for partition in sorted(named)]),
+        partitions=partitions,
+        done_count=len(partitions) - refused,
+        refused_count=refused,
         moves=tuple([_asked(draft, move_id) for move_id in command.moves]),
     )
 

@@ -33,6 +33,7 @@ class Error(Enum):
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "no replica that is alive may lead"
     ELECTION_NOT_NEEDED = 84, "the partition already has such a leader"
     NO_REASSIGNMENT_IN_PROGRESS = 85, "the partition is not being reassigned"
+    DUPLICATE_RESOURCE = 92, "the key belongs to another request"
     INVALID_UPDATE_VERSION = 95, "it has changed since, or cannot be at that version"
     UNKNOWN_TOPIC_ID = 100, "there is no topic of this id"
     DUPLICATE_BROKER_REGISTRATION = 101, "another incarnation of this broker is alive"

@@ -43,6 +43,9 @@ MOVE_PART_PARTITIONS_MAX: Final = 1_000
 REFUSED_SHOWN_MAX: Final = 1_000
 """Partitions that are refused with their reasons in one answer; of the others only the number."""
 
+PLANNED_STEPS_SHOWN_MAX: Final = 200
+"""Partitions that a dry run lists the steps of: each takes some 50 µs, a large one 0.3 ms."""
+
 ENDED_MOVES_MAX: Final = 1_000
 ENDED_MOVES_KEPT_MS: Final = 7 * 24 * 3_600_000
 """How many moves are listed after their end, and how long."""
@@ -54,7 +57,7 @@ KEYS_KEPT_MS: Final = 24 * 3_600_000
 KEY_CHARACTERS_MAX: Final = 255
 FINGERPRINT_BYTES_MAX: Final = 64
 KEYED_PARTS_MAX: Final = 5_000
-"""Partitions in an answer that is remembered: less than 2 MB at worst."""
+"""Partitions in an answer that is remembered, with their reasons: less than 2 MB at worst."""
 
 STEPS_BEGUN_MAX: Final = 500
 """Steps of reassignments that one decision begins; what is left follows by itself."""

@@ -4,12 +4,15 @@ How far a single partition has come is told by its own fields; here are the move
 belong to, those that run and those that have ended and are not forgotten yet.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from operator import attrgetter
 from uuid import UUID
 
 from msgspec import Struct
+from pyroaring import BitMap
 
 from statemachine.image import Image
+from statemachine.index import Topic
 from statemachine.move import Left, Move
 from statemachine.owned import OwnedKey
 from statemachine.serde.ours import plan_of
@@ -79,20 +82,40 @@ def _summary(image: Image, move: Move, lost: Mapping[MoveId, list[OwnedKey]]) ->
     )
 
 
-def plan_of_move(image: Image, move_id: MoveId) -> Iterator[PlannedMove]:
-    """What the move asked for, in the order asked; the originals are the plan of its rollback.
+def partitions_of_move(
+    image: Image, move_id: MoveId, after: tuple[str, int] | None, count_max: int
+) -> list[tuple[Topic, int]]:
+    """Those that are still in the move, in order of topic and number, from behind `after` on."""
+    keys = image.index.keys_of_move(move_id)
+    found: list[tuple[Topic, int]] = []
+    for topic in sorted(image.index.topics(keys), key=attrgetter("name")):
+        if after is not None and topic.name < after[0]:
+            continue
+        first = after[1] + 1 if after is not None and topic.name == after[0] else 0
+        numbers = image.index.numbers(keys & BitMap(topic.keys))
+        found += [(topic, number) for number in numbers if number >= first]
+        if len(found) >= count_max:
+            break
+    return found[:count_max]
 
-    It is read from the log's own bytes as it goes on: a plan may have 100,000 partitions.
+
+def plan_part(image: Image, move: Move, part: int) -> tuple[PlannedMove, ...]:
+    """A part of what the move asked for, in the order asked; the originals are the way back.
+
+    It is read from the log's own bytes: a plan may have 100,000 partitions.
     """
-    move = image.moves.get(move_id)
-    for part in () if move is None else move.parts:
-        for planned in plan_of(part):
-            topic = image.topics.get(planned.topic_id)
-            for each in planned.partitions:
-                yield PlannedMove(
-                    topic_id=planned.topic_id,
-                    topic=None if topic is None else topic.name,
-                    partition=each.number,
-                    target=each.target,
-                    original=each.original,
-                )
+    found = []
+    for planned in plan_of(move.parts[part]):
+        topic = image.topics.get(planned.topic_id)
+        name = None if topic is None else topic.name
+        found += [
+            PlannedMove(
+                topic_id=planned.topic_id,
+                topic=name,
+                partition=each.number,
+                target=each.target,
+                original=each.original,
+            )
+            for each in planned.partitions
+        ]
+    return tuple(found)

@@ -24,10 +24,15 @@ from statemachine.commands import (
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
-from statemachine.limits import MOVE_PART_PARTITIONS_MAX, REFUSED_SHOWN_MAX
+from statemachine.limits import (
+    MOVE_PART_PARTITIONS_MAX,
+    PLANNED_STEPS_SHOWN_MAX,
+    REFUSED_SHOWN_MAX,
+)
 from statemachine.move import Move, begun, ended
 from statemachine.our_records import MoveBegun, PlannedPartition, PlannedTopic
 from statemachine.partition import Partition
+from statemachine.progress import planned_steps
 from statemachine.reassignment import cancel, direct
 from statemachine.serde.ours import plan_bytes, plan_of
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, Replicas
@@ -107,15 +112,47 @@ def alter_reassignments(draft: Draft, command: AlterReassignments) -> Reassignme
     if refusal is not None:
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
         return ReassignmentsAltered(partitions=parts)
+    if command.dry_run:
+        return _foreseen(Draft(draft.image, draft.now_ms), command)
     beginning, may_change = Beginning(draft), command.may_change_factor
     partitions = tuple(
         [_altered(draft, beginning, asked, may_change) for asked in command.reassignments]
     )
     refused = sum(each.error is not Error.NONE for each in partitions)
     request = _request(draft, command.who, MoveKind.REASSIGN, refused)
-    request = replace(request, throttle_bytes_per_s=command.throttle_bytes_per_s)
-    move_id = beginning.begin(request)
-    return ReassignmentsAltered(partitions=partitions, move_id=move_id)
+    request = replace(
+        request,
+        name=command.name,
+        priority=command.priority,
+        throttle_bytes_per_s=command.throttle_bytes_per_s,
+    )
+    return ReassignmentsAltered(partitions=partitions, move_id=beginning.begin(request))
+
+
+def _foreseen(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered:
+    """What would become of it, on a draft of its own, of which nothing is recorded."""
+    beginning, may_change = Beginning(draft), command.may_change_factor
+    partitions = []
+    room = PLANNED_STEPS_SHOWN_MAX
+    for asked in command.reassignments:
+        answer = _altered(draft, beginning, asked, may_change)
+        if room and asked.replicas is not None and answer.error is Error.NONE:
+            room -= 1
+            answer = replace(answer, steps=_steps(draft, asked))
+        partitions.append(answer)
+    return ReassignmentsAltered(partitions=tuple(partitions), move_id=beginning.under_way)
+
+
+def _steps(draft: Draft, asked: Reassignment) -> tuple[Replicas, ...]:
+    """The replicas after each step; none where the partition has what is asked for."""
+    topic = draft.image.topic_named(asked.topic)
+    assert topic is not None, f"{asked.topic} is gone amid a request"
+    before, after = topic.partition(asked.partition), draft.partition(topic, asked.partition)
+    assert after is not None, f"{asked.topic}-{asked.partition} is gone amid a request"
+    if after.moving:
+        return planned_steps(draft.image, topic, after)
+    # Another order, or fewer replicas: all at once.
+    return () if after == before else (after.replicas,)
 
 
 def begin_move(draft: Draft, command: BeginMove) -> MoveStarted:

@@ -76,7 +76,7 @@ def position(image: Image, topic: Topic, number: int) -> Position | None:
     why = next(reasons, None)
     return Position(
         step=max(begun, 1),
-        of=max(begun, 1) - 1 + _left(image, topic, partition),
+        of=max(begun, 1) - 1 + len(planned_steps(image, topic, partition)),
         state=_state(partition, why),
         reason=None if why is None else why.reason,
         detail="" if why is None else why.detail,
@@ -87,11 +87,14 @@ def position(image: Image, topic: Topic, number: int) -> Position | None:
     )
 
 
-def _left(image: Image, topic: Topic, partition: Partition) -> int:
-    """The steps from the present one on."""
+def planned_steps(image: Image, topic: Topic, partition: Partition) -> tuple[Replicas, ...]:
+    """What a partition that moves has after each step from the present one on, in order.
+
+    It is so if the settings stay, and all live brokers catch up.
+    """
     current, in_flight = partition.aimed, not partition.waits
     if not partition.target or current == partition.target:
-        return 1
+        return (current,)
     known = [each for each in partition.isr if each in current]
     plan = steps_left(
         current,
@@ -102,7 +105,8 @@ def _left(image: Image, topic: Topic, partition: Partition) -> int:
         live=lambda broker_id: _live(image, broker_id),
         limits=limits(image),
     )
-    return in_flight + len(plan)
+    after = tuple(each.replicas for each in plan)
+    return (current, *after) if in_flight else after
 
 
 def _state(partition: Partition, why: Why | None) -> State:

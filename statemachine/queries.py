@@ -9,7 +9,7 @@ from statemachine.configs import min_isr
 from statemachine.image import Broker, Image
 from statemachine.index import Topic
 from statemachine.partition import Partition
-from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId, Replicas
+from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId, MoveId, Replicas
 
 
 class Underway(Struct, frozen=True, kw_only=True, gc=False):
@@ -23,6 +23,8 @@ class Underway(Struct, frozen=True, kw_only=True, gc=False):
     removing: Replicas
     target: Replicas
     """The replicas that it will have, in order."""
+    move_id: MoveId
+    """The move that it belongs to; NO_MOVE where a controller of Kafka's has begun it."""
     isr: Replicas
     min_isr: int
     """In sync must be at least these many, and every adding replica, for the move to complete."""
@@ -77,6 +79,7 @@ def _underway(image: Image, topic: Topic, number: int, partition: Partition) -> 
         adding=partition.adding,
         removing=partition.removing,
         target=partition.final,
+        move_id=partition.stage.move,
         isr=partition.isr,
         min_isr=min_isr(image, topic.name, partition),
     )

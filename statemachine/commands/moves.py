@@ -47,6 +47,8 @@ class MoveStarted(Struct, frozen=True, kw_only=True, gc=False):
     refused_count: int = 0
     refused: tuple[ReassignmentAltered, ...] = ()
     """The first of those that are refused, with their reasons."""
+    repeated: bool = False
+    """Whether this was answered before, and is not carried out again."""
 
 
 class MoveAltered(Struct, frozen=True, kw_only=True, gc=False):
@@ -75,6 +77,11 @@ class MovesCancelled(Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[ReassignmentAltered, ...] = ()
     moves: tuple[MoveAltered, ...] = ()
     """Of the moves that were named whether they were running, in the order asked."""
+    done_count: int = 0
+    refused_count: int = 0
+    """Of the partitions; where an answer is repeated there may be more than are told of."""
+    repeated: bool = False
+    """Whether this was answered before, and is not carried out again."""
 
 
 class RollBackMove(Struct, frozen=True, kw_only=True, gc=False):
@@ -112,6 +119,8 @@ class MovesAltered(Struct, frozen=True, kw_only=True, gc=False):
     """In the order asked for; none if all were asked for at once."""
 
     moves: tuple[MoveAltered, ...] = ()
+    repeated: bool = False
+    """Whether this was answered before, and is not carried out again."""
 
 
 class AdvanceMoves(Struct, frozen=True, kw_only=True, gc=False):

@@ -59,6 +59,11 @@ class AlterReassignments(Struct, frozen=True, kw_only=True, gc=False):
     """Whether a partition may end with another number of replicas than it has (KIP-860)."""
     who: str = ""
     """Who asks: what is begun is a move of theirs."""
+    name: str = ""
+    priority: int = 0
+    """Moves with a higher one step before others."""
+    dry_run: bool = False
+    """Only answer what would become of it."""
     throttle_bytes_per_s: int = 0
     """Of the move that this begins; 0 is "as fast as they can"."""
 
@@ -107,6 +112,8 @@ class ReassignmentAltered(Struct, frozen=True, kw_only=True, gc=False):
     error: Error = Error.NONE
     message: str = ""
     replicas: Replicas = ()
+    steps: tuple[Replicas, ...] = ()
+    """Of a dry run what the replicas would be after each step; told of the first partitions."""
 
 
 class ReassignmentsAltered(Struct, frozen=True, kw_only=True, gc=False):
@@ -114,7 +121,9 @@ class ReassignmentsAltered(Struct, frozen=True, kw_only=True, gc=False):
 
     partitions: tuple[ReassignmentAltered, ...]
     move_id: MoveId = NO_MOVE
-    """The move that was begun, if anything had to change."""
+    """The move that was begun; where nothing had to change, one that brings it already."""
+    repeated: bool = False
+    """Whether this was answered before, and is not carried out again."""
 
 
 class LeaderElected(Struct, frozen=True, kw_only=True, gc=False):

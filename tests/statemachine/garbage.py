@@ -129,7 +129,13 @@ ASKED = st.lists(
 ).map(tuple)
 MOVE_IDS = st.one_of(st.none(), st.lists(LONGS, max_size=3).map(tuple))
 KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
-    st.builds(AlterReassignments, reassignments=ASKED, throttle_bytes_per_s=LONGS),
+    st.builds(
+        AlterReassignments,
+        reassignments=ASKED,
+        priority=INTS,
+        dry_run=st.booleans(),
+        throttle_bytes_per_s=LONGS,
+    ),
     st.builds(
         BeginMove,
         reassignments=ASKED,

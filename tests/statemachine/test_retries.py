@@ -1,7 +1,10 @@
 """A request with a key is carried out once and answered once, whoever is asked the second time."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from statemachine import commands
 from statemachine.decide import decide
@@ -39,11 +42,16 @@ def keyed(
     return commands.Keyed(key=key, fingerprint=fingerprint, command=command)
 
 
-def refusal(answer: commands.Answer) -> str:
+def refusal(answer: commands.Answer, error: Error = Error.INVALID_REQUEST) -> str:
     """Why the request was refused for its key."""
     assert isinstance(answer, commands.Done)
-    assert answer.error is Error.INVALID_REQUEST
+    assert answer.error is error
     return answer.message
+
+
+def told_again(answer: commands.Answer) -> commands.Answer:
+    """The answer as it is given to whoever asks once more."""
+    return replace(answer, repeated=True)
 
 
 def test_the_same_request_is_carried_out_once_and_answered_alike(world: World) -> None:
@@ -54,7 +62,7 @@ def test_the_same_request_is_carried_out_once_and_answered_alike(world: World) -
     world.sync(1, 2, 3, 4)
     world.reassign(1, 2, 5)
     again = world.ask(keyed())
-    assert (again.answer, again.records) == (first, ())
+    assert (again.answer, again.records) == (told_again(first), ())
     assert world.partition().target == (1, 2, 5)
 
 
@@ -69,7 +77,7 @@ def test_the_move_says_by_which_key_it_was_asked_for(world: World) -> None:
 def test_another_request_with_the_same_key_is_refused(world: World) -> None:
     world.ask(keyed())
     other = world.ask(keyed(fingerprint=b"two"))
-    assert "the key k belongs to another request" in refusal(other.answer)
+    assert "the key k belongs to another request" in refusal(other.answer, Error.DUPLICATE_RESOURCE)
     assert other.records == ()
 
 
@@ -82,7 +90,7 @@ def test_the_key_is_known_after_a_fail_over_and_from_a_snapshot(world: World) ->
     end = world.image.end_offset
     for image in (follower, loaded(whole(begin(world.image, end)), end)):
         again = decide(image, keyed())
-        assert (again.answer, again.records) == (first.answer, ())
+        assert (again.answer, again.records) == (told_again(first.answer), ())
 
 
 def test_what_was_not_committed_is_carried_out_when_it_is_asked_again(world: World) -> None:
@@ -105,7 +113,7 @@ def test_what_was_refused_stays_refused(world: World) -> None:
     assert isinstance(first, commands.ReassignmentsAltered)
     assert first.partitions[0].error is Error.NO_REASSIGNMENT_IN_PROGRESS
     world.reassign(1, 2, 4)
-    assert world.ask(keyed(cancel)).answer == first
+    assert world.ask(keyed(cancel)).answer == told_again(first)
     assert world.partition().moving
 
 
@@ -123,12 +131,74 @@ def test_a_key_that_cannot_be_is_refused(world: World, command: commands.Keyed, 
     assert decision.records == ()
 
 
-def test_an_answer_that_is_kept_has_a_bound(world: World) -> None:
-    asked = (commands.Reassignment(topic="t", partition=0, replicas=(1, 2, 4)),)
-    command = commands.AlterReassignments(reassignments=asked * (KEYED_PARTS_MAX + 1))
-    assert "at most 5,000 partitions may be named, not 5,001" in refusal(
-        world.ask(keyed(command)).answer
-    )
+def several(count: int, **fields: Any) -> commands.AlterReassignments:
+    """What is right for partition 0, wrong for so many others, and right for partition 1."""
+    wrong = [asked_of(number) for number in range(2, count + 2)]
+    return commands.AlterReassignments(reassignments=(asked_of(0), *wrong, asked_of(1)), **fields)
+
+
+def asked_of(number: int) -> commands.Reassignment:
+    return commands.Reassignment(topic="t", partition=number, replicas=(1, 2, 4))
+
+
+def altered(answer: commands.Answer) -> commands.ReassignmentsAltered:
+    assert isinstance(answer, commands.ReassignmentsAltered)
+    return answer
+
+
+def test_a_request_of_many_parts_is_answered_again_part_by_part(world: World) -> None:
+    world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
+    first = altered(world.ask(keyed(several(3))).answer)
+    assert [each.error.code for each in first.partitions] == [0, 3, 3, 3, 0]
+    again = altered(world.ask(keyed(several(3))).answer)
+    assert again == told_again(first)
+    # Asked later, it tells of the replicas as they are then.
+    world.sync(1, 2, 3, 4)
+    later = altered(world.ask(keyed(several(3))).answer)
+    assert [each.replicas for each in later.partitions] == [
+        (1, 2, 4),
+        (),
+        (),
+        (),
+        (1, 2, 3, 4),
+    ]
+    world.ask(commands.DeleteTopics(topics=("t",)))
+    gone = altered(world.ask(keyed(several(3))).answer)
+    assert [each.error for each in gone.partitions] == [each.error for each in first.partitions]
+
+
+def test_of_many_that_were_refused_the_reasons_of_the_first_are_kept(world: World) -> None:
+    world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
+    many = several(KEYED_PARTS_MAX + 1)
+    first = altered(world.ask(keyed(many)).answer)
+    again = altered(world.ask(keyed(many)).answer)
+    assert again.partitions[:-2] == first.partitions[:-2]
+    assert again.partitions[-1].error is Error.NONE
+    assert again.partitions[-2].error is Error.UNKNOWN_TOPIC_OR_PARTITION
+    assert again.partitions[-2].message == "there is no such topic or partition"
+    assert len(world.image.keys["k"].answer) < 1_000_000
+
+
+def test_an_answer_is_never_given_to_another_kind_of_request(world: World) -> None:
+    """Whoever makes fingerprints may be wrong."""
+    world.ask(keyed(several(1)))
+    for other in (MOVE, several(2), commands.PauseMoves(moves=None)):
+        assert "belongs to another" in refusal(
+            world.ask(keyed(other)).answer, Error.DUPLICATE_RESOURCE
+        )
+
+
+def test_of_a_large_cancel_the_refused_are_kept_first_and_all_are_counted(world: World) -> None:
+    """Here nothing was under way, so all are refused but the one that was."""
+    world.reassign(1, 2, 4)
+    count = KEYED_PARTS_MAX + 1
+    cancel = commands.CancelMoves(partitions=tuple(("t", number) for number in range(count)))
+    first = world.ask(keyed(cancel)).answer
+    again = world.ask(keyed(cancel)).answer
+    assert isinstance(first, commands.MovesCancelled)
+    assert isinstance(again, commands.MovesCancelled)
+    assert (again.done_count, again.refused_count) == (1, KEYED_PARTS_MAX)
+    assert again.partitions == first.partitions[1:]
 
 
 @given(command=KEYED)
@@ -137,4 +207,4 @@ def test_whatever_is_answered_is_answered_again(command: commands.KeyedCommand) 
     world = World(broker_count=3)
     first = world.ask(keyed(command))
     again = world.ask(keyed(command))
-    assert (again.answer, again.records) == (first.answer, ())
+    assert (again.answer, again.records) == (told_again(first.answer), ())
