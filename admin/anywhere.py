@@ -8,21 +8,28 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from admin import broker_questions, care, move_questions, moves, plan_questions, planning
+from admin import (
+    broker_questions,
+    care,
+    move_plans,
+    move_questions,
+    move_service,
+    moves,
+    new_moves,
+    plan_questions,
+    planning,
+    reassignment_questions,
+)
 from admin.asking import Question
 from admin.care import BrokerResult, BrokerStandings, SafetyReport
 from admin.client import AdminClient, AdminError
 from admin.faults import Refused, Unreachable
 from admin.lead_questions import failing
 from admin.leaderless import leaderless
-from admin.model import (
-    Assignment,
-    LeadTransfer,
-    PartitionResult,
-    QuorumDescription,
-    Reassignments,
-)
-from admin.moves import MovesChanged, MovesRequest, MoveStandings
+from admin.model import LeadTransfer, QuorumDescription, Reassignments
+from admin.move_plans import MovePlan
+from admin.moves import MovesChanged, MovesRequest, MoveStandings, Page
+from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plans import PlanRequest, PlanResult
 from admin.service import NotActive, Service
 from admin.whereabouts import Whereabouts
@@ -89,7 +96,7 @@ class Anywhere:
         """The partitions under way; as this node has heard of them, if it may be `stale`."""
 
         async def here() -> Reassignments:
-            found = await self._service.list_reassignments(wanted, stale=stale)
+            found = await move_service.list_reassignments(self._service, wanted, stale=stale)
             return Reassignments(moves=found.value, as_of=found.offset)
 
         return await self._read(here, lambda client: client.reassignments(wanted), stale=stale)
@@ -149,62 +156,69 @@ class Anywhere:
         )
 
     async def move_standings(
-        self, move_ids: Sequence[int] | None = None, *, stale: bool = False
+        self,
+        move_ids: Sequence[int] | None = None,
+        page: Page | None = None,
+        *,
+        stale: bool = False,
     ) -> MoveStandings:
-        """All moves, running or ended; or these, with where their partitions stand."""
+        """All moves, running or ended; or these, with where partitions of theirs stand."""
 
         async def here() -> MoveStandings:
             told = self._service.controller.told_of_copies()
             found = await self._service.read(
-                lambda image: moves.standings(image, move_ids, told), stale=stale
+                lambda image: moves.standings(image, move_ids, page, told), stale=stale
             )
             if isinstance(found.value, Refusal):
                 raise _as_refused(move_questions.describe_moves(move_ids), found.value)
             return found.value
 
-        return await self._read(here, lambda client: client.move_standings(move_ids), stale=stale)
+        return await self._read(
+            here, lambda client: client.move_standings(move_ids, page), stale=stale
+        )
+
+    async def move_plan(self, move_id: int, part: int) -> MovePlan:
+        """A part of what a move asked for, from 0 on, and of what there was before."""
+
+        async def here() -> MovePlan:
+            found = await self._service.read(lambda image: move_plans.plan(image, move_id, part))
+            if isinstance(found.value, Refusal):
+                raise _as_refused(move_questions.describe_plan(move_id, part), found.value)
+            return found.value
+
+        return await self._ask(here, lambda client: client.move_plan(move_id, part))
 
     async def alter_moves(self, who: str, request: MovesRequest) -> MovesChanged:
         """Pause, resume, cancel, roll back or order moves that are there."""
+        request = with_key(request)
 
         async def here() -> MovesChanged:
             command = moves.command_of(request, who)
             if isinstance(command, Refusal):
                 raise _as_refused(move_questions.alter_moves(request), command)
-            found = moves.told(await self._service.alter_moves(who, command))
+            answer = await move_service.alter_moves(self._service, who, command, request.key)
+            found = moves.told(answer)
             if isinstance(found, Refusal):
                 raise _as_refused(move_questions.alter_moves(request), found)
             return found
 
-        return await self._ask(here, lambda client: client.alter_moves(request), changes=True)
-
-    async def alter_reassignments(
-        self, who: str, assignments: Sequence[Assignment]
-    ) -> Sequence[PartitionResult]:
-        command = commands.AlterReassignments(
-            reassignments=tuple(
-                commands.Reassignment(
-                    topic=each.topic, partition=each.partition, replicas=each.replicas
-                )
-                for each in assignments
-            )
+        return await self._ask(
+            here, lambda client: client.alter_moves(request), changes=True, has_key=True
         )
 
-        async def here() -> Sequence[PartitionResult]:
-            answer = await self._service.alter_reassignments(who, command)
-            return [
-                PartitionResult(
-                    topic=each.topic,
-                    partition=each.partition,
-                    error_code=each.error.code,
-                    error_name=each.error.name,
-                    message=each.message or None,
-                )
-                for each in answer.partitions
-            ]
+    async def begin_move(self, who: str, asked: NewMove) -> BegunMove:
+        """Begin a move, redirect and cancel what is under way; one result for each partition."""
+        asked = with_key(asked)
+
+        async def here() -> BegunMove:
+            command = new_moves.command_of(asked, who)
+            if isinstance(command, Refusal):
+                raise _as_refused(reassignment_questions.begin_move(asked), command)
+            answer = await move_service.alter_reassignments(self._service, who, command, asked.key)
+            return new_moves.told(answer)
 
         return await self._ask(
-            here, lambda client: client.alter_reassignments(assignments), changes=True
+            here, lambda client: client.begin_move(asked), changes=True, has_key=True
         )
 
     async def plan_moves(self, who: str, request: PlanRequest) -> PlanResult:
@@ -272,9 +286,13 @@ class Anywhere:
         changes: bool = False,
         patience: float = 0,
         asks_who_leads: bool = False,
+        has_key: bool = False,
     ) -> T:
-        """`changes` unless it only asks; `patience` is how many seconds one who leads no more may
-        still take for its answer; `asks_who_leads` if that nobody does is an answer."""
+        """`changes` unless it only asks; `has_key` if it may be asked again all the same.
+
+        `patience` is how many seconds one who leads no more may still take for its answer;
+        `asks_who_leads` if that nobody does is an answer.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait_seconds
         may_be_done = False
@@ -284,8 +302,9 @@ class Anywhere:
             try:
                 return await self._ask_once(leader, here, there, deadline - loop.time(), patience)
             except NotActive as error:
-                if error.reason.may_be_done:
+                if error.reason.may_be_done and not has_key:
                     raise OutcomeUnknown(str(error)) from error
+                may_be_done |= error.reason.may_be_done
                 reason = str(error)
             except Refused:
                 raise

@@ -75,10 +75,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer without an error as a whole; an attempt before it may have done it already."""
+    """An answer without an error as a whole."""
 
     response: Any
-    repeated: bool
     as_of: int | None = None
     """The offset of the metadata log that it is as of, if the node says it."""
 
@@ -172,7 +171,7 @@ class Asker:
             else:
                 verdict = question.judge(response)
                 if not verdict.code or (repeated and verdict.code == question.done_before):
-                    return Answer(response, repeated, as_of)
+                    return Answer(response, as_of)
                 if verdict.code not in TRANSIENT:
                     raise Refused(question.failing, verdict.code, verdict.message)
                 repeated |= verdict.code == REQUEST_TIMED_OUT and not verdict.is_undone

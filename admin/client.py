@@ -16,6 +16,7 @@ from admin import (
     move_questions,
     plan_questions,
     questions,
+    reassignment_questions,
     voter_questions,
 )
 from admin.addresses import Address
@@ -37,7 +38,9 @@ from admin.model import (
     TopicDescription,
     Topics,
 )
-from admin.moves import MovesChanged, MovesRequest, MoveStandings
+from admin.move_plans import MovePlan
+from admin.moves import MovesChanged, MovesRequest, MoveStandings, Page
+from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plans import PlanRequest, PlanResult
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 from quorum.core.vocabulary import ReplicaKey
@@ -223,12 +226,19 @@ class AdminClient:
         question = broker_questions.safe_to_stop(broker_ids)
         return broker_questions.read_safety(await self._ask(_fit(question, stale=stale)))
 
+    async def begin_move(self, asked: NewMove) -> BegunMove:
+        """Begin a move, redirect and cancel what is under way; one result for each partition.
+
+        It has a key, its own or a new one: after a lost answer nothing is carried out again.
+        """
+        question = reassignment_questions.begin_move(with_key(asked))
+        return reassignment_questions.read_begun(asked, await self._ask(question))
+
     async def alter_reassignments(
         self, assignments: Sequence[Assignment]
     ) -> Sequence[PartitionResult]:
-        """Start moves, change them, or cancel them (replicas None); one result per partition."""
-        answer = await self._ask(questions.alter_reassignments(assignments))
-        return questions.read_alterations(answer.response, repeated=answer.repeated)
+        """As `begin_move`, without a name."""
+        return (await self.begin_move(NewMove(assignments=assignments))).results
 
     async def list_reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None = None
@@ -240,21 +250,31 @@ class AdminClient:
         self, wanted: Mapping[str, Sequence[int]] | None = None, *, stale: bool = False
     ) -> Reassignments:
         """As `list_reassignments`, with what it is as of; any node answers a `stale` one."""
-        answer = await self._ask(_fit(questions.list_reassignments(wanted), stale=stale))
-        return Reassignments(
-            moves=questions.read_reassignments(answer.response), as_of=answer.as_of
-        )
+        question = reassignment_questions.list_reassignments(wanted)
+        answer = await self._ask(_fit(question, stale=stale))
+        found = reassignment_questions.read_reassignments(answer.response)
+        return Reassignments(moves=found, as_of=answer.as_of)
 
     async def alter_moves(self, request: MovesRequest) -> MovesChanged:
-        """Pause, resume, cancel, roll back or order moves that are there."""
-        return move_questions.read_change(await self._ask(move_questions.alter_moves(request)))
+        """Pause, resume, cancel, roll back or order moves that are there; with a key, as above."""
+        question = move_questions.alter_moves(with_key(request))
+        return move_questions.read_change(await self._ask(question))
 
     async def move_standings(
-        self, move_ids: Sequence[int] | None = None, *, stale: bool = False
+        self,
+        move_ids: Sequence[int] | None = None,
+        page: Page | None = None,
+        *,
+        stale: bool = False,
     ) -> MoveStandings:
-        """All moves, running or ended; or these, with where their partitions stand."""
-        question = move_questions.describe_moves(move_ids)
+        """All moves, running or ended; or these, with where partitions of theirs stand."""
+        question = move_questions.describe_moves(move_ids, page)
         return move_questions.read_moves(await self._ask(_fit(question, stale=stale)))
+
+    async def move_plan(self, move_id: int, part: int) -> MovePlan:
+        """A part of what a move asked for, from 0 on, and of what there was before."""
+        question = move_questions.describe_plan(move_id, part)
+        return move_questions.read_plan((await self._ask(question)).response)
 
     async def plan_moves(self, request: PlanRequest) -> PlanResult:
         """Spread topics, change a replication factor, empty brokers, or end that."""

@@ -7,6 +7,7 @@ controller. Asked again, it begins what could not be begun before, and says what
 from collections.abc import Sequence
 from typing import Final
 
+from admin import move_service
 from admin.model import PartitionId
 from admin.moves import PartitionOutcome
 from admin.plan_steps import (
@@ -139,7 +140,7 @@ async def undrain(service: Service, who: str, request: PlanRequest) -> PlanResul
     for start in range(0, len(rows), BEGUN_AT_ONCE_MAX):
         part = tuple((row.topic, row.partition) for row in rows[start : start + BEGUN_AT_ONCE_MAX])
         command = CancelMoves(partitions=part, dry_run=request.dry_run)
-        answer = await service.alter_moves(who, command)
+        answer = await move_service.alter_moves(service, who, command)
         assert isinstance(answer, MovesCancelled)
         outcomes += [outcome_of(each) for each in answer.partitions]
     refused = [each for each in outcomes if each.error_code]

@@ -119,13 +119,31 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A partition under way: where its replicas are, and which come and go (KIP-455)."""
+    """A partition under way: where its replicas are, and which come and go (KIP-455).
+
+    Our controllers say more of it: where it goes, and of the first ones in a list why it is not
+    further.
+    """
 
     topic: str
     partition: int
     replicas: Sequence[int]
     adding: Sequence[int]
     removing: Sequence[int]
+    target: Sequence[int] = ()
+    """What it is to have in the end, in order; empty where the node does not say."""
+    move_id: int = 0
+    """The move that it belongs to; 0 for none."""
+    step: int = 0
+    """Which is under way or comes next, from 1 on; 0 where that and the rest is not told."""
+    step_count: int = 0
+    state: str = ""
+    reason: str | None = None
+    """A word for programs; None where nothing is known that would keep it."""
+    detail: str = ""
+    reason_brokers: Sequence[int] = ()
+    since_ms: int = 0
+    """0 where nobody noted it."""
 
     @property
     def id(self) -> PartitionId:
@@ -172,6 +190,10 @@ class PartitionResult:
     error_code: int = 0
     error_name: str = "NONE"
     message: str | None = None
+    replicas: Sequence[int] = ()
+    """What it has now; of a dry run, what it would have. Empty where the node does not say."""
+    steps: Sequence[Sequence[int]] = ()
+    """Of a dry run what it would have after each step; told of the first partitions."""
 
     @property
     def id(self) -> PartitionId:

@@ -9,6 +9,7 @@ from admin.asking import Answer, Question
 from admin.channels import Form
 from admin.faults import error_name
 from admin.model import PartitionId
+from admin.move_plans import MovePlan
 from admin.moves import (
     MoveResult,
     MovesChanged,
@@ -17,13 +18,11 @@ from admin.moves import (
     MoveStandings,
     MovingPartition,
     Operation,
+    Page,
     PartitionOutcome,
 )
+from admin.reassignment_questions import LOOK
 from quorum.wire.apis import ApiKey
-
-NO_REASSIGNMENT_IN_PROGRESS: Final = 85
-LOOK: Final = "metaquorum moves list"
-"""What shows which moves there are, and what became of them."""
 
 _PLAIN: Final = tuple(
     each.name for each in fields(MoveStanding) if each.name not in ("id", "partitions")
@@ -56,6 +55,7 @@ def alter_moves(request: MovesRequest) -> Question:
             everything=request.everything,
             dry_run=request.dry_run,
             priority=request.priority,
+            key=request.key,
         )
 
     return Question(
@@ -67,15 +67,8 @@ def alter_moves(request: MovesRequest) -> Question:
 
 
 def read_change(answer: Answer) -> MovesChanged:
-    """What came of it.
-
-    Where an attempt before may have cancelled a partition, not to find it any more is success.
-    """
+    """What came of it."""
     response = answer.response
-    partitions = [_outcome(each, repeated=answer.repeated) for each in response.partitions]
-    forgiven = sum(bool(each.error_code) for each in response.partitions) - sum(
-        bool(each.error_code) for each in partitions
-    )
     return MovesChanged(
         moves=[
             MoveResult(
@@ -86,20 +79,18 @@ def read_change(answer: Answer) -> MovesChanged:
             )
             for each in response.moves
         ],
-        partitions=partitions,
-        accepted=response.accepted_count + forgiven,
-        refused=response.refused_count - forgiven,
+        partitions=[_outcome(each) for each in response.partitions],
+        accepted=response.accepted_count,
+        refused=response.refused_count,
         begun=response.begun_move_id,
+        is_repeated=response.repeated,
     )
 
 
-def _outcome(partition: Any, *, repeated: bool) -> PartitionOutcome:
-    id = PartitionId(partition.topic_name, partition.partition_index)
+def _outcome(partition: Any) -> PartitionOutcome:
     error = int(partition.error_code)
-    if repeated and error == NO_REASSIGNMENT_IN_PROGRESS:
-        return PartitionOutcome(id=id)
     return PartitionOutcome(
-        id=id,
+        id=PartitionId(partition.topic_name, partition.partition_index),
         replicas=partition.replicas,
         error_code=error,
         error_name=error_name(error),
@@ -107,12 +98,18 @@ def _outcome(partition: Any, *, repeated: bool) -> PartitionOutcome:
     )
 
 
-def describe_moves(move_ids: Sequence[int] | None) -> Question:
-    """All moves that are listed, or these with their partitions."""
-    wanted = None if move_ids is None else tuple(move_ids)
+def describe_moves(move_ids: Sequence[int] | None, page: Page | None = None) -> Question:
+    """All moves that are listed, or these with their first partitions, or those of a page."""
+    wanted, shown = None if move_ids is None else tuple(move_ids), page or Page()
+    topic, number = shown.after or (None, -1)
     return Question(
         api_key=ApiKey.DESCRIBE_MOVES,
-        fill=lambda form: form.request(move_ids=wanted),
+        fill=lambda form: form.request(
+            move_ids=wanted,
+            partitions_max=shown.size,
+            after_topic=topic,
+            after_partition=number,
+        ),
         failing="the moves cannot be described",
     )
 
@@ -139,6 +136,28 @@ def _move(move: Any) -> MoveStanding:
             for each in move.partitions
         ],
         **{name: getattr(move, name) for name in _PLAIN},
+    )
+
+
+def describe_plan(move_id: int, part: int) -> Question:
+    """A part of what a move asked for."""
+    return Question(
+        api_key=ApiKey.DESCRIBE_MOVE_PLAN,
+        fill=lambda form: form.request(move_id=move_id, part=part),
+        failing=f"the plan of move {move_id} cannot be had",
+    )
+
+
+def read_plan(response: Any) -> MovePlan:
+    """The part of the plan."""
+    found = {
+        PartitionId(each.topic_name, each.partition_index): each for each in response.partitions
+    }
+    return MovePlan(
+        targets={id: each.target for id, each in found.items()},
+        originals={id: each.original for id, each in found.items()},
+        gone=response.gone_count,
+        part_count=response.part_count,
     )
 
 

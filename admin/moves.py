@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Final, TypeAlias
 
 from admin import copies_told
+from admin.keys import wrong_key
 from admin.model import UNKNOWN, PartitionId
 from statemachine.commands import (
     AlterMove,
@@ -26,8 +27,14 @@ from statemachine.copies import Told, untold
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image
 from statemachine.index import Topic
-from statemachine.move_queries import MoveSummary, summaries, summary_of
+from statemachine.move_queries import (
+    MoveSummary,
+    partitions_of_move,
+    summaries,
+    summary_of,
+)
 from statemachine.progress import position
+from statemachine.retries import refused_first
 from statemachine.vocabulary import MoveKind, MoveState
 
 PARTITIONS_SHOWN_MAX: Final = 200
@@ -63,6 +70,8 @@ class MovesRequest:
     dry_run: bool = False
     """Of a cancel: only tell what each partition would have."""
     priority: int = 0
+    key: str = ""
+    """Asked again with it, it is not carried out again; a dry run needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +108,8 @@ class MovesChanged:
     refused: int = 0
     begun: int = 0
     """Of a rollback: the move that it is; 0 where nothing had to change."""
+    is_repeated: bool = False
+    """Whether it had been asked for before, with the same key."""
 
     @property
     def has_refusals(self) -> bool:
@@ -162,8 +173,10 @@ class MoveStanding:
     """Partitions of which it is not known."""
     time_left_ms: int = UNKNOWN
     """Until all of the move is done; `UNKNOWN` too if partitions wait, or have further steps."""
+    has_more: bool = False
+    """Whether there are more partitions behind those that are told of."""
     partitions: Sequence[MovingPartition] = ()
-    """Of a move that was asked for by its id: the first of those still in it."""
+    """Of a move that was asked for by its id: the first of those still in it, or a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +190,19 @@ class MoveStandings:
     as_of: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some of the partitions of a move, in order of topic and number."""
+
+    after: PartitionId | None = None
+    """They are behind this one, be it still there or not."""
+    size: int = PARTITIONS_SHOWN_MAX
+
+
 def command_of(request: MovesRequest, who: str) -> MoveCommand | Refusal:
     """What the state machine is asked for; or what is wrong with the request."""
-    reason = _wrong(request)
+    reason = wrong_key(request.key) if request.key else None
+    reason = reason or _wrong(request)
     if reason is not None:
         return Refusal(Error.INVALID_REQUEST, reason)
     moves = None if request.everything else request.move_ids
@@ -226,18 +249,19 @@ def told(answer: MoveAnswer) -> MovesChanged | Refusal:
     """What came of it, as the doors tell it; or why none of it could be."""
     match answer:
         case MovesAltered():
-            return MovesChanged(moves=[_result(each) for each in answer.moves])
+            return MovesChanged(
+                moves=[_result(each) for each in answer.moves], is_repeated=answer.repeated
+            )
         case MovesCancelled():
-            refused = [each for each in answer.partitions if each.error is not Error.NONE]
-            done = [each for each in answer.partitions if each.error is Error.NONE]
             shown = answer.partitions
             if len(shown) > OUTCOMES_TOLD_MAX:
-                shown = (*refused, *done)[:OUTCOMES_TOLD_MAX]
+                shown = refused_first(shown)[:OUTCOMES_TOLD_MAX]
             return MovesChanged(
                 moves=[_result(each) for each in answer.moves],
                 partitions=[_outcome(each) for each in shown],
-                accepted=len(done),
-                refused=len(refused),
+                accepted=answer.done_count,
+                refused=answer.refused_count,
+                is_repeated=answer.repeated,
             )
         case MoveStarted():
             if answer.error is not Error.NONE:
@@ -247,6 +271,7 @@ def told(answer: MoveAnswer) -> MovesChanged | Refusal:
                 accepted=answer.accepted,
                 refused=answer.refused_count,
                 begun=answer.move_id,
+                is_repeated=answer.repeated,
             )
 
 
@@ -270,11 +295,15 @@ def _outcome(answer: ReassignmentAltered) -> PartitionOutcome:
 
 
 def standings(
-    image: Image, wanted: Sequence[int] | None = None, told: Told = untold
+    image: Image,
+    wanted: Sequence[int] | None = None,
+    page: Page | None = None,
+    told: Told = untold,
 ) -> MoveStandings | Refusal:
     """All moves that are listed, or those wanted with their partitions; or that one is not.
 
-    `told` is what brokers say of their copies.
+    The partitions of a `page` are those behind a place, in order of topic and number. `told` is
+    what brokers say of their copies.
     """
     found: list[MoveSummary] = []
     if wanted is None:
@@ -282,16 +311,17 @@ def standings(
     for move_id in wanted or ():
         known = summary_of(image, move_id)
         if known is None:
-            reason = f"there is no move {move_id}, or it ended long ago and is not listed any more"
-            return Refusal(Error.INVALID_REQUEST, reason)
+            return Refusal(Error.INVALID_REQUEST, not_listed(move_id))
         found.append(known)
-    room, moves = 0 if wanted is None else PARTITIONS_SHOWN_MAX, []
+    page = page or Page()
+    room, moves = 0 if wanted is None else min(page.size, PARTITIONS_SHOWN_MAX), []
     for each in found:
-        partitions = _partitions(image, each.move.id, room, told)
-        room -= len(partitions)
+        behind = partitions_of_move(image, each.move.id, page.after, room + 1) if room else []
+        partitions = [_moving(image, *one, told) for one in behind[:room]]
         is_asked = wanted is not None and each.outcome is None
         copies = copies_told.of_move(image, each.move.id, told) if is_asked else {}
-        moves.append(_standing(each, partitions, copies))
+        moves.append(_standing(each, partitions, copies, has_more=len(behind) > room))
+        room -= len(partitions)
     paused = image.all_paused
     return MoveStandings(
         moves=moves,
@@ -302,7 +332,11 @@ def standings(
 
 
 def _standing(
-    summary: MoveSummary, partitions: Sequence[MovingPartition], copies: dict[str, int]
+    summary: MoveSummary,
+    partitions: Sequence[MovingPartition],
+    copies: dict[str, int],
+    *,
+    has_more: bool,
 ) -> MoveStanding:
     move, begun = summary.move, summary.move.begun
     outcome, ended = summary.outcome, summary.move.ended
@@ -328,6 +362,7 @@ def _standing(
         cancelled=summary.left.cancelled,
         superseded=summary.left.superseded,
         gone=summary.left.gone,
+        has_more=has_more,
         partitions=partitions,
         **copies,
     )
@@ -335,11 +370,6 @@ def _standing(
 
 def _word(name: str) -> str:
     return name.lower().replace("_", "-")
-
-
-def _partitions(image: Image, move_id: int, at_most: int, told: Told) -> list[MovingPartition]:
-    keys = image.index.keys_of_move(move_id)[: max(at_most, 0)]
-    return [_moving(image, topic, number, told) for topic, number in image.index.partitions(keys)]
 
 
 def _moving(image: Image, topic: Topic, number: int, told: Told) -> MovingPartition:
@@ -361,3 +391,8 @@ def _moving(image: Image, topic: Topic, number: int, told: Told) -> MovingPartit
         since_ms=found.since_ms,
         **copies_told.of_partition(topic, number, partition, told),
     )
+
+
+def not_listed(move_id: int) -> str:
+    """Why nothing can be told of a move."""
+    return f"there is no move {move_id}, or it ended long ago and is not listed any more"

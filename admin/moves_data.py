@@ -1,8 +1,9 @@
 """What is told of moves as plain values: the JSON of the HTTP door and of commands alike."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from admin.model import UNKNOWN
+from admin.model import UNKNOWN, PartitionResult, Reassignment
 from admin.moves import (
     MovesChanged,
     MoveStanding,
@@ -10,6 +11,8 @@ from admin.moves import (
     MovingPartition,
     PartitionOutcome,
 )
+from admin.new_moves import BegunMove
+from statemachine.limits import PLANNED_STEPS_SHOWN_MAX, REFUSED_SHOWN_MAX
 
 
 def move_data(move: MoveStanding) -> dict[str, Any]:
@@ -54,11 +57,20 @@ def whole_move_data(move: MoveStanding) -> dict[str, Any]:
 
     Of partitions that are in it no more only the counts are told.
     """
-    more = move.waiting + move.stepping - len(move.partitions)
+    more = max(0, move.waiting + move.stepping - len(move.partitions))
     return {
         **moving_data(move),
         "partitions": [_partition(each) for each in move.partitions],
         "partitions_not_shown": more,
+    }
+
+
+def page_data(move: MoveStanding) -> dict[str, Any]:
+    """A page of the partitions of a move."""
+    return {
+        "move_id": move.id,
+        "total": move.waiting + move.stepping,
+        "partitions": [_partition(each) for each in move.partitions],
     }
 
 
@@ -95,6 +107,73 @@ def changed_data(found: MovesChanged) -> dict[str, Any]:
         ],
         "partitions": [_outcome(each) for each in found.partitions],
     }
+
+
+def reassignment_data(one: Reassignment) -> dict[str, Any]:
+    """A partition under way; where it goes and stands, as far as the node has said it."""
+    data: dict[str, Any] = {
+        "topic": one.topic,
+        "partition": one.partition,
+        "replicas": list(one.replicas),
+        "adding_replicas": list(one.adding),
+        "removing_replicas": list(one.removing),
+    }
+    if one.target:
+        data |= {"target_replicas": list(one.target), "move_id": one.move_id or None}
+    if one.step:
+        data |= {
+            "step": one.step,
+            "steps": one.step_count,
+            "state": one.state,
+            "reason": one.reason,
+            "detail": one.detail or None,
+            "reason_brokers": list(one.reason_brokers),
+            "since_ms": one.since_ms,
+        }
+    return data
+
+
+def begun_data(found: BegunMove) -> dict[str, Any]:
+    """What came of a request that begins a move: which it is, and which partitions are refused."""
+    return {
+        "move_id": found.move_id or None,
+        "accepted": len(found.accepted),
+        "refused": len(found.refused),
+        "errors": refusals_data(found.refused),
+    }
+
+
+def foreseen_data(found: BegunMove) -> dict[str, Any]:
+    """What would come of it, with the steps of the first partitions."""
+    told = found.accepted[:PLANNED_STEPS_SHOWN_MAX]
+    return {
+        "dry_run": True,
+        **begun_data(found),
+        "planned": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "replicas": list(each.replicas),
+                "steps": [list(step) for step in each.steps],
+            }
+            for each in told
+        ],
+        "planned_not_shown": len(found.accepted) - len(told),
+    }
+
+
+def refusals_data(refused: Sequence[PartitionResult]) -> list[dict[str, Any]]:
+    """The first of the partitions that are refused, each with its reason."""
+    return [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "kafka_error": each.error_name,
+            "kafka_error_code": each.error_code,
+            "message": each.message,
+        }
+        for each in refused[:REFUSED_SHOWN_MAX]
+    ]
 
 
 def _outcome(outcome: PartitionOutcome) -> dict[str, Any]:

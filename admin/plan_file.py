@@ -1,10 +1,11 @@
 """The JSON files of `reassign-partitions`: read strictly, checked as a whole, written again.
 
 `{"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": [ids]}]}`, with the
-optional `log_dirs` of Kafka's script; and `{"version": 1, "topics": [{"topic": t}]}`, the topics
-that a plan is to be made for. Everything that can be judged without a cluster is judged
-in `parse_plan`, and what needs one in `check_plan`, before anything is sent. Kafka's script
-ignores fields that it does not know; here they are errors, for they are mostly misspelt.
+optional `log_dirs` of Kafka's script, and over HTTP with the name and priority of a move; and
+`{"version": 1, "topics": [{"topic": t}]}`, the topics that a plan is to be made for. Everything
+that can be judged without a cluster is judged in `parse_plan`, and what needs one in `check_plan`,
+before anything is sent. Kafka's script ignores fields that it does not know; here they are errors,
+for they are mostly misspelt.
 """
 
 import difflib
@@ -13,13 +14,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from admin.model import Assignment, PartitionId, TopicDescription
+from admin.new_moves import PRIORITY_MAX, PRIORITY_MIN, NewMove, wrong_name
 
 VERSION: Final = 1
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 ANY_LOG_DIR: Final = "any"
 ID_MAX: Final = 2**31 - 1
+NAMED_MAX: Final = 20
+"""Partitions, brokers or faults that a message names one by one."""
 
 _PLAN_FIELDS: Final = ("version", "partitions")
+_MOVE_FIELDS: Final = (*_PLAN_FIELDS, "name", "priority", "dry_run")
 _TOPICS_FIELDS: Final = ("version", "topics")
 _TOPIC_FIELDS: Final = ("topic",)
 _PARTITION_FIELDS: Final = ("topic", "partition", "replicas", "log_dirs")
@@ -31,7 +36,46 @@ class InvalidPlan(ValueError):
 
 def parse_plan(text: str) -> tuple[Assignment, ...]:
     """The assignments in the order of the file, each partition once; raises `InvalidPlan`."""
-    entries = _entries(text, "the plan", _PLAN_FIELDS)
+    return _assignments(_entries(_object(_json(text), "the plan", _PLAN_FIELDS), "the plan"))
+
+
+def parse_move(text: str) -> NewMove:
+    """A plan with what it is to be known by beside it, as over HTTP; raises `InvalidPlan`.
+
+    That is `name`, `priority` and `dry_run`, each of which may be left out.
+    """
+    found = _object(_json(text), "the plan", _MOVE_FIELDS)
+    dry_run = found.get("dry_run", False)
+    if not isinstance(dry_run, bool):
+        raise InvalidPlan(f"dry_run is {_shown(dry_run)}; it is true or false")
+    return NewMove(
+        assignments=_assignments(_entries(found, "the plan")),
+        name=_name(found.get("name", "")),
+        priority=priority_of(found.get("priority", 0)),
+        dry_run=dry_run,
+    )
+
+
+def priority_of(value: Any) -> int:
+    """The priority of a move, as JSON has it; raises `InvalidPlan`."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not PRIORITY_MIN <= value <= PRIORITY_MAX:
+        limits = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
+        raise InvalidPlan(f"priority is {_shown(value)}; it is {limits}")
+    number: int = value
+    return number
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidPlan(f"name is {_shown(value)}; it is a text")
+    reason = wrong_name(value)
+    if reason is not None:
+        raise InvalidPlan(reason)
+    return value
+
+
+def _assignments(entries: Sequence[Any]) -> tuple[Assignment, ...]:
     if not entries:
         raise InvalidPlan("Partition reassignment list cannot be empty")
     assignments = tuple(_assignment(entry, place) for place, entry in enumerate(entries))
@@ -41,7 +85,7 @@ def parse_plan(text: str) -> tuple[Assignment, ...]:
 
 def parse_topics(text: str) -> tuple[str, ...]:
     """The topics that the file names, each once and in its order; raises `InvalidPlan`."""
-    entries = _entries(text, "the file", _TOPICS_FIELDS)
+    entries = _entries(_object(_json(text), "the file", _TOPICS_FIELDS), "the file", "topics")
     if not entries:
         raise InvalidPlan("the list of topics is empty; name at least one")
     topics = []
@@ -65,17 +109,25 @@ def check_plan(
     brokers: Collection[int],
     topics: Mapping[str, TopicDescription],
 ) -> None:
-    """Raise `InvalidPlan` for a broker, topic or partition that the cluster does not have."""
-    missing: list[PartitionId] = []
-    for assignment in plan:
-        _check_brokers(assignment.replicas or (), brokers)
-        topic = topics.get(assignment.topic)
-        if topic is None:
-            raise InvalidPlan(f"Topic {assignment.topic} not found.")
-        if assignment.partition not in {one.partition for one in topic.partitions}:
-            missing.append(assignment.id)
-    if missing:
-        raise InvalidPlan(f"Unable to find partition: {', '.join(map(str, missing))}")
+    """Raise `InvalidPlan` for brokers, topics and partitions that the cluster does not have.
+
+    It names all of them, and for each the first partitions of the plan that are wrong by it.
+    """
+    numbers = {name: {one.partition for one in topic.partitions} for name, topic in topics.items()}
+    there = _some(sorted(brokers)) or "none"
+    wrong: dict[str, list[PartitionId]] = {}
+    for one in plan:
+        for broker in one.replicas or ():
+            if broker not in brokers:
+                reason = f"Unknown broker id {broker}; the brokers are {there}; it is wanted for"
+                wrong.setdefault(reason, []).append(one.id)
+        if one.topic not in numbers:
+            wrong.setdefault(f"Topic {one.topic} not found. The plan names", []).append(one.id)
+        elif one.partition not in numbers[one.topic]:
+            wrong.setdefault("Unable to find partition:", []).append(one.id)
+    if wrong:
+        reasons = [f"{reason} {_some(ids)}" for reason, ids in wrong.items()]
+        raise InvalidPlan("\n".join(_first(reasons)))
 
 
 def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
@@ -92,13 +144,11 @@ def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
     return json.dumps({"version": VERSION, "partitions": partitions}, separators=(",", ":"))
 
 
-def _entries(text: str, what: str, fields: Sequence[str]) -> list[Any]:
-    """The list that the file holds beside its version; `fields` are the names of both."""
-    found = _object(_json(text), what, fields)
+def _entries(found: Mapping[str, Any], what: str, name: str = "partitions") -> list[Any]:
+    """The list of this name, which is there beside the version."""
     version = found.get("version", VERSION)
     if version != VERSION or isinstance(version, bool):
         raise InvalidPlan(f"Not supported version field value {version}; write {VERSION}")
-    name = fields[-1]
     if name not in found:
         raise InvalidPlan(f'{what} has no field "{name}"')
     entries = found[name]
@@ -201,7 +251,7 @@ def _check_repeats(assignments: Sequence[Assignment]) -> None:
     if twice:
         raise InvalidPlan(
             "Partition reassignment contains duplicate topic partitions: "
-            + ",".join(map(str, twice))
+            + ",".join(_first(list(map(str, twice))))
         )
     found = [
         f"{assignment.id} contains multiple entries for {','.join(map(str, repeated))}"
@@ -210,7 +260,7 @@ def _check_repeats(assignments: Sequence[Assignment]) -> None:
     ]
     if found:
         raise InvalidPlan(
-            f"Partition replica lists may not contain duplicate entries: {'. '.join(found)}"
+            f"Partition replica lists may not contain duplicate entries: {'. '.join(_first(found))}"
         )
 
 
@@ -222,11 +272,15 @@ def _repeats(values: Iterable[Any]) -> Iterator[Any]:
         seen.add(value)
 
 
-def _check_brokers(replicas: Iterable[int], brokers: Collection[int]) -> None:
-    for broker in replicas:
-        if broker not in brokers:
-            there = ", ".join(map(str, sorted(brokers))) or "none"
-            raise InvalidPlan(f"Unknown broker id {broker}; the brokers are {there}")
+def _some(values: Sequence[object]) -> str:
+    return ", ".join(_first(list(map(str, values))))
+
+
+def _first(words: list[str]) -> list[str]:
+    """As many as a message names one by one, and how many more there are."""
+    if len(words) <= NAMED_MAX:
+        return words
+    return [*words[:NAMED_MAX], f"and {len(words) - NAMED_MAX:,} more"]
 
 
 def _shown(value: Any) -> str:

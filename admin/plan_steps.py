@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
+from admin import move_service
 from admin.model import UNKNOWN, PartitionId
 from admin.moves import PartitionOutcome
 from admin.plans import PARTITIONS_TOLD_MAX, BrokerShare, Foreseen, PlannedPartition
@@ -75,7 +76,8 @@ class Begun:
         )
         for start in range(0, len(asked), BEGUN_AT_ONCE_MAX):
             part = asked[start : start + BEGUN_AT_ONCE_MAX]
-            answer = await service.alter_moves(who, replace(command, reassignments=part, who=who))
+            wish = replace(command, reassignments=part, who=who)
+            answer = await move_service.alter_moves(service, who, wish)
             assert isinstance(answer, MoveStarted)
             self.moves += [answer.move_id] if answer.move_id else []
             self.accepted += answer.accepted

@@ -5,21 +5,17 @@ the message, which the codec has checked, and nothing else.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any, Final
 
 from admin.addresses import Address
 from admin.asking import Question, Verdict, whole
 from admin.channels import Form
-from admin.faults import Refused, error_name
+from admin.faults import Refused
 from admin.model import (
-    Assignment,
     BrokerInfo,
     ClusterDescription,
     PartitionDescription,
-    PartitionResult,
     QuorumDescription,
-    Reassignment,
     ReplicaInfo,
     TopicDescription,
 )
@@ -30,7 +26,6 @@ from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5
 TOPIC_ALREADY_EXISTS: Final = 36
-NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 
 BY_DEFAULT: Final = -1
 _TOPIC_STATES_FROM: Final = 6
@@ -231,89 +226,6 @@ def delete_topic(name: str) -> Question:
     )
 
 
-# --- reassignments -----------------------------------------------------------------------------
-
-
-def alter_reassignments(assignments: Sequence[Assignment]) -> Question:
-    """Moves to start, to change, or, where replicas is None, to cancel (KIP-455)."""
-    ordered = sorted(assignments, key=lambda one: one.id)
-
-    def fill(form: Form) -> Any:
-        topics = tuple(
-            form.part(
-                "ReassignableTopic",
-                name=topic,
-                partitions=tuple(
-                    form.part(
-                        "ReassignablePartition",
-                        partition_index=one.partition,
-                        replicas=one.replicas,
-                    )
-                    for one in group
-                ),
-            )
-            for topic, group in groupby(ordered, key=lambda one: one.topic)
-        )
-        return form.request(topics=topics, timeout=form.patience)
-
-    return Question(
-        api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        fill=fill,
-        failing="the partitions cannot be reassigned",
-    )
-
-
-def read_alterations(response: Any, *, repeated: bool) -> list[PartitionResult]:
-    """One result for each partition.
-
-    Where an attempt before may have cancelled a move, not to find it any more is success.
-    """
-    return [
-        _result(topic.name, partition, repeated=repeated)
-        for topic in response.responses
-        for partition in topic.partitions
-    ]
-
-
-def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
-    """The partitions under way: all of them, or those of `wanted`, partitions by topic."""
-
-    def fill(form: Form) -> Any:
-        topics = None
-        if wanted is not None:
-            topics = tuple(
-                form.part(
-                    "ListPartitionReassignmentsTopics",
-                    name=name,
-                    partition_indexes=tuple(wanted[name]),
-                )
-                for name in sorted(wanted)
-            )
-        return form.request(topics=topics, timeout=form.patience)
-
-    return Question(
-        api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        fill=fill,
-        failing="reassignments cannot be listed",
-    )
-
-
-def read_reassignments(response: Any) -> list[Reassignment]:
-    """The moves under way, in order."""
-    found = [
-        Reassignment(
-            topic=topic.name,
-            partition=each.partition_index,
-            replicas=each.replicas,
-            adding=each.adding_replicas,
-            removing=each.removing_replicas,
-        )
-        for topic in response.topics
-        for each in topic.partitions
-    ]
-    return sorted(found, key=lambda one: one.id)
-
-
 # --- parts -------------------------------------------------------------------------------------
 
 
@@ -340,17 +252,4 @@ def _partition(found: Any) -> PartitionDescription:
         replicas=found.replica_nodes,
         isr=found.isr_nodes,
         offline=getattr(found, "offline_replicas", ()),
-    )
-
-
-def _result(topic: str, found: Any, *, repeated: bool) -> PartitionResult:
-    code = found.error_code.value
-    if repeated and code == NO_REASSIGNMENT_IN_PROGRESS:
-        return PartitionResult(topic=topic, partition=found.partition_index)
-    return PartitionResult(
-        topic=topic,
-        partition=found.partition_index,
-        error_code=code,
-        error_name=error_name(code),
-        message=found.error_message,
     )

@@ -11,10 +11,11 @@ it has. Every answer about state says the offset that it is as of.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from admin.addresses import Address
@@ -24,10 +25,8 @@ from admin.model import (
     UNKNOWN,
     LeadTransfer,
     QuorumDescription,
-    Reassignment,
     ReplicaInfo,
 )
-from admin.moves import MoveAnswer, MoveCommand
 from admin.whereabouts import Whereabouts, nodes_of
 from broker.controlling import Controller
 from broker.unavailable import UNPROVED, Unavailable
@@ -43,11 +42,8 @@ from quorum.opening import LISTENER_NAME
 from statemachine.commands import (
     AlterClientQuotas,
     AlterConfigs,
-    AlterReassignments,
     Answer,
-    BeginMove,
     BrokersCordoned,
-    CancelMoves,
     ClientQuotasAltered,
     Command,
     ConfigsAltered,
@@ -61,12 +57,7 @@ from statemachine.commands import (
     FeatureUpdate,
     IncrementalAlterConfigs,
     LeadersElected,
-    MovesAltered,
-    MovesCancelled,
-    MoveStarted,
     PartitionsCreated,
-    ReassignmentsAltered,
-    RollBackMove,
     TopicsCreated,
     TopicsDeleted,
     UnregisterBroker,
@@ -74,7 +65,6 @@ from statemachine.commands import (
 )
 from statemachine.config_secrets import without_secrets
 from statemachine.image import Image
-from statemachine.queries import reassignments
 
 audit = logging.getLogger("audit")
 
@@ -152,20 +142,6 @@ class Service:
         found = {int(each): self.address_of(each) for each in self.quorum.node.voters.sorted()}
         return {each: address for each, address in found.items() if address is not None}
 
-    async def alter_reassignments(
-        self, who: str, command: AlterReassignments
-    ) -> ReassignmentsAltered:
-        """Begin, change or cancel reassignments (KIP-455), as a move of whoever asks."""
-        return await self._carry_out(who, replace(command, who=who), ReassignmentsAltered)
-
-    async def alter_moves(self, who: str, command: MoveCommand | BeginMove) -> MoveAnswer:
-        """Begin, pause, resume, cancel, roll back or order moves."""
-        if isinstance(command, CancelMoves):
-            return await self._carry_out(who, command, MovesCancelled)
-        if isinstance(command, RollBackMove | BeginMove):
-            return await self._carry_out(who, command, MoveStarted)
-        return await self._carry_out(who, command, MovesAltered)
-
     async def create_topics(self, who: str, command: CreateTopics) -> TopicsCreated:
         """Create topics, or say what would become of it."""
         return await self._carry_out(who, command, TopicsCreated)
@@ -215,26 +191,6 @@ class Service:
     ) -> ClientQuotasAltered:
         """Change how much users, clients and hosts may do (KIP-546)."""
         return await self._carry_out(who, command, ClientQuotasAltered)
-
-    async def list_reassignments(
-        self, wanted: Mapping[str, Sequence[int]] | None, *, stale: bool = False
-    ) -> AsOf[tuple[Reassignment, ...]]:
-        """The partitions under way, all or those wanted."""
-
-        def read(image: Image) -> tuple[Reassignment, ...]:
-            return tuple(
-                Reassignment(
-                    topic=each.topic,
-                    partition=each.partition,
-                    replicas=each.replicas,
-                    adding=each.adding,
-                    removing=each.removing,
-                )
-                for each in reassignments(image)
-                if wanted is None or each.partition in wanted.get(each.topic, ())
-            )
-
-        return await self.read(read, stale=stale)
 
     async def describe_quorum(self, *, stale: bool = False) -> QuorumDescription:
         """Leader, epoch, high watermark, and how far every replica has come.
@@ -343,6 +299,13 @@ class Service:
     async def _carry_out(
         self, who: str, command: Command, kind: type[T], *, shown: Command | None = None
     ) -> T:
+        answer = await self.carry_out(who, command, shown=shown)
+        assert isinstance(answer, kind), f"{answer} answers {command}"
+        return answer
+
+    async def carry_out(
+        self, who: str, command: Command, *, shown: Command | None = None
+    ) -> Answer:
         """The answer to a command; `shown` is what is said of it if it must not all be said."""
         future: asyncio.Future[Answer | Unavailable] = asyncio.get_running_loop().create_future()
         self.controller.submit(command, lambda answer: _resolve(future, answer), proved=True)
@@ -352,7 +315,6 @@ class Service:
             raise Refused("the request is too large", POLICY_VIOLATION, answer)
         if isinstance(answer, Unavailable):
             raise NotActive(answer, self.quorum.leader, self.controller.progress)
-        assert isinstance(answer, kind), f"{answer} answers {command}"
         return answer
 
     def _need_lead(self) -> None:
@@ -387,8 +349,22 @@ class Service:
 
 def _shown(value: object) -> str:
     """The value in one line of the log, cut where a request is large."""
-    text = str(value)
+    text = str(_brief(value))
     return text if len(text) <= AUDIT_CHARACTERS_MAX else f"{text[:AUDIT_CHARACTERS_MAX]}..."
+
+
+def _brief(value: object) -> object:
+    """The value without what would be cut: to write out 100,000 partitions takes half a second."""
+    if not isinstance(value, Struct):
+        return value
+    brief: dict[str, object] = {}
+    for name in value.__struct_fields__:
+        part = getattr(value, name)
+        if isinstance(part, tuple) and len(part) > AUDIT_CHARACTERS_MAX:
+            brief[name] = part[:AUDIT_CHARACTERS_MAX]
+        elif isinstance(part, Struct):
+            brief[name] = _brief(part)
+    return replace(value, **brief) if brief else value
 
 
 def _resolve(future: "asyncio.Future[T]", value: T) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 from admin.model import (
     LeadTransfer,
     QuorumDescription,
-    Reassignment,
     ReplicaInfo,
     lag,
     lag_time_ms,
@@ -69,16 +68,6 @@ def transfer_body(found: LeadTransfer) -> dict[str, Any]:
         "leader_id": found.leader_id,
         "leader_epoch": found.leader_epoch,
         "duration_ms": found.duration_ms,
-    }
-
-
-def reassignment_body(reassignment: Reassignment) -> dict[str, Any]:
-    return {
-        "topic": reassignment.topic,
-        "partition": reassignment.partition,
-        "replicas": list(reassignment.replicas),
-        "adding_replicas": list(reassignment.adding),
-        "removing_replicas": list(reassignment.removing),
     }
 
 

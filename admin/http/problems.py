@@ -11,6 +11,7 @@ from aiohttp import web
 from admin.anywhere import NoActiveController, OutcomeUnknown
 from admin.faults import Refused, error_name
 from admin.model import PartitionResult
+from admin.moves_data import refusals_data
 
 logger = logging.getLogger("http")
 
@@ -20,6 +21,7 @@ REQUEST_TIMED_OUT: Final = 7
 FENCED_LEADER_EPOCH: Final = 74
 ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
 ELECTION_NOT_NEEDED: Final = 84
+DUPLICATE_RESOURCE: Final = 92
 BROKER_ID_NOT_REGISTERED: Final = 102
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 
@@ -29,11 +31,17 @@ STATUS: Final = MappingProxyType(
         FENCED_LEADER_EPOCH: 409,
         ELIGIBLE_LEADERS_NOT_AVAILABLE: 409,
         ELECTION_NOT_NEEDED: 409,
+        DUPLICATE_RESOURCE: 422,
         BROKER_ID_NOT_REGISTERED: 404,
         UNKNOWN_TOPIC_OR_PARTITION: 404,
     }
 )
-"""What a refusal is in HTTP where the request is not wrong: the time was up, or the state such."""
+"""What a refusal is in HTTP where the request is not wrong: the time was up, the state such, or
+the key that of another one."""
+
+HAS_KEY: Final = web.RequestKey("has_key", bool)
+REPEATED: Final = web.RequestKey("is_repeated", bool)
+"""Under which a handler notes that the request has a key, and that its answer was given before."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -63,16 +71,8 @@ def refused(results: Sequence[PartitionResult]) -> Problem:
         kafka_error=first.error_name,
         kafka_error_code=first.error_code,
         retriable=False,
-        errors=[
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "kafka_error": each.error_name,
-                "kafka_error_code": each.error_code,
-                "message": each.message,
-            }
-            for each in results
-        ],
+        errors=refusals_data(results),
+        refused=len(results),
     )
 
 
@@ -84,7 +84,15 @@ def as_response(problem: Problem) -> web.Response:
 
 @web.middleware
 async def as_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Give every error the one shape; what nobody foresaw is logged with its cause."""
+    """Give every error the one shape, and say of an answer whether it was given before."""
+    response = await _answered(request, handler)
+    if request.get(REPEATED, False):
+        response.headers["Idempotent-Replayed"] = "true"
+    return response
+
+
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The answer, be it a problem; what nobody foresaw is logged with its cause."""
     try:
         return await handler(request)
     except Problem as problem:
@@ -113,14 +121,17 @@ async def as_problems(request: web.Request, handler: Handler) -> web.StreamRespo
             )
         )
     except OutcomeUnknown as error:
+        then = "look at GET /v1/quorum or /v1/reassignments before asking again"
+        if request.get(HAS_KEY, False):
+            then = "ask again with the same Idempotency-Key, and it is done once"
         return as_response(
             Problem(
                 504,
                 "Outcome unknown",
-                f"{error}; look at GET /v1/quorum or /v1/reassignments before asking again",
+                f"{error}; {then}",
                 kafka_error="REQUEST_TIMED_OUT",
                 kafka_error_code=REQUEST_TIMED_OUT,
-                retriable=False,
+                retriable=request.get(HAS_KEY, False),
             )
         )
     except web.HTTPException as error:

@@ -1,12 +1,15 @@
 """Reassignments over HTTP: begin moves, see where they are, pause, resume, cancel, roll back."""
 
+import asyncio
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 from aiohttp import web
 
 from admin.faults import Refused
-from admin.http.bodies import reassignment_body
+from admin.http.cancels import named_in
+from admin.http.paging import PARAMETERS, page_in, token_of
 from admin.http.problems import Problem, refused
 from admin.http.requests import (
     ANONYMOUS,
@@ -15,16 +18,30 @@ from admin.http.requests import (
     check_parameters,
     is_asked,
     is_stale,
+    key_of,
+    note_repeated,
 )
 from admin.model import PartitionResult
-from admin.moves import MovesChanged, MovesRequest, MoveStandings, Operation
-from admin.moves_data import changed_data, move_data, pause_data, whole_move_data
-from admin.plan_file import InvalidPlan, parse_plan
+from admin.move_plans import whole
+from admin.moves import MovesChanged, MovesRequest, MoveStandings, Operation, Page
+from admin.moves_data import (
+    begun_data,
+    changed_data,
+    foreseen_data,
+    move_data,
+    page_data,
+    pause_data,
+    reassignment_data,
+    whole_move_data,
+)
+from admin.new_moves import NewMove
+from admin.plan_file import InvalidPlan, parse_move, priority_of, render_plan
 
 ID_MAX: Final = 2**63 - 1
-PRIORITY_MAX: Final = 2**31 - 1
 INVALID_REQUEST: Final = 42
 BASE: Final = "/v1/reassignments"
+LARGE_BYTES: Final = 256 * 1024
+"""A body that is read beside the event loop: smaller ones take a few milliseconds."""
 
 
 def add_routes(router: web.UrlDispatcher) -> None:
@@ -37,7 +54,10 @@ def add_routes(router: web.UrlDispatcher) -> None:
     router.add_post(f"{BASE}/{{id}}:pause", post_pause)
     router.add_post(f"{BASE}/{{id}}:resume", post_resume)
     router.add_post(f"{BASE}/{{id}}:rollback", post_rollback)
+    router.add_post(f"{BASE}/{{id}}:cancel", delete)
     router.add_get(f"{BASE}/{{id}}", get_one)
+    router.add_get(f"{BASE}/{{id}}/partitions", get_partitions)
+    router.add_get(f"{BASE}/{{id}}/rollback-plan", get_rollback_plan)
     router.add_patch(f"{BASE}/{{id}}", patch)
     router.add_delete(f"{BASE}/{{id}}", delete)
 
@@ -47,7 +67,7 @@ async def get_all(request: web.Request) -> web.Response:
     check_parameters(request, "topic", "stale")
     stale, topic = is_stale(request), request.query.get("topic")
     found = await request.app[CAPABILITIES].list_reassignments(None, stale=stale)
-    shown = [reassignment_body(each) for each in found.moves if topic in (None, each.topic)]
+    shown = [reassignment_data(each) for each in found.moves if topic in (None, each.topic)]
     body = {"reassignments": shown, "total": len(shown), "as_of_offset": found.as_of}
     if topic is None:
         moves = await request.app[CAPABILITIES].move_standings(stale=stale)
@@ -60,37 +80,76 @@ async def get_all(request: web.Request) -> web.Response:
 
 
 async def post_plan(request: web.Request) -> web.Response:
-    """Begin the moves of a plan, in the JSON form of `reassign-partitions`.
+    """Begin a move by a plan as of `reassign-partitions`, with `name` and `priority` beside it.
 
-    One bad partition does not stop the others: 200 if at least one was accepted, with the errors
-    of the rest; 400 if none was.
+    202 with where it is told of; 200 where nothing had to change, and for `dry_run`, which may be a
+    parameter too. One bad partition does not stop the others: told are those that are refused, with
+    their reasons, and how many are accepted; 400 if none is.
     """
-    check_parameters(request)
+    check_parameters(request, "dry_run")
+    key, is_dry = key_of(request), is_asked(request, "dry_run")
+    asked = await _plan_in(request)
+    asked = replace(asked, key=key, dry_run=asked.dry_run or is_dry)
+    found = await request.app[CAPABILITIES].begin_move(ANONYMOUS, asked)
+    note_repeated(request, found.is_repeated)
+    if len(found.refused) == len(found.results):
+        raise refused(found.refused)
+    if asked.dry_run:
+        return as_json(foreseen_data(found))
+    return _begun(begun_data(found), found.move_id)
+
+
+async def _plan_in(request: web.Request) -> NewMove:
+    body = await request.read()
     try:
-        text = (await request.read()).decode()
-        assignments = parse_plan(text)
+        if len(body) < LARGE_BYTES:
+            return parse_move(body.decode())
+        # Beside the loop: a plan of 100,000 partitions takes a second.
+        return await asyncio.to_thread(lambda: parse_move(body.decode()))
     except UnicodeDecodeError as error:
         raise Problem(400, "Not UTF-8", f"the body must be JSON in UTF-8: {error}") from error
     except InvalidPlan as error:
         raise Problem(400, "Invalid plan", str(error)) from error
-    results = await request.app[CAPABILITIES].alter_reassignments(ANONYMOUS, assignments)
-    failed = [each for each in results if each.error_code]
-    if len(failed) == len(results):
-        raise refused(failed)
-    accepted = [
-        {"topic": each.topic, "partition": each.partition}
-        for each in results
-        if not each.error_code
-    ]
-    return as_json(
-        {"accepted": accepted, "errors": refused(failed).body["errors"] if failed else []}
-    )
+
+
+def _begun(body: Any, move_id: int) -> web.Response:
+    """The answer to what begins a move, if it did: with where that is told of."""
+    response = as_json(body, status=202 if move_id else 200)
+    if move_id:
+        response.headers["Location"] = f"{BASE}/{move_id}"
+    return response
 
 
 async def get_one(request: web.Request) -> web.Response:
     """A move, running or ended, and where its partitions stand."""
     check_parameters(request, "stale")
     return await _told(request, _id(request), stale=is_stale(request))
+
+
+async def get_partitions(request: web.Request) -> web.Response:
+    """The partitions that are still in a move, a page of them, and where each stands."""
+    check_parameters(request, "stale", *PARAMETERS)
+    page = page_in(request)
+    found = await _move(request, _id(request), page, stale=is_stale(request))
+    (move,) = found.moves
+    body = {"as_of_offset": found.as_of, **page_data(move)}
+    more = token_of(move.partitions[-1].id) if move.has_more else None
+    return as_json(body | {"next_page_token": more})
+
+
+async def get_rollback_plan(request: web.Request) -> web.Response:
+    """The plan that leads back, in the JSON form of `reassign-partitions`.
+
+    Partitions whose topics are deleted are left out; how many is in the header Partitions-Gone.
+    """
+    check_parameters(request)
+    id = _id(request)
+    await _move(request, id, Page(size=1))
+    found = await whole(request.app[CAPABILITIES].move_plan, id)
+    # Beside the loop: 100,000 partitions take half a second.
+    text = await asyncio.to_thread(render_plan, found.originals)
+    headers = {"Partitions-Gone": str(found.gone)}
+    return web.Response(text=text, content_type="application/json", headers=headers)
 
 
 async def delete(request: web.Request) -> web.Response:
@@ -132,10 +191,7 @@ async def post_rollback(request: web.Request) -> web.Response:
         raise
     if found.refused and not found.begun:
         raise _conflict(found)
-    response = as_json(changed_data(found), status=202 if found.begun else 200)
-    if found.begun:
-        response.headers["Location"] = f"{BASE}/{found.begun}"
-    return response
+    return _begun(changed_data(found), found.begun)
 
 
 async def post_pause_all(request: web.Request) -> web.Response:
@@ -149,9 +205,12 @@ async def post_resume_all(request: web.Request) -> web.Response:
 
 
 async def post_cancel_all(request: web.Request) -> web.Response:
-    """Cancel whatever is under way, in a move or not; `?dry_run=true` only tells."""
+    """Cancel whatever is under way, in a move or not, or what the body names of it.
+
+    `?dry_run=true` only tells what each partition would have.
+    """
     check_parameters(request, "dry_run")
-    return await _cancelled(request, everything=True)
+    return await _cancelled(request, **named_in(await request.read()))
 
 
 async def _held(request: web.Request, operation: Operation) -> web.Response:
@@ -178,10 +237,12 @@ async def _cancelled(request: web.Request, **named: Any) -> web.Response:
 
 async def _changed(request: web.Request, operation: Operation, **named: Any) -> MovesChanged:
     """What came of it; a `Problem` if the move that it names is not there, or cannot be changed."""
-    asked = MovesRequest(operation=operation, **named)
+    asked = MovesRequest(operation=operation, key=key_of(request), **named)
     found = await request.app[CAPABILITIES].alter_moves(ANONYMOUS, asked)
+    note_repeated(request, found.is_repeated)
     for each in found.moves:
-        if each.error_code:
+        # Of several that are to be cancelled, what was done is told beside what was not.
+        if each.error_code and not found.accepted:
             await _move(request, each.move_id)
             raise Problem(
                 409,
@@ -209,6 +270,7 @@ def _conflict(found: MovesChanged) -> Problem:
         ]
     )
     problem.status = problem.body["status"] = 409
+    problem.body["refused"] = found.refused
     return problem
 
 
@@ -219,10 +281,12 @@ async def _told(request: web.Request, id: int, *, stale: bool = False) -> web.Re
     return as_json(body)
 
 
-async def _move(request: web.Request, id: int, *, stale: bool = False) -> MoveStandings:
+async def _move(
+    request: web.Request, id: int, page: Page | None = None, *, stale: bool = False
+) -> MoveStandings:
     """The move of this id; a `Problem` if it is not listed."""
     try:
-        return await request.app[CAPABILITIES].move_standings([id], stale=stale)
+        return await request.app[CAPABILITIES].move_standings([id], page, stale=stale)
     except Refused as error:
         if error.code != INVALID_REQUEST:
             raise
@@ -245,10 +309,7 @@ def _priority_in(body: bytes) -> int:
         raise Problem(400, "Invalid priority", f"the body is not JSON: {error}") from error
     if not isinstance(asked, dict) or set(asked) != {"priority"}:
         raise Problem(400, "Invalid priority", 'the body is to be {"priority": 5}')
-    priority = asked["priority"]
-    is_whole = isinstance(priority, int) and not isinstance(priority, bool)
-    if not is_whole or not -PRIORITY_MAX - 1 <= priority <= PRIORITY_MAX:
-        limits = f"a whole number from {-PRIORITY_MAX - 1} to {PRIORITY_MAX}"
-        raise Problem(400, "Invalid priority", f"priority is {priority!r}; it is {limits}")
-    number: int = priority
-    return number
+    try:
+        return priority_of(asked["priority"])
+    except InvalidPlan as error:
+        raise Problem(400, "Invalid priority", str(error)) from error

@@ -6,10 +6,12 @@ import orjson
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.http.problems import Problem
+from admin.http.problems import HAS_KEY, REPEATED, Problem
+from admin.keys import wrong_key
 
 CAPABILITIES: Final = web.AppKey("capabilities", Anywhere)
 ANONYMOUS: Final = "User:ANONYMOUS"
+KEY_HEADER: Final = "Idempotency-Key"
 
 
 def check_parameters(request: web.Request, *known: str) -> None:
@@ -34,6 +36,25 @@ def is_asked(request: web.Request, name: str) -> bool:
             return False
         case other:
             raise Problem(400, "Invalid parameter", f"{name} is {other!r}; it is true or false")
+
+
+def key_of(request: web.Request) -> str:
+    """The `Idempotency-Key`, by which the request may be asked again; empty without one."""
+    given = request.headers.getall(KEY_HEADER, [])
+    if len(given) > 1:
+        raise Problem(400, "Invalid key", f"{KEY_HEADER} is there {len(given)} times; give one")
+    if not given:
+        return ""
+    reason = wrong_key(given[0])
+    if reason is not None:
+        raise Problem(400, "Invalid key", f"{KEY_HEADER}: {reason}")
+    request[HAS_KEY] = True
+    return given[0]
+
+
+def note_repeated(request: web.Request, is_repeated: bool) -> None:
+    """Let the answer say that it was given before, to a request with the same key."""
+    request[REPEATED] = is_repeated
 
 
 def as_json(body: Any, *, status: int = 200) -> web.Response:

@@ -121,6 +121,12 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             handle=plan_calls.plan_moves,
             refuse=plan_calls.refuse_plan,
         ),
+        ApiKey.DESCRIBE_MOVE_PLAN: AdminApi(
+            versions=VersionRange(0, 0),
+            handle=move_calls.describe_plan,
+            refuse=move_calls.refuse_plan,
+            reads=True,
+        ),
         ApiKey.ALTER_BROKERS: AdminApi(
             versions=VersionRange(0, 0),
             handle=care_calls.alter_brokers,

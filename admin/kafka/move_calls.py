@@ -1,12 +1,19 @@
-"""Moves: AlterMoves (20003), DescribeMoves (20004)."""
+"""Moves: AlterMoves (20003), DescribeMoves (20004), DescribeMovePlan (20009)."""
 
 from dataclasses import fields
 from typing import Any, Final
 
-from admin import moves
+from admin import move_plans, move_service, moves
 from admin.kafka.call import Call, code
 from admin.model import PartitionId
-from admin.moves import MovesRequest, MoveStanding, MovingPartition, Operation
+from admin.moves import (
+    PARTITIONS_SHOWN_MAX,
+    MovesRequest,
+    MoveStanding,
+    MovingPartition,
+    Operation,
+    Page,
+)
 from admin.service import AsOf, Service
 from statemachine.errors import Refusal
 
@@ -31,13 +38,15 @@ async def alter_moves(call: Call, service: Service) -> Any:
     command = moves.command_of(_request(call.message), call.principal)
     if isinstance(command, Refusal):
         return refuse_alter(call, command.error.code, command.message)
-    found = moves.told(await service.alter_moves(call.principal, command))
+    key = call.message.key
+    found = moves.told(await move_service.alter_moves(service, call.principal, command, key))
     if isinstance(found, Refusal):
         return refuse_alter(call, found.error.code, found.message)
     return call.respond(
         error_code=code(0),
         error_message=None,
         begun_move_id=found.begun,
+        repeated=found.is_repeated,
         accepted_count=found.accepted,
         refused_count=found.refused,
         moves=tuple(
@@ -78,6 +87,7 @@ def _request(message: Any) -> MovesRequest:
         everything=message.everything,
         dry_run=message.dry_run,
         priority=message.priority,
+        key=message.key,
     )
 
 
@@ -89,9 +99,14 @@ def refuse_alter(call: Call, error: int, message: str) -> Any:
 
 async def describe_moves(call: Call, service: Service) -> Any:
     """The moves that are listed, or those named with where their partitions stand."""
-    wanted = call.message.move_ids
+    wanted, page = call.message.move_ids, _page(call.message)
+    if not 0 < page.size <= PARTITIONS_SHOWN_MAX:
+        reason = f"{page.size} partitions cannot be told of; ask for 1 to {PARTITIONS_SHOWN_MAX}"
+        return refuse_describe(call, INVALID_REQUEST, reason)
     told = service.controller.told_of_copies()
-    found = await service.read(lambda image: moves.standings(image, wanted, told), stale=call.stale)
+    found = await service.read(
+        lambda image: moves.standings(image, wanted, page, told), stale=call.stale
+    )
     if isinstance(found.value, Refusal):
         return refuse_describe(call, found.value.error.code, found.value.message)
     payload = call.respond(
@@ -102,6 +117,13 @@ async def describe_moves(call: Call, service: Service) -> Any:
         moves=tuple(_described(call, each) for each in found.value.moves),
     )
     return AsOf(payload, found.offset)
+
+
+def _page(message: Any) -> Page:
+    after = None
+    if message.after_topic is not None:
+        after = PartitionId(message.after_topic, message.after_partition)
+    return Page(after=after, size=message.partitions_max)
 
 
 def _described(call: Call, move: MoveStanding) -> Any:
@@ -125,3 +147,36 @@ def _moving(call: Call, partition: MovingPartition) -> Any:
 
 def refuse_describe(call: Call, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None, moves=())
+
+
+async def describe_plan(call: Call, service: Service) -> Any:
+    """A part of what a move asked for, and of what there was before."""
+    move_id, part = call.message.move_id, call.message.part
+    found = await service.read(
+        lambda image: move_plans.plan(image, move_id, part), stale=call.stale
+    )
+    plan = found.value
+    if isinstance(plan, Refusal):
+        return refuse_plan(call, plan.error.code, plan.message)
+    partitions = tuple(
+        call.part(
+            "PlannedPartition",
+            topic_name=id.topic,
+            partition_index=id.partition,
+            target=target,
+            original=plan.originals[id],
+        )
+        for id, target in plan.targets.items()
+    )
+    payload = call.respond(
+        error_code=code(0),
+        error_message=None,
+        part_count=plan.part_count,
+        gone_count=plan.gone,
+        partitions=partitions,
+    )
+    return AsOf(payload, found.offset)
+
+
+def refuse_plan(call: Call, error: int, message: str) -> Any:
+    return call.respond(error_code=code(error), error_message=message or None, partitions=())

@@ -1,37 +1,43 @@
 """AlterPartitionReassignments (45), ListPartitionReassignments (46), ElectLeaders (43)."""
 
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
+from admin import model, move_service
 from admin.kafka.call import Call, code
+from admin.new_moves import refusal_of
 from admin.service import AsOf, Service
-from statemachine.commands import AlterReassignments, ElectionType, ElectLeaders, Reassignment
+from statemachine.commands import (
+    AlterReassignments,
+    ElectionType,
+    ElectLeaders,
+    Reassignment,
+    ReassignmentAltered,
+)
+
+INVALID_REQUEST: Final = 42
+
+_TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_brokers")
+"""Where a partition stands, as on the wire so in the model."""
 
 
 async def alter_reassignments(call: Call, service: Service) -> Any:
     """KIP-455; a null list of replicas cancels."""
-    command = AlterReassignments(
-        reassignments=tuple(
-            Reassignment(topic=topic.name, partition=each.partition_index, replicas=each.replicas)
-            for topic in call.message.topics
-            for each in topic.partitions
-        ),
-        may_change_factor=getattr(call.message, "allow_replication_factor_change", True),
-    )
-    answer = await service.alter_reassignments(call.principal, command)
+    message = call.message
+    refusal = refusal_of(message.name, message.key)
+    if refusal is not None:
+        return refuse_alter(call, refusal.error.code, refusal.message)
+    if message.topics and message.tried:
+        return refuse_alter(call, INVALID_REQUEST, "it is to be tried, or to be done, not both")
+    command = _command(message)
+    answer = await move_service.alter_reassignments(service, call.principal, command, message.key)
+    # Kafka's clients would skip what each partition has; who uses a field of ours is none of them.
+    is_ours = bool(message.key or message.name or message.priority or message.tried)
     responses = tuple(
         call.part(
             "ReassignableTopicResponse",
             name=name,
-            partitions=tuple(
-                call.part(
-                    "ReassignablePartitionResponse",
-                    partition_index=each.partition,
-                    error_code=code(each.error.code),
-                    error_message=each.message or None,
-                )
-                for each in partitions
-            ),
+            partitions=tuple([_altered(call, each, is_ours=is_ours) for each in partitions]),
         )
         for name, partitions in groupby(answer.partitions, key=lambda each: each.topic)
     )
@@ -40,6 +46,40 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
         error_code=code(0),
         error_message=None,
         responses=responses,
+        move_id=answer.move_id,
+        repeated=answer.repeated,
+    )
+
+
+def _command(message: Any) -> AlterReassignments:
+    return AlterReassignments(
+        reassignments=tuple(
+            [
+                Reassignment(
+                    topic=topic.name, partition=each.partition_index, replicas=each.replicas
+                )
+                for topic in message.topics or message.tried
+                for each in topic.partitions
+            ]
+        ),
+        may_change_factor=getattr(message, "allow_replication_factor_change", True),
+        name=message.name,
+        priority=message.priority,
+        dry_run=bool(message.tried),
+    )
+
+
+def _altered(call: Call, part: ReassignmentAltered, *, is_ours: bool) -> Any:
+    told: dict[str, Any] = {}
+    if is_ours:
+        steps = tuple(call.part("PlannedStep", replicas=each) for each in part.steps)
+        told = {"replicas": part.replicas, "planned_steps": steps}
+    return call.part(
+        "ReassignablePartitionResponse",
+        partition_index=part.partition,
+        error_code=code(part.error.code),
+        error_message=part.message or None,
+        **told,
     )
 
 
@@ -49,29 +89,40 @@ def refuse_alter(call: Call, error: int, message: str) -> Any:
 
 async def list_reassignments(call: Call, service: Service) -> Any:
     """What is under way; null topics ask for all."""
-    wanted = None
+    wanted: dict[str, list[int]] | None = None
     if call.message.topics is not None:
-        wanted = {topic.name: topic.partition_indexes for topic in call.message.topics}
-    found = await service.list_reassignments(wanted, stale=call.stale)
+        wanted = {}
+        for topic in call.message.topics:
+            wanted.setdefault(topic.name, []).extend(topic.partition_indexes)
+    # Who says what the answer must be is none of Kafka's clients, and may want to know more.
+    found = await move_service.list_reassignments(
+        service, wanted, detailed=call.consistency is not None, stale=call.stale
+    )
     topics = tuple(
         call.part(
             "OngoingTopicReassignment",
             name=name,
-            partitions=tuple(
-                call.part(
-                    "OngoingPartitionReassignment",
-                    partition_index=each.partition,
-                    replicas=tuple(each.replicas),
-                    adding_replicas=tuple(each.adding),
-                    removing_replicas=tuple(each.removing),
-                )
-                for each in partitions
-            ),
+            partitions=tuple([_ongoing(call, each) for each in partitions]),
         )
         for name, partitions in groupby(found.value, key=lambda each: each.topic)
     )
     payload = call.respond(error_code=code(0), error_message=None, topics=topics)
     return AsOf(payload, found.offset)
+
+
+def _ongoing(call: Call, found: model.Reassignment) -> Any:
+    told = {name: getattr(found, name) for name in _TOLD} if found.step else {}
+    return call.part(
+        "OngoingPartitionReassignment",
+        partition_index=found.partition,
+        replicas=found.replicas,
+        adding_replicas=found.adding,
+        removing_replicas=found.removing,
+        target=found.target,
+        move_id=found.move_id,
+        reason=found.reason or "",
+        **told,
+    )
 
 
 def refuse_list(call: Call, error: int, message: str) -> Any:
@@ -83,7 +134,9 @@ async def elect_leaders(call: Call, service: Service) -> Any:
     try:
         election = ElectionType(getattr(call.message, "election_type", 0))
     except ValueError:
-        return refuse_elect(call, 42, f"election type {call.message.election_type}, not 0 or 1")
+        return refuse_elect(
+            call, INVALID_REQUEST, f"election type {call.message.election_type}, not 0 or 1"
+        )
     partitions = None
     if call.message.topic_partitions is not None:
         partitions = tuple(

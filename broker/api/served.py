@@ -22,6 +22,7 @@ FORWARDED: Final = frozenset(
         ApiKey.TRANSFER_LEADERSHIP,
         ApiKey.ALTER_MOVES,
         ApiKey.DESCRIBE_MOVES,
+        ApiKey.DESCRIBE_MOVE_PLAN,
         ApiKey.PLAN_MOVES,
         ApiKey.ALTER_BROKERS,
         ApiKey.SAFE_TO_STOP,

@@ -65,6 +65,7 @@ class ApiKey(IntEnum):
     ALTER_BROKERS = 20_006
     SAFE_TO_STOP = 20_007
     DESCRIBE_BROKERS = 20_008
+    DESCRIBE_MOVE_PLAN = 20_009
 
     def __str__(self) -> str:
         return self.name.title().replace("_", "")
@@ -141,6 +142,7 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.ALTER_BROKERS: VersionRange(0, 0),
         ApiKey.SAFE_TO_STOP: VersionRange(0, 0),
         ApiKey.DESCRIBE_BROKERS: VersionRange(0, 0),
+        ApiKey.DESCRIBE_MOVE_PLAN: VersionRange(0, 0),
     }
 )
 

@@ -26,20 +26,38 @@ _PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
         20_006: ("quorum.wire.private.alter_brokers", "AlterBrokers"),
         20_007: ("quorum.wire.private.safe_to_stop", "SafeToStop"),
         20_008: ("quorum.wire.private.describe_brokers", "DescribeBrokers"),
+        20_009: ("quorum.wire.private.describe_move_plan", "DescribeMovePlan"),
     }
 )
 """Where the classes of a private API are, and its name."""
 
-_EXTENDED: Final[Mapping[tuple[int, int], tuple[str, str]]] = MappingProxyType(
-    {(55, 2): ("quorum.wire.private.describe_quorum", "DescribeQuorumResponse")}
+_REASSIGNMENTS: Final = "AlterPartitionReassignments"
+
+_EXTENDED_REQUESTS: Final[Mapping[tuple[int, int], tuple[str, str]]] = MappingProxyType(
+    {
+        (45, 0): ("quorum.wire.private.alter_reassignments_v0", f"{_REASSIGNMENTS}Request"),
+        (45, 1): ("quorum.wire.private.alter_reassignments", f"{_REASSIGNMENTS}Request"),
+    }
 )
-"""Answers of Kafka's to which tagged fields of our own are added, by API and version."""
+_EXTENDED_RESPONSES: Final[Mapping[tuple[int, int], tuple[str, str]]] = MappingProxyType(
+    {
+        (45, 0): ("quorum.wire.private.alter_reassignments_v0", f"{_REASSIGNMENTS}Response"),
+        (45, 1): ("quorum.wire.private.alter_reassignments", f"{_REASSIGNMENTS}Response"),
+        (46, 0): ("quorum.wire.private.list_reassignments", "ListPartitionReassignmentsResponse"),
+        (55, 2): ("quorum.wire.private.describe_quorum", "DescribeQuorumResponse"),
+    }
+)
+"""Messages of Kafka's to which tagged fields of our own are added, by API and version."""
 
 
 def load_request_schema(api_key: int, version: int) -> "type[RequestPayload]":
     """The class of a request that is spoken."""
     if api_key >= PRIVATE_API_KEYS_FROM:
         request: type[RequestPayload] = _private(api_key, "Request")
+        return request
+    extended = _EXTENDED_REQUESTS.get((api_key, version))
+    if extended is not None:
+        request = _named(*extended)
         return request
     from kio.index import load_request_schema
 
@@ -51,10 +69,9 @@ def load_response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
     if api_key >= PRIVATE_API_KEYS_FROM:
         response: type[ResponsePayload] = _private(api_key, "Response")
         return response
-    extended = _EXTENDED.get((api_key, version))
+    extended = _EXTENDED_RESPONSES.get((api_key, version))
     if extended is not None:
-        module, name = extended
-        response = getattr(import_module(module), name)
+        response = _named(*extended)
         return response
     from kio.index import load_response_schema
 
@@ -63,4 +80,8 @@ def load_response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
 
 def _private(api_key: int, side: str) -> Any:
     module, name = _PRIVATE[api_key]
-    return getattr(import_module(module), f"{name}{side}")
+    return _named(module, f"{name}{side}")
+
+
+def _named(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)

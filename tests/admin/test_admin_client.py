@@ -11,6 +11,7 @@ from admin import asking
 from admin.addresses import Address
 from admin.client import AdminClient, Incompatible, Refused, Unreachable
 from admin.model import Assignment, PartitionResult, Reassignment
+from admin.new_moves import NewMove
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.wire.apis import ApiKey
 from tests.admin.scripted_node import (
@@ -268,13 +269,32 @@ async def test_a_topic_that_was_there_before_is_an_error() -> None:
 CANCEL = Assignment(topic="orders", partition=0, replicas=None)
 
 
-async def test_a_move_that_an_unanswered_attempt_cancelled_counts_as_cancelled() -> None:
-    script = in_turn(HangUp(), altered(NO_REASSIGNMENT_IN_PROGRESS))
+async def test_after_a_lost_answer_the_same_request_is_asked_again_with_the_same_key() -> None:
+    """Our controllers answer it as the first time, whatever they would say now."""
+    script = in_turn(HangUp(), altered(0), altered(NO_REASSIGNMENT_IN_PROGRESS))
     node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: script})
     async with listening(node) as (address,), client(address) as admin:
         assert await admin.alter_reassignments([CANCEL]) == [
             PartitionResult(topic="orders", partition=0)
         ]
+        await admin.alter_reassignments([CANCEL])
+        own = NewMove(assignments=[CANCEL], key="monday", name="rack 7", priority=3)
+        await admin.begin_move(own)
+    first, again, another, last = (each.message for each in node.asked)
+    assert first.key == again.key
+    assert len({first.key, another.key, "monday", ""}) == 4
+    assert (last.key, last.name, last.priority) == ("monday", "rack 7", 3)
+
+
+async def test_what_is_to_be_tried_is_never_done_by_who_does_not_know_of_trying() -> None:
+    """A controller of Kafka skips the field in which that is: for it nothing is to be done."""
+    node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: altered(0)})
+    asked_for = NewMove(assignments=[CANCEL], dry_run=True)
+    async with listening(node) as (address,), client(address) as admin:
+        with pytest.raises(Incompatible, match="the active controller is none of ours"):
+            await admin.begin_move(asked_for)
+    assert node.asked[0].message.topics == ()
+    assert [topic.name for topic in node.asked[0].message.tried] == ["orders"]
 
 
 async def test_a_move_that_is_not_there_cannot_be_cancelled() -> None:
@@ -286,7 +306,7 @@ async def test_a_move_that_is_not_there_cannot_be_cancelled() -> None:
     assert node.asked[0].message.topics[0].partitions[0].replicas is None
 
 
-async def test_partitions_are_asked_for_by_topic_and_answered_one_by_one() -> None:
+async def test_partitions_are_asked_for_in_their_order_and_answered_one_by_one() -> None:
     node = ScriptedNode({ApiKey.ALTER_PARTITION_REASSIGNMENTS: altered(0)})
     plan = [
         Assignment(topic=topic, partition=number, replicas=(101, 102))
@@ -294,8 +314,8 @@ async def test_partitions_are_asked_for_by_topic_and_answered_one_by_one() -> No
     ]
     async with listening(node) as (address,), client(address) as admin:
         results = await admin.alter_reassignments(plan)
-    assert [str(result.id) for result in results] == ["a-0", "b-0", "b-1"]
-    assert [topic.name for topic in node.asked[0].message.topics] == ["a", "b"]
+    assert [str(result.id) for result in results] == ["b-1", "a-0", "b-0"]
+    assert [topic.name for topic in node.asked[0].message.topics] == ["b", "a", "b"]
 
 
 async def test_moves_are_listed_in_order() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from admin import move_service
 from admin.anywhere import Anywhere
 from admin.client import AdminClient, Unreachable
 from admin.consistency import (
@@ -84,8 +85,8 @@ async def test_a_follower_answers_what_may_be_stale_and_says_as_of_when(tmp_path
     async with a_scene(tmp_path) as scene:
         follower = scene.followers[0]
         with pytest.raises(NotActive):
-            await follower.service.list_reassignments(None)
-        found = await follower.service.list_reassignments(None, stale=True)
+            await move_service.list_reassignments(follower.service, None)
+        found = await move_service.list_reassignments(follower.service, None, stale=True)
         assert [each.topic for each in found.value] == ["a"]
         assert found.offset == follower.controller.committed
         quorum = await follower.service.describe_quorum(stale=True)

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.model import PartitionDescription, PartitionId, TopicDescription
-from admin.plan_file import InvalidPlan, check_plan, parse_plan, parse_topics, render_plan
+from admin.model import Assignment, PartitionDescription, PartitionId, TopicDescription
+from admin.plan_file import (
+    InvalidPlan,
+    check_plan,
+    parse_move,
+    parse_plan,
+    parse_topics,
+    render_plan,
+)
 
 
 def refusal(plan: object) -> str:
@@ -165,8 +172,11 @@ def topic(name: str, partitions: int) -> TopicDescription:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (entry(replicas=[101, 9]), "Unknown broker id 9; the brokers are 101, 102"),
-        (entry(topic="payments"), "Topic payments not found."),
+        (
+            entry(replicas=[101, 9]),
+            "Unknown broker id 9; the brokers are 101, 102; it is wanted for orders-0",
+        ),
+        (entry(topic="payments"), "Topic payments not found. The plan names payments-0"),
         (entry(partition=4), "Unable to find partition: orders-4"),
     ],
 )
@@ -176,6 +186,73 @@ def test_what_the_cluster_does_not_have_is_named(wrong: dict[str, Any], message:
     with pytest.raises(InvalidPlan) as raised:
         check_plan(parse_plan(json.dumps(plan(wrong))), brokers={101, 102}, topics=topics)
     assert str(raised.value) == message
+
+
+def test_of_a_hundred_thousand_partitions_the_three_that_are_wrong_are_named() -> None:
+    count = 100_000
+    moves = [
+        Assignment(topic="orders", partition=number, replicas=(101, 102)) for number in range(count)
+    ]
+    moves[7] = Assignment(topic="orders", partition=7, replicas=(101, 9))
+    moves[8] = Assignment(topic="orders", partition=count, replicas=(101,))
+    moves[9] = Assignment(topic="payments", partition=0, replicas=(102,))
+    with pytest.raises(InvalidPlan) as raised:
+        check_plan(moves, brokers={101, 102}, topics={"orders": topic("orders", count)})
+    assert str(raised.value).splitlines() == [
+        "Unknown broker id 9; the brokers are 101, 102; it is wanted for orders-7",
+        "Unable to find partition: orders-100000",
+        "Topic payments not found. The plan names payments-0",
+    ]
+
+
+def test_where_all_of_a_plan_is_wrong_the_first_are_named_and_the_rest_is_counted() -> None:
+    moves = [Assignment(topic="a", partition=number, replicas=(9,)) for number in range(1_000)]
+    with pytest.raises(InvalidPlan) as raised:
+        check_plan(moves, brokers={101}, topics={})
+    assert [len(line) < 400 for line in str(raised.value).splitlines()] == [True, True]
+    assert str(raised.value).endswith("a-18, a-19, and 980 more")
+    twice = plan(*[entry(partition=number) for number in [*range(30)] * 2])
+    assert refusal(twice).endswith("and 10 more")
+
+
+def move(**fields: Any) -> str:
+    return json.dumps(plan(entry(), **fields))
+
+
+def test_a_plan_over_http_may_say_how_its_move_is_to_be_known() -> None:
+    whole = parse_move(move(name="rack 7", priority=-3, dry_run=True))
+    assert (whole.name, whole.priority, whole.dry_run) == ("rack 7", -3, True)
+    assert [str(one.id) for one in whole.assignments] == ["orders-0"]
+    plain = parse_move(move())
+    assert (plain.name, plain.priority, plain.dry_run, plain.key) == ("", 0, False, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (move(name=7), "name is 7; it is a text"),
+        (move(name="x" * 256), "the name of a move has at most 255 characters, not 256"),
+        (move(name="a\nb"), "has characters that cannot be shown"),
+        (
+            '{"name": "\\ud800", "partitions": [{"topic": "a", "partition": 0, "replicas": [1]}]}',
+            "has characters that cannot be shown",
+        ),
+        (move(priority=2**31), "priority is 2147483648; it is a whole number from -2147483648"),
+        (move(priority=True), "priority is true; it is a whole number"),
+        (move(dry_run="yes"), 'dry_run is "yes"; it is true or false'),
+        (move(nmae="x"), 'the plan has an unknown field "nmae"; did you mean "name"?'),
+        ('{"name": "x", "partitions": []}', "Partition reassignment list cannot be empty"),
+    ],
+)
+def test_what_a_move_cannot_be_known_by_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidPlan) as raised:
+        parse_move(text)
+    assert message in str(raised.value)
+
+
+def test_the_file_of_the_command_has_no_fields_of_a_move() -> None:
+    """There they are options."""
+    assert 'the plan has an unknown field "priority"' in refusal(plan(entry(), priority=1))
 
 
 def test_topics_come_in_the_order_of_the_file() -> None:

@@ -103,6 +103,7 @@ EMPTY: dict[ApiKey, dict[str, Any]] = {
     ApiKey.ALTER_MOVES: {"operation": 1, "move_ids": (1,), "everything": False, "dry_run": False}
     | {"priority": 0},
     ApiKey.DESCRIBE_MOVES: {"move_ids": None},
+    ApiKey.DESCRIBE_MOVE_PLAN: {"move_id": 1, "part": 0},
     ApiKey.PLAN_MOVES: {"operation": 1, "broker_ids": None, "heeds_racks": True}
     | {"replication_factor": 0, "dry_run": True, "unregister": False},
     ApiKey.ALTER_BROKERS: {"broker_ids": (1,), "operation": 1},

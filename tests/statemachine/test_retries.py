@@ -208,3 +208,27 @@ def test_whatever_is_answered_is_answered_again(command: commands.KeyedCommand) 
     first = world.ask(keyed(command))
     again = world.ask(keyed(command))
     assert (again.answer, again.records) == (told_again(first.answer), ())
+
+
+def test_a_request_of_a_hundred_thousand_partitions_leaves_a_few_bytes(world: World) -> None:
+    """And tells of the three that are wrong when it is asked again, at the same places."""
+    count = 100_000
+    wrong = {7: "x", 8: "y", count - 1: "z"}
+    asked = tuple(
+        [
+            commands.Reassignment(topic=wrong.get(place, "t"), partition=0, replicas=(1, 2, 4))
+            for place in range(count)
+        ]
+    )
+    command = keyed(commands.AlterReassignments(reassignments=asked))
+    answers = []
+    for _ in range(2):
+        decision = decide(world.image, command)
+        for record in decision.records:
+            replay(world.image, record, world.image.end_offset)
+        answers.append(altered(decision.answer))
+    for answer in answers:
+        refused = [n for n, each in enumerate(answer.partitions) if each.error is not Error.NONE]
+        assert refused == sorted(wrong)
+    assert answers[1] == told_again(answers[0])
+    assert len(world.image.keys["k"].answer) < 1_000

@@ -1,51 +1,92 @@
-"""`--execute` and `--cancel`: what changes the cluster. A plan is judged as a whole first."""
+"""`--execute`, `--cancel` and `--cancel-all`: what changes the cluster.
+
+A plan is judged as a whole first. What is asked for has a key, so that it is done once, however
+often it had to be asked.
+"""
 
 from collections.abc import Sequence
 
 from admin.cli.common import Exit, Target, say, write
 from admin.cli.moves import text
 from admin.cli.moves.planned import replicas_of, topics_of
-from admin.model import Assignment
+from admin.cli.moves.waiting import wait_for
+from admin.client import AdminClient, Unreachable
+from admin.model import Assignment, Reassignment
+from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plan_file import check_plan
 
 
-async def execute(whom: Target, plan: Sequence[Assignment], *, additional: bool) -> Exit:
-    """Start the moves of the plan; unless `additional`, only where no other ones are under way."""
+async def execute(whom: Target, asked: NewMove, *, additional: bool, wait: bool) -> Exit:
+    """Start a move; unless `additional`, only where no other partitions are under way."""
     async with whom.client() as client:
-        if not additional and await client.list_reassignments():
+        underway = await client.list_reassignments()
+        if underway and not additional and not (asked.key and _is_part_of(underway, asked)):
             say(text.EXISTING_REASSIGNMENT)
             return Exit.FAILED
         brokers = await client.brokers()
-        topics = await client.describe_topics(topics_of(plan))
-        check_plan(plan, brokers={broker.id for broker in brokers}, topics=topics)
-        write(text.rollback(replicas_of(topics, plan)))
-        results = await client.alter_reassignments(plan)
-    refused = [result for result in results if result.error_code]
-    begun = [result.id for result in results if not result.error_code]
-    if begun:
-        write(text.started(begun))
-    if refused:
-        say(text.not_started(refused))
-    return Exit.FAILED if refused else Exit.DONE
+        topics = await client.describe_topics(topics_of(asked.assignments))
+        check_plan(asked.assignments, brokers={broker.id for broker in brokers}, topics=topics)
+        write(text.rollback(replicas_of(topics, asked.assignments)))
+        begun = await _begin(client, asked)
+        done = _tell(begun)
+        if not (wait and begun.move_id):
+            return done
+        return max(done, await wait_for(client, begun.move_id))
+
+
+def _is_part_of(underway: Sequence[Reassignment], asked: NewMove) -> bool:
+    """Whether all that is under way is what an attempt before this one may have begun."""
+    wanted = {one.id: one.replicas for one in asked.assignments}
+    return all(tuple(one.target) == wanted.get(one.id) for one in underway)
+
+
+async def _begin(client: AdminClient, asked: NewMove) -> BegunMove:
+    known = with_key(asked)
+    try:
+        return await client.begin_move(known)
+    except Unreachable as error:
+        if error.may_be_done:
+            say(f"To ask again and have it done once, add: --key {known.key}")
+        raise
+
+
+def _tell(begun: BegunMove) -> Exit:
+    if begun.accepted:
+        write(text.started([one.id for one in begun.accepted]))
+    if begun.move_id:
+        write(text.move_id(begun.move_id))
+    if begun.is_repeated:
+        say(text.REPEATED)
+    if not begun.refused:
+        return Exit.DONE
+    say(text.not_started(begun.refused))
+    return Exit.FAILED
 
 
 async def cancel(whom: Target, plan: Sequence[Assignment]) -> Exit:
-    """Cancel those moves of the plan that are under way."""
+    """Cancel what is under way of the plan."""
     async with whom.client() as client:
         active = {one.id for one in await client.list_reassignments()}
-        wanted = [
-            Assignment(topic=one.topic, partition=one.partition, replicas=None)
-            for one in plan
-            if one.id in active
-        ]
-        if not wanted:
-            write(text.NOTHING_ACTIVE)
-            return Exit.DONE
-        results = await client.alter_reassignments(wanted)
-    refused = [result for result in results if result.error_code]
-    done = [result.id for result in results if not result.error_code]
-    if done:
-        write(text.cancelled(done))
-    if refused:
-        say(text.not_cancelled(refused))
-    return Exit.FAILED if refused else Exit.DONE
+        return await _cancel(client, [one for one in plan if one.id in active])
+
+
+async def cancel_all(whom: Target) -> Exit:
+    """Cancel whatever is under way, by Kafka's own request: any controller understands it."""
+    async with whom.client() as client:
+        return await _cancel(client, await client.list_reassignments())
+
+
+async def _cancel(client: AdminClient, active: Sequence[Assignment | Reassignment]) -> Exit:
+    if not active:
+        write(text.NOTHING_ACTIVE)
+        return Exit.DONE
+    wanted = [Assignment(topic=one.topic, partition=one.partition, replicas=None) for one in active]
+    found = await client.begin_move(NewMove(assignments=wanted))
+    if found.accepted:
+        write(text.cancelled([one.id for one in found.accepted]))
+        if any(one.replicas for one in found.accepted):
+            say(text.has_now(found.accepted))
+    if not found.refused:
+        return Exit.DONE
+    say(text.not_cancelled(found.refused))
+    return Exit.FAILED

@@ -1,9 +1,9 @@
 """The options of `reassign-partitions`: which action, and what goes with it. It asks nobody."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -19,9 +19,16 @@ from admin.cli.common import (
     target_options,
 )
 
+if TYPE_CHECKING:
+    from admin.model import Assignment
+    from admin.new_moves import NewMove
+
 T = TypeVar("T")
 
-ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
+ACTIONS: Final = ("generate", "execute", "verify", "cancel", "cancel-all", "list")
+
+WITH_PLAN: Final = ("execute", "verify", "cancel")
+PRIORITY_MIN, PRIORITY_MAX = -(2**31), 2**31 - 1
 
 
 @click.command()
@@ -30,6 +37,7 @@ ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
 @click.option("--execute", is_flag=True, help="Start the moves of the plan.")
 @click.option("--verify", is_flag=True, help="Tell how far the plan is. Exit code 3: not yet.")
 @click.option("--cancel", is_flag=True, help="Cancel those moves of the plan that are under way.")
+@click.option("--cancel-all", is_flag=True, help="Cancel whatever is under way.")
 @click.option("--list", is_flag=True, help="List all moves that are under way.")
 @click.option(
     "--reassignment-json-file",
@@ -50,7 +58,18 @@ ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
 )
 @click.option("--disable-rack-aware", is_flag=True, help="Generate without a look at racks.")
 @click.option("--additional", is_flag=True, help="Execute although other moves are under way.")
-@click.option("--dry-run", is_flag=True, help="Tell what executing would move; send nothing.")
+@click.option("--dry-run", is_flag=True, help="Tell what executing would move, and in which steps.")
+@click.option("--name", default="", help="What the move that is begun is called.")
+@click.option(
+    "--priority",
+    type=click.IntRange(PRIORITY_MIN, PRIORITY_MAX),
+    default=0,
+    help="Moves with a higher one step before others.",
+)
+@click.option(
+    "--key", default="", help="Executed once, however often it is asked for with this key."
+)
+@click.option("--wait", is_flag=True, help="Tell how far the move is until it has ended.")
 @stale_option
 @output_option
 @click.pass_context
@@ -62,6 +81,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     )
     if asked.action == "generate":
         ctx.exit(_generate(whom, asked))
+    if asked.action == "cancel-all":
+        from admin.cli.moves.changing import cancel_all
+
+        ctx.exit(run(cancel_all(whom)))
     if asked.file is None:
         from admin.cli.moves.following import show
 
@@ -80,12 +103,16 @@ class Asked:
     disable_rack_aware: bool
     additional: bool
     dry_run: bool
+    name: str
+    priority: int
+    key: str
+    wait: bool
     stale: bool
     output: str
 
 
 def _asked(options: dict[str, Any]) -> Asked:
-    chosen = [action for action in ACTIONS if options[action]]
+    chosen = [action for action in ACTIONS if options[action.replace("-", "_")]]
     if len(chosen) != 1:
         raise click.UsageError(
             f"Command must include exactly one action: {', '.join(f'--{a}' for a in ACTIONS)}"
@@ -98,7 +125,7 @@ def _asked(options: dict[str, Any]) -> Asked:
 
 
 def _check_files(asked: Asked) -> None:
-    is_generating, has_plan = asked.action == "generate", asked.action not in ("generate", "list")
+    is_generating, has_plan = asked.action == "generate", asked.action in WITH_PLAN
     for name, given, is_wanted, what in (
         ("reassignment-json-file", asked.file, has_plan, "the plan"),
         ("topics-to-move-json-file", asked.topics_file, is_generating, "what to plan for"),
@@ -116,13 +143,19 @@ def _check_switches(asked: Asked) -> None:
     for name, given, action in (
         ("additional", asked.additional, "execute"),
         ("dry-run", asked.dry_run, "execute"),
+        ("name", asked.name, "execute"),
+        ("priority", asked.priority, "execute"),
+        ("key", asked.key, "execute"),
+        ("wait", asked.wait, "execute"),
         ("disable-rack-aware", asked.disable_rack_aware, "generate"),
     ):
         if given and asked.action != action:
             raise click.UsageError(
                 f'Option "--{name}" can\'t be used with action "--{asked.action}"'
             )
-    if asked.output != "table" and asked.action in ("generate", "execute", "cancel"):
+    if asked.dry_run and (asked.wait or asked.key):
+        raise click.UsageError("--dry-run begins nothing; leave --wait and --key out")
+    if asked.output != "table" and asked.action not in ("verify", "list"):
         raise click.UsageError(f"--{asked.action} prints Kafka's sentences; leave --output out")
     if asked.stale and asked.action != "list":
         raise click.UsageError(f"--{asked.action} needs what is so now; leave --stale out")
@@ -148,11 +181,21 @@ def _carry_out(whom: Target, asked: Asked, file: Path) -> Exit:
         case "execute" if asked.dry_run:
             return run(generating.foresee(whom, plan))
         case "execute":
-            return run(changing.execute(whom, plan, additional=asked.additional))
+            wish = _new_move(asked, plan)
+            return run(changing.execute(whom, wish, additional=asked.additional, wait=asked.wait))
         case "verify":
             return run(following.verify(whom, plan, asked.output))
         case _:
             return run(changing.cancel(whom, plan))
+
+
+def _new_move(asked: Asked, plan: "Sequence[Assignment]") -> "NewMove":
+    from admin.new_moves import NewMove, refusal_of
+
+    refusal = refusal_of(asked.name, asked.key)
+    if refusal is not None:
+        raise click.UsageError(refusal.message)
+    return NewMove(assignments=plan, name=asked.name, priority=asked.priority, key=asked.key)
 
 
 def _read(file: Path, parse: Callable[[str], T]) -> T:

@@ -8,6 +8,7 @@ from admin.cli.moves.planned import topics_of
 from admin.client import AdminClient, Incompatible
 from admin.log_sizes import log_sizes
 from admin.model import Assignment, BrokerInfo, PartitionId, TopicDescription
+from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, check_plan
 from statemachine.planning.generate import generate as generated
 from statemachine.planning.outcome import outcome
@@ -42,7 +43,7 @@ async def generate(
 
 
 async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
-    """Print what executing the plan would do to the topics that it names, and send nothing."""
+    """Print what executing the plan would do to the topics that it names, and begin nothing."""
     async with whom.client() as client:
         racks: Racks = {broker.id: broker.rack for broker in await client.brokers()}
         topics = await client.describe_topics(topics_of(plan))
@@ -50,8 +51,18 @@ async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
         current = _replicas(topics, topics_of(plan))
         wanted = {(one.topic, one.partition): one.replicas for one in plan if one.replicas}
         sizes = await log_sizes(client, _copied(current, wanted))
-    write(text.foreseen(outcome(current, wanted, racks, sizes)))
-    return Exit.DONE
+        write(text.foreseen(outcome(current, wanted, racks, sizes)))
+        try:
+            tried = await client.begin_move(NewMove(assignments=plan, dry_run=True))
+        except Incompatible as error:
+            say(f"The steps are not known: {error}")
+            return Exit.DONE
+    if tried.accepted:
+        write(text.planned(tried))
+    if not tried.refused:
+        return Exit.DONE
+    say(text.not_started(tried.refused))
+    return Exit.FAILED
 
 
 def _copied(current: Planned, plan: Planned) -> list[tuple[str, int]]:

@@ -1,7 +1,6 @@
 """`metaquorum moves`: look at the moves that are there, hold them up, take them back."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,13 +18,35 @@ from admin.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from admin.model import PartitionId
     from admin.moves import MovesChanged, MovesRequest
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 ID_MAX: Final = 2**63 - 1
 PRIORITY_MAX: Final = 2**31 - 1
+PARTITION_MAX: Final = 2**31 - 1
 MOVE_ID: Final = click.IntRange(1, ID_MAX)
+
+
+class PartitionName(click.ParamType["PartitionId"]):
+    """`orders-7`: partition 7 of topic orders."""
+
+    name = "topic-number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> "PartitionId":
+        """The partition; a usage error for what is none."""
+        from admin.model import PartitionId
+
+        if isinstance(value, PartitionId):
+            return value
+        topic, _, number = value.rpartition("-")
+        is_number = (
+            number.isascii() and number.isdecimal() and len(number) <= len(str(PARTITION_MAX))
+        )
+        if not topic or not is_number or int(number) > PARTITION_MAX:
+            right = "write its topic and number: orders-7"
+            self.fail(f"{value!r} is no partition; {right}", param, ctx)
+        return PartitionId(topic, int(number))
+
 
 _ids = click.argument("ids", type=MOVE_ID, nargs=-1, metavar="[ID]...")
 _id = click.argument("id", type=MOVE_ID, metavar="ID")
@@ -48,12 +69,13 @@ def show_all(running: bool, stale: bool, output: str, **whom: Any) -> None:
 
 @command.command()
 @_id
+@click.option("--all", "everything", is_flag=True, help="All partitions, not only the first 200.")
 @target_options
 @stale_option
 @output_option
-def show(id: int, stale: bool, output: str, **whom: Any) -> None:
+def show(id: int, everything: bool, stale: bool, output: str, **whom: Any) -> None:
     """Show a move, and where each of its partitions is: step k of n, state, reason."""
-    run(_show(target(**whom), id, output, stale=stale))
+    run(_show(target(**whom), id, output, everything=everything, stale=stale))
 
 
 @command.command()
@@ -81,6 +103,13 @@ def resume(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom
 @command.command()
 @_ids
 @click.option("--topic", "topics", multiple=True, help="What is under way of this topic.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=PartitionName(),
+    multiple=True,
+    help="What is under way of this partition: orders-7.",
+)
 @click.option("--all", "everything", is_flag=True, help="Whatever is under way, moves or not.")
 @click.option("--dry-run", is_flag=True, help="Tell what each partition would have; change nothing")
 @target_options
@@ -90,6 +119,7 @@ def cancel(
     /,
     ids: tuple[int, ...],
     topics: tuple[str, ...],
+    partitions: "tuple[PartitionId, ...]",
     everything: bool,
     dry_run: bool,
     **whom: Any,
@@ -98,8 +128,22 @@ def cancel(
 
     A partition has then what it had before its present step; `rollback` goes back to the beginning.
     """
-    _check_named((*ids, *topics), everything=everything, more=" or --topic NAME")
-    ctx.exit(run(_cancel(target(**whom), ids, topics, everything=everything, dry_run=dry_run)))
+    more = ", --topic NAME or --partition NAME-NUMBER"
+    _check_named((*ids, *topics, *partitions), everything=everything, more=more)
+    named = {"move_ids": ids, "topics": topics, "partitions": partitions, "everything": everything}
+    ctx.exit(run(_cancel(target(**whom), dry_run=dry_run, **named)))
+
+
+@command.command()
+@_id
+@target_options
+@click.pass_context
+def wait(ctx: click.Context, /, id: int, **whom: Any) -> None:
+    """Tell how far a move is until it has ended, and what keeps it from going on.
+
+    Exit code 0: it is completed; 1: it has ended otherwise.
+    """
+    ctx.exit(run(_wait(target(**whom), id)))
 
 
 @command.command()
@@ -109,6 +153,14 @@ def cancel(
 def rollback(ctx: click.Context, /, id: int, **whom: Any) -> None:
     """Give the partitions of a move back what they had before it, by a move of its own."""
     ctx.exit(run(_roll_back(target(**whom), id)))
+
+
+@command.command("rollback-plan")
+@_id
+@target_options
+def rollback_plan(id: int, **whom: Any) -> None:
+    """Print the plan that leads back, a file for reassign-partitions; `rollback` executes it."""
+    run(_rollback_plan(target(**whom), id))
 
 
 @command.command()
@@ -143,17 +195,34 @@ async def _list(whom: Target, output: str, *, running: bool, stale: bool) -> Non
     write_data(standings_data(replace(found, moves=kept)), output)
 
 
-async def _show(whom: Target, id: int, output: str, *, stale: bool) -> None:
+async def _show(whom: Target, id: int, output: str, *, everything: bool, stale: bool) -> None:
+    from dataclasses import replace
+
     from admin.cli.moves import standing_text as text
+    from admin.moves import Page
     from admin.moves_data import whole_move_data
 
     async with whom.client() as client:
         found = await client.move_standings([id], stale=stale)
-    (move,) = found.moves
+        (move,) = found.moves
+        partitions, has_more = list(move.partitions), move.has_more
+        while everything and has_more:
+            page = Page(after=partitions[-1].id)
+            (more,) = (await client.move_standings([id], page, stale=stale)).moves
+            partitions += more.partitions
+            has_more = more.has_more
+    move = replace(move, partitions=partitions)
     if output == "table":
         write(text.shown(move))
     else:
         write_data({"as_of_offset": found.as_of, **whole_move_data(move)}, output)
+
+
+async def _wait(whom: Target, id: int) -> Exit:
+    from admin.cli.moves.waiting import wait_for
+
+    async with whom.client() as client:
+        return await wait_for(client, id)
 
 
 async def _hold(whom: Target, ids: tuple[int, ...], *, everything: bool, paused: bool) -> Exit:
@@ -169,24 +238,11 @@ async def _hold(whom: Target, ids: tuple[int, ...], *, everything: bool, paused:
     return _told(found, text.altered(found, "paused" if paused else "resumed"))
 
 
-async def _cancel(
-    whom: Target,
-    ids: tuple[int, ...],
-    topics: tuple[str, ...],
-    *,
-    everything: bool,
-    dry_run: bool,
-) -> Exit:
+async def _cancel(whom: Target, *, dry_run: bool, **named: Any) -> Exit:
     from admin.cli.moves import standing_text as text
     from admin.moves import MovesRequest, Operation
 
-    request = MovesRequest(
-        operation=Operation.CANCEL,
-        move_ids=ids,
-        topics=topics,
-        everything=everything,
-        dry_run=dry_run,
-    )
+    request = MovesRequest(operation=Operation.CANCEL, dry_run=dry_run, **named)
     found = await _changed(whom, request)
     return _told(found, text.cancelled(found, dry_run=dry_run))
 
@@ -197,6 +253,17 @@ async def _roll_back(whom: Target, id: int) -> Exit:
 
     found = await _changed(whom, MovesRequest(operation=Operation.ROLL_BACK, move_ids=(id,)))
     return _told(found, text.rolled_back(id, found))
+
+
+async def _rollback_plan(whom: Target, id: int) -> None:
+    from admin.move_plans import whole
+    from admin.plan_file import render_plan
+
+    async with whom.client() as client:
+        found = await whole(client.move_plan, id)
+    write(render_plan(found.originals))
+    if found.gone:
+        say(f"Left out: {found.gone} partition(s) of topics that are deleted.")
 
 
 async def _order(whom: Target, id: int, priority: int) -> Exit:

@@ -88,6 +88,36 @@ def shown(move: MoveStanding) -> str:
     return "\n".join(lines)
 
 
+STUCK: Final = frozenset(
+    {"all-paused", "move-paused", "hurt", "no-leader", "no-live-target", "not-registered"}
+)
+"""Reasons that do not pass by themselves: somebody, or something, has to come back."""
+
+
+def progress(move: MoveStanding) -> str:
+    """How far a move is that has not ended, in one line."""
+    return f"Move {move.id}: of {move.partition_count} partition(s) {_counted(move)}."
+
+
+def hindered(move: MoveStanding) -> str:
+    """Why a move does not go on with some of the partitions that are told of; empty if it does."""
+    stuck = [each for each in move.partitions if each.reason in STUCK]
+    if not stuck:
+        return ""
+    first = stuck[0]
+    more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    with_all = len(stuck) == move.waiting + move.stepping
+    what = "cannot go on" if with_all else f"cannot go on with {len(stuck)} partition(s)"
+    return f"Move {move.id} {what}: {first.id}{more}: {first.detail or first.reason}."
+
+
+def ended(move: MoveStanding) -> str:
+    """How a move has ended, in one line."""
+    return (
+        f"Move {move.id} is {move.state}: of {move.partition_count} partition(s) {_counted(move)}."
+    )
+
+
 def _counted(move: MoveStanding) -> str:
     words = [f"{move.completed} done"]
     for count, what in (

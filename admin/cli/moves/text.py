@@ -10,6 +10,8 @@ from typing import Any
 
 from admin.cli.tables import columns
 from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, Reassignments
+from admin.moves_data import reassignment_data
+from admin.new_moves import BegunMove
 from admin.plan_file import VERSION, render_plan
 from statemachine.planning.balance import Load
 from statemachine.planning.outcome import Outcome
@@ -150,6 +152,36 @@ def started(ids: Sequence[PartitionId]) -> str:
     return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
 
 
+REPEATED = "It had been asked for before with this key; nothing was done a second time."
+NAMED_MAX = 20
+"""Partitions that are told of one by one, where there can be any number."""
+
+
+def move_id(id: int) -> str:
+    """What `--execute` prints about the move that it has begun."""
+    return f"Move id: {id}"
+
+
+def planned(tried: BegunMove) -> str:
+    """What `--dry-run` prints of the steps, as the controller would take them now."""
+    several = [one for one in tried.accepted if len(one.steps) > 1]
+    if not several:
+        return "Each partition gets there in one step."
+    lines = [
+        f"{one.id}: {' -> '.join(_ids(step) for step in one.steps)}" for one in several[:NAMED_MAX]
+    ]
+    more = len(tried.accepted) - len(lines)
+    rest = [f"and {more} more partition(s)"] if more else []
+    return "\n".join(["Steps, with the replicas after each:", *lines, *rest])
+
+
+def has_now(results: Sequence[PartitionResult]) -> str:
+    """What the partitions have now of which a move was cancelled."""
+    shown = [f"{one.id}: {_ids(one.replicas)}" for one in results[:NAMED_MAX]]
+    rest = [f"and {len(results) - NAMED_MAX} more"] if len(results) > NAMED_MAX else []
+    return "\n".join(["Replicas now:", *shown, *rest])
+
+
 def not_started(refused: Sequence[PartitionResult]) -> str:
     """What `--execute` says about the partitions that are not."""
     return "\n".join(["Error reassigning partition(s):", *_reasons(refused)])
@@ -178,14 +210,7 @@ def listed_data(active: Reassignments) -> dict[str, Any]:
         "version": VERSION,
         "as_of_offset": active.as_of,
         "partitions": [
-            {
-                "topic": one.topic,
-                "partition": one.partition,
-                "replicas": list(one.replicas),
-                "adding_replicas": list(one.adding),
-                "removing_replicas": list(one.removing),
-            }
-            for one in sorted(active.moves, key=lambda one: one.id)
+            reassignment_data(one) for one in sorted(active.moves, key=lambda one: one.id)
         ],
     }
 
@@ -193,7 +218,18 @@ def listed_data(active: Reassignments) -> dict[str, Any]:
 def _listed(one: Reassignment) -> str:
     adding = f" adding: {_ids(one.adding)}." if one.adding else ""
     removing = f" removing: {_ids(one.removing)}." if one.removing else ""
-    return f"{one.id}: replicas: {_ids(one.replicas)}.{adding}{removing}"
+    return f"{one.id}: replicas: {_ids(one.replicas)}.{adding}{removing}{_waiting(one)}"
+
+
+def _waiting(one: Reassignment) -> str:
+    """Of a partition without a step under way, of which Kafka's script has no idea, what comes."""
+    if one.adding or one.removing or not one.target:
+        return ""
+    goes = f" waiting for: {_ids(one.target)}."
+    if not one.step:
+        return goes
+    why = one.detail or one.reason
+    return f"{goes} step {one.step} of {one.step_count}, {one.state}{f': {why}' if why else ''}."
 
 
 def _reasons(refused: Sequence[PartitionResult]) -> list[str]:

@@ -42,6 +42,8 @@ class AlterMovesRequest:
     """Of a cancel: only answer what each partition would have then."""
     priority: i32 = field(metadata={"kafka_type": "int32"})
     """Moves with a higher one step before others."""
+    key: str = field(metadata={"kafka_type": "string", "tag": 0}, default="")
+    """Chosen by the asker: asked again with it, it is not carried out again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,3 +93,5 @@ class AlterMovesResponse:
     """Of the moves that were named, in the order asked."""
     partitions: tuple[AlteredPartition, ...]
     """Of a cancel all, of a rollback those that were refused, as far as there is room."""
+    repeated: bool = field(metadata={"kafka_type": "bool", "tag": 0}, default=False)
+    """Whether a request with its key was answered before; then nothing was done now."""

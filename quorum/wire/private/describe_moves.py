@@ -23,6 +23,11 @@ class DescribeMovesRequest:
     __header_schema__: ClassVar[type[RequestHeader]] = RequestHeader
     move_ids: tuple[i64, ...] | None = field(metadata={"kafka_type": "int64"})
     """Null asks for all, without their partitions."""
+    partitions_max: i32 = field(metadata={"kafka_type": "int32"}, default=i32(200))
+    """Of the moves that are named, so many partitions in all."""
+    after_topic: str | None = field(metadata={"kafka_type": "string"}, default=None)
+    after_partition: i32 = field(metadata={"kafka_type": "int32"}, default=i32(-1))
+    """Only partitions behind this one, in order of topic and number; null for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +98,8 @@ class DescribedMove:
     """Partitions of which it is not known."""
     time_left_ms: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
     """Until all of it is done; -1 if it is not known."""
+    has_more: bool = field(metadata={"kafka_type": "bool"}, default=False)
+    """Whether there are more partitions behind those that are told of."""
     partitions: tuple[MovingPartition, ...]
     """Of a move that was named those still in it, in order, as far as there is room."""
 

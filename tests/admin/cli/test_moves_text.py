@@ -1,5 +1,7 @@
 """The sentences of `reassign-partitions`, as Kafka's script printed them."""
 
+from dataclasses import replace
+
 from admin.cli.moves.text import (
     NOTHING_FOUND,
     MoveStatus,
@@ -94,6 +96,14 @@ def test_active_moves_are_listed_with_what_comes_and_goes() -> None:
         "orders-0: replicas: 101,102,103. adding: 103. removing: 101,102.\n"
         "orders-1: replicas: 101,102,103. adding: 103."
     )
+    waits = Reassignment(
+        topic="orders", partition=2, replicas=(101,), adding=(), removing=(), target=(102,)
+    )
+    assert listed([waits]).endswith("orders-2: replicas: 101. waiting for: 102.")
+    waits = replace(
+        waits, step=1, step_count=2, state="waiting", reason="turn", detail="others go first"
+    )
+    assert listed([waits]).endswith("for: 102. step 1 of 2, waiting: others go first.")
     assert listed([]) == NOTHING_FOUND == "No partition reassignments found."
     nothing = Reassignments(moves=(), as_of=7)
     assert listed_data(nothing) == {"version": 1, "as_of_offset": 7, "partitions": []}

@@ -11,7 +11,15 @@ from click.testing import CliRunner, Result
 from admin.cli.main import group
 from admin.cli.moves.standing_text import cancelled, listed, refused, rolled_back, shown
 from admin.model import UNKNOWN, PartitionId
-from admin.moves import MovesChanged, MoveStanding, MoveStandings, PartitionOutcome
+from admin.moves import (
+    PARTITIONS_SHOWN_MAX,
+    MovesChanged,
+    MoveStanding,
+    MoveStandings,
+    PartitionOutcome,
+)
+from admin.plan_file import parse_plan
+from statemachine import commands
 from tests.admin.controller.asking import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller
 
@@ -120,13 +128,52 @@ async def test_a_move_is_rolled_back_and_asked_again_it_is_said_by_which(tmp_pat
         )
 
 
+async def test_the_plan_that_leads_back_is_printed(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        printed = await run(node, "rollback-plan", "1")
+        assert printed.exit_code == 0
+        (back,) = parse_plan(printed.stdout)
+        assert (str(back.id), back.replicas) == ("a-0", (101, 102))
+        await asked(node.controller, commands.DeleteTopics(topics=("a",)))
+        gone = await run(node, "rollback-plan", "1")
+        assert gone.stderr == "Left out: 1 partition(s) of topics that are deleted.\n"
+        missing = await run(node, "rollback-plan", "7")
+        assert (missing.exit_code, missing.stderr.startswith("Error: the plan of move 7")) == (
+            1,
+            True,
+        )
+
+
+async def test_all_partitions_of_a_move_are_shown_where_that_is_wanted(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101, 102, 103)
+        count = PARTITIONS_SHOWN_MAX + 3
+        await asked(node.controller, topic("a", 101, 102, partitions=count))
+        wanted = commands.AlterReassignments(
+            reassignments=tuple(
+                commands.Reassignment(topic="a", partition=number, replicas=(101, 103))
+                for number in range(count)
+            )
+        )
+        await asked(node.controller, wanted)
+        assert (await run(node, "show", "1")).stdout.splitlines()[-1] == "and 3 more"
+        whole = await run(node, "show", "1", "--all", "-o", "json")
+        found = json.loads(whole.stdout)
+        assert [each["partition"] for each in found["partitions"]] == list(range(count))
+        assert found["partitions_not_shown"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("pause",), "name moves by ID, or give --all"),
         (("pause", "1", "--all"), "--all takes in everything; leave the names out"),
         (("resume",), "name moves by ID, or give --all"),
-        (("cancel",), "name moves by ID or --topic NAME, or give --all"),
+        (
+            ("cancel",),
+            "name moves by ID, --topic NAME or --partition NAME-NUMBER, or give --all",
+        ),
         (("cancel", "--topic", "a", "--all"), "--all takes in everything; leave the names out"),
         (("show", "x"), "Invalid value for 'ID': 'x' is not a valid integer range."),
         (("rollback", "0"), "Invalid value for 'ID': 0 is not in the range 1<=x<="),

@@ -124,17 +124,27 @@ async def test_a_plan_begins_moves_which_then_are_listed(tmp_path: Path) -> None
         answer = await http.post(
             "/v1/reassignments", plan(("a", 1, [103, 102]), ("b", 0, [101, 103]))
         )
-        assert (answer.status, answer.kind) == (200, "application/json")
-        moves = [{"topic": "a", "partition": 1}, {"topic": "b", "partition": 0}]
-        assert answer.body == {"accepted": moves, "errors": []}
+        assert (answer.status, answer.kind) == (202, "application/json")
+        assert answer.body == {"move_id": 1, "accepted": 2, "refused": 0, "errors": []}
         listed = (await http.get("/v1/reassignments")).body
         assert listed["total"] == 2
-        assert listed["reassignments"][0] == {
+        first = listed["reassignments"][0]
+        assert first["since_ms"] > 0
+        assert first == {
             "topic": "a",
             "partition": 1,
             "replicas": [101, 102, 103],
             "adding_replicas": [103],
             "removing_replicas": [101],
+            "target_replicas": [103, 102],
+            "move_id": 1,
+            "step": 1,
+            "steps": 1,
+            "state": "growing",
+            "reason": "catching-up",
+            "detail": "not in sync yet: 103",
+            "reason_brokers": [103],
+            "since_ms": first["since_ms"],
         }
         only = (await http.get("/v1/reassignments?topic=b")).body["reassignments"]
         assert [each["topic"] for each in only] == ["b"]
@@ -157,8 +167,8 @@ async def test_one_bad_partition_does_not_stop_the_others(tmp_path: Path) -> Non
         answer = await http.post(
             "/v1/reassignments", plan(("a", 0, [102]), ("a", 7, [102]), ("unknown", 0, [101]))
         )
-        assert answer.status == 200
-        assert answer.body["accepted"] == [{"topic": "a", "partition": 0}]
+        assert answer.status == 202
+        assert (answer.body["accepted"], answer.body["refused"]) == (1, 2)
         errors = answer.body["errors"]
         assert [(each["topic"], each["partition"]) for each in errors] == [("a", 7), ("unknown", 0)]
         assert {each["kafka_error"] for each in errors} == {"UNKNOWN_TOPIC_OR_PARTITION"}
@@ -223,8 +233,8 @@ async def test_a_parameter_that_is_not_understood_is_never_ignored(tmp_path: Pat
     async with a_controller(tmp_path) as node, http_door(node) as http:
         await join(node.controller, 101, 102)
         await asked(node.controller, topic("a", 101))
-        dry = await http.post("/v1/reassignments?dry_run=true", plan(("a", 0, [102])))
-        check_problem(dry, 400, "dry_run")
+        dry = await http.post("/v1/reassignments?dryrun=true", plan(("a", 0, [102])))
+        check_problem(dry, 400, "'dryrun' is not known; there is dry_run")
         check_problem(await http.get("/v1/reassignments?topics=a"), 400, "topics", "there is topic")
         check_problem(await http.get("/v1/quorum?stale=1"), 400, "stale", "true or false")
         check_problem(await http.get("/v1/quorum?topic=a"), 400, "topic", "there is stale")
@@ -246,7 +256,7 @@ async def test_a_plan_that_needs_more_than_one_batch_is_taken_whole_by_every_nod
         for node in (leader, follower):
             async with http_door(node, wait_seconds=PATIENCE_SECONDS) as http:
                 answer = await http.post("/v1/reassignments", many)
-                assert len(answer.body["accepted"]) == len(many["partitions"])
+                assert answer.body["accepted"] == len(many["partitions"])
 
 
 async def test_a_follower_answers_as_the_leader_does(tmp_path: Path) -> None:
@@ -260,8 +270,8 @@ async def test_a_follower_answers_as_the_leader_does(tmp_path: Path) -> None:
             answer = await at_follower.post(
                 "/v1/reassignments", plan(("a", 0, [102]), ("a", 7, [102]))
             )
-            assert answer.status == 200
-            assert answer.body["accepted"] == [{"topic": "a", "partition": 0}]
+            assert answer.status == 202
+            assert (answer.body["move_id"], answer.body["accepted"]) == (1, 1)
             assert answer.body["errors"][0]["kafka_error"] == "UNKNOWN_TOPIC_OR_PARTITION"
             nothing = plan(("a", 7, [102]))
             assert await at_follower.post("/v1/reassignments", nothing) == await at_leader.post(

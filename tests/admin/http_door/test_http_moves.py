@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admin.plan_file import parse_plan
 from statemachine import commands
 from tests.admin.controller.asking import asked, isr, join, move, topic
 from tests.admin.http_door.test_http_api import check_problem, http_door
@@ -12,6 +13,7 @@ from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.support.controllers import Node, a_controller, controllers
 
 MOVE = "/v1/reassignments/1"
+CANCEL = "/v1/reassignments:cancel"
 
 
 async def moving(node: Node) -> None:
@@ -112,6 +114,95 @@ async def test_a_cancel_of_which_no_part_can_be_done_is_a_conflict(tmp_path: Pat
         assert (error["topic"], error["kafka_error"]) == ("a", "INVALID_REPLICA_ASSIGNMENT")
 
 
+async def test_the_partitions_of_a_move_are_had_page_by_page(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        await join(leader.controller, 101, 102, 103)
+        for name in ("b", "a"):
+            await asked(leader.controller, topic(name, 101, 102, partitions=3))
+        wanted = commands.AlterReassignments(
+            reassignments=tuple(
+                commands.Reassignment(topic=name, partition=number, replicas=(101, 103))
+                for name in ("b", "a")
+                for number in range(3)
+            )
+        )
+        await asked(leader.controller, wanted)
+        follower = next(each for each in nodes.values() if each is not leader)
+        async with http_door(leader) as at_leader, http_door(follower) as at_follower:
+            path, shown = f"{MOVE}/partitions?page_size=4", []
+            for http, count in ((at_leader, 4), (at_follower, 2)):
+                found = await http.get(path)
+                assert found == await at_leader.get(path)
+                assert (found.body["move_id"], found.body["total"]) == (1, 6)
+                assert len(found.body["partitions"]) == count
+                shown += [(each["topic"], each["partition"]) for each in found.body["partitions"]]
+                path = f"{MOVE}/partitions?page_token={found.body['next_page_token']}"
+            assert found.body["next_page_token"] is None
+            assert shown == [(name, number) for name in "ab" for number in range(3)]
+            # What was the last of a page may be gone by the time of the next.
+            await at_leader._send("DELETE", MOVE)
+            nothing = await at_leader.get(f"{MOVE}/partitions")
+            assert (nothing.body["partitions"], nothing.body["total"]) == ([], 0)
+
+
+async def test_the_plan_that_leads_back_is_a_plan(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        await moving(leader)
+        await asked(leader.controller, topic("b", 102, 101))
+        more = commands.AlterReassignments(
+            reassignments=tuple(
+                commands.Reassignment(topic=name, partition=0, replicas=replicas)
+                for name, replicas in (("b", (103, 101)), ("a", (102, 103)))
+            )
+        )
+        await asked(leader.controller, more)
+        follower = next(each for each in nodes.values() if each is not leader)
+        for node in (leader, follower):
+            async with (
+                http_door(node) as http,
+                http.client.get("/v1/reassignments/2/rollback-plan") as response,
+            ):
+                assert response.headers["Partitions-Gone"] == "0"
+                back = parse_plan(await response.text())
+            # For a-0 that is what it had before the first move, which was still under way.
+            assert {str(each.id): each.replicas for each in back} == {
+                "a-0": (101, 102),
+                "b-0": (102, 101),
+            }
+        await asked(leader.controller, commands.DeleteTopics(topics=("b",)))
+        async with (
+            http_door(follower) as http,
+            http.client.get("/v1/reassignments/2/rollback-plan") as response,
+        ):
+            assert response.headers["Partitions-Gone"] == "1"
+            assert [str(each.id) for each in parse_plan(await response.text())] == ["a-0"]
+
+
+async def test_partitions_and_topics_are_cancelled_by_name(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await moving(node)
+        for name in ("b", "c"):
+            await asked(node.controller, topic(name, 101, 102, partitions=2))
+            for number in (0, 1):
+                await asked(node.controller, move(name, 101, 103, partition=number))
+        body = {"topics": ["b"], "partitions": [{"topic": "c", "partition": 1}]}
+        done = await http.post("/v1/reassignments:cancel", body)
+        assert done.status == 200
+        assert [(each["topic"], each["partition"]) for each in done.body["partitions"]] == [
+            ("b", 0),
+            ("b", 1),
+            ("c", 1),
+        ]
+        left = (await http.get("/v1/reassignments")).body["reassignments"]
+        assert [(each["topic"], each["partition"]) for each in left] == [("a", 0), ("c", 0)]
+        again = await http.post("/v1/reassignments:cancel", body)
+        check_problem(again, 409, "no partition of topic b is being reassigned")
+        one = await http.post(f"{MOVE}:cancel")
+        assert (one.status, one.body["partitions_accepted"]) == (200, 1)
+
+
 async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         await moving(node)
@@ -140,7 +231,29 @@ async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
         ("POST", "/v1/reassignments:pause?all=1", None, 400, "'all' is not known"),
         ("PATCH", MOVE, {"speed": 1}, 400, 'the body is to be {"priority": 5}'),
         ("PATCH", MOVE, {"priority": 2**31}, 400, "priority is 2147483648; it is a whole number"),
-        ("PATCH", MOVE, {"priority": True}, 400, "priority is True; it is a whole number"),
+        ("PATCH", MOVE, {"priority": True}, 400, "priority is true; it is a whole number"),
+        ("GET", "/v1/reassignments/7/partitions", None, 404, "there is no move 7"),
+        ("GET", "/v1/reassignments/7/rollback-plan", None, 404, "there is no move 7"),
+        ("GET", f"{MOVE}/partitions?page_size=0", None, 400, "page_size is '0'; it is 1 to 200"),
+        ("GET", f"{MOVE}/partitions?page_size=x", None, 400, "page_size is 'x'; it is 1 to 200"),
+        ("GET", f"{MOVE}/partitions?page_size=201", None, 400, "a page has at most 200"),
+        ("GET", f"{MOVE}/partitions?page_token=x", None, 400, "'x' is none of ours; take next_"),
+        ("GET", f"{MOVE}/partitions?page_token=W10", None, 400, "'W10' is none of ours"),
+        ("GET", f"{MOVE}/partitions?page_token=%C3%A9", None, 400, "'é' is none of ours"),
+        ("POST", CANCEL, {}, 400, "the body is to be like"),
+        ("POST", CANCEL, {"topic": "a"}, 400, "the body is to be like"),
+        ("POST", CANCEL, {"topics": []}, 400, "topics is []; it is a list of at least one"),
+        ("POST", CANCEL, {"topics": [7]}, 400, "7 is no name of a topic"),
+        ("POST", CANCEL, {"moves": ["x"]}, 400, '"x" is no id of a move'),
+        ("POST", CANCEL, {"partitions": ["a-0"]}, 400, '"a-0" is no partition; write'),
+        (
+            "POST",
+            CANCEL,
+            {"partitions": [{"topic": "a", "partition": -1}]},
+            400,
+            '-1 is no number of a partition of "a"',
+        ),
+        ("POST", CANCEL, {"moves": [7]}, 404, "there is no move 7"),
         ("POST", MOVE, None, 405, "takes DELETE, GET, HEAD, PATCH, not POST"),
     ],
 )

@@ -304,6 +304,7 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
             priority=0,
         ),
         ApiKey.DESCRIBE_MOVES: lambda form: form.request(move_ids=None),
+        ApiKey.DESCRIBE_MOVE_PLAN: lambda form: form.request(move_id=1, part=0),
         ApiKey.PLAN_MOVES: lambda form: form.request(
             timeout=TIMEOUT,
             operation=3,

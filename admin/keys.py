@@ -1,0 +1,51 @@
+"""Keys of requests that may be asked again: how they are made, judged, and put around a command.
+
+A door gets a key with a request, or none; the state machine sees to it that a request with a key is
+carried out once (`statemachine.retries`). Nothing is remembered here.
+"""
+
+import secrets
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from statemachine.commands import AlterReassignments, CancelMoves, Keyed, KeyedCommand
+from statemachine.limits import FINGERPRINT_BYTES_MAX, KEY_CHARACTERS_MAX
+
+_FINGERPRINT_BYTES: Final = 16
+_RANDOM_BYTES: Final = 16
+
+assert _FINGERPRINT_BYTES <= FINGERPRINT_BYTES_MAX
+
+
+def new_key() -> str:
+    """A key that nobody has."""
+    return secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def wrong_key(key: str) -> str | None:
+    """Why this cannot be a key, or None."""
+    if not 0 < len(key) <= KEY_CHARACTERS_MAX:
+        return f"a key has 1 to {KEY_CHARACTERS_MAX} characters, not {len(key)}"
+    if not (key.isascii() and key.isprintable()):
+        return f"the key {key!r} has other characters than printable ASCII"
+    return None
+
+
+def keyed(command: KeyedCommand, key: str) -> Keyed | KeyedCommand:
+    """The command as it is to be submitted; without a key, or where it changes nothing, itself."""
+    if not key or is_dry_run(command):
+        return command
+    return Keyed(key=key, fingerprint=_fingerprint(command), command=command)
+
+
+def is_dry_run(command: KeyedCommand) -> bool:
+    """Whether it only asks what would become of it."""
+    return isinstance(command, AlterReassignments | CancelMoves) and command.dry_run
+
+
+def _fingerprint(command: KeyedCommand) -> bytes:
+    """The same for the same request, whoever is asked, by whichever door."""
+    kind, body = type(command).__name__.encode(), msgspec.msgpack.encode(command)
+    return blake2b(kind + body, digest_size=_FINGERPRINT_BYTES).digest()

@@ -1,0 +1,66 @@
+"""What can be asked of moves and reassignments, at the active controller: a part of the service.
+
+Each function answers there, and raises what the methods of `admin.service` do. What has a key is
+carried out once, however often it is asked; where the key belongs to another request, it is
+`Refused`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from admin.faults import Refused
+from admin.keys import keyed
+from admin.model import Reassignment
+from admin.moves import MoveAnswer, MoveCommand
+from admin.service import AsOf, Service
+from admin.underway import underway
+from statemachine.commands import (
+    AlterReassignments,
+    Answer,
+    BeginMove,
+    Done,
+    KeyedCommand,
+    MovesAltered,
+    MovesCancelled,
+    MoveStarted,
+    ReassignmentsAltered,
+)
+
+
+async def alter_reassignments(
+    service: Service, who: str, command: AlterReassignments, key: str = ""
+) -> ReassignmentsAltered:
+    """Begin, change or cancel reassignments (KIP-455), as a move of whoever asks."""
+    answer = await _carried_out(service, who, replace(command, who=who), key)
+    assert isinstance(answer, ReassignmentsAltered), f"{answer} answers {command}"
+    return answer
+
+
+async def alter_moves(
+    service: Service, who: str, command: MoveCommand | BeginMove, key: str = ""
+) -> MoveAnswer:
+    """Begin, pause, resume, cancel, roll back or order moves."""
+    answer = await _carried_out(service, who, command, key)
+    assert isinstance(answer, MovesAltered | MovesCancelled | MoveStarted), (
+        f"{answer} answers {command}"
+    )
+    return answer
+
+
+async def _carried_out(service: Service, who: str, command: KeyedCommand, key: str) -> Answer:
+    answer = await service.carry_out(who, keyed(command, key))
+    if isinstance(answer, Done):
+        raise Refused("the request was not carried out", answer.error.code, answer.message)
+    return answer
+
+
+async def list_reassignments(
+    service: Service,
+    wanted: Mapping[str, Sequence[int]] | None,
+    *,
+    detailed: bool = True,
+    stale: bool = False,
+) -> AsOf[tuple[Reassignment, ...]]:
+    """The partitions under way, all or those wanted; `detailed` with why they are not further."""
+    return await service.read(lambda image: underway(image, wanted, detailed=detailed), stale=stale)

@@ -1,0 +1,121 @@
+"""What a move is begun with, and what came of it: values that doors, client and commands share.
+
+They know neither the wire nor the screen. What is done with moves that are there is `admin.moves`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from admin.keys import new_key, wrong_key
+from admin.model import Assignment, PartitionResult
+from admin.moves import MovesRequest
+from statemachine.commands import AlterReassignments, Reassignment, ReassignmentsAltered
+from statemachine.errors import Error, Refusal
+
+NAME_CHARACTERS_MAX: Final = 255
+PRIORITY_MAX: Final = 2**31 - 1
+PRIORITY_MIN: Final = -(2**31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMove:
+    """What is asked for at one time, and how it is to be known."""
+
+    assignments: Sequence[Assignment]
+    """In the order in which they are wanted."""
+    name: str = ""
+    priority: int = 0
+    """Moves with a higher one step before others."""
+    dry_run: bool = False
+    """Only tell what would become of it."""
+    may_change_factor: bool = True
+    key: str = ""
+    """Asked again with it, it is not carried out again; a dry run needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunMove:
+    """What came of it; one bad partition does not stop the others."""
+
+    move_id: int
+    """The move that it is, or that brings already what was asked for; 0 for none."""
+    results: Sequence[PartitionResult]
+    """In the order asked."""
+    is_repeated: bool = False
+    """Whether it had been asked for before, with the same key."""
+
+    @property
+    def accepted(self) -> list[PartitionResult]:
+        """What is done, or was so already."""
+        return [each for each in self.results if not each.error_code]
+
+    @property
+    def refused(self) -> list[PartitionResult]:
+        """What is not, each with its reason."""
+        return [each for each in self.results if each.error_code]
+
+
+R = TypeVar("R", NewMove, MovesRequest)
+
+
+def with_key(request: R) -> R:
+    """The request with a key: its own, or one that nobody has."""
+    return request if request.key else replace(request, key=new_key())
+
+
+def command_of(asked: NewMove, who: str) -> AlterReassignments | Refusal:
+    """What the state machine is asked for; or what is wrong with the request as a whole."""
+    refusal = refusal_of(asked.name, asked.key)
+    if refusal is not None:
+        return refusal
+    return AlterReassignments(
+        reassignments=tuple(
+            [
+                Reassignment(topic=each.topic, partition=each.partition, replicas=each.replicas)
+                for each in asked.assignments
+            ]
+        ),
+        may_change_factor=asked.may_change_factor,
+        who=who,
+        name=asked.name,
+        priority=asked.priority,
+        dry_run=asked.dry_run,
+    )
+
+
+def refusal_of(name: str, key: str) -> Refusal | None:
+    """Why no move can be asked for by this name and this key, or None; either may be empty."""
+    reason = wrong_name(name)
+    if reason is None and key:
+        reason = wrong_key(key)
+    return None if reason is None else Refusal(Error.INVALID_REQUEST, reason)
+
+
+def wrong_name(name: str) -> str | None:
+    """Why a move cannot have this name, or None; the empty one is none."""
+    if len(name) > NAME_CHARACTERS_MAX:
+        return f"the name of a move has at most {NAME_CHARACTERS_MAX} characters, not {len(name)}"
+    if not name.isprintable():
+        return f"the name {name!r} has characters that cannot be shown"
+    return None
+
+
+def told(answer: ReassignmentsAltered) -> BegunMove:
+    """What came of it, as the doors tell it."""
+    return BegunMove(
+        move_id=answer.move_id,
+        results=[
+            PartitionResult(
+                topic=each.topic,
+                partition=each.partition,
+                error_code=each.error.code,
+                error_name=each.error.name,
+                message=each.message or None,
+                replicas=each.replicas,
+                steps=each.steps,
+            )
+            for each in answer.partitions
+        ],
+        is_repeated=answer.repeated,
+    )

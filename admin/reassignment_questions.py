@@ -1,0 +1,134 @@
+"""The questions of those who begin, change, cancel and list reassignments, and their answers.
+
+They are Kafka's requests with tagged fields of ours. A controller of Kafka's passes over these: it
+tells of no moves, and knows no keys.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from admin.asking import Answer, Question
+from admin.channels import Form
+from admin.faults import Incompatible, error_name
+from admin.model import PartitionResult, Reassignment
+from admin.new_moves import BegunMove, NewMove
+from quorum.wire.apis import ApiKey
+
+LOOK = "metaquorum moves list"
+"""What shows which moves there are, and what became of them."""
+
+
+def begin_move(asked: NewMove) -> Question:
+    """Partitions to be moved, to be redirected, or, where replicas is None, cancelled (KIP-455)."""
+
+    def fill(form: Form) -> Any:
+        topics = tuple(
+            form.part(
+                "ReassignableTopic",
+                name=topic,
+                partitions=tuple(
+                    form.part(
+                        "ReassignablePartition",
+                        partition_index=one.partition,
+                        replicas=one.replicas,
+                    )
+                    for one in group
+                ),
+            )
+            for topic, group in groupby(asked.assignments, key=lambda one: one.topic)
+        )
+        return form.request(
+            topics=() if asked.dry_run else topics,
+            tried=topics if asked.dry_run else (),
+            timeout=form.patience,
+            allow_replication_factor_change=asked.may_change_factor,
+            key=asked.key,
+            name=asked.name,
+            priority=asked.priority,
+        )
+
+    return Question(
+        api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        fill=fill,
+        failing="the partitions cannot be reassigned",
+        look=None if asked.dry_run else LOOK,
+    )
+
+
+def read_begun(asked: NewMove, answer: Answer) -> BegunMove:
+    """What came of it, one result for each partition; raises `Incompatible`."""
+    response = answer.response
+    results = [
+        _result(topic.name, partition)
+        for topic in response.responses
+        for partition in topic.partitions
+    ]
+    if asked.dry_run and not results:
+        raise Incompatible("nothing was tried: the active controller is none of ours")
+    return BegunMove(
+        move_id=response.move_id,
+        results=results,
+        is_repeated=response.repeated,
+    )
+
+
+def _result(topic: str, found: Any) -> PartitionResult:
+    code = found.error_code.value
+    return PartitionResult(
+        topic=topic,
+        partition=found.partition_index,
+        error_code=code,
+        error_name=error_name(code),
+        message=found.error_message,
+        replicas=found.replicas,
+        steps=tuple(each.replicas for each in found.planned_steps),
+    )
+
+
+def list_reassignments(wanted: Mapping[str, Sequence[int]] | None) -> Question:
+    """The partitions under way: all of them, or those of `wanted`, partitions by topic."""
+
+    def fill(form: Form) -> Any:
+        topics = None
+        if wanted is not None:
+            topics = tuple(
+                form.part(
+                    "ListPartitionReassignmentsTopics",
+                    name=name,
+                    partition_indexes=tuple(wanted[name]),
+                )
+                for name in sorted(wanted)
+            )
+        return form.request(topics=topics, timeout=form.patience)
+
+    return Question(
+        api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        fill=fill,
+        failing="reassignments cannot be listed",
+    )
+
+
+def read_reassignments(response: Any) -> list[Reassignment]:
+    """The partitions under way, in order."""
+    found = [
+        Reassignment(
+            topic=topic.name,
+            partition=each.partition_index,
+            replicas=each.replicas,
+            adding=each.adding_replicas,
+            removing=each.removing_replicas,
+            target=each.target,
+            move_id=each.move_id,
+            step=each.step,
+            step_count=each.step_count,
+            state=each.state,
+            reason=each.reason or None,
+            detail=each.detail,
+            reason_brokers=each.reason_brokers,
+            since_ms=each.since_ms,
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    ]
+    return sorted(found, key=lambda one: one.id)
