@@ -43,23 +43,30 @@ async def decommission(
             write(foreseen if found.planned else "Nothing is to be moved.")
             return Exit.DONE
         exit_code = _told(brokers, found, unregister=unregister)
+        said = ""
         while wait and exit_code is Exit.NOT_FINISHED and not found.emptying.leaderless:
             if not found.emptying.held:
                 break
             await asyncio.sleep(WAIT_SECONDS)
-            await _tell_progress(client, found.moves)
+            now = await _progress(client, found.moves)
+            if now not in ("", said):
+                said = now
+                say(said)
             found = await client.plan_moves(request)
             exit_code = _told(brokers, found, unregister=unregister, again=True)
     return exit_code
 
 
-async def _tell_progress(client: "AdminClient", moves: Sequence[int]) -> None:
+async def _progress(client: "AdminClient", moves: Sequence[int]) -> str:
+    """Where the moves that still run are, and what is left to copy."""
     if not moves:
-        return
-    for move in (await client.move_standings(moves)).moves:
-        if not move.ended:
-            say(f"Move {move.id}: {move.completed} of {move.partition_count} partition(s) done.")
-            say(copies_text.summary(move))
+        return ""
+    return "\n".join(
+        f"Move {move.id}: {move.completed} of {move.partition_count} partition(s) done."
+        f" {copies_text.summary(move)}"
+        for move in (await client.move_standings(moves)).moves
+        if not move.ended
+    )
 
 
 def _told(

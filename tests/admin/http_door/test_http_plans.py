@@ -132,6 +132,17 @@ async def test_what_is_moved_for_another_reason_is_not_cancelled_by_a_recommissi
         assert node.controller.image.moves[1].ended is None
 
 
+async def test_what_empties_another_broker_and_keeps_this_one_goes_on(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, 102))
+        await put(http, "/v1/brokers/101/decommission")
+        assert (await put(http, BACK))["partitions_accepted"] == 0
+        assert node.controller.image.moves[1].ended is None
+        assert (await put(http, "/v1/brokers/101/recommission"))["partitions_accepted"] == 1
+        assert replicas(node) == (101, 102)
+
+
 async def test_what_nobody_can_take_is_a_conflict_that_says_of_which_partition(
     tmp_path: Path,
 ) -> None:
@@ -193,6 +204,10 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         check_problem(again, 409, "every partition has 2 replica(s) already")
         many = await http.post(path, {"topics": ["a"], "replication_factor": 4})
         check_problem(many, 409, "a-0 has 4 replicas, and there are 3 brokers to have them")
+        (other,) = {102, 103} - set(replicas(node))
+        await put(http, f"/v1/brokers/{other}/cordon")
+        closed = await http.post(path, {**body, "replication_factor": 3, "brokers": [other]})
+        check_problem(closed, 409, "a-0 has 3 replicas, and there are 2 brokers to have them")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,115 @@
+"""Moves that empty brokers: planned on an image, and carried out by decisions to their end."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemachine import commands
+from statemachine.errors import Error
+from statemachine.planning.drain import drain
+from statemachine.planning.survey import Stay, drained_keys, ground, held, held_keys
+from statemachine.planning.unplanned import at_once
+from statemachine.vocabulary import MoveKind, MoveOutcome, Replicas
+from tests.statemachine.test_batching import limited
+from tests.statemachine.world import World
+
+BROKERS = 6
+
+
+def drained(world: World, *brokers: int) -> commands.MoveStarted:
+    """The move that empties these brokers has begun."""
+    seen, rows = ground(world.image), held(world.image, held_keys(world.image, brokers), brokers)
+    free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
+    plan = at_once(
+        drain(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
+    )
+    assert isinstance(plan, dict), plan
+    asked = tuple(
+        commands.Reassignment(topic=topic, partition=number, replicas=replicas)
+        for (topic, number), replicas in plan.items()
+    )
+    answer = world.ask(commands.BeginMove(reassignments=asked, kind=MoveKind.DRAIN)).answer
+    assert isinstance(answer, commands.MoveStarted)
+    assert (answer.accepted, answer.refused) == (len(plan), ())
+    return answer
+
+
+def placed(count: int, brokers_: int) -> st.SearchStrategy[list[Replicas]]:
+    """Partitions with up to three replicas on brokers 1 to so many."""
+    replicas = st.lists(
+        st.integers(1, brokers_), min_size=1, max_size=min(3, brokers_), unique=True
+    )
+    return st.lists(replicas.map(tuple), min_size=1, max_size=count)
+
+
+def settled(world: World) -> None:
+    """Whoever is being added catches up, step after step, until nothing moves."""
+    for _ in range(50):
+        moving = [number for _, number in world.image.index.partitions(world.image.index.stepping)]
+        if not moving:
+            return
+        for number in moving:
+            partition = world.partition(number)
+            live = (
+                *partition.isr,
+                *[each for each in partition.adding if each not in partition.isr],
+            )
+            world.sync(*[each for each in live if world.image.brokers[each].live], number=number)
+        world.ask(commands.AdvanceMoves())
+    raise AssertionError("it moves for ever")
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    placed(5, 4),
+    st.lists(st.integers(1, 4), min_size=1, max_size=2, unique=True),
+    st.one_of(st.none(), st.integers(1, 2)),
+    st.booleans(),
+)
+def test_emptied_brokers_have_nothing_in_the_end_whatever_the_limits_and_who_is_dead(
+    partitions: list[Replicas], brokers: list[int], limit: int | None, is_dead: bool
+) -> None:
+    world = World(broker_count=BROKERS)
+    if limit is not None:
+        limited(world, R=limit, P=limit)
+    for replicas in partitions:
+        world.given(replicas=replicas, isr=replicas, leader=replicas[0])
+    if is_dead:
+        world.fence(brokers[0])
+    unled = [n for n, _ in enumerate(partitions) if world.partition(n).leader < 0]
+    sizes = [len(each) for each in partitions]
+    move_id = drained(world, *brokers).move_id
+    settled(world)
+    left = held(world.image, held_keys(world.image, brokers), brokers)
+    assert [(each.partition, each.stay) for each in left] == [(n, Stay.LEADERLESS) for n in unled]
+    assert [len(world.partition(n).replicas) for n, _ in enumerate(partitions)] == sizes
+    if move_id:
+        ended = world.image.moves[move_id].ended
+        assert ended is not None
+        assert ended.outcome == MoveOutcome.COMPLETED
+
+
+@settings(max_examples=25, deadline=None)
+@given(placed(5, 4), st.integers(1, 4), st.integers(0, 5))
+def test_a_cancelled_emptying_leaves_each_partition_where_it_was_or_where_it_was_to_go(
+    partitions: list[Replicas], broker: int, done: int
+) -> None:
+    world = World(broker_count=BROKERS)
+    for replicas in partitions:
+        world.given(replicas=replicas, isr=replicas, leader=replicas[0])
+    drained(world, broker)
+    targets = [world.partition(number).final for number, _ in enumerate(partitions)]
+    for number, replicas in list(enumerate(partitions))[:done]:
+        if world.partition(number).moving:
+            adding = world.partition(number).adding
+            world.sync(*replicas, *adding, number=number)
+    rows = held(world.image, drained_keys(world.image, (broker,)), (broker,))
+    named = tuple((row.topic, row.partition) for row in rows)
+    if named:
+        answer = world.ask(commands.CancelMoves(partitions=named)).answer
+        assert isinstance(answer, commands.MovesCancelled)
+        assert all(each.error is Error.NONE for each in answer.partitions)
+    for number, replicas in enumerate(partitions):
+        assert not world.partition(number).moving
+        expected = targets[number] if number < done else replicas
+        assert world.partition(number).replicas == expected
+    assert all(move.ended is not None for move in world.image.moves.values())
