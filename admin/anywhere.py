@@ -13,6 +13,7 @@ from admin import (
     care,
     move_plans,
     move_questions,
+    move_requests,
     move_service,
     moves,
     new_moves,
@@ -193,7 +194,7 @@ class Anywhere:
         request = with_key(request)
 
         async def here() -> MovesChanged:
-            command = moves.command_of(request, who)
+            command = move_requests.command_of(request, who)
             if isinstance(command, Refusal):
                 raise _as_refused(move_questions.alter_moves(request), command)
             answer = await move_service.alter_moves(self._service, who, command, request.key)

@@ -35,11 +35,12 @@ _DONE: Final = {
     Operation.CANCEL: "cancelled",
     Operation.ROLL_BACK: "rolled back",
     Operation.PRIORITY: "put before or behind others",
+    Operation.THROTTLE: "throttled",
 }
 
 
 def alter_moves(request: MovesRequest) -> Question:
-    """Pause, resume, cancel, roll back or order moves."""
+    """Pause, resume, cancel, roll back, order or throttle moves."""
 
     def fill(form: Form) -> Any:
         parts = groupby(sorted(request.partitions), key=lambda each: each.topic)
@@ -55,6 +56,7 @@ def alter_moves(request: MovesRequest) -> Question:
             everything=request.everything,
             dry_run=request.dry_run,
             priority=request.priority,
+            throttle=request.throttle_bytes_per_s,
             key=request.key,
         )
 

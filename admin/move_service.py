@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from admin.faults import Refused
 from admin.keys import keyed
 from admin.model import Reassignment
-from admin.moves import MoveAnswer, MoveCommand
+from admin.move_requests import MoveCommand
+from admin.moves import MoveAnswer
 from admin.service import AsOf, Service
 from admin.underway import underway
 from statemachine.commands import (

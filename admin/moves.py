@@ -9,20 +9,15 @@ from enum import IntEnum
 from typing import Final, TypeAlias
 
 from admin import copies_told
-from admin.keys import wrong_key
 from admin.model import UNKNOWN, PartitionId
 from statemachine.commands import (
-    AlterMove,
-    CancelMoves,
     MoveAltered,
     MovesAltered,
     MovesCancelled,
     MoveStarted,
-    PauseMoves,
     ReassignmentAltered,
-    ResumeMoves,
-    RollBackMove,
 )
+from statemachine.config_rules import KINDS
 from statemachine.copies import Told, untold
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image
@@ -33,6 +28,7 @@ from statemachine.move_queries import (
     summaries,
     summary_of,
 )
+from statemachine.owned import OwnedKey
 from statemachine.progress import position
 from statemachine.retries import refused_first
 from statemachine.vocabulary import MoveKind, MoveState
@@ -43,7 +39,9 @@ on a busy machine, where it waits for its turn behind limits, by 280 µs."""
 OUTCOMES_TOLD_MAX: Final = 5_000
 """Partitions that the answer to a change tells of one by one, those that were refused first."""
 
-MoveCommand: TypeAlias = PauseMoves | ResumeMoves | CancelMoves | RollBackMove | AlterMove
+LOST_SHOWN_MAX: Final = 20
+"""Configurations of a throttle that a move has lost to users, of those that are told."""
+
 MoveAnswer: TypeAlias = MovesAltered | MovesCancelled | MoveStarted
 
 
@@ -55,6 +53,7 @@ class Operation(IntEnum):
     CANCEL = 3
     ROLL_BACK = 4
     PRIORITY = 5
+    THROTTLE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +69,8 @@ class MovesRequest:
     dry_run: bool = False
     """Of a cancel: only tell what each partition would have."""
     priority: int = 0
+    throttle_bytes_per_s: int = 0
+    """To and from each broker; 0 is no limit."""
     key: str = ""
     """Asked again with it, it is not carried out again; a dry run needs none."""
 
@@ -175,6 +176,10 @@ class MoveStanding:
     """Until all of the move is done; `UNKNOWN` too if partitions wait, or have further steps."""
     has_more: bool = False
     """Whether there are more partitions behind those that are told of."""
+    throttle_bytes_per_s: int = 0
+    """To and from each broker; 0 is no limit."""
+    throttle_lost: Sequence[str] = ()
+    """Configurations of its throttle that users have set since, who keep them: the first ones."""
     partitions: Sequence[MovingPartition] = ()
     """Of a move that was asked for by its id: the first of those still in it, or a page."""
 
@@ -197,52 +202,6 @@ class Page:
     after: PartitionId | None = None
     """They are behind this one, be it still there or not."""
     size: int = PARTITIONS_SHOWN_MAX
-
-
-def command_of(request: MovesRequest, who: str) -> MoveCommand | Refusal:
-    """What the state machine is asked for; or what is wrong with the request."""
-    reason = wrong_key(request.key) if request.key else None
-    reason = reason or _wrong(request)
-    if reason is not None:
-        return Refusal(Error.INVALID_REQUEST, reason)
-    moves = None if request.everything else request.move_ids
-    match request.operation:
-        case Operation.PAUSE:
-            return PauseMoves(moves=moves, who=who)
-        case Operation.RESUME:
-            return ResumeMoves(moves=moves, who=who)
-        case Operation.ROLL_BACK:
-            return RollBackMove(move_id=request.move_ids[0], who=who)
-        case Operation.PRIORITY:
-            return AlterMove(move_id=request.move_ids[0], priority=request.priority)
-        case Operation.CANCEL:
-            return CancelMoves(
-                partitions=tuple((each.topic, each.partition) for each in request.partitions),
-                topics=request.topics,
-                moves=request.move_ids,
-                everything=request.everything,
-                dry_run=request.dry_run,
-            )
-
-
-def _wrong(request: MovesRequest) -> str | None:
-    is_cancel = request.operation is Operation.CANCEL
-    parts = request.topics or request.partitions
-    if request.dry_run and not is_cancel:
-        return "only a cancel can be tried; leave the dry run out"
-    if request.priority and request.operation is not Operation.PRIORITY:
-        return "a priority is given to one move by itself; leave it out"
-    if parts and not is_cancel:
-        return "topics and partitions can only be cancelled; name moves"
-    if request.everything and (request.move_ids or parts):
-        return "everything is asked for, and parts of it by name; ask for one of them"
-    if request.operation in (Operation.ROLL_BACK, Operation.PRIORITY):
-        named = "all of them" if request.everything else len(request.move_ids)
-        return None if named == 1 else f"it is done with one move, not {named}; name one"
-    if not (request.everything or request.move_ids or parts):
-        more = ", topics or partitions" if is_cancel else ""
-        return f"nothing is named; name moves{more}, or ask for everything"
-    return None
 
 
 def told(answer: MoveAnswer) -> MovesChanged | Refusal:
@@ -349,6 +308,8 @@ def _standing(
         asked_at_ms=begun.asked_at_ms,
         rollback_of=begun.rollback_of,
         priority=move.priority,
+        throttle_bytes_per_s=move.throttle_bytes_per_s,
+        throttle_lost=tuple([_told_key(key) for key in summary.lost[:LOST_SHOWN_MAX]]),
         state=_word(word),
         since_ms=move.since_ms if ended is None else ended.at_ms,
         changed_by=move.who if ended is None else "",
@@ -366,6 +327,11 @@ def _standing(
         partitions=partitions,
         **copies,
     )
+
+
+def _told_key(key: OwnedKey) -> str:
+    (kind, resource), name = key
+    return f"{name} of {KINDS[kind]} {resource}"
 
 
 def _word(name: str) -> str:

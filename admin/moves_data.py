@@ -30,6 +30,8 @@ def move_data(move: MoveStanding) -> dict[str, Any]:
         "asked_at_ms": move.asked_at_ms,
         "rollback_of": move.rollback_of or None,
         "priority": move.priority,
+        "throttle_bytes_per_s": move.throttle_bytes_per_s or None,
+        "throttle_lost": list(move.throttle_lost),
         "partitions_total": move.partition_count,
         "waiting": move.waiting,
         "stepping": move.stepping,

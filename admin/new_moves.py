@@ -12,9 +12,11 @@ from admin.model import Assignment, PartitionResult
 from admin.moves import MovesRequest
 from statemachine.commands import AlterReassignments, Reassignment, ReassignmentsAltered
 from statemachine.errors import Error, Refusal
+from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 
 NAME_CHARACTERS_MAX: Final = 255
 PRIORITY_MAX: Final = 2**31 - 1
+THROTTLE_MAX: Final = THROTTLE_BYTES_PER_S_MAX
 PRIORITY_MIN: Final = -(2**31)
 
 
@@ -27,6 +29,8 @@ class NewMove:
     name: str = ""
     priority: int = 0
     """Moves with a higher one step before others."""
+    throttle_bytes_per_s: int = 0
+    """To and from each broker; 0 is no limit."""
     dry_run: bool = False
     """Only tell what would become of it."""
     may_change_factor: bool = True
@@ -80,6 +84,7 @@ def command_of(asked: NewMove, who: str) -> AlterReassignments | Refusal:
         who=who,
         name=asked.name,
         priority=asked.priority,
+        throttle_bytes_per_s=asked.throttle_bytes_per_s,
         dry_run=asked.dry_run,
     )
 

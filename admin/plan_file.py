@@ -1,7 +1,7 @@
 """The JSON files of `reassign-partitions`: read strictly, checked as a whole, written again.
 
 `{"version": 1, "partitions": [{"topic": t, "partition": n, "replicas": [ids]}]}`, with the
-optional `log_dirs` of Kafka's script, and over HTTP with the name and priority of a move; and
+optional `log_dirs` of Kafka's script, and over HTTP with name, priority and throttle of a move; and
 `{"version": 1, "topics": [{"topic": t}]}`, the topics that a plan is to be made for. Everything
 that can be judged without a cluster is judged in `parse_plan`, and what needs one in `check_plan`,
 before anything is sent. Kafka's script ignores fields that it does not know; here they are errors,
@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.new_moves import PRIORITY_MAX, PRIORITY_MIN, NewMove, wrong_name
+from admin.new_moves import PRIORITY_MAX, PRIORITY_MIN, THROTTLE_MAX, NewMove, wrong_name
 
 VERSION: Final = 1
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -24,7 +24,7 @@ NAMED_MAX: Final = 20
 """Partitions, brokers or faults that a message names one by one."""
 
 _PLAN_FIELDS: Final = ("version", "partitions")
-_MOVE_FIELDS: Final = (*_PLAN_FIELDS, "name", "priority", "dry_run")
+_MOVE_FIELDS: Final = (*_PLAN_FIELDS, "name", "priority", "throttle_bytes_per_s", "dry_run")
 _TOPICS_FIELDS: Final = ("version", "topics")
 _TOPIC_FIELDS: Final = ("topic",)
 _PARTITION_FIELDS: Final = ("topic", "partition", "replicas", "log_dirs")
@@ -42,7 +42,7 @@ def parse_plan(text: str) -> tuple[Assignment, ...]:
 def parse_move(text: str) -> NewMove:
     """A plan with what it is to be known by beside it, as over HTTP; raises `InvalidPlan`.
 
-    That is `name`, `priority` and `dry_run`, each of which may be left out.
+    That is `name`, `priority`, `throttle_bytes_per_s` and `dry_run`; each may be left out.
     """
     found = _object(_json(text), "the plan", _MOVE_FIELDS)
     dry_run = found.get("dry_run", False)
@@ -52,6 +52,7 @@ def parse_move(text: str) -> NewMove:
         assignments=_assignments(_entries(found, "the plan")),
         name=_name(found.get("name", "")),
         priority=priority_of(found.get("priority", 0)),
+        throttle_bytes_per_s=throttle_of(found.get("throttle_bytes_per_s", 0)),
         dry_run=dry_run,
     )
 
@@ -62,6 +63,16 @@ def priority_of(value: Any) -> int:
     if not is_whole or not PRIORITY_MIN <= value <= PRIORITY_MAX:
         limits = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
         raise InvalidPlan(f"priority is {_shown(value)}; it is {limits}")
+    number: int = value
+    return number
+
+
+def throttle_of(value: Any) -> int:
+    """The throttle of a move in bytes a second, as JSON has it; raises `InvalidPlan`."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 0 <= value <= THROTTLE_MAX:
+        limits = f"a whole number from 1 to {THROTTLE_MAX}, or 0 for none"
+        raise InvalidPlan(f"throttle_bytes_per_s is {_shown(value)}; it is {limits}")
     number: int = value
     return number
 

@@ -46,6 +46,7 @@ def begin_move(asked: NewMove) -> Question:
             key=asked.key,
             name=asked.name,
             priority=asked.priority,
+            throttle=asked.throttle_bytes_per_s,
         )
 
     return Question(
@@ -66,11 +67,20 @@ def read_begun(asked: NewMove, answer: Answer) -> BegunMove:
     ]
     if asked.dry_run and not results:
         raise Incompatible("nothing was tried: the active controller is none of ours")
+    if asked.throttle_bytes_per_s and any(_is_unsaid(each) for each in results):
+        raise Incompatible(
+            "the active controller is none of ours: the move has begun, and is not throttled"
+        )
     return BegunMove(
         move_id=response.move_id,
         results=results,
         is_repeated=response.repeated,
     )
+
+
+def _is_unsaid(result: PartitionResult) -> bool:
+    """Whether it was accepted by a controller that does not say what the partition has now."""
+    return not result.error_code and not result.replicas
 
 
 def _result(topic: str, found: Any) -> PartitionResult:

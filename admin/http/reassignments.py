@@ -35,13 +35,20 @@ from admin.moves_data import (
     whole_move_data,
 )
 from admin.new_moves import NewMove
-from admin.plan_file import InvalidPlan, parse_move, priority_of, render_plan
+from admin.plan_file import InvalidPlan, parse_move, priority_of, render_plan, throttle_of
 
 ID_MAX: Final = 2**63 - 1
 INVALID_REQUEST: Final = 42
 BASE: Final = "/v1/reassignments"
 LARGE_BYTES: Final = 256 * 1024
 """A body that is read beside the event loop: smaller ones take a few milliseconds."""
+
+
+_ALTERED: Final = {
+    "priority": Operation.PRIORITY,
+    "throttle_bytes_per_s": Operation.THROTTLE,
+}
+"""What can be changed of a move that runs."""
 
 
 def add_routes(router: web.UrlDispatcher) -> None:
@@ -80,8 +87,9 @@ async def get_all(request: web.Request) -> web.Response:
 
 
 async def post_plan(request: web.Request) -> web.Response:
-    """Begin a move by a plan as of `reassign-partitions`, with `name` and `priority` beside it.
+    """Begin a move by a plan as of `reassign-partitions`, with what else it is to be beside it.
 
+    That is `name`, `priority` and `throttle_bytes_per_s`.
     202 with where it is told of; 200 where nothing had to change, and for `dry_run`, which may be a
     parameter too. One bad partition does not stop the others: told are those that are refused, with
     their reasons, and how many are accepted; 400 if none is.
@@ -159,10 +167,10 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def patch(request: web.Request) -> web.Response:
-    """Let a move step before those with a lower priority: `{"priority": 5}`."""
+    """Change how a move goes on: `{"priority": 5}` or `{"throttle_bytes_per_s": 1000000}`."""
     check_parameters(request)
-    id, priority = _id(request), _priority_in(await request.read())
-    await _changed(request, Operation.PRIORITY, move_ids=(id,), priority=priority)
+    id, (name, value) = _id(request), _change_in(await request.read())
+    await _changed(request, _ALTERED[name], move_ids=(id,), **{name: value})
     return await _told(request, id)
 
 
@@ -302,14 +310,16 @@ def _id(request: web.Request) -> int:
     return int(text)
 
 
-def _priority_in(body: bytes) -> int:
+def _change_in(body: bytes) -> tuple[str, int]:
+    right = 'the body is to be {"priority": 5} or {"throttle_bytes_per_s": 1000000}'
     try:
         asked = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Problem(400, "Invalid priority", f"the body is not JSON: {error}") from error
-    if not isinstance(asked, dict) or set(asked) != {"priority"}:
-        raise Problem(400, "Invalid priority", 'the body is to be {"priority": 5}')
+        raise Problem(400, "Invalid change", f"the body is not JSON: {error}") from error
+    if not isinstance(asked, dict) or len(asked) != 1 or not asked.keys() <= _ALTERED.keys():
+        raise Problem(400, "Invalid change", right)
+    ((name, value),) = asked.items()
     try:
-        return priority_of(asked["priority"])
+        return name, priority_of(value) if name == "priority" else throttle_of(value)
     except InvalidPlan as error:
-        raise Problem(400, "Invalid priority", str(error)) from error
+        raise Problem(400, f"Invalid {name}", str(error)) from error

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any, Final
 
-from admin import move_plans, move_service, moves
+from admin import move_plans, move_requests, move_service, moves
 from admin.kafka.call import Call, code
 from admin.model import PartitionId
 from admin.moves import (
@@ -29,13 +29,13 @@ _REPLICAS: Final = ("replicas", "target", "adding", "removing", "reason_brokers"
 
 
 async def alter_moves(call: Call, service: Service) -> Any:
-    """Pause, resume, cancel, roll back or order moves."""
+    """Pause, resume, cancel, roll back, order or throttle moves."""
     if call.message.operation not in tuple(Operation):
         words = [f"{each.value} {each.name.lower().replace('_', ' ')}" for each in Operation]
         known = ", ".join(words)
         text = f"operation {call.message.operation} is not known; there is {known}"
         return refuse_alter(call, INVALID_REQUEST, text)
-    command = moves.command_of(_request(call.message), call.principal)
+    command = move_requests.command_of(_request(call.message), call.principal)
     if isinstance(command, Refusal):
         return refuse_alter(call, command.error.code, command.message)
     key = call.message.key
@@ -87,6 +87,7 @@ def _request(message: Any) -> MovesRequest:
         everything=message.everything,
         dry_run=message.dry_run,
         priority=message.priority,
+        throttle_bytes_per_s=message.throttle,
         key=message.key,
     )
 

@@ -32,7 +32,9 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
     command = _command(message)
     answer = await move_service.alter_reassignments(service, call.principal, command, message.key)
     # Kafka's clients would skip what each partition has; who uses a field of ours is none of them.
-    is_ours = bool(message.key or message.name or message.priority or message.tried)
+    is_ours = bool(
+        message.key or message.name or message.priority or message.throttle or message.tried
+    )
     responses = tuple(
         call.part(
             "ReassignableTopicResponse",
@@ -65,6 +67,7 @@ def _command(message: Any) -> AlterReassignments:
         may_change_factor=getattr(message, "allow_replication_factor_change", True),
         name=message.name,
         priority=message.priority,
+        throttle_bytes_per_s=message.throttle,
         dry_run=bool(message.tried),
     )
 

@@ -29,6 +29,10 @@ async def execute(whom: Target, asked: NewMove, *, additional: bool, wait: bool)
         write(text.rollback(replicas_of(topics, asked.assignments)))
         begun = await _begin(client, asked)
         done = _tell(begun)
+        if asked.throttle_bytes_per_s and begun.move_id:
+            # An attempt before this one, or somebody else, may have begun it at another rate.
+            (move,) = (await client.move_standings([begun.move_id])).moves
+            write(text.throttled(move.throttle_bytes_per_s))
         if not (wait and begun.move_id):
             return done
         return max(done, await wait_for(client, begun.move_id))

@@ -29,6 +29,7 @@ ACTIONS: Final = ("generate", "execute", "verify", "cancel", "cancel-all", "list
 
 WITH_PLAN: Final = ("execute", "verify", "cancel")
 PRIORITY_MIN, PRIORITY_MAX = -(2**31), 2**31 - 1
+THROTTLE_MAX: Final = 2**63 - 1
 
 
 @click.command()
@@ -65,6 +66,11 @@ PRIORITY_MIN, PRIORITY_MAX = -(2**31), 2**31 - 1
     type=click.IntRange(PRIORITY_MIN, PRIORITY_MAX),
     default=0,
     help="Moves with a higher one step before others.",
+)
+@click.option(
+    "--throttle",
+    type=click.IntRange(1, THROTTLE_MAX),
+    help="Bytes a second that are copied at most to each broker, and from each, while it runs.",
 )
 @click.option(
     "--key", default="", help="Executed once, however often it is asked for with this key."
@@ -105,6 +111,7 @@ class Asked:
     dry_run: bool
     name: str
     priority: int
+    throttle: int | None
     key: str
     wait: bool
     stale: bool
@@ -145,6 +152,7 @@ def _check_switches(asked: Asked) -> None:
         ("dry-run", asked.dry_run, "execute"),
         ("name", asked.name, "execute"),
         ("priority", asked.priority, "execute"),
+        ("throttle", asked.throttle, "execute"),
         ("key", asked.key, "execute"),
         ("wait", asked.wait, "execute"),
         ("disable-rack-aware", asked.disable_rack_aware, "generate"),
@@ -195,7 +203,13 @@ def _new_move(asked: Asked, plan: "Sequence[Assignment]") -> "NewMove":
     refusal = refusal_of(asked.name, asked.key)
     if refusal is not None:
         raise click.UsageError(refusal.message)
-    return NewMove(assignments=plan, name=asked.name, priority=asked.priority, key=asked.key)
+    return NewMove(
+        assignments=plan,
+        name=asked.name,
+        priority=asked.priority,
+        throttle_bytes_per_s=asked.throttle or 0,
+        key=asked.key,
+    )
 
 
 def _read(file: Path, parse: Callable[[str], T]) -> T:

@@ -54,7 +54,7 @@ _id = click.argument("id", type=MOVE_ID, metavar="ID")
 
 @click.group()
 def command() -> None:
-    """Look after moves that are there: list, pause, resume, order, cancel, roll back."""
+    """Look after moves that are there: list, pause, resume, order, throttle, cancel, roll back."""
 
 
 @command.command("list")
@@ -173,6 +173,16 @@ def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None
     ctx.exit(run(_order(target(**whom), id, priority)))
 
 
+@command.command()
+@_id
+@click.argument("bytes_per_s", type=click.IntRange(0, ID_MAX), metavar="BYTES_PER_S")
+@target_options
+@click.pass_context
+def throttle(ctx: click.Context, /, id: int, bytes_per_s: int, **whom: Any) -> None:
+    """Let a move copy at most so many bytes a second to and from each broker; 0 is no limit."""
+    ctx.exit(run(_throttle(target(**whom), id, bytes_per_s)))
+
+
 def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "") -> None:
     if everything and named:
         raise click.UsageError("--all takes in everything; leave the names out")
@@ -273,6 +283,18 @@ async def _order(whom: Target, id: int, priority: int) -> Exit:
     request = MovesRequest(operation=Operation.PRIORITY, move_ids=(id,), priority=priority)
     found = await _changed(whom, request)
     return _told(found, text.altered(found, f"has priority {priority}"))
+
+
+async def _throttle(whom: Target, id: int, bytes_per_s: int) -> Exit:
+    from admin.cli.moves import standing_text as text
+    from admin.moves import MovesRequest, Operation
+
+    request = MovesRequest(
+        operation=Operation.THROTTLE, move_ids=(id,), throttle_bytes_per_s=bytes_per_s
+    )
+    found = await _changed(whom, request)
+    done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is not throttled any more"
+    return _told(found, text.altered(found, done))
 
 
 async def _changed(whom: Target, request: "MovesRequest") -> "MovesChanged":

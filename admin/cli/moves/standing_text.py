@@ -78,6 +78,12 @@ def shown(move: MoveStanding) -> str:
     ]
     if move.refused:
         lines.append(f"{move.refused} more had been asked for, and were refused.")
+    if move.throttle_bytes_per_s and not move.ended:
+        rate = move.throttle_bytes_per_s
+        lines.append(f"It copies at most {rate} bytes/s to each broker, and from each.")
+    if move.throttle_lost:
+        lost = ", ".join(move.throttle_lost)
+        lines.append(f"Set by users since, and theirs: {lost}.")
     if not move.ended:
         lines.append(copies_text.summary(move))
     if move.partitions:

@@ -157,6 +157,13 @@ NAMED_MAX = 20
 """Partitions that are told of one by one, where there can be any number."""
 
 
+def throttled(bytes_per_s: int) -> str:
+    """The throttle of the move, in the words of Kafka's script."""
+    if not bytes_per_s:
+        return "The move was under way already, not throttled; see metaquorum moves throttle"
+    return f"The inter-broker throttle limit was set to {bytes_per_s} B/s until the move has ended"
+
+
 def move_id(id: int) -> str:
     """What `--execute` prints about the move that it has begun."""
     return f"Move id: {id}"

@@ -1,4 +1,4 @@
-"""AlterMoves (20003): pause, resume, cancel, roll back and order moves. Classes of kio's kind."""
+"""AlterMoves (20003): what operators do with moves that are there. Classes of kio's kind."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -32,7 +32,7 @@ class AlterMovesRequest:
     __header_schema__: ClassVar[type[RequestHeader]] = RequestHeader
     timeout: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
     operation: i8 = field(metadata={"kafka_type": "int8"})
-    """1 pauses, 2 resumes, 3 cancels, 4 rolls back, 5 gives a priority."""
+    """1 pauses, 2 resumes, 3 cancels, 4 rolls back, 5 gives a priority, 6 a throttle."""
     move_ids: tuple[i64, ...] = field(metadata={"kafka_type": "int64"})
     topics: tuple[NamedTopic, ...]
     """Of a cancel: what of these topics is under way, in a move or not."""
@@ -44,6 +44,8 @@ class AlterMovesRequest:
     """Moves with a higher one step before others."""
     key: str = field(metadata={"kafka_type": "string", "tag": 0}, default="")
     """Chosen by the asker: asked again with it, it is not carried out again."""
+    throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 1}, default=i64(0))
+    """Bytes a second to and from each broker; 0 is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """AlterPartitionReassignments (45) version 1, with what only our controllers understand and say.
 
-A key, so that it may be asked again, what is only to be tried, a name and a priority are tagged
-fields of the request; which move it is, what partitions have now and the steps that are planned are
-those of the answer. Kafka's nodes and tools skip them, and its brokers pass them on. The tags begin
-with 10010: lower ones say elsewhere what an answer may be. All else is Kafka's.
+A key, so that it may be asked again, a throttle, what is only to be tried, a name and a priority
+are tagged fields of the request; which move it is, what partitions have now and the steps that are
+planned are those of the answer. Kafka's nodes and tools skip them, and its brokers pass them on.
+The tags begin with 10010: lower ones say elsewhere what an answer may be. All else is Kafka's.
 """
 
 import datetime
@@ -46,6 +46,8 @@ class AlterPartitionReassignmentsRequest:
     topics: tuple[ReassignableTopic, ...]
     key: str = field(metadata={"kafka_type": "string", "tag": 10_010}, default="")
     """Chosen by the asker: asked again with it, it is not carried out again."""
+    throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 10_011}, default=i64(0))
+    """Bytes a second to and from each broker, of the move that it begins; 0 is no limit."""
     tried: tuple[ReassignableTopic, ...] = field(metadata={"tag": 10_012}, default=())
     """In the place of `topics`: only answer what would become of it. Who does not know this field
     does nothing, and would carry out what is in the other one."""

@@ -46,6 +46,7 @@ class AlterPartitionReassignmentsRequest:
     timeout: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"}, default=_MINUTE)
     topics: tuple[ReassignableTopic, ...]
     key: str = field(metadata={"kafka_type": "string", "tag": 10_010}, default="")
+    throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 10_011}, default=i64(0))
     tried: tuple[ReassignableTopic, ...] = field(metadata={"tag": 10_012}, default=())
     name: str = field(metadata={"kafka_type": "string", "tag": 10_013}, default="")
     priority: i32 = field(metadata={"kafka_type": "int32", "tag": 10_014}, default=i32(0))

@@ -76,6 +76,10 @@ class DescribedMove:
     rollback_of: i64 = field(metadata={"kafka_type": "int64"})
     """0 for none."""
     priority: i32 = field(metadata={"kafka_type": "int32"})
+    throttle_bytes_per_s: i64 = field(metadata={"kafka_type": "int64"}, default=i64(0))
+    """To and from each broker; 0 is no limit."""
+    throttle_lost: tuple[str, ...] = field(metadata={"kafka_type": "string"}, default=())
+    """Configurations of its throttle that users have set since, who keep them: the first ones."""
     state: str = field(metadata={"kafka_type": "string"})
     """running, paused or paused-by-itself; of one that has ended how: completed, cancelled, ..."""
     since_ms: i64 = field(metadata={"kafka_type": "int64"})

@@ -141,7 +141,7 @@ async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
         (
             {"operation": 9},
             "operation 9 is not known; there is 1 pause, 2 resume, 3 cancel, 4 roll back,"
-            " 5 priority",
+            " 5 priority, 6 throttle",
         ),
         ({"move_ids": ()}, "nothing is named; name moves, or ask for everything"),
         (
@@ -154,6 +154,7 @@ async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
         ),
         ({"dry_run": True}, "only a cancel can be tried; leave the dry run out"),
         ({"priority": 5}, "a priority is given to one move by itself; leave it out"),
+        ({"throttle": 5}, "a throttle is given to one move by itself; leave it out"),
         ({"topic": "a"}, "topics and partitions can only be cancelled; name moves"),
         (
             {"operation": 4, "move_ids": (1, 2)},
@@ -162,6 +163,10 @@ async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
         (
             {"operation": 5, "move_ids": (), "everything": True},
             "it is done with one move, not all of them; name one",
+        ),
+        (
+            {"operation": 6, "move_ids": (1, 2)},
+            "it is done with one move, not 2; name one",
         ),
     ],
 )

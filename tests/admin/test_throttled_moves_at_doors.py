@@ -1,0 +1,183 @@
+"""Moves are throttled by the Kafka protocol, over HTTP and on the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admin.faults import Incompatible
+from admin.model import Assignment
+from admin.new_moves import NewMove
+from admin.plan_file import InvalidPlan, throttle_of
+from admin.reassignment_questions import read_begun
+from statemachine import commands
+from statemachine.throttle_configs import FOLLOWER_RATE, LEADER_RATE
+from statemachine.vocabulary import BROKER_RESOURCE
+from tests.admin.cli.test_begin_moves_cli import FOUR, plan
+from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.cli.test_moves_cli import run as reassign
+from tests.admin.cli.test_standing_moves_cli import run as moves
+from tests.admin.controller.asking import asked, isr, join, topic
+from tests.admin.http_door.test_http_api import check_problem, http_door
+from tests.admin.http_door.test_http_api import plan as plan_body
+from tests.admin.http_door.test_http_new_moves import sent
+from tests.admin.kafka_door.test_kafka_new_moves import altered, four_brokers, parts
+from tests.admin.kafka_door.test_kafka_voters import client_of
+from tests.statemachine.config_requests import SET, change
+from tests.support.controllers import Node, a_controller
+from tests.support.kafka_client import kafka_client
+
+PATH = "/v1/reassignments"
+
+
+def rates(node: Node) -> dict[str, str]:
+    """The rate at which each broker fetches as a follower."""
+    return {
+        name: configs[FOLLOWER_RATE]
+        for (kind, name), configs in node.controller.image.configs.items()
+        if kind == BROKER_RESOURCE and FOLLOWER_RATE in configs
+    }
+
+
+def taken_by_user(node: Node) -> Any:
+    """A user sets the rate of broker 103 himself."""
+    wish = change((BROKER_RESOURCE, "103"), (LEADER_RATE, SET, "7"))
+    return asked(node.controller, commands.IncrementalAlterConfigs(changes=(wish,)))
+
+
+LOST = "leader.replication.throttled.rate of broker 103"
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_kafkas_request_has_a_field_for_it(tmp_path: Path, version: int) -> None:
+    wanted = [("a", 0, (101, 103))]
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        await four_brokers(node)
+        refused = await altered(client, version, wanted, throttle=-1)
+        assert int(parts(refused)[0].error_code) == 42
+        assert "a throttle of -1 bytes a second is not possible" in parts(refused)[0].error_message
+        begun = await altered(client, version, wanted, throttle=1_000)
+        assert (begun.move_id, parts(begun)[0].replicas) == (1, (101, 102, 103))
+        assert rates(node) == {"103": "1000"}
+
+
+async def test_over_http_a_move_is_begun_with_it_and_it_changes(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await four_brokers(node)
+        body = plan_body(("a", 0, [101, 103])) | {"throttle_bytes_per_s": 1_000}
+        begun, _ = await sent(http, "POST", PATH, body)
+        assert (begun.status, rates(node)) == (202, {"103": "1000"})
+        changed, _ = await sent(http, "PATCH", f"{PATH}/1", {"throttle_bytes_per_s": 50})
+        assert (changed.status, changed.body["throttle_bytes_per_s"]) == (200, 50)
+        assert rates(node) == {"103": "50"}
+        await taken_by_user(node)
+        told = (await http.get(f"{PATH}/1")).body
+        assert (told["throttle_bytes_per_s"], told["throttle_lost"]) == (50, [LOST])
+        lifted, _ = await sent(http, "PATCH", f"{PATH}/1", {"throttle_bytes_per_s": 0})
+        assert (lifted.body["throttle_bytes_per_s"], rates(node)) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"throttle_bytes_per_s": -1}, "throttle_bytes_per_s is -1; it is a whole number from 1"),
+        ({"throttle_bytes_per_s": "fast"}, 'throttle_bytes_per_s is "fast"; it is a whole'),
+        ({"throttle": 1}, 'the body is to be {"priority": 5} or {"throttle_bytes_per_s": 1000000}'),
+        ({"throttle_bytes_per_s": 1, "priority": 1}, 'the body is to be {"priority": 5} or'),
+        ([], "the body is to be"),
+    ],
+)
+async def test_over_http_what_is_wrong_with_it_is_told(
+    tmp_path: Path, body: Any, words: str
+) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await four_brokers(node)
+        await sent(http, "POST", PATH, plan_body(("a", 0, [101, 103])))
+        answer, _ = await sent(http, "PATCH", f"{PATH}/1", body)
+        check_problem(answer, 400)
+        assert words in answer.body["detail"]
+
+
+async def test_on_the_command_line_a_plan_is_executed_at_a_rate(tmp_path: Path) -> None:
+    async with brokers(tmp_path, FOUR) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        file = plan(tmp_path, ("a", 0, [101, 103]))
+        done = await reassign(node, "--execute", *file, "--throttle", "1000")
+        assert done.exit_code == 0, done.output
+        assert done.stdout.splitlines()[-1] == (
+            "The inter-broker throttle limit was set to 1000 B/s until the move has ended"
+        )
+        assert rates(node) == {"103": "1000"}
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        assert rates(node) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--verify", "--throttle", "5"), 'Option "--throttle" can\'t be used with action'),
+        (("--execute", "--throttle", "0"), "0 is not in the range"),
+        (("--execute", "--throttle", "fast"), "'fast' is not a valid integer"),
+    ],
+)
+async def test_a_rate_that_makes_no_sense_is_refused_before_anything_is_sent(
+    tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    async with brokers(tmp_path, FOUR) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        refused = await reassign(node, *options, *plan(tmp_path, ("a", 0, [101, 103])))
+        assert refused.exit_code == 2
+        assert words in refused.stderr
+        assert node.controller.image.moves == {}
+
+
+async def test_moves_are_throttled_by_their_ids_and_say_what_they_have_lost(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, 102))
+        async with client_of(node) as client:
+            whither = Assignment(topic="a", partition=0, replicas=(101, 103))
+            await client.begin_move(NewMove(assignments=[whither]))
+        done = await moves(node, "throttle", "1", "1000")
+        assert done.stdout == "Move 1 is throttled to 1000 bytes/s.\n"
+        assert rates(node) == {"103": "1000"}
+        await taken_by_user(node)
+        lines = (await moves(node, "show", "1")).stdout.splitlines()
+        assert "It copies at most 1000 bytes/s to each broker, and from each." in lines
+        assert f"Set by users since, and theirs: {LOST}." in lines
+        data = json.loads((await moves(node, "show", "1", "-o", "json")).stdout)
+        assert (data["throttle_bytes_per_s"], data["throttle_lost"]) == (1_000, [LOST])
+        lifted = await moves(node, "throttle", "1", "0")
+        assert lifted.stdout == "Move 1 is not throttled any more.\n"
+        unknown = await moves(node, "throttle", "7", "5")
+        assert (unknown.exit_code, unknown.stderr) == (1, "Error: there is no move 7\n")
+
+
+class _Said:
+    """What a controller of Kafka's says: nothing in fields that it does not know."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+def test_a_controller_that_does_not_know_the_field_is_noticed() -> None:
+    """It has begun, at any rate: nobody must think that it is throttled."""
+    partition = _Said(
+        partition_index=0,
+        error_code=_Said(value=0),
+        error_message=None,
+        replicas=(),
+        planned_steps=(),
+    )
+    response = _Said(responses=[_Said(name="a", partitions=[partition])], move_id=0, repeated=False)
+    whither = Assignment(topic="a", partition=0, replicas=(101, 103))
+    asked_for = NewMove(assignments=[whither], throttle_bytes_per_s=1_000)
+    with pytest.raises(Incompatible, match="the move has begun, and is not throttled"):
+        read_begun(asked_for, _Said(response=response))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [True, 1.5, None, 2**63])
+def test_a_throttle_is_a_whole_number_of_bytes(value: Any) -> None:
+    with pytest.raises(InvalidPlan, match="it is a whole number from 1 to 9223372036854775807"):
+        throttle_of(value)
