@@ -9,7 +9,7 @@ import logging
 import random
 import signal
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final
@@ -27,6 +27,7 @@ from admin.kafka.forwarding import Forwarder
 from admin.registrar import Registrar
 from admin.service import Service, TopicDefaults
 from broker.controlling import Controller
+from broker.slicing import Later
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
 from quorum.log.errors import StorageError
@@ -74,7 +75,7 @@ def main(config: Config) -> int:
     )
     failed = False
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_run(config))
     except* (StartError, StorageError, LogFailure) as group:
         failed = True
@@ -111,7 +112,12 @@ def _open(config: Config) -> tuple[Controller, Opened]:
         level = found.metadata_version
         logger.info("%s: a cluster begins with metadata.version %d", found.path, level)
         config = replace(config, metadata_version=level)
-    controller = _controller(config, ids, () if found is None else found.features)
+
+    def fail(failure: Exception) -> None:
+        opened.quorum.fail(failure)
+
+    later = _later(asyncio.get_running_loop(), fail)
+    controller = _controller(config, ids, () if found is None else found.features, later)
     opened = open_quorum(
         _quorum_config(config), controller, clock=monotonic_ms, wall_clock=wall_ms, rng=ids
     )
@@ -148,8 +154,20 @@ async def _listen(
     await _listen_http(config, service, parts)
 
 
+def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:
+    """Goes on once everyone else has had a turn; `fail` is told of an error of our own."""
+
+    def go_on(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as failure:  # noqa: BLE001 - it is not swallowed: it ends the process
+            fail(failure)
+
+    return lambda call: loop.call_soon(go_on, call)
+
+
 def _controller(
-    config: Config, ids: random.Random, features: tuple[tuple[str, int], ...]
+    config: Config, ids: random.Random, features: tuple[tuple[str, int], ...], later: Later
 ) -> Controller:
     # What the others are told to find it at; it may listen at every address of its machine.
     host, port = config.advertised
@@ -175,6 +193,7 @@ def _controller(
         registration=registration,
         default_min_isr=config.min_insync_replicas,
         no_op_interval_ms=config.no_op_interval_ms,
+        later=later,
     )
 
 
@@ -276,7 +295,7 @@ def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:
             yield error
 
 
-def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop where it is installed (the extra `fast`), else asyncio's own."""
     try:
         import uvloop

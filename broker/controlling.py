@@ -1,21 +1,26 @@
 """The state machine on top of the quorum: the image of this node, and, on the leader, decisions.
 
 On every controller the committed records are replayed into an image. On the active one, which
-leads the quorum, commands are decided on that image; their records are proposed and replayed at
-once, so that one decision can follow another without waiting for commits. What was overwritten
-is kept until the commit and restored when the lead is lost. When an answer leaves is for `Answers`
-to say (`broker.answering`).
+leads the quorum, commands are decided on that image, one after the other and those that take long
+in slices (`broker.slicing`); their records are proposed and replayed at once, so that one decision
+can follow another without waiting for commits. What was overwritten is kept until the commit and
+restored when the lead is lost. When an answer leaves is for `Answers` to say (`broker.answering`).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, TypeVar
 
 from broker.answering import Answers
-from broker.decision_batches import batches_of, records_asked
+from broker.appending import Appending
+from broker.deciding import Asked, Deciding, Done
+from broker.decision_batches import Batch
 from broker.limits import ADVANCE_INTERVAL_MS
+from broker.looking import Looking
 from broker.quorum_port import Proposing
 from broker.replaying import Replaying
+from broker.slicing import Later, Slicing
 from broker.unavailable import Unavailable
 from quorum.core.events import Located
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
@@ -34,15 +39,14 @@ from statemachine.commands import (
     RegisterController,
 )
 from statemachine.copies import Told, untold
-from statemachine.decide import decide
 from statemachine.forgetting import has_too_much
 from statemachine.image import Image
 from statemachine.leftovers import is_left
-from statemachine.records import NoOp, Record
+from statemachine.records import NoOp
 from statemachine.records import RegisterController as Registered
-from statemachine.replay import replay
 from statemachine.serde import encode
 from statemachine.sessions import Sessions
+from statemachine.slices import Slices, whole
 from statemachine.snapshot import begin
 from statemachine.vocabulary import LEVEL_NO_OP
 
@@ -54,12 +58,8 @@ SESSION_SWEEP_MS_MIN: Final = 20
 STANDBY_LOOK_MS: Final = 2_000
 """How often a controller that is not active looks whether it is to keep the log moving."""
 
-BULK_RECORDS: Final = 1_000
-"""Deciding on so many takes long enough to ask first whether there would be room for them."""
-
 
 T = TypeVar("T")
-Done = Callable[[Answer | Unavailable], None]
 
 
 class Controller:
@@ -76,9 +76,11 @@ class Controller:
         features: tuple[tuple[str, int], ...] = (),
         default_min_isr: int = 1,
         no_op_interval_ms: int = 0,
+        later: Later | None = None,
     ) -> None:
         """A cluster that is founded here gets this level, and `features` that differ from its
-        defaults. `no_op_interval_ms` without an append are followed by a NoOp; 0 is never."""
+        defaults. `no_op_interval_ms` without an append are followed by a NoOp; 0 is never. `later`
+        goes on with what takes long; without it nothing is done in slices."""
         self.image = Image()
         self.sessions: Sessions | None = None
         """What the active controller knows of its brokers; None while this is not it."""
@@ -97,9 +99,17 @@ class Controller:
         self.default_min_isr = default_min_isr
         """`min.insync.replicas` of the cluster where no record says it."""
         self.no_op_interval_ms = no_op_interval_ms
-        self._appended_ms = 0
         self._replaying = Replaying(self.image, on_control=self._take_control)
         self._answers = Answers(self._replaying)
+        self._appending = Appending(self._replaying, self._answers, clock)
+        self._deciding = Deciding(
+            self.image, self._appending, wall_clock=wall_clock, metadata_version=metadata_version
+        )
+        self._slicing = Slicing(later)
+        self._looking = Looking(
+            self.image, answers=self._answers, appending=self._appending, slicing=self._slicing
+        )
+        self._own: set[type[Command]] = set()
         self._is_loaded = False
 
     def attach(self, quorum: Proposing) -> None:
@@ -134,50 +144,28 @@ class Controller:
         An answer that changes nothing also waits, if it is to be `proved`, until it is certain
         that this node was the active controller when the command came.
         """
-        quorum = self._the_quorum
         if self.active_epoch is None:
             done(Unavailable.NOT_ACTIVE)
-            return
-        if self._answers.are_full:
+        elif self._answers.are_full or self._slicing.is_full:
             done(Unavailable.OVERLOADED)
-            return
-        count = records_asked(self.image, command)
-        # Seconds of work must not be done, and everybody kept waiting, for nothing.
-        if count >= BULK_RECORDS and not quorum.accepts(1, after=count - 1):
-            done(self._reason_to_refuse())
-            return
-        decision = decide(self.image, command, now_ms=self._wall_clock())
-        if decision.records:
-            batches = batches_of(decision.records, self.image.level or self._metadata_version)
-            if batches is None:
-                done(Unavailable.TOO_LARGE)
-                return
-            before_last = 0
-            if len(batches) > 1:
-                before_last = sum(len(batch.values) for batch in batches[:-1])
-            if not quorum.accepts(len(batches[-1].values), after=before_last):
-                done(self._reason_to_refuse())
-                return
-            for batch in batches:
-                self._append(*batch)
-        answer = decision.answer if decision.is_complete else Unavailable.OVERLOADED
-        if proved and not decision.records:
-            self._answers.prove(answer, done, quorum)
         else:
-            self._answers.settle(answer, done)
+            asked = Asked(command, done, proved=proved)
+            self._slicing.add(self._carried_out(asked), asked.lose)
 
-    def _reason_to_refuse(self) -> Unavailable:
-        quorum = self._the_quorum
-        if quorum.node.successor is not None:
-            return Unavailable.HANDING_OVER
-        return Unavailable.OVERLOADED if quorum.has_room else Unavailable.DISK_FULL
-
-    def _append(self, appended: Sequence[Record], values: list[bytes]) -> None:
-        base = self._the_quorum.propose(values)
-        assert base == self.image.end_offset, f"{base}, not {self.image.end_offset}"
-        for place, record in enumerate(appended):
-            replay(self.image, record, base + place)
-        self._appended_ms = self._clock()
+    def _carried_out(self, asked: Asked) -> Slices[None]:
+        """Decide, append and replay, and let the answer wait for its commit."""
+        outcome = yield from self._deciding.carry_out(asked, self._the_quorum)
+        self._own.discard(type(asked.command))
+        asked.is_over = True
+        if asked.is_proposed:
+            self._answers.settle(outcome, asked.done)
+        elif isinstance(outcome, Unavailable):
+            asked.done(outcome)
+        elif asked.proved:
+            self._answers.prove(outcome, asked.done, self._the_quorum)
+        else:
+            self._answers.settle(outcome, asked.done)
+        yield from self._looking.go_on()
 
     def query(
         self,
@@ -199,17 +187,20 @@ class Controller:
         if not (stale or self.is_active):
             done(Unavailable.NOT_ACTIVE)
             return
-        if self.is_active and self._answers.are_full:
-            done(Unavailable.OVERLOADED)
-            return
+        self._looking.look(read, done, None if stale else self._the_quorum)
 
-        def found(outcome: T | Unavailable) -> None:
-            done(Unavailable.NOT_ACTIVE if outcome is Unavailable.LEAD_LOST else outcome)
-
-        if stale:
-            self._answers.settle(read(self.image), found)
+    def query_long(
+        self,
+        reading: Callable[[Image], Slices[T]],
+        done: Callable[[T | Unavailable], None],
+        *,
+        stale: bool = False,
+    ) -> None:
+        """As `query`, of what takes long: the active controller reads it in slices."""
+        if self.is_active and self.is_ready:
+            self._looking.look_long(reading, done, None if stale else self._the_quorum)
         else:
-            self._answers.prove(read(self.image), found, self._the_quorum)
+            self.query(lambda image: whole(reading(image)), done, stale=stale)
 
     def told_of_copies(self) -> Told:
         """What brokers say of the replicas that they are to have; they say it to the active
@@ -229,9 +220,9 @@ class Controller:
         silent = self.sessions.expired(self.image, now_ms)
         if silent:
             logger.warning("no heartbeat from brokers %s in time: they are fenced", list(silent))
-            self.submit(FenceBrokers(broker_ids=silent), self._expect_done)
+            self._ask_itself(FenceBrokers(broker_ids=silent))
         if has_too_much(self.image, self._wall_clock()):
-            self.submit(ForgetMoves(), self._expect_done)
+            self._ask_itself(ForgetMoves())
         next_ms = self.sessions.next_expiry_ms(self.image)
         if next_ms is None:
             return self._session_timeout_ms
@@ -240,7 +231,7 @@ class Controller:
     def advance_moves(self) -> int:
         """Go on with what the decisions have left over; returns when to look again, in ms."""
         if self.is_active and (self.image.index.waiting or is_left(self.image)):
-            self.submit(AdvanceMoves(), self._expect_done)
+            self._ask_itself(AdvanceMoves())
         return ADVANCE_INTERVAL_MS if self.is_active else STANDBY_LOOK_MS
 
     def keep_moving(self) -> int:
@@ -255,19 +246,22 @@ class Controller:
             return max(interval_ms, STANDBY_LOOK_MS)
         if self.image.level < LEVEL_NO_OP:
             return interval_ms
-        idle_ms = self._clock() - self._appended_ms
+        idle_ms = self._clock() - self._appending.last_ms
         if idle_ms < interval_ms:
             return interval_ms - idle_ms
         # What waits for its commit moves the log by itself, and a NoOp behind it would only wait.
-        if self.image.end_offset <= self.committed and self._the_quorum.accepts(1):
-            self._append((NoOp(),), [encode(NoOp(), self.image.level)])
+        is_still = self._slicing.is_idle and self.image.end_offset <= self.committed
+        if is_still and self._the_quorum.accepts(1):
+            no_op = Batch((NoOp(),), [encode(NoOp(), self.image.level)])
+            whole(self._appending.append(self._the_quorum, (no_op,)))
         return interval_ms
 
     # What the quorum says (ports.StateMachine).
 
     def snapshot(self) -> StateSnapshot | None:
         # While a log is replayed: one when that is done is worth more than many on the way.
-        found = begin(self.image, self.committed) if self.is_ready else None
+        can_be_had = self.is_ready and not self._appending.is_halfway
+        found = begin(self.image, self.committed) if can_be_had else None
         return None if found is None else StateSnapshot(Offset(found.end), found, found.close)
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
@@ -283,9 +277,7 @@ class Controller:
             if self._the_quorum.node.voters_at(high_watermark) is not None:
                 self.kraft_version = KRAFT_VERSION
         if self.is_active:
-            self.image.committed(high_watermark)
-            self._replaying.took(high_watermark)
-            self._answers.leave()
+            self._appending.committed(high_watermark)
             return
         was_behind = self.is_behind
         self._replaying.raise_to(high_watermark)
@@ -318,9 +310,9 @@ class Controller:
                 features=self._features,
                 default_min_isr=self.default_min_isr,
             )
-            self.submit(founding, self._expect_done)
-        self.submit(self.registration, self._expect_done)
-        self.submit(AdvanceMoves(), self._expect_done)
+            self._ask_itself(founding)
+        self._ask_itself(self.registration)
+        self._ask_itself(AdvanceMoves())
         for registered in self.image.controllers.values():
             self.locate(registered)
 
@@ -335,7 +327,7 @@ class Controller:
 
     def on_control(self, end: Offset) -> None:
         assert self.is_active, "the quorum appends records of its own once it leads"
-        self.image.advance(end)
+        self._appending.advanced(end)
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         if not self.is_active:
@@ -344,9 +336,11 @@ class Controller:
         logger.info("no longer the active controller of epoch %d", epoch)
         self.active_epoch = None
         self.sessions = None
-        self.image.rewind(self.committed)
-        self.image.stop_journal()
+        self._appending.lose()
         self._answers.lose()
+        self._own.clear()
+        self._slicing.lose()
+        self._looking.lose()
 
     def on_truncate(self, end: Offset) -> None:
         # Only what is committed is in this image, and that is never cut.
@@ -361,7 +355,14 @@ class Controller:
         if control_type(record.key) == ControlType.KRAFT_VERSION:
             self.kraft_version = decode_kraft_version(record.value)
 
-    def _expect_done(self, answer: Answer | Unavailable) -> None:
+    def _ask_itself(self, command: Command) -> None:
+        """A command of this controller's own, unless one like it still waits for its turn."""
+        if type(command) not in self._own:
+            self._own.add(type(command))
+            self.submit(command, partial(self._expect_done, type(command)))
+
+    def _expect_done(self, kind: type[Command], answer: Answer | Unavailable) -> None:
         """Take the answer to a command of this controller's own."""
+        self._own.discard(kind)
         if answer in (Unavailable.OVERLOADED, Unavailable.DISK_FULL, Unavailable.TOO_LARGE):
             logger.warning("a command of this controller's own was not carried out: %s", answer)

@@ -29,11 +29,15 @@ from statemachine.limits import (
 )
 from statemachine.records import BeginTransaction, EndTransaction, Record, RegisterBroker
 from statemachine.serde import encode
+from statemachine.slices import Slices, whole
 
 TRANSACTION_RECORDS_MAX: Final = 120_000
 """Records of one decision."""
 
 _NAME: Final = "one decision"
+_ENCODED_US: Final = 5
+"""To write one record."""
+_ENCODED_AT_ONCE: Final = 16
 
 assert TRANSACTION_RECORDS_MAX + 2 <= UNCOMMITTED_RECORDS_MAX
 assert max(CREATED_PARTITIONS_MAX, LEAVING_PARTITIONS_MAX) < TRANSACTION_RECORDS_MAX
@@ -85,7 +89,18 @@ class Batch(NamedTuple):
 
 def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
     """The batches for `records`, written at this level of metadata.version; None if too large."""
-    values = [encode(each, level) for each in records]
+    return whole(batching(records, level))
+
+
+def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None]:
+    """As `batches_of`, in slices."""
+    values: list[bytes] = []
+    for each in records:
+        values.append(encode(each, level))
+        if not len(values) % _ENCODED_AT_ONCE:
+            yield _ENCODED_AT_ONCE * _ENCODED_US
+    if not values:
+        return []
     if len(values) == 1 and len(values[0]) <= BATCH_BYTES_MAX:
         return [Batch(records, values)]
     if len(values) <= BATCH_RECORDS_MAX and sum(map(len, values)) <= BATCH_BYTES_MAX:
@@ -95,8 +110,8 @@ def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
     # A broker's epoch is the offset of its record, and the opening record would shift it.
     assert not any(isinstance(each, RegisterBroker) for each in records)
     begin, end = BeginTransaction(name=_NAME), EndTransaction()
-    whole = (begin, *records, end)
-    return list(_cut(whole, [encode(begin, level), *values, encode(end, level)]))
+    every = (begin, *records, end)
+    return list(_cut(every, [encode(begin, level), *values, encode(end, level)]))
 
 
 def _cut(records: Sequence[Record], values: list[bytes]) -> Iterator[Batch]:

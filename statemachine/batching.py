@@ -22,8 +22,9 @@ from statemachine.limits import PASSED_OVER_MAX, STEPS_BEGUN_MAX, TURNS_LOOKED_A
 from statemachine.partition import Partition, Stage
 from statemachine.pausing import Hurt, pause_and_resume, resting, rests
 from statemachine.places import Class, draft_place, turns_of
-from statemachine.room import Room
+from statemachine.room import Room, room_of
 from statemachine.settings import Limits, limits
+from statemachine.slices import CHANGED_US, LOOKED_AT_US, PASSED_US, Slices
 from statemachine.steps import Blocked, Step, step
 from statemachine.turns import Group, Place, Turn, Turns
 from statemachine.vocabulary import Replicas
@@ -49,7 +50,7 @@ class _Changed(NamedTuple):
     hurt: Hurt
 
 
-def advance(draft: Draft, at_most: int = STEPS_BEGUN_MAX, *, anew: bool = False) -> bool:
+def advance(draft: Draft, at_most: int = STEPS_BEGUN_MAX, *, anew: bool = False) -> Slices[bool]:
     """Begin the steps that there is room for; returns whether some are left for another decision.
 
     The last thing of a decision: it sees what the records so far make of the image. `anew` is for
@@ -64,13 +65,14 @@ def advance(draft: Draft, at_most: int = STEPS_BEGUN_MAX, *, anew: bool = False)
         return False
     if image.transaction is not None:
         return False
-    turns = turns_of(image)
+    turns = yield from turns_of(image)
     in_force = limits(draft)
-    changed = _changed(draft, turns, in_force)
+    changed = yield from _changed(draft, turns, in_force)
     pause_and_resume(draft, turns, changed.shadowed, changed.hurt, in_force)
     if draft.all_paused is not None:
         return False
-    return _Beginning(draft, turns, in_force, at_most).begin(changed)
+    room = yield from room_of(draft, in_force)
+    return (yield from _Beginning(draft, turns, room, at_most).begin(changed))
 
 
 def begins_at_once(draft: Draft) -> bool:
@@ -120,17 +122,17 @@ def _begun(partition: Partition, found: Step, now_ms: int) -> Partition:
 class _Beginning:
     """One decision's beginning of steps."""
 
-    def __init__(self, draft: Draft, turns: Turns, in_force: Limits, at_most: int) -> None:
+    def __init__(self, draft: Draft, turns: Turns, room: Room, at_most: int) -> None:
         self.draft = draft
         self.turns = turns
-        self.limits = in_force
+        self.limits = room.limits
         self.at_most = at_most
-        self.room = Room(draft, in_force)
+        self.room = room
         self.begun = 0
         self.passed_over: Turn | None = None
         """The first that needs more replicas at once than may be added now."""
 
-    def begin(self, changed: _Changed) -> bool:
+    def begin(self, changed: _Changed) -> Slices[bool]:
         """Give everyone a turn, as long as there is room; whether some are left for whom it is."""
         held = resting(self.draft, self.turns) | changed.shadowed
         for group in sorted(self.turns.groups.keys() | changed.groups.keys()):
@@ -145,6 +147,7 @@ class _Beginning:
                 if looked_at >= TURNS_LOOKED_AT_MAX:
                     break
                 looked_at += not self._try(candidate)
+                yield CHANGED_US
         return False
 
     def _in_turn(self, group: Group, changed: _Changed, held: BitMap) -> Iterator[_Candidate]:
@@ -200,9 +203,10 @@ class _Beginning:
         return True
 
 
-def _changed(draft: Draft, turns: Turns, in_force: Limits) -> _Changed:
+def _changed(draft: Draft, turns: Turns, in_force: Limits) -> Slices[_Changed]:
     changed = _Changed(BitMap(), {}, {})
     for count, (topic, number, partition) in enumerate(_drafted(draft, turns)):
+        yield LOOKED_AT_US
         turn = turns.turn(topic.keys[number])
         if turn is not None:
             changed.shadowed.add(turn)
@@ -217,10 +221,18 @@ def _changed(draft: Draft, turns: Turns, in_force: Limits) -> _Changed:
         if place.group is not None:
             candidate = _Candidate(turn, topic, number, place)
             changed.groups.setdefault(place.group, []).append(candidate)
-    for topic in draft.deleted_topics():
-        found = (turns.turn(key) for key in topic.keys)
-        changed.shadowed.update(turn for turn in found if turn is not None)
+    for turn in _of_deleted(draft, turns):
+        changed.shadowed.add(turn)
+        yield PASSED_US
     return changed
+
+
+def _of_deleted(draft: Draft, turns: Turns) -> Iterator[Turn]:
+    for topic in draft.deleted_topics():
+        for key in topic.keys:
+            turn = turns.turn(key)
+            if turn is not None:
+                yield turn
 
 
 def _drafted(draft: Draft, turns: Turns) -> Iterator[tuple[Topic, int, Partition]]:

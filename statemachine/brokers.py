@@ -27,6 +27,7 @@ from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.features import KRAFT_VERSION
 from statemachine.image import Broker, Image
+from statemachine.in_order import in_order
 from statemachine.isr import stale_broker
 from statemachine.leaving import election_for, isr_without
 from statemachine.limits import (
@@ -34,6 +35,7 @@ from statemachine.limits import (
     LEAVING_PARTITIONS_MAX,
     RESERVED_DIRECTORY_IDS,
 )
+from statemachine.slices import CHANGED_US, Slices
 from statemachine.vocabulary import (
     LEVEL_DIRECTORIES,
     METADATA_VERSION,
@@ -47,7 +49,7 @@ UNFENCE = -1
 STOPPING = 1
 
 
-def register_broker(draft: Draft, command: RegisterBroker) -> BrokerRegistered:
+def register_broker(draft: Draft, command: RegisterBroker) -> Slices[BrokerRegistered]:
     """Register an incarnation, fenced; the same one amends what it said and keeps its epoch."""
     refusal = _registration_refusal(draft, command)
     if refusal is not None:
@@ -56,7 +58,7 @@ def register_broker(draft: Draft, command: RegisterBroker) -> BrokerRegistered:
     before = image.brokers.get(command.broker_id)
     same = before is not None and before.incarnation_id == command.incarnation_id
     if not same and not _stopped_cleanly(before, command):
-        _distrust(draft, command.broker_id)
+        yield from _distrust(draft, command.broker_id)
     record = records.RegisterBroker(
         broker_id=command.broker_id,
         incarnation_id=command.incarnation_id,
@@ -162,33 +164,34 @@ def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
     return None
 
 
-def heartbeat(draft: Draft, command: BrokerHeartbeat) -> HeartbeatAnswered:
+def heartbeat(draft: Draft, command: BrokerHeartbeat) -> Slices[HeartbeatAnswered]:
     """Take note that a broker lives, and let it come or go as it wishes once it may."""
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
         return HeartbeatAnswered(error=stale.error, message=stale.message)
     broker = draft.image.brokers[command.broker_id]
     caught_up = command.metadata_offset >= broker.registered_at
-    has_directories = directories.lose_directories(draft, broker, command.offline_log_dirs)
+    offline = command.offline_log_dirs
+    has_directories = yield from directories.lose_directories(draft, broker, offline)
     if broker.fenced:
         wants = not (command.want_fence or command.want_shut_down)
         rises = caught_up and has_directories and wants
         if rises:
-            _unfence(draft, broker)
+            yield from _unfence(draft, broker)
         return HeartbeatAnswered(
             caught_up=caught_up, fenced=not rises, should_shut_down=command.want_shut_down
         )
     if not has_directories or _may_go(draft.image, broker, command):
-        _fence(draft, (broker.broker_id,))
+        yield from _fence(draft, (broker.broker_id,))
         return HeartbeatAnswered(
             caught_up=caught_up,
             fenced=True,
             should_shut_down=command.want_shut_down or broker.stopping_at is not None,
         )
     if command.want_shut_down:
-        _stop(draft, broker)
+        yield from _stop(draft, broker)
     else:
-        _lead_the_rest(draft, broker)
+        yield from _lead_the_rest(draft, broker)
     return HeartbeatAnswered(caught_up=caught_up, fenced=False)
 
 
@@ -205,10 +208,10 @@ def _may_go(image: Image, broker: Broker, command: BrokerHeartbeat) -> bool:
     return slowest is None or slowest >= broker.stopping_at
 
 
-def _stop(draft: Draft, broker: Broker) -> None:
+def _stop(draft: Draft, broker: Broker) -> Slices[None]:
     """The broker is stopping, whether it says so for the first time or still leads something."""
     # It lives, and would be in sync again before the next part had its turn.
-    _leave(draft, (broker.broker_id,), at_once=True)
+    yield from _leave(draft, (broker.broker_id,), at_once=True)
     if broker.stopping_at is None:
         draft.records.append(
             records.BrokerRegistrationChange(
@@ -219,17 +222,17 @@ def _stop(draft: Draft, broker: Broker) -> None:
         )
 
 
-def fence_brokers(draft: Draft, command: FenceBrokers) -> BrokersFenced:
+def fence_brokers(draft: Draft, command: FenceBrokers) -> Slices[BrokersFenced]:
     """Fence the brokers whose sessions have expired, all in one go."""
     brokers = draft.image.brokers
     fenced = tuple(
         sorted({b for b in command.broker_ids if b in brokers and not brokers[b].fenced})
     )
-    _fence(draft, fenced)
+    yield from _fence(draft, fenced)
     return BrokersFenced(broker_ids=fenced)
 
 
-def unregister_broker(draft: Draft, command: UnregisterBroker) -> Done:
+def unregister_broker(draft: Draft, command: UnregisterBroker) -> Slices[Done]:
     """Forget a broker. Its replicas stay assigned to it until they are reassigned."""
     broker = draft.image.brokers.get(command.broker_id)
     if broker is None:
@@ -237,7 +240,7 @@ def unregister_broker(draft: Draft, command: UnregisterBroker) -> Done:
             error=Error.BROKER_ID_NOT_REGISTERED,
             message=f"Broker ID {command.broker_id} is not currently registered",
         )
-    _leave(draft, (broker.broker_id,))
+    yield from _leave(draft, (broker.broker_id,))
     if draft.is_complete:
         draft.records.append(
             records.UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
@@ -245,8 +248,8 @@ def unregister_broker(draft: Draft, command: UnregisterBroker) -> Done:
     return Done()
 
 
-def _fence(draft: Draft, broker_ids: Replicas) -> None:
-    _leave(draft, broker_ids)
+def _fence(draft: Draft, broker_ids: Replicas) -> Slices[None]:
+    yield from _leave(draft, broker_ids)
     for broker_id in broker_ids if draft.is_complete else ():
         draft.records.append(
             records.BrokerRegistrationChange(
@@ -258,7 +261,7 @@ def _fence(draft: Draft, broker_ids: Replicas) -> None:
         )
 
 
-def _unfence(draft: Draft, broker: Broker) -> None:
+def _unfence(draft: Draft, broker: Broker) -> Slices[None]:
     """The broker may lead again, and at once leads what nobody led for want of it."""
     index = draft.image.index
     draft.records.append(
@@ -267,29 +270,31 @@ def _unfence(draft: Draft, broker: Broker) -> None:
         )
     )
     draft.set_live(broker.broker_id, broker.stopping_at is None)
-    _lead_the_leaderless(draft, index.of_any(index.replicas_of, (broker.broker_id,)))
+    held = index.of_any(index.replicas_of, (broker.broker_id,))
+    yield from _lead_the_leaderless(draft, held)
 
 
-def _lead_the_rest(draft: Draft, broker: Broker) -> None:
+def _lead_the_rest(draft: Draft, broker: Broker) -> Slices[None]:
     """Elect for what nobody leads though this live broker may: there was too much for one time."""
     index = draft.image.index
     if broker.live and index.leader_of.get(NO_LEADER):
         of_it = (broker.broker_id,)
-        _lead_the_leaderless(
-            draft, index.of_any(index.isr_of, of_it) | index.of_any(index.elr_of, of_it)
-        )
+        held = index.of_any(index.isr_of, of_it) | index.of_any(index.elr_of, of_it)
+        yield from _lead_the_leaderless(draft, held)
 
 
-def _lead_the_leaderless(draft: Draft, held: BitMap) -> None:
+def _lead_the_leaderless(draft: Draft, held: BitMap) -> Slices[None]:
     index = draft.image.index
     leaderless = held & index.leader_of.get(NO_LEADER, BitMap())
-    for topic, number in index.partitions(draft.first_of(leaderless, LEAVING_PARTITIONS_MAX)):
+    leaderless = draft.first_of(leaderless, LEAVING_PARTITIONS_MAX)
+    for topic, number in in_order(index, leaderless):
         partition = draft.partition(topic, number)
         assert partition is not None
         change_partition(draft, topic, number, partition, election=election_for(draft.image, topic))
+        yield CHANGED_US
 
 
-def _leave(draft: Draft, leaving: Replicas, *, at_once: bool = False) -> None:
+def _leave(draft: Draft, leaving: Replicas, *, at_once: bool = False) -> Slices[None]:
     """Take the brokers out of every ISR and from every leadership, in one change a partition."""
     index = draft.image.index
     for broker_id in leaving:
@@ -297,14 +302,15 @@ def _leave(draft: Draft, leaving: Replicas, *, at_once: bool = False) -> None:
     keys = index.of_any(index.isr_of, leaving)
     if not at_once:
         keys = draft.first_of(keys, LEAVING_PARTITIONS_MAX)
-    for topic, number in index.partitions(keys):
+    for topic, number in in_order(index, keys):
         partition = draft.partition(topic, number)
         assert partition is not None
         wish = replace(partition, isr=isr_without(draft, partition, leaving))
         change_partition(draft, topic, number, wish, election=election_for(draft.image, topic))
+        yield CHANGED_US
 
 
-def _distrust(draft: Draft, broker_id: BrokerId) -> None:
+def _distrust(draft: Draft, broker_id: BrokerId) -> Slices[None]:
     """The broker may have lost what it had: it is neither in sync nor eligible (KIP-966).
 
     Without the feature the last member of an ISR stays; who was eligible before it was switched off
@@ -315,7 +321,8 @@ def _distrust(draft: Draft, broker_id: BrokerId) -> None:
     keys = index.of_any(index.elr_of, (broker_id,))
     if draft.has_elr:
         keys |= index.of_any(index.isr_of, (broker_id,))
-    for topic, number in index.partitions(draft.first_of(keys, DISTRUSTED_PARTITIONS_MAX)):
+    keys = draft.first_of(keys, DISTRUSTED_PARTITIONS_MAX)
+    for topic, number in in_order(index, keys):
         partition = draft.partition(topic, number)
         assert partition is not None
         wish = replace(
@@ -325,3 +332,4 @@ def _distrust(draft: Draft, broker_id: BrokerId) -> None:
         )
         election = election_for(draft.image, topic)
         change_partition(draft, topic, number, wish, election=election, unclean=(broker_id,))
+        yield CHANGED_US

@@ -6,43 +6,51 @@ of its own, of which nothing is recorded.
 
 from collections.abc import Iterator
 
+from pyroaring import BitMap
+
 from statemachine.commands import CancelMoves, MoveAltered, MovesCancelled, ReassignmentAltered
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
+from statemachine.in_order import in_order
+from statemachine.index import Topic
 from statemachine.moves import unknown_move
 from statemachine.reassignment import cancel
+from statemachine.slices import CHANGED_US, PASSED_US, Slices
 from statemachine.vocabulary import MoveId, MoveOutcome
 
 _EVERY = -1
 """The partition of an answer about all of a topic."""
 
 
-def cancel_moves(draft: Draft, command: CancelMoves) -> MovesCancelled:
+def cancel_moves(draft: Draft, command: CancelMoves) -> Slices[MovesCancelled]:
     """Revert the steps under way of all that is named, and drop the rest."""
     if command.dry_run:
         draft = Draft(draft.image, draft.now_ms)
-    named = {*command.partitions, *_of_topics(draft, command), *_of_moves(draft, command)}
-    named |= set(_underway(draft)) if command.everything else set()
-    partitions = tuple([_cancelled(draft, *partition) for partition in sorted(named)])
+    # In the order in which they come, which is nearly that in which they are to be sorted.
+    named = dict.fromkeys((*command.partitions, *_of_topics(draft, command)))
+    for topic, number in _held(draft, command):
+        named[(topic.name, number)] = None
+        yield PASSED_US
+    partitions = []
+    for name, number in sorted(named):
+        partitions.append(_cancelled(draft, name, number))
+        yield CHANGED_US
     refused = sum(each.error is not Error.NONE for each in partitions)
     return MovesCancelled(
-        partitions=partitions,
+        partitions=tuple(partitions),
         done_count=len(partitions) - refused,
         refused_count=refused,
         moves=tuple([_asked(draft, move_id) for move_id in command.moves]),
     )
 
 
-def _underway(draft: Draft) -> Iterator[tuple[str, int]]:
-    for topic, number in draft.image.index.partitions(draft.image.index.moving):
-        yield topic.name, number
-
-
-def _of_moves(draft: Draft, command: CancelMoves) -> Iterator[tuple[str, int]]:
+def _held(draft: Draft, command: CancelMoves) -> Iterator[tuple[Topic, int]]:
+    """What is under way of the moves that are named, or of all."""
     index = draft.image.index
+    keys = index.moving if command.everything else BitMap()
     for move_id in command.moves:
-        for topic, number in index.partitions(index.keys_of_move(move_id)):
-            yield topic.name, number
+        keys = keys | index.keys_of_move(move_id)
+    return in_order(index, keys)
 
 
 def _of_topics(draft: Draft, command: CancelMoves) -> Iterator[tuple[str, int]]:

@@ -71,6 +71,7 @@ from statemachine.commands import (
 from statemachine.draft import Draft
 from statemachine.image import Image
 from statemachine.settings import limits
+from statemachine.slices import Slices, at_once, whole
 
 
 def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
@@ -79,13 +80,18 @@ def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
     `now_ms` is the wall clock, in milliseconds since 1970, for what is recorded only to be shown; 0
     where nobody knows.
     """
+    return whole(deciding(image, command, now_ms=now_ms))
+
+
+def deciding(image: Image, command: Command, *, now_ms: int = 0) -> Slices[Decision]:
+    """As `decide`, in slices. `image` must not change until the last of them."""
     draft = Draft(image, now_ms)
-    answer = _answer(draft, command)
+    answer = yield from _answer(draft, command)
     # Before anything begins that may need what has ended.
     moves.end_moves(draft)
     if draft.records and not isinstance(command, AdvanceMoves):
         # Whatever was freed by this is given to those that wait.
-        advance(draft)
+        yield from advance(draft)
         moves.end_moves(draft)
         if draft.ended or draft.has_freed_configs:
             throttle.release(draft)
@@ -93,7 +99,7 @@ def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
     return Decision(tuple(draft.records), answer, draft.is_complete)
 
 
-def _answer(draft: Draft, command: Command) -> Answer:
+def _answer(draft: Draft, command: Command) -> Slices[Answer]:
     match command:
         case AlterPartition():
             return isr.alter_partition(draft, command)
@@ -123,35 +129,35 @@ def _answer(draft: Draft, command: Command) -> Answer:
         case CreateTopics() | CreatePartitions() | DeleteTopics():
             return _about_topics(draft, command)
         case FoundCluster() | RegisterController() | AllocateProducerIds() | UpdateFeatures():
-            return _about_the_cluster(draft, command)
+            return at_once(_about_the_cluster(draft, command))
         case IncrementalAlterConfigs() | AlterConfigs() | AlterClientQuotas():
-            return _about_configs(draft, command)
+            return at_once(_about_configs(draft, command))
         case _:
             assert_never(command)
 
 
-def _around_moves(draft: Draft, command: Keyed | ForgetMoves | AdvanceMoves) -> Answer:
+def _around_moves(draft: Draft, command: Keyed | ForgetMoves | AdvanceMoves) -> Slices[Answer]:
     match command:
         case Keyed():
             return retries.keyed(draft, command, _about_moves)
         case ForgetMoves():
-            return forgetting.forget_moves(draft, command)
+            return at_once(forgetting.forget_moves(draft, command))
         case AdvanceMoves():
             return _advanced(draft)
         case _:
             assert_never(command)
 
 
-def _advanced(draft: Draft) -> MovesAdvanced:
-    is_left = leftovers.take_up(draft)
+def _advanced(draft: Draft) -> Slices[MovesAdvanced]:
+    is_left = yield from leftovers.take_up(draft)
     moves.end_moves(draft)
-    more = advance(draft, anew=not limits(draft).is_unlimited)
+    more = yield from advance(draft, anew=not limits(draft).is_unlimited)
     moves.end_moves(draft)
     has_configs = throttle.release(draft)
     return MovesAdvanced(is_left=is_left or more or has_configs)
 
 
-def _about_moves(draft: Draft, command: KeyedCommand) -> KeyedAnswer:
+def _about_moves(draft: Draft, command: KeyedCommand) -> Slices[KeyedAnswer]:
     match command:
         case AlterReassignments():
             return moves.alter_reassignments(draft, command)
@@ -162,16 +168,16 @@ def _about_moves(draft: Draft, command: KeyedCommand) -> KeyedAnswer:
         case CancelMoves():
             return cancelling.cancel_moves(draft, command)
         case PauseMoves():
-            return pauses.pause_moves(draft, command)
+            return at_once(pauses.pause_moves(draft, command))
         case ResumeMoves():
-            return pauses.resume_moves(draft, command)
+            return at_once(pauses.resume_moves(draft, command))
         case AlterMove():
-            return pauses.alter_move(draft, command)
+            return at_once(pauses.alter_move(draft, command))
         case _:
             assert_never(command)
 
 
-def _about_brokers(draft: Draft, command: BrokerCommand) -> Answer:
+def _about_brokers(draft: Draft, command: BrokerCommand) -> Slices[Answer]:
     match command:
         case BrokerHeartbeat():
             return brokers.heartbeat(draft, command)
@@ -182,21 +188,21 @@ def _about_brokers(draft: Draft, command: BrokerCommand) -> Answer:
         case UnregisterBroker():
             return brokers.unregister_broker(draft, command)
         case CordonBrokers():
-            return cordons.cordon_brokers(draft, command)
+            return at_once(cordons.cordon_brokers(draft, command))
         case AssignReplicasToDirs():
             return directories.assign_replicas_to_dirs(draft, command)
         case _:
             assert_never(command)
 
 
-def _about_topics(draft: Draft, command: TopicCommand) -> Answer:
+def _about_topics(draft: Draft, command: TopicCommand) -> Slices[Answer]:
     match command:
         case CreateTopics():
             return topics.create_topics(draft, command)
         case CreatePartitions():
             return new_partitions.create_partitions(draft, command)
         case DeleteTopics():
-            return topics.delete_topics(draft, command)
+            return at_once(topics.delete_topics(draft, command))
         case _:
             assert_never(command)
 

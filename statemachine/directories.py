@@ -20,15 +20,19 @@ from statemachine.commands import (
 from statemachine.draft import Draft
 from statemachine.errors import Error
 from statemachine.image import Broker
+from statemachine.in_order import in_order
 from statemachine.index import Topic
 from statemachine.isr import stale_broker
 from statemachine.leaving import election_for, isr_without
 from statemachine.limits import LEAVING_PARTITIONS_MAX
 from statemachine.partition import Partition, directory_of
+from statemachine.slices import CHANGED_US, PASSED_US, Slices
 from statemachine.vocabulary import LEVEL_DIRECTORIES, BrokerId, Directories
 
 
-def assign_replicas_to_dirs(draft: Draft, command: AssignReplicasToDirs) -> ReplicasAssigned:
+def assign_replicas_to_dirs(
+    draft: Draft, command: AssignReplicasToDirs
+) -> Slices[ReplicasAssigned]:
     """Record where the broker has put its replicas, each on its own."""
     if draft.level < LEVEL_DIRECTORIES:
         return ReplicasAssigned(
@@ -39,9 +43,11 @@ def assign_replicas_to_dirs(draft: Draft, command: AssignReplicasToDirs) -> Repl
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
         return ReplicasAssigned(error=stale.error, message=stale.message)
-    return ReplicasAssigned(
-        replicas=tuple([_assigned(draft, command.broker_id, each) for each in command.assignments])
-    )
+    replicas = []
+    for each in command.assignments:
+        replicas.append(_assigned(draft, command.broker_id, each))
+        yield CHANGED_US
+    return ReplicasAssigned(replicas=tuple(replicas))
 
 
 def _assigned(draft: Draft, broker_id: BrokerId, asked: DirectoryAssignment) -> ReplicaAssigned:
@@ -75,7 +81,7 @@ def _with_directory(partition: Partition, broker_id: BrokerId, directory_id: UUI
     )
 
 
-def lose_directories(draft: Draft, broker: Broker, offline: Collection[UUID]) -> bool:
+def lose_directories(draft: Draft, broker: Broker, offline: Collection[UUID]) -> Slices[bool]:
     """Take a broker out of what it held in directories that have failed; whether it has others.
 
     With none left there is nothing to take note of: a broker without a directory holds nothing,
@@ -89,7 +95,7 @@ def lose_directories(draft: Draft, broker: Broker, offline: Collection[UUID]) ->
     if not online:
         return False
     draft.set_log_dirs(broker.broker_id, online)
-    _leave_lost(draft, broker)
+    yield from _leave_lost(draft, broker)
     if not draft.is_complete:
         return True
     draft.records.append(
@@ -100,16 +106,20 @@ def lose_directories(draft: Draft, broker: Broker, offline: Collection[UUID]) ->
     return True
 
 
-def _leave_lost(draft: Draft, broker: Broker) -> None:
+def _leave_lost(draft: Draft, broker: Broker) -> Slices[None]:
     index, leaving = draft.image.index, (broker.broker_id,)
-    held = index.partitions(index.of_any(index.isr_of, leaving))
-    lost = [each for each in held if _is_lost(draft, each, broker.broker_id)]
+    lost = []
+    for held in in_order(index, index.of_any(index.isr_of, leaving)):
+        if _is_lost(draft, held, broker.broker_id):
+            lost.append(held)
+        yield PASSED_US
     for topic, number in draft.first_of(lost, LEAVING_PARTITIONS_MAX):
         partition = draft.partition(topic, number)
         assert partition is not None
         wish = replace(partition, isr=isr_without(draft, partition, leaving))
         election = election_for(draft.image, topic)
         change_partition(draft, topic, number, wish, election=election)
+        yield CHANGED_US
 
 
 def _is_lost(draft: Draft, held: tuple[Topic, int], broker_id: BrokerId) -> bool:

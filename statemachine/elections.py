@@ -1,15 +1,18 @@
 """ElectLeaders: an operator asks for the preferred leader, or for any leader at all (KIP-460)."""
 
-from collections.abc import Iterator
 from typing import Final
+
+from pyroaring import BitMap
 
 from statemachine.change import change_partition
 from statemachine.commands import ElectionType, ElectLeaders, LeaderElected, LeadersElected
 from statemachine.draft import Draft
 from statemachine.errors import Error
+from statemachine.in_order import in_order
 from statemachine.index import Topic
 from statemachine.leadership import Election
 from statemachine.partition import Partition
+from statemachine.slices import CHANGED_US, PASSED_US, Slices
 from statemachine.vocabulary import NO_LEADER
 
 _ELECTIONS: Final = {
@@ -26,40 +29,47 @@ _ELECTIONS: Final = {
 }
 
 
-def elect_leaders(draft: Draft, command: ElectLeaders) -> LeadersElected:
+def elect_leaders(draft: Draft, command: ElectLeaders) -> Slices[LeadersElected]:
     """Hold the elections asked for, each on its own."""
-    if command.partitions is None:
-        needed = list(_in_need(draft, command.election))
-        return LeadersElected(
-            partitions=tuple([_elected(draft, command, topic, number) for topic, number in needed])
-        )
     answers = []
+    if command.partitions is None:
+        needed = yield from _in_need(draft, command.election)
+        for topic, number in needed:
+            answers.append(_elected(draft, command, topic, number))
+            yield CHANGED_US
+        return LeadersElected(partitions=tuple(answers))
     for name, number in command.partitions:
-        topic = draft.image.topic_named(name)
-        if topic is None or draft.partition(topic, number) is None:
+        known = draft.image.topic_named(name)
+        if known is None or draft.partition(known, number) is None:
             unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
-            missing = f"topic as {name}" if topic is None else f"partition as {name}-{number}"
+            missing = f"topic as {name}" if known is None else f"partition as {name}-{number}"
             message = f"No such {missing}"
             answers.append(
                 LeaderElected(topic=name, partition=number, error=unknown, message=message)
             )
         else:
-            answers.append(_elected(draft, command, topic, number))
+            answers.append(_elected(draft, command, known, number))
+        yield CHANGED_US
     return LeadersElected(partitions=tuple(answers))
 
 
-def _in_need(draft: Draft, election: ElectionType) -> Iterator[tuple[Topic, int]]:
+def _in_need(draft: Draft, election: ElectionType) -> Slices[list[tuple[Topic, int]]]:
+    """All that need a leader, before any of them has been given one."""
+    index = draft.image.index
+    found: list[tuple[Topic, int]] = []
     if election is ElectionType.UNCLEAN:
-        leaderless = draft.image.index.leader_of.get(NO_LEADER)
-        if leaderless is not None:
-            yield from draft.image.index.partitions(leaderless)
-        return
+        for leaderless in in_order(index, index.leader_of.get(NO_LEADER, BitMap())):
+            found.append(leaderless)
+            yield PASSED_US
+        return found
     for name in sorted(draft.image.topic_ids):
         topic = draft.image.topic_named(name)
         assert topic is not None
         for number, partition in topic.existing():
             if not _satisfied(partition, election):
-                yield topic, number
+                found.append((topic, number))
+            yield PASSED_US
+    return found
 
 
 def _satisfied(partition: Partition, election: ElectionType) -> bool:

@@ -12,19 +12,20 @@ from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.image import Broker
 from statemachine.partition import Partition, directory_of
+from statemachine.slices import CHANGED_US, Slices
 from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId, Replicas
 
 
-def alter_partition(draft: Draft, command: AlterPartition) -> PartitionsAltered:
+def alter_partition(draft: Draft, command: AlterPartition) -> Slices[PartitionsAltered]:
     """Change the ISRs that the sender leads, each on its own."""
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
         return PartitionsAltered(error=stale.error, message=stale.message)
-    return PartitionsAltered(
-        partitions=tuple(
-            [_altered(draft, command.broker_id, proposal) for proposal in command.proposals]
-        )
-    )
+    partitions = []
+    for proposal in command.proposals:
+        partitions.append(_altered(draft, command.broker_id, proposal))
+        yield CHANGED_US
+    return PartitionsAltered(partitions=tuple(partitions))
 
 
 def stale_broker(draft: Draft, broker_id: BrokerId, broker_epoch: int) -> Refusal | None:

@@ -17,6 +17,7 @@ from statemachine.leadership import Election, elect
 from statemachine.leaving import election_for
 from statemachine.limits import LEFT_OVER_LOOKED_AT_MAX, PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.partition import Partition
+from statemachine.slices import CHANGED_US, LOOKED_AT_US, Slices
 from statemachine.vocabulary import NO_LEADER
 from statemachine.walk import Walk
 
@@ -34,7 +35,7 @@ def is_left(image: Image) -> bool:
     return bool(image.index.moving or image.index.leader_of.get(NO_LEADER))
 
 
-def take_up(draft: Draft) -> bool:
+def take_up(draft: Draft) -> Slices[bool]:
     """Complete and elect what can be, for a bounded number; returns whether some are left.
 
     Who has changed is looked at once more by the next decision: until then it is not certain that
@@ -50,9 +51,12 @@ def take_up(draft: Draft) -> bool:
             walk.place = place if first is None else first
             return True
         topic = draft.image.topic_named(name)
+        cost_us = LOOKED_AT_US
         if topic is not None and _take_up(draft, topic, number):
+            cost_us = CHANGED_US
             changed += 1
             first = place if first is None else first
+        yield cost_us
     walk.place = walk.end if first is None else first
     return False
 

@@ -18,8 +18,8 @@ PARTITION_NUMBER_MAX: Final = 999_999
 """The highest partition of a topic that is replayed: a list is kept up to it."""
 
 CREATED_PARTITIONS_MAX: Final = 100_000
-"""Partitions that one request may create in all: about a second's work, in which the controller
-hears nobody, and nobody hears of it.
+"""Partitions that one request may create in all: about a second's work, for which everyone waits
+who asks for something else.
 """
 
 CONFIG_NAME_CHARACTERS_MAX: Final = 1_000
@@ -32,7 +32,7 @@ follows by itself, as many at a time.
 """
 
 LEFT_OVER_LOOKED_AT_MAX: Final = 5_000
-"""Partitions that one decision looks at for that: some 20 ms, in which nobody else is heard."""
+"""Partitions that one decision looks at for that: some 20 ms."""
 
 QUOTA_NAME_BYTES_MAX: Final = 32_767
 """Of the name of a user, client or host that has a quota, in UTF-8."""
@@ -79,9 +79,7 @@ THROTTLE_LISTS_BYTES_MAX: Final = 512 * 1024
 """Of the lists that it looks through for that: some 50 ms."""
 
 LEAVING_PARTITIONS_MAX: Final = 20_000
-"""Partitions that one decision takes a broker that is gone out of: less than half a second's work,
-so that the followers of the controller go on hearing of it.
-"""
+"""Partitions that one decision takes a broker that is gone out of: less than half a second."""
 
 DISTRUSTED_PARTITIONS_MAX: Final = 5_000
 """The same where the broker is registered by the same decision. All of it is one batch: an epoch is

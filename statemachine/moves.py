@@ -6,7 +6,7 @@ it was in. A move ends with the decision that takes the last partition out of it
 that. How a single partition moves is told by `reassignment`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ from statemachine.partition import Partition
 from statemachine.progress import planned_steps
 from statemachine.reassignment import cancel, direct
 from statemachine.serde.ours import plan_bytes, plan_of
+from statemachine.slices import CHANGED_US, PLANNED_US, Slices
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, Replicas
 
 
@@ -72,21 +73,19 @@ class Beginning:
             self._planned[(topic, number)] = planned
         return after
 
-    def begin(self, request: MoveBegun) -> MoveId:
+    def begin(self, request: MoveBegun) -> Slices[MoveId]:
         """Record the move, if there is one: `request` without the id and how many are accepted."""
         if not self._planned:
             return self.under_way
         draft = self._draft
         record = replace(request, id=self.move_id, partitions=self._joined)
         planned = list(self._planned.items())
-        parts = [
-            our_records.MovePart(
-                id=self.move_id,
-                part=part,
-                plan=plan_bytes(_by_topic(planned[start : start + MOVE_PART_PARTITIONS_MAX])),
-            )
-            for part, start in enumerate(range(0, len(planned), MOVE_PART_PARTITIONS_MAX))
-        ]
+        parts = []
+        for part, start in enumerate(range(0, len(planned), MOVE_PART_PARTITIONS_MAX)):
+            some = planned[start : start + MOVE_PART_PARTITIONS_MAX]
+            plan = plan_bytes(_by_topic(some))
+            parts.append(our_records.MovePart(id=self.move_id, part=part, plan=plan))
+            yield len(some) * PLANNED_US
         draft.began[self.move_id] = record
         end = len(draft.records)
         throttle.begin(draft, self.move_id, list(self._planned))
@@ -106,18 +105,19 @@ def _by_topic(
     )
 
 
-def alter_reassignments(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered:
+def alter_reassignments(draft: Draft, command: AlterReassignments) -> Slices[ReassignmentsAltered]:
     """Begin, redirect or cancel, each part on its own and in the order asked (KIP-455)."""
     refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
     if refusal is not None:
         parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
         return ReassignmentsAltered(partitions=parts)
     if command.dry_run:
-        return _foreseen(Draft(draft.image, draft.now_ms), command)
+        return (yield from _foreseen(Draft(draft.image, draft.now_ms), command))
     beginning, may_change = Beginning(draft), command.may_change_factor
-    partitions = tuple(
-        [_altered(draft, beginning, asked, may_change) for asked in command.reassignments]
-    )
+    partitions = []
+    for asked in command.reassignments:
+        partitions.append(_altered(draft, beginning, asked, may_change))
+        yield CHANGED_US
     refused = sum(each.error is not Error.NONE for each in partitions)
     request = _request(draft, command.who, MoveKind.REASSIGN, refused)
     request = replace(
@@ -126,10 +126,11 @@ def alter_reassignments(draft: Draft, command: AlterReassignments) -> Reassignme
         priority=command.priority,
         throttle_bytes_per_s=command.throttle_bytes_per_s,
     )
-    return ReassignmentsAltered(partitions=partitions, move_id=beginning.begin(request))
+    move_id = yield from beginning.begin(request)
+    return ReassignmentsAltered(partitions=tuple(partitions), move_id=move_id)
 
 
-def _foreseen(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered:
+def _foreseen(draft: Draft, command: AlterReassignments) -> Slices[ReassignmentsAltered]:
     """What would become of it, on a draft of its own, of which nothing is recorded."""
     beginning, may_change = Beginning(draft), command.may_change_factor
     partitions = []
@@ -140,6 +141,7 @@ def _foreseen(draft: Draft, command: AlterReassignments) -> ReassignmentsAltered
             room -= 1
             answer = replace(answer, steps=_steps(draft, asked))
         partitions.append(answer)
+        yield CHANGED_US
     return ReassignmentsAltered(partitions=tuple(partitions), move_id=beginning.under_way)
 
 
@@ -155,7 +157,7 @@ def _steps(draft: Draft, asked: Reassignment) -> tuple[Replicas, ...]:
     return () if after == before else (after.replicas,)
 
 
-def begin_move(draft: Draft, command: BeginMove) -> MoveStarted:
+def begin_move(draft: Draft, command: BeginMove) -> Slices[MoveStarted]:
     """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
     refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
     if refusal is not None:
@@ -170,6 +172,7 @@ def begin_move(draft: Draft, command: BeginMove) -> MoveStarted:
         )
         if answer.error is not Error.NONE:
             refused.append(answer)
+        yield CHANGED_US
     request = _request(draft, command.who, command.kind, len(refused))
     request = replace(
         request,
@@ -178,14 +181,15 @@ def begin_move(draft: Draft, command: BeginMove) -> MoveStarted:
         broker=command.broker,
         throttle_bytes_per_s=command.throttle_bytes_per_s,
     )
-    return _started(beginning, request, refused)
+    return (yield from _started(beginning, request, refused))
 
 
 def _started(
     beginning: Beginning, request: MoveBegun, refused: Sequence[ReassignmentAltered]
-) -> MoveStarted:
+) -> Slices[MoveStarted]:
+    move_id = yield from beginning.begin(request)
     return MoveStarted(
-        move_id=beginning.begin(request),
+        move_id=move_id,
         accepted=beginning.accepted,
         refused_count=len(refused),
         refused=tuple(refused[:REFUSED_SHOWN_MAX]),
@@ -242,27 +246,33 @@ def _refused(asked: Reassignment, refusal: Refusal) -> ReassignmentAltered:
     )
 
 
-def roll_back_move(draft: Draft, command: RollBackMove) -> MoveStarted:
+def roll_back_move(draft: Draft, command: RollBackMove) -> Slices[MoveStarted]:
     """Cancel what is left of a move, and begin one back to what its partitions had before it."""
     move = draft.image.moves.get(command.move_id)
     if move is None:
         refusal = unknown_move(draft, command.move_id)
         return MoveStarted(error=refusal.error, message=refusal.message)
     beginning = Beginning(draft)
-    refused = [
-        answer
-        for plan in move.parts
-        for topic in plan_of(plan)
-        for planned in topic.partitions
-        if (answer := _rolled_back(draft, beginning, move, topic, planned)) is not None
-    ]
+    refused = []
+    for topic, planned in _planned(move):
+        answer = _rolled_back(draft, beginning, move, topic, planned)
+        if answer is not None:
+            refused.append(answer)
+        yield CHANGED_US
     request = replace(
         _request(draft, command.who, MoveKind.ROLLBACK, len(refused)),
         rollback_of=move.id,
         # Whoever had to be spared on the way there has to be on the way back.
         throttle_bytes_per_s=move.throttle_bytes_per_s,
     )
-    return _started(beginning, request, refused)
+    return (yield from _started(beginning, request, refused))
+
+
+def _planned(move: Move) -> Iterator[tuple[PlannedTopic, PlannedPartition]]:
+    for plan in move.parts:
+        for topic in plan_of(plan):
+            for planned in topic.partitions:
+                yield topic, planned
 
 
 def _rolled_back(

@@ -17,12 +17,13 @@ from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
 from statemachine.limits import CREATED_PARTITIONS_MAX, PARTITION_NUMBER_MAX
 from statemachine.partition import created, violation
-from statemachine.placement import place
+from statemachine.placement import placed
 from statemachine.reassignment import assignment_refusal
+from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices
 from statemachine.vocabulary import Replicas
 
 
-def create_partitions(draft: Draft, command: CreatePartitions) -> PartitionsCreated:
+def create_partitions(draft: Draft, command: CreatePartitions) -> Slices[PartitionsCreated]:
     """Give each topic the partitions that it lacks, or say why not (KIP-195)."""
     times = Counter(asked.name for asked in command.topics)
     by_name = {asked.name: asked for asked in command.topics}
@@ -33,7 +34,7 @@ def create_partitions(draft: Draft, command: CreatePartitions) -> PartitionsCrea
             twice = f"topic {name} is named {times[name]} times"
             added: int | Refusal = Refusal(Error.INVALID_REQUEST, twice)
         else:
-            added = _added(draft, asked, left)
+            added = yield from _added(draft, asked, left)
         if isinstance(added, Refusal):
             answers.append(PartitionsAdded(name=name, error=added.error, message=added.message))
         else:
@@ -44,7 +45,7 @@ def create_partitions(draft: Draft, command: CreatePartitions) -> PartitionsCrea
     return PartitionsCreated(topics=tuple(answers))
 
 
-def _added(draft: Draft, asked: MorePartitions, left: int) -> int | Refusal:
+def _added(draft: Draft, asked: MorePartitions, left: int) -> Slices[int | Refusal]:
     """How many partitions are new; a topic that is refused gets none of them."""
     topic = draft.image.topic_named(asked.name)
     if topic is None:
@@ -55,14 +56,15 @@ def _added(draft: Draft, asked: MorePartitions, left: int) -> int | Refusal:
         return refusal
     first = len(topic.partitions)
     factor = _replication_factor(topic)
-    assignment = (
+    finding = (
         _placed(draft, topic, asked.count - first, factor)
         if asked.assignments is None
         else _as_asked(draft, first, asked.assignments, factor)
     )
+    assignment = yield from finding
     if isinstance(assignment, Refusal):
         return assignment
-    append_partitions(draft, topic.topic_id, enumerate(assignment, start=first))
+    yield from append_partitions(draft, topic.topic_id, enumerate(assignment, start=first))
     return len(assignment)
 
 
@@ -106,7 +108,7 @@ def _replication_factor(topic: Topic) -> int:
 
 def _as_asked(
     draft: Draft, first: int, assignments: Sequence[Replicas], factor: int
-) -> Sequence[Replicas] | Refusal:
+) -> Slices[Sequence[Replicas] | Refusal]:
     for number, replicas in enumerate(assignments, start=first):
         refusal = replicas_refusal(draft, number, replicas)
         if refusal is not None:
@@ -116,14 +118,18 @@ def _as_asked(
                 Error.INVALID_REPLICA_ASSIGNMENT,
                 f"partition {number} has {len(replicas)} replicas, the topic's others {factor}",
             )
+        yield PASSED_US
     return assignments
 
 
-def _placed(draft: Draft, topic: Topic, count: int, factor: int) -> Sequence[Replicas] | Refusal:
+def _placed(
+    draft: Draft, topic: Topic, count: int, factor: int
+) -> Slices[Sequence[Replicas] | Refusal]:
     available = takers(draft.image)
     if factor > len(available):
         return too_few_brokers(draft, factor, len(available))
-    return list(place(available, topic.topic_id, count, factor, first=len(topic.partitions)))
+    first = len(topic.partitions)
+    return (yield from placed(available, topic.topic_id, count, factor, first=first))
 
 
 def too_few_brokers(draft: Draft, factor: int, available: int) -> Refusal:
@@ -158,7 +164,7 @@ def replicas_refusal(draft: Draft, number: int, replicas: Replicas) -> Refusal |
 
 def append_partitions(
     draft: Draft, topic_id: UUID, assignment: Iterable[tuple[int, Replicas]]
-) -> None:
+) -> Slices[None]:
     """Record new partitions: number, and replicas of which at least one is live."""
     for number, replicas in assignment:
         isr = tuple([replica for replica in replicas if draft.live(replica)])
@@ -175,3 +181,4 @@ def append_partitions(
         wrong = violation(created(record))
         assert wrong is None, f"new partition {number}: {wrong}"
         draft.records.append(record)
+        yield LOOKED_AT_US

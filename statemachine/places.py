@@ -12,10 +12,12 @@ from uuid import UUID
 from statemachine.configs import configured_min_isr
 from statemachine.draft import Draft
 from statemachine.image import Image
+from statemachine.in_order import in_order
 from statemachine.index import Topic
 from statemachine.partition import Partition
 from statemachine.serde.ours import plan_of
 from statemachine.settings import UNLIMITED, Limits, limits
+from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices
 from statemachine.turns import Group, Place, Turns
 from statemachine.vocabulary import NO_LEADER, BrokerId, MoveId
 
@@ -77,16 +79,16 @@ def is_hurt(partition: Partition, min_isr: int) -> bool:
     )
 
 
-def turns_of(image: Image) -> Turns:
+def turns_of(image: Image) -> Slices[Turns]:
     """The turns of the image as they are now, and from here on as it changes."""
     turns = image.index.turns
     if turns is None:
-        turns = image.index.turns = Turns(_keys_as_asked(image))
-    touched = turns.take_touched()
-    if touched:
-        in_force = limits(image)
-        for key in touched:
-            turns.put(key, _place(image, key, in_force))
+        keys = yield from _keys_as_asked(image)
+        turns = image.index.turns = Turns(keys)
+    in_force = limits(image)
+    for key in turns.touched():
+        turns.put(key, _place(image, key, in_force))
+        yield LOOKED_AT_US
     return turns
 
 
@@ -113,19 +115,21 @@ def _live(image: Image, broker_id: BrokerId) -> bool:
     return broker is not None and broker.live
 
 
-def _keys_as_asked(image: Image) -> list[int]:
+def _keys_as_asked(image: Image) -> Slices[list[int]]:
     """The keys of what is being reassigned: move by move, each in the order of its plan."""
     planned: dict[tuple[UUID, int, MoveId], int] = {}
     for move_id in image.index.of_move:
         for each in _planned(image, move_id):
             planned.setdefault((*each, move_id), len(planned))
+            yield PASSED_US
     found = []
-    for topic, number in image.index.partitions(image.index.moving):
+    for topic, number in in_order(image.index, image.index.moving):
         partition = topic.partition(number)
         assert partition is not None
         move_id = partition.stage.move
         place = planned.get((topic.topic_id, number, move_id), len(planned))
         found.append((move_id, place, topic.name, number, topic.keys[number]))
+        yield LOOKED_AT_US
     return [key for *_, key in sorted(found)]
 
 

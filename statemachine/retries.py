@@ -46,6 +46,7 @@ from statemachine.limits import (
     KEY_CHARACTERS_MAX,
     KEYED_PARTS_MAX,
 )
+from statemachine.slices import Slices
 from statemachine.vocabulary import MoveId
 
 
@@ -84,14 +85,14 @@ _ANSWERED: Final[dict[type[KeyedCommand], str]] = {
 
 
 def keyed(
-    draft: Draft, command: Keyed, carry_out: Callable[[Draft, KeyedCommand], KeyedAnswer]
-) -> Answer:
+    draft: Draft, command: Keyed, carry_out: Callable[[Draft, KeyedCommand], Slices[KeyedAnswer]]
+) -> Slices[Answer]:
     """Answer as the first time, or carry the request out and keep the answer."""
     refusal = _refusal(command)
     if refusal is None:
         known = draft.image.keys.get(command.key)
         if known is None:
-            return _carried_out(draft, command, carry_out)
+            return (yield from _carried_out(draft, command, carry_out))
         if known.fingerprint == command.fingerprint:
             answer = _told_again(draft.image, command.command, known)
             if answer is not None:
@@ -116,10 +117,10 @@ def _refusal(command: Keyed) -> Refusal | None:
 
 
 def _carried_out(
-    draft: Draft, command: Keyed, carry_out: Callable[[Draft, KeyedCommand], KeyedAnswer]
-) -> Answer:
+    draft: Draft, command: Keyed, carry_out: Callable[[Draft, KeyedCommand], Slices[KeyedAnswer]]
+) -> Slices[Answer]:
     draft.key, draft.fingerprint = command.key, command.fingerprint
-    answer = carry_out(draft, command.command)
+    answer = yield from carry_out(draft, command.command)
     draft.records.append(
         our_records.Remembered(
             key=command.key,

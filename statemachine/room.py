@@ -1,8 +1,10 @@
 """How much room the limits leave for further steps, as the records of a decision leave it."""
 
 from statemachine.draft import Draft
+from statemachine.index import PartitionIndex
 from statemachine.partition import Partition, moves_leader
 from statemachine.settings import Limits
+from statemachine.slices import PASSED_US, Slices
 from statemachine.steps import Step
 
 
@@ -11,21 +13,11 @@ class Room:
 
     __slots__ = ("adding", "leaders", "limits", "partitions")
 
-    def __init__(self, draft: Draft, limits: Limits) -> None:
-        index = draft.image.index
+    def __init__(self, index: PartitionIndex, limits: Limits) -> None:
         self.limits = limits
         self.partitions = len(index.stepping)
         self.leaders = index.leader_moves
         self.adding = index.adding_total
-        for (topic_id, number), after in draft.changed_partitions().items():
-            before = draft.image.topics[topic_id].partition(number)
-            if before is not None:
-                self._count(before, -1)
-            self._count(after, 1)
-        for topic in draft.deleted_topics():
-            for number, partition in topic.existing():
-                if (topic.topic_id, number) not in draft.changed_partitions():
-                    self._count(partition, -1)
 
     @property
     def has_place(self) -> bool:
@@ -49,8 +41,29 @@ class Room:
         """The step of this partition is under way."""
         self._count(partition, 1)
 
+    def give_back(self, partition: Partition) -> None:
+        """The step of this partition, if there was one, is not under way any more."""
+        self._count(partition, -1)
+
     def _count(self, partition: Partition, sign: int) -> None:
         if partition.steps:
             self.partitions += sign
             self.leaders += sign * moves_leader(partition)
             self.adding += sign * len(partition.adding)
+
+
+def room_of(draft: Draft, limits: Limits) -> Slices[Room]:
+    """The room that there is after the records so far."""
+    room, changed = Room(draft.image.index, limits), draft.changed_partitions()
+    for (topic_id, number), after in changed.items():
+        before = draft.image.topics[topic_id].partition(number)
+        if before is not None:
+            room.give_back(before)
+        room.take(after)
+        yield PASSED_US
+    for topic in draft.deleted_topics():
+        for number, partition in topic.existing():
+            if (topic.topic_id, number) not in changed:
+                room.give_back(partition)
+            yield PASSED_US
+    return room

@@ -20,18 +20,22 @@ from statemachine.errors import Error, Refusal
 from statemachine.index import Topic
 from statemachine.limits import CREATED_PARTITIONS_MAX
 from statemachine.new_partitions import append_partitions, replicas_refusal, too_few_brokers
-from statemachine.placement import place
+from statemachine.placement import placed
+from statemachine.slices import CREATED_US, PASSED_US, Slices
 from statemachine.topic_names import colliding, name_refusal
 from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
 
 
-def create_topics(draft: Draft, command: CreateTopics) -> TopicsCreated:
+def create_topics(draft: Draft, command: CreateTopics) -> Slices[TopicsCreated]:
     """Create each topic, or say why not."""
     creation = _Creation(draft, command)
-    answers = tuple([creation.create(topic) for topic in command.topics])
+    answers = []
+    for topic in command.topics:
+        answers.append((yield from creation.create(topic)))
+        yield CREATED_US
     if command.validate_only:
         draft.records.clear()
-    return TopicsCreated(topics=answers)
+    return TopicsCreated(topics=tuple(answers))
 
 
 class _Creation:
@@ -44,15 +48,17 @@ class _Creation:
         self.topic_ids: set[UUID] = set()
         self.partitions_left = CREATED_PARTITIONS_MAX
 
-    def create(self, topic: NewTopic) -> TopicCreated:
+    def create(self, topic: NewTopic) -> Slices[TopicCreated]:
         """Append the records of one topic, unless it is refused."""
-        assignment = self._identity_refusal(topic) or self._assignment(topic)
+        assignment: Sequence[Replicas] | Refusal | None = self._identity_refusal(topic)
+        if assignment is None:
+            assignment = yield from self._assignment(topic)
         if isinstance(assignment, Refusal):
             return TopicCreated(name=topic.name, error=assignment.error, message=assignment.message)
         self.names.add(topic.name)
         self.topic_ids.add(topic.topic_id)
         self.partitions_left -= len(assignment)
-        self._append(topic, assignment)
+        yield from self._append(topic, assignment)
         return TopicCreated(
             name=topic.name,
             topic_id=topic.topic_id,
@@ -75,9 +81,10 @@ class _Creation:
         reason = new_topic_refusal(topic.configs, self.draft.level)
         return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)
 
-    def _assignment(self, topic: NewTopic) -> Sequence[Replicas] | Refusal:
+    def _assignment(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
         """The replicas of each partition in order, at least one partition, or why not."""
-        assignment = self._as_asked(topic) if topic.assignments else self._placed(topic)
+        finding = self._as_asked(topic) if topic.assignments else self._placed(topic)
+        assignment = yield from finding
         if isinstance(assignment, Refusal) or len(assignment) <= self.partitions_left:
             return assignment
         return self._too_many(len(assignment))
@@ -89,7 +96,7 @@ class _Creation:
             f" {CREATED_PARTITIONS_MAX} that one request may create",
         )
 
-    def _as_asked(self, topic: NewTopic) -> Sequence[Replicas] | Refusal:
+    def _as_asked(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
         if topic.partition_count != -1 or topic.replication_factor != -1:
             return Refusal(
                 Error.INVALID_REQUEST,
@@ -108,6 +115,7 @@ class _Creation:
             refusal = self._replicas_refusal(number, replicas, len(assignment[0]))
             if refusal is not None:
                 return refusal
+            yield PASSED_US
         return assignment
 
     def _replicas_refusal(self, number: int, replicas: Replicas, factor: int) -> Refusal | None:
@@ -119,7 +127,7 @@ class _Creation:
             )
         return refusal
 
-    def _placed(self, topic: NewTopic) -> Sequence[Replicas] | Refusal:
+    def _placed(self, topic: NewTopic) -> Slices[Sequence[Replicas] | Refusal]:
         count, factor = topic.partition_count, topic.replication_factor
         if count == -1:
             count = self.command.default_partition_count
@@ -140,9 +148,9 @@ class _Creation:
         available = takers(self.draft.image)
         if factor > len(available):
             return too_few_brokers(self.draft, factor, len(available))
-        return list(place(available, topic.topic_id, count, factor))
+        return (yield from placed(available, topic.topic_id, count, factor))
 
-    def _append(self, topic: NewTopic, assignment: Sequence[Replicas]) -> None:
+    def _append(self, topic: NewTopic, assignment: Sequence[Replicas]) -> Slices[None]:
         draft = self.draft
         draft.records.append(records.Topic(name=topic.name, topic_id=topic.topic_id))
         for name, value in topic.configs:
@@ -151,7 +159,7 @@ class _Creation:
                     resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value
                 )
             )
-        append_partitions(draft, topic.topic_id, enumerate(assignment))
+        yield from append_partitions(draft, topic.topic_id, enumerate(assignment))
 
 
 def delete_topics(draft: Draft, command: DeleteTopics) -> TopicsDeleted:

@@ -87,11 +87,14 @@ class Turns:
         if any(before.get(name) != after.get(name) for name in (MIN_ISR, *CLUSTER_CONFIGS)):
             self._touched.update(dict.fromkeys(self._turns))
 
-    def take_touched(self) -> list[int]:
-        """The keys to be looked at again, in the order in which they were touched first."""
-        touched = list(self._touched)
-        self._touched.clear()
-        return touched
+    def touched(self) -> Iterator[int]:
+        """The keys to be looked at again, in the order in which they were touched first.
+
+        Each is one no more as soon as it is taken, so that whoever stops may go on another time.
+        """
+        for key in list(self._touched):
+            del self._touched[key]
+            yield key
 
     def put(self, key: int, place: Place | None) -> None:
         """The partition with this key stands here; None is "it is not being reassigned".

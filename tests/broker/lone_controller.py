@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from broker.controlling import Controller
+from broker.slicing import Later
 from broker.unavailable import Unavailable
 from quorum.core.events import Asker
 from quorum.core.limits import Timeouts
@@ -62,7 +63,7 @@ class NoNetwork:
 class Lone:
     """The controller, its replica and its disk; active from the beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, later: Later | None = None) -> None:
         self.now_ms = 0
         self.disk = Disk()
         log = MemoryLog()
@@ -71,6 +72,7 @@ class Lone:
             wall_clock=self._clock,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             metadata_version=METADATA_VERSION_MAX,
+            later=later,
             registration=commands.RegisterController(
                 controller_id=1, incarnation_id=UUID(int=1), endpoints=(), features=RANGES
             ),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 from uuid import UUID
 
-from broker.controlling import BULK_RECORDS
+from broker.deciding import BULK_RECORDS
 from broker.decision_batches import TRANSACTION_RECORDS_MAX, records_asked
 from broker.unavailable import Unavailable
 from statemachine import commands

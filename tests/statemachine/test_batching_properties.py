@@ -7,6 +7,7 @@ from statemachine import commands, records
 from statemachine.partition import Partition
 from statemachine.places import turns_of
 from statemachine.settings import CLUSTER_CONFIGS, COMPLETION_RULE
+from statemachine.slices import whole
 from statemachine.turns import Turns
 from tests.statemachine.config_requests import ALL_BROKERS, DELETE, SET, change
 from tests.statemachine.world import TOPIC_ID, World
@@ -120,9 +121,9 @@ def test_turns_that_are_kept_are_the_turns_of_the_image(data: st.DataObject) -> 
         happen(data, world)
         if world.image.index.turns is None:
             continue
-        kept = said(turns_of(world.image))
+        kept = said(whole(turns_of(world.image)))
         world.image.index.turns = None
-        anew = turns_of(world.image)
+        anew = whole(turns_of(world.image))
         assert kept == said(anew)
 
 
@@ -147,10 +148,10 @@ def test_who_reads_the_log_decides_as_who_has_kept_the_turns(data: st.DataObject
     world = a_world()
     for _ in range(data.draw(st.integers(5, 30))):
         happen(data, world)
-    turns = turns_of(world.image)
+    turns = whole(turns_of(world.image))
     order = sorted((turns.turn(key), key) for key in world.image.index.moving)
     world.image.index.turns = None
-    anew = turns_of(world.image)
+    anew = whole(turns_of(world.image))
     assert [key for _, key in order] == [
         key for _, key in sorted((anew.turn(key), key) for key in world.image.index.moving)
     ]

@@ -1,0 +1,96 @@
+"""The records of a decision on their way into the log and the image of the active controller.
+
+All batches of a decision are proposed at once: the log has all of it or, when the lead is lost,
+nothing that counts. Replaying it takes longer, and is done in slices. Until that is over the image
+lags behind the log: nothing may be decided on it, nobody may look at it, and what the quorum says
+of later offsets waits.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from broker.answering import Answers
+from broker.decision_batches import Batch
+from broker.quorum_port import Proposing
+from broker.replaying import Replaying
+from quorum.core.vocabulary import Offset
+from quorum.ports import Clock
+from statemachine.replay import replay
+from statemachine.slices import Slices
+
+REPLAYED_US: Final = 6
+"""To replay one record of a decision."""
+_AT_ONCE: Final = 16
+"""Records that are replayed before anybody is asked whether to go on."""
+
+
+class Appending:
+    """What the active controller appends, and what it has been told of it."""
+
+    def __init__(self, replaying: Replaying, answers: Answers, clock: Clock) -> None:
+        self._replaying = replaying
+        self._answers = answers
+        self._clock = clock
+        self.last_ms = 0
+        """When something was appended last."""
+        self._start: Offset | None = None
+        self._high_watermark = Offset(0)
+        self._end = Offset(0)
+
+    @property
+    def is_halfway(self) -> bool:
+        """Whether the image lacks something that is in the log."""
+        return self._start is not None
+
+    def append(self, quorum: Proposing, batches: Sequence[Batch]) -> Slices[None]:
+        """Propose these batches, which the quorum accepts, and replay what they say."""
+        image = self._replaying.image
+        self.last_ms, start = self._clock(), image.end_offset
+        for batch in batches:
+            base = quorum.propose(batch.values)
+            self._start = base if self._start is None else self._start
+            assert base == start, f"{base}, not {start}"
+            start += len(batch.values)
+        offset, left_us = image.end_offset, 0
+        for batch in batches:
+            for record in batch.records:
+                replay(image, record, offset)
+                offset += 1
+                left_us += REPLAYED_US
+                if left_us >= _AT_ONCE * REPLAYED_US:
+                    yield left_us
+                    left_us = 0
+        self._catch_up()
+
+    def committed(self, high_watermark: Offset) -> None:
+        """Everything below is committed; of what is halfway the image is told later."""
+        self._high_watermark = high_watermark
+        told = high_watermark if self._start is None else min(self._start, high_watermark)
+        self._replaying.image.committed(told)
+        self._replaying.took(told)
+        self._answers.leave()
+
+    def advanced(self, end: Offset) -> None:
+        """The log goes on to `end` with records that mean nothing to the image."""
+        if self.is_halfway:
+            self._end = end
+        else:
+            self._replaying.image.advance(end)
+
+    def lose(self) -> None:
+        """The lead is lost: undo what is not committed, and leave what is to whoever reads it."""
+        image = self._replaying.image
+        image.rewind(self._replaying.end)
+        image.stop_journal()
+        if self.is_halfway:
+            self._replaying.raise_to(self._high_watermark)
+        self._start, self._end = None, Offset(0)
+
+    def _catch_up(self) -> None:
+        """The image has everything: take note of what was said meanwhile."""
+        self._start = None
+        if self._end:
+            self._replaying.image.advance(self._end)
+            self._end = Offset(0)
+        if self._high_watermark > self._replaying.end:
+            self.committed(self._high_watermark)

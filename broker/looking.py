@@ -1,0 +1,83 @@
+"""Who looks at the image of a controller, when, and when what was seen may be told.
+
+A look at an image that lags behind its log waits until it does no more. What takes long to read is
+read in slices between decisions, and so at one moment as well. What was seen is told when it is
+committed and, unless a stale look will do, when it is proved that this node leads.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from broker.answering import Answers
+from broker.appending import Appending
+from broker.quorum_port import Proposing
+from broker.slicing import SLICE_US, WAITING_PIECES_MAX, Slicing
+from broker.unavailable import Unavailable
+from statemachine.image import Image
+from statemachine.slices import Slices
+
+T = TypeVar("T")
+Told = Callable[[T | Unavailable], None]
+"""Called with what was seen, or why nothing is told."""
+
+
+class Looking:
+    """Looks at one image."""
+
+    def __init__(
+        self, image: Image, *, answers: Answers, appending: Appending, slicing: Slicing
+    ) -> None:
+        self._image = image
+        self._answers = answers
+        self._appending = appending
+        self._slicing = slicing
+        self._waiting: deque[tuple[Callable[[], None], Callable[[Unavailable], None]]] = deque()
+
+    def look(self, read: Callable[[Image], T], done: Told[T], quorum: Proposing | None) -> None:
+        """Read now, or when the image is whole; without a `quorum` to prove it a stale look."""
+        if self._answers.are_full:
+            done(Unavailable.OVERLOADED)
+        elif not self._appending.is_halfway:
+            self._tell(read(self._image), done, quorum)
+        elif len(self._waiting) >= WAITING_PIECES_MAX:
+            done(Unavailable.OVERLOADED)
+        else:
+            self._waiting.append((partial(self.look, read, done, quorum), done))
+
+    def look_long(
+        self, reading: Callable[[Image], Slices[T]], done: Told[T], quorum: Proposing | None
+    ) -> None:
+        """As `look`, in slices, after the decisions that were asked for before."""
+        if self._answers.are_full or self._slicing.is_full:
+            done(Unavailable.OVERLOADED)
+            return
+
+        def work() -> Slices[None]:
+            self._tell((yield from reading(self._image)), done, quorum)
+
+        self._slicing.add(work(), partial(done, Unavailable.NOT_ACTIVE))
+
+    def go_on(self) -> Slices[None]:
+        """The image is whole again: whoever has waited for that looks."""
+        while self._waiting:
+            look, _ = self._waiting.popleft()
+            look()
+            # It may have taken its time.
+            yield SLICE_US
+
+    def lose(self) -> None:
+        """This node is not the active controller any more: those who wait may ask another."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, done in waiting:
+            done(Unavailable.NOT_ACTIVE)
+
+    def _tell(self, found: T, done: Told[T], quorum: Proposing | None) -> None:
+        def tell(outcome: T | Unavailable) -> None:
+            done(Unavailable.NOT_ACTIVE if outcome is Unavailable.LEAD_LOST else outcome)
+
+        if quorum is None:
+            self._answers.settle(found, tell)
+        else:
+            self._answers.prove(found, tell, quorum)
