@@ -94,7 +94,7 @@ def deciding(image: Image, command: Command, *, now_ms: int = 0) -> Slices[Decis
         yield from advance(draft)
         moves.end_moves(draft)
         if draft.ended or draft.has_freed_configs:
-            throttle.release(draft)
+            yield from throttle.release(draft)
     draft.check_epoch()
     return Decision(tuple(draft.records), answer, draft.is_complete)
 
@@ -153,7 +153,7 @@ def _advanced(draft: Draft) -> Slices[MovesAdvanced]:
     moves.end_moves(draft)
     more = yield from advance(draft, anew=not limits(draft).is_unlimited)
     moves.end_moves(draft)
-    has_configs = throttle.release(draft)
+    has_configs = yield from throttle.release(draft)
     return MovesAdvanced(is_left=is_left or more or has_configs)
 
 
@@ -172,7 +172,7 @@ def _about_moves(draft: Draft, command: KeyedCommand) -> Slices[KeyedAnswer]:
         case ResumeMoves():
             return at_once(pauses.resume_moves(draft, command))
         case AlterMove():
-            return at_once(pauses.alter_move(draft, command))
+            return pauses.alter_move(draft, command)
         case _:
             assert_never(command)
 

@@ -75,8 +75,8 @@ THROTTLES_RELEASED_MAX: Final = 1_000
 itself, as many at a time.
 """
 
-THROTTLE_LISTS_BYTES_MAX: Final = 512 * 1024
-"""Of the lists that it looks through for that: some 50 ms."""
+THROTTLES_RELEASED_US_MAX: Final = 50_000
+"""Of work that it does for that at most; where lists are long it gives up fewer."""
 
 LEAVING_PARTITIONS_MAX: Final = 20_000
 """Partitions that one decision takes a broker that is gone out of: less than half a second."""

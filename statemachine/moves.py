@@ -88,7 +88,7 @@ class Beginning:
             yield len(some) * PLANNED_US
         draft.began[self.move_id] = record
         end = len(draft.records)
-        throttle.begin(draft, self.move_id, list(self._planned))
+        yield from throttle.begin(draft, self.move_id, list(self._planned))
         # Before the first replica is added, for it is copied at once.
         first = [record, *parts, *draft.records[end:]]
         del draft.records[end:]

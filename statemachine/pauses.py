@@ -17,6 +17,7 @@ from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.move import Move
 from statemachine.reasons import Reason
+from statemachine.slices import Slices
 from statemachine.vocabulary import MoveId, MoveState
 
 
@@ -85,7 +86,7 @@ def _resumed(draft: Draft, move_id: MoveId, who: str) -> MoveAltered:
     return MoveAltered(move_id=move_id)
 
 
-def alter_move(draft: Draft, command: AlterMove) -> MovesAltered:
+def alter_move(draft: Draft, command: AlterMove) -> Slices[MovesAltered]:
     """Let a move that runs go before others, or after them, or at another rate."""
     refusal = ended_refusal(draft, command.move_id)
     refusal = refusal or throttle.rate_refusal(command.throttle_bytes_per_s)
@@ -99,7 +100,7 @@ def alter_move(draft: Draft, command: AlterMove) -> MovesAltered:
     if priority is not None or rate is not None:
         draft.change_move(_as_it_is(move, priority, rate))
     if rate is not None:
-        throttle.alter(draft, move.id, move.throttle_bytes_per_s)
+        yield from throttle.alter(draft, move.id, move.throttle_bytes_per_s)
     return MovesAltered(moves=(MoveAltered(move_id=command.move_id),))
 
 

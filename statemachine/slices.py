@@ -23,6 +23,10 @@ PLANNED_US: Final = 3
 """To put a partition into the plan of a move."""
 LOOKED_AT_US: Final = 4
 """To look at a partition that may have to change."""
+CONFIGURED_US: Final = 20
+"""To set a configuration for a move."""
+BYTES_LISTED_IN_US: Final = 10
+"""So much of a list of replicas is read and written anew in a microsecond."""
 PASSED_US: Final = 1
 """To pass by a partition, with little more than a glance."""
 

@@ -18,14 +18,22 @@ from statemachine.config_types import parts
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image
+from statemachine.in_order import in_order
 from statemachine.index import Topic
 from statemachine.limits import (
     THROTTLE_BYTES_PER_S_MAX,
-    THROTTLE_LISTS_BYTES_MAX,
     THROTTLES_RELEASED_MAX,
+    THROTTLES_RELEASED_US_MAX,
 )
 from statemachine.move import Move
 from statemachine.owned import Owned, OwnedKey, config_owned
+from statemachine.slices import (
+    BYTES_LISTED_IN_US,
+    CONFIGURED_US,
+    LOOKED_AT_US,
+    PASSED_US,
+    Slices,
+)
 from statemachine.throttle_configs import (
     ALL_REPLICAS,
     FOLLOWER_RATE,
@@ -61,7 +69,7 @@ def rate_refusal(bytes_per_s: int | None) -> Refusal | None:
     )
 
 
-def begin(draft: Draft, move_id: MoveId, partitions: Sequence[tuple[Topic, int]]) -> None:
+def begin(draft: Draft, move_id: MoveId, partitions: Sequence[tuple[Topic, int]]) -> Slices[None]:
     """Set what the move needs that has just begun with these partitions.
 
     Moves that they were in before have no say about them any more.
@@ -69,12 +77,12 @@ def begin(draft: Draft, move_id: MoveId, partitions: Sequence[tuple[Topic, int]]
     if draft.image.owned:
         for name in dict.fromkeys(topic.name for topic, _ in partitions):
             for key in _lists_of(name):
-                _set(draft, key)
+                yield _set(draft, key)
     if _is_throttled(draft.move(move_id)):
-        _take(draft, move_id, partitions)
+        yield from _take(draft, move_id, partitions)
 
 
-def alter(draft: Draft, move_id: MoveId, before_bytes_per_s: int) -> None:
+def alter(draft: Draft, move_id: MoveId, before_bytes_per_s: int) -> Slices[None]:
     """Set what follows from the move's throttle, which has just been changed; it was that before.
 
     Where it is none any more, `release` gives up what it had.
@@ -83,36 +91,39 @@ def alter(draft: Draft, move_id: MoveId, before_bytes_per_s: int) -> None:
         draft.has_freed_configs = True
     elif not before_bytes_per_s:
         index = draft.image.index
-        _take(draft, move_id, index.partitions(index.keys_of_move(move_id)))
+        yield from _take(draft, move_id, in_order(index, index.keys_of_move(move_id)))
     else:
         for key in sorted(draft.owned_keys()):
             owned = draft.owned(key)
             if owned is not None and move_id in owned.holders and key[1] in RATES:
-                _set(draft, key)
+                yield _set(draft, key)
 
 
-def release(draft: Draft, at_most: int = THROTTLES_RELEASED_MAX) -> bool:
+def release(draft: Draft, at_most: int = THROTTLES_RELEASED_MAX) -> Slices[bool]:
     """Give up what moves have that do not need it any more; users have again what they had set.
 
     Whether something is left, for another decision: a move may have been of many topics.
     """
     if draft.image.transaction is not None:
         return False
-    count = size_bytes = 0
+    count = cost_us = 0
     for key in sorted(draft.owned_keys()):
+        yield PASSED_US
         owned = draft.owned(key)
         if owned is None or _is_deleted(draft, key[0]):
             continue
         over = [each for each in owned.moves if not _is_throttled(draft.move(each), draft.ended)]
         if not over:
             continue
-        if count == at_most or size_bytes >= THROTTLE_LISTS_BYTES_MAX:
+        if count == at_most or cost_us >= THROTTLES_RELEASED_US_MAX:
             return True
         count += 1
         for move_id in over:
             draft.own(config_owned(key, move_id, Ownership.RELEASED))
         if owned.holders:
-            size_bytes += _set(draft, key, before=owned)
+            set_us = _set(draft, key, before=owned)
+            cost_us += set_us
+            yield set_us
     return False
 
 
@@ -164,18 +175,21 @@ def _lists_of(topic_name: str) -> Iterator[OwnedKey]:
         yield ((TOPIC_RESOURCE, topic_name), name)
 
 
-def _take(draft: Draft, move_id: MoveId, partitions: _Partitions) -> None:
-    for key, pairs in _needed(draft, move_id, partitions).items():
+def _take(draft: Draft, move_id: MoveId, partitions: _Partitions) -> Slices[None]:
+    needed = yield from _needed(draft, move_id, partitions)
+    for key, pairs in needed.items():
         (resource, name), owned = key, draft.owned(key)
         if owned is None or not owned.holders:
             before = draft.configs.get(resource, {}).get(name)
         else:
             before = owned.previous
         draft.own(config_owned(key, move_id, Ownership.OWNED, before))
-        _set(draft, key, pairs)
+        yield _set(draft, key, pairs)
 
 
-def _needed(draft: Draft, move_id: MoveId, partitions: _Partitions) -> dict[OwnedKey, list[str]]:
+def _needed(
+    draft: Draft, move_id: MoveId, partitions: _Partitions
+) -> Slices[dict[OwnedKey, list[str]]]:
     """The configurations for these partitions of the move, lists with the pairs to be named.
 
     Whoever has a replica before or after may lead meanwhile, and serves what is new; that fetches.
@@ -183,6 +197,7 @@ def _needed(draft: Draft, move_id: MoveId, partitions: _Partitions) -> dict[Owne
     lists: dict[OwnedKey, list[str]] = {}
     rates: dict[OwnedKey, list[str]] = {}
     for topic, number in partitions:
+        yield LOOKED_AT_US
         partition = draft.partition(topic, number)
         if partition is None or partition.stage.move != move_id:
             continue
@@ -209,7 +224,7 @@ def _set(
 ) -> int:
     """Let the configuration be what the moves need that hold it, lists with these pairs added.
 
-    Where none holds it any more, it is what it was `before`. Returns the size of what was read.
+    Where none holds it any more, it is what it was `before`. Returns what that costs, in us.
     """
     resource, name = key
     owned = draft.owned(key)
@@ -225,7 +240,8 @@ def _set(
         value = listed(parts(owned.previous or ""), kept, pairs)
     if value != current:
         draft.set_configs(resource, {name: value})
-    return len(current or "")
+    read = "" if current is None else current
+    return CONFIGURED_US + len(read) // BYTES_LISTED_IN_US
 
 
 def _lowest_rate(draft: Draft, owned: Owned) -> str | None:

@@ -4,17 +4,19 @@ from uuid import UUID
 
 import pytest
 
+from broker.slicing import SLICE_US
 from statemachine import commands, our_records, records
-from statemachine.decide import decide
+from statemachine.decide import decide, deciding
 from statemachine.errors import Error
 from statemachine.image import Image
 from statemachine.limits import (
     CONFIG_VALUE_BYTES_MAX,
-    THROTTLE_LISTS_BYTES_MAX,
     THROTTLES_RELEASED_MAX,
+    THROTTLES_RELEASED_US_MAX,
 )
 from statemachine.owned import Owned
 from statemachine.replay import replay
+from statemachine.slices import BYTES_LISTED_IN_US, CONFIGURED_US
 from statemachine.snapshot import begin
 from statemachine.throttle import is_left
 from statemachine.throttle_configs import (
@@ -268,7 +270,7 @@ def test_what_one_decision_leaves_of_many_topics_the_next_ones_give_up() -> None
 
 def test_long_lists_of_many_topics_are_cut_down_a_few_at_a_time() -> None:
     """Two moves of the same topics, whose lists users have made long; the first one ends."""
-    count = THROTTLE_LISTS_BYTES_MAX // CONFIG_VALUE_BYTES_MAX + 5
+    count = THROTTLES_RELEASED_US_MAX * BYTES_LISTED_IN_US // CONFIG_VALUE_BYTES_MAX + 5
     image = _many_topics(count, partitions=2)
     pairs = ",".join(f"{number}:7" for number in range(4_000, 8_000))
     for number in range(count):
@@ -293,6 +295,26 @@ def test_long_lists_of_many_topics_are_cut_down_a_few_at_a_time() -> None:
         portions += 1
     assert 1 < portions < 5
     assert image.configs[(2, "t0")][LEADER_REPLICAS] == f"{pairs},1:1,1:2,1:3"
+
+
+def test_what_a_throttle_of_many_topics_needs_is_decided_in_slices() -> None:
+    """Its beginning, a throttle that comes later, and its end."""
+    count = 300
+    image = _many_topics(count)
+    asked = tuple(
+        commands.Reassignment(topic=f"t{number}", partition=0, replicas=(2, 3))
+        for number in range(count)
+    )
+    for command in (
+        commands.BeginMove(reassignments=asked, throttle_bytes_per_s=1_000),
+        commands.AlterMove(move_id=1, throttle_bytes_per_s=0),
+        commands.AlterMove(move_id=1, throttle_bytes_per_s=2_000),
+        commands.CancelMoves(moves=(1,)),
+    ):
+        costs_us = list(deciding(image, command))
+        assert sum(costs_us) > 2 * count * CONFIGURED_US
+        assert max(costs_us) < SLICE_US
+        _ask(image, command)
 
 
 def _ask(image: Image, command: commands.Command) -> None:
