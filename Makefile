@@ -79,6 +79,11 @@ fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load
 .PHONY: bench
 bench: $(VENV)/installed ## measure on this machine, beside etcd, Kafka and PySyncObj, and write docs/performance.md
 	$(BIN)/python -m bench.beside_others --write docs/performance.md $(ARGS)
+	$(BIN)/python -m bench.partitions --write docs/performance.md
+
+.PHONY: bench-partitions
+bench-partitions: $(VENV)/installed ## measure many partitions, beside Kafka's controllers, and write docs/performance.md
+	$(BIN)/python -m bench.partitions --write docs/performance.md $(ARGS)
 
 .PHONY: bench-commits
 bench-commits: $(VENV)/installed ## measure our commits alone and write them into docs/performance.md

@@ -148,7 +148,7 @@ def command(
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values, left_out))
     if section is not None:
-        section.write(described(str(run), known, values, left_out))
+        section.write(described(str(run), known, table(values, left_out), left_out))
 
 
 if __name__ == "__main__":

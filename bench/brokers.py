@@ -54,8 +54,11 @@ class Brokers:
         """Keep the brokers alive until cancelled; raises `RunFailed` if one is fenced."""
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1_000)
-            for broker_id in self.epochs:
-                if (await self._heartbeat(broker_id)).is_fenced:
+            # All at once: where each takes its time, the last one would come too late.
+            broker_ids = tuple(self.epochs)
+            answers = await asyncio.gather(*map(self._heartbeat, broker_ids))
+            for broker_id, answer in zip(broker_ids, answers, strict=True):
+                if answer.is_fenced and broker_id in self.epochs:
                     raise RunFailed(f"broker {broker_id} was fenced during the run")
 
     async def close(self) -> None:

@@ -29,7 +29,7 @@ class Bound:
     def is_met(self, ours: float, others: Mapping[str, float], *, large: bool) -> bool:
         """Whether a median of ours keeps it; others that were not measured do not count."""
         if self.value is not None:
-            return ours <= self.value
+            return ours >= self.value if large else ours <= self.value
         assert self.factor is not None
         limits = [self.factor * others[side] for side in self.beside if side in others]
         if large:
@@ -136,23 +136,30 @@ Measured = Mapping[str, Mapping[str, Sequence[float]]]
 """By side and by the key of the figure."""
 
 
-def table(measured: Measured, left_out: Collection[str] = ()) -> str:
+def table(
+    measured: Measured,
+    left_out: Collection[str] = (),
+    *,
+    figures: Mapping[str, Figure] = FIGURES,
+    sides: Sequence[str] = SIDES,
+    compared: Sequence[str] = COMPARED,
+) -> str:
     """One line per figure that was measured: medians, and lowest to highest.
 
-    `left_out` are sides that could not be measured here.
+    `left_out` are sides that could not be measured here; `compared` have a column of ratios.
     """
-    heads = [*SIDES, *(f"to {side}" for side in COMPARED)]
+    heads = [*sides, *(f"to {side}" for side in compared)]
     lines = [
         f"| what | unit | {' | '.join(heads)} | must | aim | met |",
         f"| --- | --- |{' ---: |' * len(heads)} --- | --- | --- |",
     ]
-    for key, figure in FIGURES.items():
+    for key, figure in figures.items():
         key = figure.worst_of or key
-        samples = {side: measured.get(side, {}).get(key, ()) for side in SIDES}
+        samples = {side: measured.get(side, {}).get(key, ()) for side in sides}
         if not any(samples.values()):
             continue
-        cells = ["left out" if side in left_out else figure.shown(samples[side]) for side in SIDES]
-        cells += [_ratio(figure, samples, side) for side in COMPARED]
+        cells = ["left out" if side in left_out else figure.shown(samples[side]) for side in sides]
+        cells += [_ratio(figure, samples, side) for side in compared]
         lines.append(
             f"| {figure.what} | {figure.unit} | {' | '.join(cells)} "
             f"| {_words(figure.must)} | {_words(figure.aim)} | {met(figure, samples)} |"
@@ -166,7 +173,7 @@ def met(figure: Figure, samples: Mapping[str, Sequence[float]]) -> str:
     others = {side: figure.of(found) for side, found in samples.items() if found and side != OURS}
     if not ours or figure.must is None or figure.aim is None:
         return ""
-    if figure.must.factor is not None and ETCD not in others:
+    if figure.must.factor is not None and figure.must.beside[0] not in others:
         return ""
     if figure.aim.is_met(figure.of(ours), others, large=figure.large):
         return "aim"
@@ -174,12 +181,12 @@ def met(figure: Figure, samples: Mapping[str, Sequence[float]]) -> str:
 
 
 def described(
-    command: str, facts: Mapping[str, str], measured: Measured, left_out: Mapping[str, str]
+    command: str, facts: Mapping[str, str], shown: str, left_out: Mapping[str, str]
 ) -> str:
     """All that a run writes into the document; `left_out` are sides, and why."""
     noted = {**facts, **{f"{side} is left out": why for side, why in left_out.items()}}
     listed = "\n".join(f"- {name}: {value}" for name, value in noted.items())
-    return f"`{command}`\n\n{listed}\n\n{table(measured, left_out)}\n"
+    return f"`{command}`\n\n{listed}\n\n{shown}\n"
 
 
 def _ratio(figure: Figure, samples: Mapping[str, Sequence[float]], other: str) -> str:

@@ -142,7 +142,8 @@ def test_of_a_fail_over_the_median_the_worst_and_the_count_are_told() -> None:
 def test_a_side_that_cannot_be_measured_is_named_with_its_reason() -> None:
     measured = {OURS: {"idle": [0.3]}}
     reason = "there is no java: install Java 17 or newer"
-    text = described("python -m bench.beside_others", {}, measured, {KAFKA: reason})
+    shown = table(measured, [KAFKA])
+    text = described("python -m bench.beside_others", {}, shown, {KAFKA: reason})
     assert f"- Kafka is left out: {reason}\n" in text
     assert "| 0.3 | – | left out | – |" in text
 

@@ -1,0 +1,265 @@
+"""The steps of a round with many partitions: each measures some figures of one side.
+
+Requests are made before the clock runs and go to the leader, one after the other, over one
+connection. What was answered is read afterwards, and anything but success ends the run.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from types import MappingProxyType
+from typing import Final
+
+from admin.addresses import Address
+from bench import growth
+from bench.brokers import Brokers
+from bench.bulk import check, form_of, framed, timed
+from bench.changing import changes_each_second
+from bench.faults import RunFailed
+from bench.peers import steps
+from bench.peers.cluster import Cluster, Kind, one_of
+from bench.peers.figures import KAFKA, OURS
+from bench.peers.kafka import Kafka
+from bench.peers.ours import Ours
+from bench.population import Population
+from bench.stops import Stop, stops_in
+from quorum.wire.apis import ApiKey
+
+CREATED_AT_ONCE: Final = 5_000
+MOVED_AT_ONCE: Final = 5_000
+ALTERED_AT_ONCE: Final = 1_000
+FENCED_PARTITIONS: Final = 6_000
+BROKER_IDS: Final = tuple(range(101, 113))
+FENCED_ID: Final = 113
+CHANGING_CONNECTIONS: Final = 4
+FOLLOWING: Final = 4
+WARM_UP_SHARE: Final = 10
+"""Of the partitions, one in so many is created, moved and forgotten before anything is timed: for a
+Java virtual machine to find out what to compile, and for both sides alike."""
+
+Found = AsyncIterator[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How many partitions there are, and how long each load takes."""
+
+    partitions: int
+    seconds: float
+
+
+class WatchedOurs(Ours):
+    """Controllers of ours that take note of how long their loops stand still."""
+
+    def command(self, node: int) -> list[str]:
+        python, _, _, *rest = super().command(node)
+        return [python, "-m", "bench.stops", str(self.file(node)), *rest]
+
+    def file(self, node: int) -> Path:
+        """Where a node writes what it has noted."""
+        return self.folder / f"stops-{node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A cluster under test with living brokers, as the client of its leader sees it."""
+
+    kind: Kind
+    leader: int
+    brokers: Brokers
+
+    @property
+    def address(self) -> Address:
+        """Where the leader takes requests."""
+        return self.kind.client_address(self.leader)
+
+    def stops(self, begun: float, ended: float) -> list[Stop]:
+        """How the loop of the leader stood still in this time; of ours alone it is known."""
+        if not isinstance(self.kind, WatchedOurs):
+            return []
+        return list(stops_in(self.kind.file(self.leader), begun, ended))
+
+
+@asynccontextmanager
+async def subject_of(side: str, folder: Path) -> AsyncIterator[Subject]:
+    """A cluster in `folder`, with brokers that are registered and live."""
+    kind: Kind = WatchedOurs() if side == OURS else steps.kind_of(side)
+    async with one_of(kind, folder) as cluster:
+        leader = await cluster.leader()
+        brokers = Brokers(kind.client_address(leader), _cluster_id(kind))
+        await brokers.register(BROKER_IDS)
+        async with asyncio.TaskGroup() as tasks:
+            beating = tasks.create_task(brokers.beat())
+            yield Subject(kind, leader, brokers)
+            beating.cancel()
+        await brokers.close()
+        await _still_leads(cluster, leader)
+
+
+async def bulk(side: str, folder: Path, wish: Wish) -> Found:
+    """Create, move and complete many partitions, and have leaders elected for all of them."""
+    async with subject_of(side, folder) as subject:
+        warm_up = Population.spread(wish.partitions // WARM_UP_SHARE, BROKER_IDS, prefix="warm-up")
+        await _created(subject, warm_up)
+        await _moved(subject, warm_up, MOVED_AT_ONCE)
+        await _completed(subject, warm_up)
+        begun = perf_counter()
+        many = Population.spread(wish.partitions, BROKER_IDS, prefix="many")
+        yield "create", await _created(subject, many)
+        yield "move", await _moved(subject, many, MOVED_AT_ONCE)
+        yield "complete", await _completed(subject, many)
+        # More records than 10,000 are refused by Kafka's controllers.
+        at_once = wish.partitions if side == OURS else MOVED_AT_ONCE
+        yield "move-whole", await _moved(subject, many, at_once)
+        yield "complete-whole", await _completed(subject, many)
+        for key, value in _longest(subject.stops(begun, perf_counter())):
+            yield key, value
+        begun = perf_counter()
+        await _elected(subject)
+        for key, value in _longest(subject.stops(begun, perf_counter()), "stop-elect"):
+            yield key, value
+
+
+async def changes(side: str, folder: Path, wish: Wish) -> Found:
+    """ISRs that shrink and grow, a thousand partitions in each request."""
+    async with subject_of(side, folder) as subject:
+        leaders, followers = BROKER_IDS[:CHANGING_CONNECTIONS], BROKER_IDS[CHANGING_CONNECTIONS:]
+        groups = [
+            Population.led_by(leader, ALTERED_AT_ONCE, followers, prefix=f"changing-{leader}")
+            for leader in leaders
+        ]
+        for group in groups:
+            await _created(subject, group)
+        epochs = subject.brokers.epochs
+        async with asyncio.TaskGroup() as tasks:
+            rates = [
+                tasks.create_task(changes_each_second(subject.address, group, epochs, wish.seconds))
+                for group in groups
+            ]
+        yield "changes", sum(rate.result() for rate in rates)
+
+
+async def fence(side: str, folder: Path, _: Wish) -> Found:
+    """A broker asks to be fenced; it is answered when all that it led is led by others."""
+    async with subject_of(side, folder) as subject:
+        await subject.brokers.register([FENCED_ID])
+        followers = BROKER_IDS[:FOLLOWING]
+        population = Population.led_by(FENCED_ID, FENCED_PARTITIONS, followers, prefix="fenced")
+        await _created(subject, population)
+        # From here on it is heard of no more but by its wish.
+        epoch = subject.brokers.epochs.pop(FENCED_ID)
+        form = form_of(ApiKey.BROKER_HEARTBEAT)
+        leaving = form.request(
+            broker_id=FENCED_ID,
+            broker_epoch=epoch,
+            current_metadata_offset=epoch,
+            want_fence=True,
+            want_shut_down=False,
+        )
+        begun = perf_counter()
+        seconds, answers = await timed(subject.address, [framed(form, leaving)])
+        (answer,) = check(ApiKey.BROKER_HEARTBEAT, answers)
+        if not answer.is_fenced:
+            raise RunFailed(f"broker {FENCED_ID} was not fenced, as it had asked to be")
+        yield "fence", seconds
+        for key, value in _longest(subject.stops(begun, perf_counter()), "stop-fence"):
+            yield key, value
+        await _led_by_others(subject, population)
+
+
+async def single(side: str, folder: Path, wish: Wish) -> Found:
+    """One change after the other on each of many connections, and on one."""
+    async for key, value in steps.commits(side, folder, steps.Wish(wish.seconds, 0)):
+        name, _, connections = key.partition("-")
+        if name == "commits":
+            yield f"single-{connections}", value
+
+
+async def grown(_side: str, _folder: Path, _wish: Wish) -> Found:
+    """What a partition costs in a long move, against a short one; of ours alone."""
+    yield "growth", await asyncio.to_thread(growth.growth)
+
+
+async def _created(subject: Subject, population: Population) -> float:
+    # In a thread, here and below: the brokers must be heard meanwhile.
+    frames = await asyncio.to_thread(population.creations, CREATED_AT_ONCE)
+    seconds, answers = await timed(subject.address, frames)
+    await asyncio.to_thread(population.created, answers)
+    return seconds
+
+
+async def _moved(subject: Subject, population: Population, at_once: int) -> float:
+    targets = population.others(BROKER_IDS)
+    frames = await asyncio.to_thread(population.moves, at_once, targets)
+    seconds, answers = await timed(subject.address, frames)
+    await asyncio.to_thread(check, ApiKey.ALTER_PARTITION_REASSIGNMENTS, answers)
+    population.moving_to(targets)
+    return seconds
+
+
+async def _completed(subject: Subject, population: Population) -> float:
+    epochs = subject.brokers.epochs
+    frames = await asyncio.to_thread(population.isrs, ALTERED_AT_ONCE, epochs)
+    seconds, answers = await timed(subject.address, frames)
+    await asyncio.to_thread(population.answered, answers)
+    return seconds
+
+
+async def _elected(subject: Subject) -> None:
+    form = form_of(ApiKey.ELECT_LEADERS)
+    request = form.request(election_type=0, topic_partitions=None, timeout=form.patience)
+    _, answers = await timed(subject.address, [framed(form, request)])
+    check(ApiKey.ELECT_LEADERS, answers)
+
+
+async def _led_by_others(subject: Subject, population: Population) -> None:
+    """Raise `RunFailed` unless the first follower leads each, which its epochs tell."""
+    for each in population.held:
+        each.replicas = each.isr = each.replicas[1:]
+        each.leader_epoch += 1
+        each.partition_epoch += 1
+    frames = population.isrs(ALTERED_AT_ONCE, subject.brokers.epochs)
+    _, answers = await timed(subject.address, frames)
+    check(ApiKey.ALTER_PARTITION, answers)
+
+
+def _longest(stopped: Sequence[Stop], key: str = "stop") -> Iterator[tuple[str, float]]:
+    if stopped:
+        yield key, max(each.seconds for each in stopped) * 1_000
+        if key == "stop":
+            yield "stop-own", max(each.computed for each in stopped) * 1_000
+
+
+def _cluster_id(kind: Kind) -> str:
+    if isinstance(kind, Kafka):
+        return kind.rival.plan.cluster_id
+    assert isinstance(kind, Ours), f"{kind.name} has no partitions"
+    return kind.plan.cluster_id
+
+
+async def _still_leads(cluster: Cluster, leader: int) -> None:
+    """Raise `RunFailed` if another one leads by now: then others were asked than was thought."""
+    if await cluster.leader() != leader:
+        raise RunFailed(f"node {leader} ceased to lead during the run")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step and those it is for."""
+
+    measure: Callable[[str, Path, Wish], Found]
+    sides: tuple[str, ...]
+
+
+STEPS: Final[Mapping[str, Step]] = MappingProxyType(
+    {
+        "bulk": Step(bulk, (OURS, KAFKA)),
+        "changes": Step(changes, (OURS, KAFKA)),
+        "fence": Step(fence, (OURS, KAFKA)),
+        "single": Step(single, (OURS, KAFKA)),
+        "growth": Step(grown, (OURS,)),
+    }
+)

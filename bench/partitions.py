@@ -1,0 +1,123 @@
+"""Many partitions: our controllers beside Kafka's, with the same requests, byte for byte.
+
+In each round either side goes through the same step, one after the other, in a cluster of three
+controllers of its own and alone on the machine; then the next step. The brokers are registered and
+kept alive by the client: there is no broker behind them. Medians are compared; the table says what
+ours must reach.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from bench import machine
+from bench.asker import check_patching
+from bench.beside_others import facts, without_kafka
+from bench.faults import RunFailed
+from bench.options import document_option, folder_option, only_option, workplace
+from bench.partition_figures import FIGURES, SIDES
+from bench.partition_steps import BROKER_IDS, STEPS, Wish
+from bench.peers.figures import KAFKA, Measured, described, table
+from bench.report import Section
+
+ROUNDS: Final = 3
+ROUNDS_MAX: Final = 50
+SECONDS: Final = 4.0
+PARTITIONS: Final = 100_000
+PARTITIONS_MIN: Final = 1_000
+SECTION: Final = "partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is to be measured: these steps, of these sides, in this many rounds."""
+
+    rounds: int
+    wish: Wish
+    steps: Sequence[str]
+    sides: Sequence[str]
+
+    def __str__(self) -> str:
+        words = [f"--rounds {self.rounds} --seconds {self.wish.seconds:g}"]
+        words += [f"--partitions {self.wish.partitions}"] * (self.wish.partitions != PARTITIONS)
+        words += [f"--only {step}" for step in self.steps if len(self.steps) < len(STEPS)]
+        words += [f"--side {side}" for side in self.sides if len(self.sides) < len(SIDES)]
+        return f"python -m bench.partitions {' '.join(words)}"
+
+
+async def measure(folder: Path, run: Run) -> Measured:
+    """Every value of either side, in clusters that are made in `folder` and thrown away."""
+    values: dict[str, dict[str, list[float]]] = {side: {} for side in SIDES}
+    for turn in range(run.rounds):
+        for name in run.steps:
+            for side in STEPS[name].sides:
+                if side not in run.sides:
+                    continue
+                click.echo(f"round {turn + 1} of {run.rounds}, {name}, {side}", err=True)
+                home = folder / f"{side}-{name}-{turn}".lower()
+                async for key, value in STEPS[name].measure(side, home, run.wish):
+                    values[side].setdefault(key, []).append(value)
+                    click.echo(f"  {key}: {value:.4g}", err=True)
+    return values
+
+
+@click.command()
+@click.option("--rounds", type=click.IntRange(1, ROUNDS_MAX), default=ROUNDS, show_default=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.5, 600),
+    default=SECONDS,
+    show_default=True,
+    help="Of each load, after a second of warm-up.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(PARTITIONS_MIN, PARTITIONS),
+    default=PARTITIONS,
+    show_default=True,
+    help="How many are created, moved and completed.",
+)
+@only_option(STEPS)
+@click.option(
+    "--side",
+    "sides",
+    type=click.Choice(SIDES),
+    multiple=True,
+    help="This side alone; may be given again.",
+)
+@folder_option
+@document_option
+def command(
+    rounds: int,
+    seconds: float,
+    partitions: int,
+    only: tuple[str, ...],
+    sides: tuple[str, ...],
+    folder: Path | None,
+    document: Path | None,
+) -> None:
+    """Compare what our controllers and Kafka's do with many partitions on this machine."""
+    try:
+        machine.check()
+        check_patching()
+        kafka, left_out = without_kafka(sides or SIDES)
+        wanted = [side for side in sides or SIDES if side not in left_out]
+        run = Run(rounds, Wish(partitions, seconds), only or tuple(STEPS), wanted)
+        section = None if document is None else Section(document, SECTION)
+        with workplace(folder) as (place, runner):
+            known = facts(place, kafka)
+            values = runner.run(measure(place, run))
+    except* RunFailed as failures:
+        raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
+    known["Partitions"] = f"{partitions:,}, each with 3 of {len(BROKER_IDS)} brokers"
+    shown = table(values, left_out, figures=FIGURES, sides=SIDES, compared=(KAFKA,))
+    click.echo(shown)
+    if section is not None:
+        section.write(described(str(run), known, shown, left_out))
+
+
+if __name__ == "__main__":
+    command()
