@@ -15,6 +15,7 @@ from broker.limits import (
     ALTER_PARTITION_RETRY_MS,
     CONTROLLER_BACKOFF_MS,
     CONTROLLER_TIMEOUT_MS,
+    HELD_REQUESTS_MAX,
 )
 from broker.metadata import MetadataFollower
 from broker.partition import Partition
@@ -58,6 +59,9 @@ class BrokerProcess(ClusterProcess):
         self.metadata = self.above = MetadataFollower(self._image)
         self.metadata.on_change = self._changed
         self._replays = False
+        self.is_open = False
+        """Whether it has been unfenced, and answers others: its metadata may be old until then."""
+        self._held: list[Callable[[], None]] = []
         self.broker_id = int(speaker.id)
         self.broker_epoch: int | None = None
         self.replica_lag_time_max_ms = world.settings.lag_ms_max
@@ -100,6 +104,20 @@ class BrokerProcess(ClusterProcess):
         self.broker_epoch = epoch
         self.world.note("a broker is registered")
         self.world.tell(self.id, f"is registered with epoch {epoch}")
+
+    def admit(self, asked: Callable[[], None]) -> None:
+        """See `ClusterProcess`: as `broker.api.gate` does."""
+        if self.is_open:
+            asked()
+        elif len(self._held) < HELD_REQUESTS_MAX:
+            self._held.append(asked)
+
+    def unfenced(self) -> None:
+        """The controller lets it lead and be in sync."""
+        self.is_open = True
+        held, self._held = self._held, []
+        for each in held:
+            each()
 
     def make_ready(self, then: Callable[[], None]) -> None:
         """The metadata is known up to its own registration: go on once what it holds is open."""
@@ -153,7 +171,7 @@ class BrokerProcess(ClusterProcess):
     def committed(self, partition: Partition) -> None:
         """See the port."""
         self.serving.stirred(partition)
-        self.world.data.committed(self, partition)
+        self.world.records.committed(self, partition)
 
     def moved(self, partition: Partition) -> None:
         """See the port."""

@@ -3,6 +3,7 @@
 The history of the quorum's judge, with metadata in the place of plain words.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 from broker.hosting import PartitionKey
@@ -47,6 +48,16 @@ class ClusterHistory(History):
         for tell in self.on_facts:
             tell(facts)
         return view_of_model(self.model)
+
+    def around(self, offset: int) -> tuple[View, ...]:
+        """What there is where a batch ends; within one, what was before it and is after it.
+
+        What several decisions have written at one time is one batch.
+        """
+        if self.is_boundary(offset):
+            return (self.view_at(offset),)
+        after = bisect_left(self._ends, offset)
+        return self.view_at(self._ends[after - 1] if after else 0), self.view_at(self._ends[after])
 
     def was_no_replica(self, broker_id: int, key: PartitionKey, since: int, end: int) -> bool:
         """Whether the broker was none at any boundary from `since` to `end`."""

@@ -1,4 +1,4 @@
-"""What brokers do with the data of partitions, judged: P21, and whoever else wants to know of it.
+"""What brokers do with the data of partitions, judged: P21.
 
 By what is on the virtual disks, and by the metadata that was committed; never by what a broker
 believes.
@@ -12,7 +12,6 @@ from chaos.violation import Violation
 from quorum.core.vocabulary import ReplicaId
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
     from chaos.cluster.broker import BrokerProcess
     from chaos.cluster.world import ClusterWorld
 
@@ -38,9 +37,6 @@ class Data:
             raise Violation(
                 "P21", f"{process.id} removes {key}, and has been a replica since {since}"
             )
-
-    def committed(self, process: "BrokerProcess", partition: "Partition") -> None:
-        """More of a partition is committed, says who leads it."""
 
     def check_end(self) -> None:
         """P21: nobody has data of what is not on it."""

@@ -150,6 +150,8 @@ class Life:
                 self._process.world.note("a broker is not known to its controller")
             case Beaten.DONE:
                 self._backoff_ms = CONTROLLER_BACKOFF_MS
+                if not living.is_fenced and not self._process.is_open:
+                    self._process.unfenced()
                 if living.becomes_ready(is_caught_up=answer.caught_up):
                     self._process.make_ready(partial(self._is_ready, self._round))
                     return

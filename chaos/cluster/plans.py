@@ -29,20 +29,25 @@ class Plans:
 
     def take(self, facts: Sequence[Fact]) -> None:
         """The facts of one batch."""
-        begun = list(self._begun(facts))
-        model = self._model
-        model.take(facts)
-        if not model.goes_in_steps:
-            return
-        for key, before, after in begun:
-            if key[0] not in model.topics:
-                continue
-            min_isr = int(model.setting(model.topics[key[0]], "min.insync.replicas", "1"))
-            limits = [model.limit(LIMITS[which]) for which in (2, 1)]
-            plan = planned(before, min_isr, model.live, *limits)
-            done = without(after.replicas, before.replicas), after.removing
-            if done != plan:
-                raise Violation("P16", f"{key} {before} adds and drops {done}, planned is {plan}")
+        begun = self._begun(facts)
+        # A batch may have several decisions: what counted for one is what was before, or is after.
+        allowed = [[self._plan(each)] for each in begun]
+        self._model.take(facts)
+        for each, plans in zip(begun, allowed, strict=True):
+            plans.append(self._plan(each))
+            done = without(each.after.replicas, each.before.replicas), each.after.removing
+            if None not in plans and done not in plans:
+                text = f"{each.key} {each.before} adds and drops {done}, planned is {plans[-1]}"
+                raise Violation("P16", text)
+
+    def _plan(self, step: Begun) -> tuple[Ids, Ids] | None:
+        """Whom it is to add and to drop, as things stand; None where nothing is limited."""
+        model, (key, before, _) = self._model, step
+        if not model.goes_in_steps or key[0] not in model.topics:
+            return None
+        min_isr = int(model.setting(model.topics[key[0]], "min.insync.replicas", "1"))
+        limits = [model.limit(LIMITS[which]) for which in (2, 1)]
+        return planned(before, min_isr, model.live, *limits)
 
     def _begun(self, facts: Sequence[Fact]) -> list[Begun]:
         found: list[Begun] = []

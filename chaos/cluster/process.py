@@ -103,6 +103,10 @@ class ClusterProcess(Process):
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
         self.world.story.counts["a log is truncated"] += 1
 
+    def admit(self, asked: Callable[[], None]) -> None:
+        """Somebody asks something."""
+        asked()
+
     def again(self, look: Callable[[], int]) -> None:
         """Let it look now, and then whenever it has said, in ms."""
         wait_ms = look()

@@ -65,6 +65,24 @@ def may_be_told(unavailable: Unavailable) -> None:
         raise Violation("L7", f"too much for one request: {unavailable}")
 
 
+def essence(answer: Any) -> Hashable:
+    """What is the same each time that a request with a key is answered.
+
+    What partitions have by then is told as it is then.
+    """
+    match answer:
+        case commands.MoveStarted():
+            return answer.move_id, answer.error, answer.accepted, answer.refused_count
+        case commands.ReassignmentsAltered():
+            return answer.move_id, tuple(each.error for each in answer.partitions)
+        case commands.MovesAltered():
+            return tuple((each.move_id, each.error) for each in answer.moves)
+        case commands.MovesCancelled():
+            return tuple((each.topic, each.partition, each.error) for each in answer.partitions)
+        case _:
+            raise Violation("L7", f"{answer} is no answer to what has a key")
+
+
 # --- reassignments ---------------------------------------------------------------------------
 
 
@@ -85,7 +103,10 @@ def reassign(
             return said.NothingUnderWay()
         if found.error is not Error.NONE:
             return said.Refused(found.error.name)
-        return said.Accepted() if replicas is not None else said.Cancelled(found.replicas)
+        if replicas is not None:
+            return said.Accepted()
+        # Of one that was answered before it is not told what it had left, but what there is now.
+        return None if answer.repeated else said.Cancelled(found.replicas)
 
     serve = desk.command(_keyed(command, key) if key else command)
     return Request(("partition", topic, str(number)), asked, serve, understood, bool(key), key)

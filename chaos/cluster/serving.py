@@ -69,6 +69,10 @@ class Serving:
             self._parked[follower] = asked
             self._process.later(REPLICA_FETCH_WAIT_MS_MAX, partial(self._finish, asked))
 
+    def held(self, key: PartitionKey) -> Partition | None:
+        """The partition, if it is open here."""
+        return self._process.replicas.partitions.get(key)
+
     def stirred(self, partition: Partition) -> None:
         """Something has happened to it: whoever waits for that is answered."""
         for each in [*self._parked.values()]:

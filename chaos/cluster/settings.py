@@ -53,6 +53,7 @@ class Settings:
     clients: int
     pause_ms_max: int
     """Between two things that a client asks."""
+    producers: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,4 +131,5 @@ def _settings(rng: random.Random, brokers: int) -> Settings:
         factor=factor,
         clients=rng.choice((1, 2, 4)),
         pause_ms_max=rng.choice((200, 1_000)),
+        producers=rng.choice((1, 1, 2)),
     )

@@ -14,6 +14,7 @@ from chaos import sequential as said
 from chaos.cluster import requests
 from chaos.cluster.clients import KEPT, LIMITS, MOVED, NOTED, PASSING, Client
 from chaos.cluster.parts import NOBODY
+from chaos.cluster.producers import Consumer, Producer
 from chaos.cluster.requests import Request
 from chaos.cluster.settings import ClusterProfile
 from chaos.cluster.world import ClusterWorld
@@ -39,6 +40,11 @@ class ClusterSimulation(Simulation):
             Client(cluster, number, self._stream(f"client {number}"))
             for number in range(profile.settings.clients)
         ]
+        self._askers: list[Producer | Consumer] = [
+            Producer(cluster, number, self._stream(f"producer {number}"))
+            for number in range(profile.settings.producers)
+        ]
+        self._askers.append(Consumer(cluster, len(self._askers), self._stream("consumer")))
         self._helper = Client(cluster, len(self._clients), self._stream("helper"))
         self._has_begun = False
         self._closes = self._is_closed = False
@@ -76,7 +82,7 @@ class ClusterSimulation(Simulation):
     def _create(self, wanted: list[Request]) -> None:
         if not wanted:
             self._has_begun = True
-            for each in self._clients:
+            for each in (*self._clients, *self._askers):
                 each.begin()
             return
 
@@ -97,7 +103,7 @@ class ClusterSimulation(Simulation):
     def _has_converged(self) -> bool:
         if not self._closes:
             self._closes = True
-            for each in self._clients:
+            for each in (*self._clients, *self._askers):
                 each.is_done = True
             self._close(self._last_wishes())
         return self._is_closed and self._is_settled() and super()._has_converged()
@@ -141,6 +147,8 @@ class ClusterSimulation(Simulation):
         self._read_what_is_left()
         self._check_views()
         self.cluster.data.check_end()
+        self._reach(self.cluster.records.are_alike, "the replicas do not become alike")
+        self.cluster.records.check_end()
         for _ in range(self.cluster.book.check()):
             self.world.note("a history is not decided")
         super()._start_once_more()

@@ -84,7 +84,8 @@ class Wire:
         call.has_arrived = True
         process = self._world.process_of(to)
         if process is not None:
-            process.enter(partial(serve, process, partial(self._respond, call, to)))
+            asked = partial(serve, process, partial(self._respond, call, to))
+            process.enter(partial(process.admit, asked))
         elif to not in self._world.network.dark:
             call.caller.enter(partial(call.end, None))
 

@@ -9,14 +9,19 @@ from functools import partial
 from typing import Any
 
 from broker.limits import CONTROLLED_SHUTDOWN_MS
+from chaos.audience import Speaker
 from chaos.cluster.book import Book
 from chaos.cluster.broker import BrokerProcess
 from chaos.cluster.committed import ClusterHistory
 from chaos.cluster.data import Data
 from chaos.cluster.facts import Fact
+from chaos.cluster.kept_records import Records
 from chaos.cluster.process import ClusterProcess, ControllerProcess
+from chaos.cluster.replicas import PARTITIONS
 from chaos.cluster.settings import ClusterProfile
 from chaos.cluster.wire import Wire
+from chaos.machine import Machine
+from chaos.platter import Folder, Node
 from chaos.process import Process
 from chaos.world import World
 from quorum.core.vocabulary import ReplicaId
@@ -35,6 +40,7 @@ class ClusterWorld(World):
         """The broker epoch of each that has ended in good order, until it is started again."""
         self.wire = Wire(self)
         self.data = Data(self)
+        self.records = Records(self)
         self.book = Book()
         self.moves: list[int] = []
         """The ids of moves that clients were told."""
@@ -60,6 +66,14 @@ class ClusterWorld(World):
             process.enter(process.life.say_goodbye)
             self.timeline.after(CONTROLLED_SHUTDOWN_MS, partial(self._leave, process))
 
+    def _lose_power(self, speaker: Speaker, machine: Machine) -> None:
+        """What is in the logs of partitions is kept: it is promised only as long as not all that
+        are in sync lose it at once."""
+        held = machine.disk.kept(PARTITIONS)
+        if held is not None:
+            _sync(held)
+        super()._lose_power(speaker, machine)
+
     def _leave(self, process: Process) -> None:
         if isinstance(process, BrokerProcess):
             process.enter(process.close)
@@ -77,3 +91,10 @@ class ClusterWorld(World):
         machine = about[0]
         kind = ControllerProcess if machine.config.node_id in self.voters else BrokerProcess
         return kind(self, *about)
+
+
+def _sync(node: Node) -> None:
+    if isinstance(node, Folder):
+        for each in node.shown.values():
+            _sync(each)
+    node.sync()

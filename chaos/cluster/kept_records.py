@@ -1,0 +1,129 @@
+"""P18 to P20: what becomes of the records of a topic, by the disks of brokers and by what clients
+were told.
+
+A log is read from the files of its folder with a parser of the judges' own. What all that are in
+sync have was written by each of them; none of it is synced, as the product promises (and so the
+disks of simulated brokers lose none of it).
+"""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.hosting import PartitionKey
+from chaos.cluster.clients import KEPT
+from chaos.cluster.replicas import folder_of
+from chaos.disk import VirtualDisk
+from chaos.stored import Stored, batches, records
+from chaos.violation import Violation
+from quorum.core.vocabulary import ReplicaId
+
+if TYPE_CHECKING:
+    from broker.partition import Partition
+    from chaos.cluster.broker import BrokerProcess
+    from chaos.cluster.world import ClusterWorld
+
+
+def values_of(stored: list[Stored] | tuple[Stored, ...]) -> dict[int, bytes]:
+    """The value at each offset of these batches."""
+    return {
+        batch.base + place: value
+        for batch in stored
+        for place, (_, value) in enumerate(records(batch.data))
+    }
+
+
+def log_on(disk: VirtualDisk, key: PartitionKey) -> list[Stored]:
+    """The batches of a partition in the files of its folder, in order."""
+    folder = folder_of(key)
+    if not disk.is_folder(folder):
+        return []
+    found: list[Stored] = []
+    for name in sorted(each for each in disk.names(folder) if each.endswith(".log")):
+        found += batches(disk.content(folder / name))
+    return found
+
+
+def end_on(disk: VirtualDisk, key: PartitionKey) -> int:
+    """Where the log of a partition ends in the files of its folder."""
+    folder = folder_of(key)
+    names = disk.names(folder) if disk.is_folder(folder) else []
+    for name in sorted((each for each in names if each.endswith(".log")), reverse=True):
+        stored = batches(disk.content(folder / name))
+        if stored:
+            return stored[-1].end
+    return 0
+
+
+class Records:
+    """Knows what was acknowledged and what was read; one for each run."""
+
+    def __init__(self, world: "ClusterWorld") -> None:
+        self._world = world
+        self._acknowledged: dict[int, dict[int, bytes]] = {}
+        self._read: dict[int, dict[int, bytes]] = {}
+
+    def acknowledged(self, number: int, base: int, values: list[bytes]) -> None:
+        """A producer was told that its records are there from this offset on."""
+        known = self._acknowledged.setdefault(number, {})
+        for offset, value in enumerate(values, base):
+            if known.setdefault(offset, value) != value:
+                text = f"{value!r} is acknowledged at {number}/{offset}, {known[offset]!r} was"
+                raise Violation("P18", text)
+
+    def read(self, number: int, stored: tuple[Stored, ...]) -> None:
+        """P20: a consumer was given these; what anybody has read there stays."""
+        known = self._read.setdefault(number, {})
+        for offset, value in values_of(stored).items():
+            if known.setdefault(offset, value) != value:
+                text = f"{value!r} is read at {number}/{offset}, before it was {known[offset]!r}"
+                raise Violation("P20", text)
+
+    def committed(self, process: "BrokerProcess", partition: "Partition") -> None:
+        """P19: who leads, and answers others, says that more is committed; all in sync have it."""
+        key = partition.key
+        part = self._world.history.model.parts.get((key.topic_id.hex, key.number))
+        if part is None or part.leader != process.broker_id or not process.is_open:
+            return
+        if part.leader_epoch != partition.leader_epoch:
+            return
+        end = partition.high_watermark
+        for member in part.isr:
+            has = end_on(self._disk(member), partition.key)
+            if has < end:
+                raise Violation(
+                    "P19", f"{partition} is committed up to {end}, and {member} has {has} in sync"
+                )
+
+    def are_alike(self) -> bool:
+        """Whether all replicas of each partition have the same records."""
+        return all(
+            len({tuple(log_on(self._disk(each), key)) for each in replicas}) == 1
+            for key, replicas in self._partitions()
+        )
+
+    def check_end(self) -> None:
+        """P18 and P20, once all replicas are alike."""
+        for key, replicas in self._partitions():
+            self._check_partition(key, log_on(self._disk(replicas[0]), key))
+
+    def _partitions(self) -> list[tuple[PartitionKey, tuple[int, ...]]]:
+        model = self._world.history.model
+        return [
+            (PartitionKey(UUID(hex=topic_id), number), part.replicas)
+            for (topic_id, number), part in model.parts.items()
+            if model.topics[topic_id] == KEPT
+        ]
+
+    def _disk(self, broker_id: int) -> VirtualDisk:
+        return self._world.machines[ReplicaId(broker_id)].disk
+
+    def _check_partition(self, key: PartitionKey, stored: list[Stored]) -> None:
+        there = values_of(stored)
+        for rule, known in (("P18", self._acknowledged), ("P20", self._read)):
+            for offset, value in known.get(key.number, {}).items():
+                if there.get(offset) != value:
+                    text = f"{value!r} was at {key.number}/{offset}, now is {there.get(offset)!r}"
+                    raise Violation(rule, text)
+        written = list(there.values())
+        if len({*written}) != len(written):
+            raise Violation("P18", f"a record of {key} is there twice")
