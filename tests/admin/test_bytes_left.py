@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from admin.cli.main import group
@@ -11,6 +12,7 @@ from admin.config_questions import BROKER, TOPIC
 from admin.model import UNKNOWN, Assignment
 from admin.moves import MoveStanding
 from broker.report_bytes import with_reports
+from quorum.transport.outcomes import RequestFailed
 from quorum.wire.apis import ApiKey
 from statemachine.copies import CopyReport
 from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
@@ -20,7 +22,7 @@ from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.broker.nodes import until
 from tests.broker.requests import batch
-from tests.support.controllers import UNHURRIED, Node, active, controllers
+from tests.support.controllers import UNHURRIED, Node, a_controller, active, controllers
 from tests.support.kafka_client import Form, kafka_client
 
 BATCHES = 5
@@ -92,8 +94,23 @@ async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_le
             assert (after.bytes_left, after.partitions[0].bytes_left) == (UNKNOWN, UNKNOWN)
 
 
-async def say(leader: Node, report: CopyReport) -> None:
-    """Broker 102 sends a heartbeat with this report."""
+async def test_a_heartbeat_with_a_broken_report_ends_its_connection_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101, 102)
+        form, body = heartbeat(node, REPORT)
+        # The rate is the last field.
+        negative = body[:-8] + b"\xff" * 8
+        async with kafka_client(node.address) as client:
+            with pytest.raises(RequestFailed):
+                await client.send_bytes(form, negative)
+        async with kafka_client(node.address) as client:
+            assert not (await client.send_bytes(form, body)).error_code
+
+
+def heartbeat(leader: Node, report: CopyReport) -> tuple[Form, bytes]:
+    """One of broker 102 with this report."""
     form = Form(ApiKey.BROKER_HEARTBEAT, 1)
     beat = form.request(
         broker_id=102,
@@ -102,6 +119,10 @@ async def say(leader: Node, report: CopyReport) -> None:
         want_fence=False,
         want_shut_down=False,
     )
+    return form, with_reports(form.body(beat), [report])
+
+
+async def say(leader: Node, report: CopyReport) -> None:
+    """Broker 102 sends a heartbeat with this report."""
     async with kafka_client(leader.address) as client:
-        answer = await client.send_bytes(form, with_reports(form.body(beat), [report]))
-        assert not answer.error_code
+        assert not (await client.send_bytes(*heartbeat(leader, report))).error_code
