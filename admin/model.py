@@ -144,6 +144,9 @@ class Reassignment:
     reason_brokers: Sequence[int] = ()
     since_ms: int = 0
     """0 where nobody noted it."""
+    bytes_left: int = UNKNOWN
+    """To be copied for the step under way, as brokers say; `UNKNOWN` where they do not."""
+    bytes_per_s: int = UNKNOWN
 
     @property
     def id(self) -> PartitionId:

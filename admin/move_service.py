@@ -64,4 +64,7 @@ async def list_reassignments(
     stale: bool = False,
 ) -> AsOf[tuple[Reassignment, ...]]:
     """The partitions under way, all or those wanted; `detailed` with why they are not further."""
-    return await service.read(lambda image: underway(image, wanted, detailed=detailed), stale=stale)
+    told = service.controller.told_of_copies()
+    return await service.read(
+        lambda image: underway(image, wanted, detailed=detailed, told=told), stale=stale
+    )

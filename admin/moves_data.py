@@ -131,6 +131,8 @@ def reassignment_data(one: Reassignment) -> dict[str, Any]:
             "detail": one.detail or None,
             "reason_brokers": list(one.reason_brokers),
             "since_ms": one.since_ms,
+            "bytes_left": _known(one.bytes_left),
+            "bytes_per_s": _known(one.bytes_per_s),
         }
     return data
 

@@ -137,6 +137,8 @@ def read_reassignments(response: Any) -> list[Reassignment]:
             detail=each.detail,
             reason_brokers=each.reason_brokers,
             since_ms=each.since_ms,
+            bytes_left=each.bytes_left,
+            bytes_per_s=each.bytes_per_s,
         )
         for topic in response.topics
         for each in topic.partitions

@@ -17,7 +17,8 @@ from statemachine.commands import (
 
 INVALID_REQUEST: Final = 42
 
-_TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_brokers")
+_COPIES: Final = ("bytes_left", "bytes_per_s")
+_TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_brokers", *_COPIES)
 """Where a partition stands, as on the wire so in the model."""
 
 

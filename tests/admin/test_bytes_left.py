@@ -86,12 +86,16 @@ async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_le
             found = await move_of(client)
             assert (found.bytes_left, found.bytes_per_s, found.copies_unknown) == (5_000, 250, 0)
             assert (found.time_left_ms, found.partitions[0].time_left_ms) == (20_000, 20_000)
+            (listed,) = await client.list_reassignments()
+            assert (listed.bytes_left, listed.bytes_per_s) == (5_000, 250)
             (stale,) = (await client.move_standings([1], stale=True)).moves
             assert (stale.bytes_left, stale.copies_unknown) == (UNKNOWN, 1)
             await client.transfer_leadership(other.node_id)
             await active(nodes.values())
             after = await move_of(client)
             assert (after.bytes_left, after.partitions[0].bytes_left) == (UNKNOWN, UNKNOWN)
+            (listed,) = await client.list_reassignments()
+            assert (listed.bytes_left, listed.bytes_per_s) == (UNKNOWN, UNKNOWN)
 
 
 async def test_a_heartbeat_with_a_broken_report_ends_its_connection_and_nothing_else(

@@ -39,7 +39,10 @@ class OngoingPartitionReassignment:
     reason: str = field(metadata={"kafka_type": "string", "tag": 10_006}, default="")
     """A word of `statemachine.reasons.Reason`; empty where nothing is known that would keep it."""
     since_ms: i64 = field(metadata={"kafka_type": "int64", "tag": 10_007}, default=i64(0))
-    """0 where nobody noted it. What brokers report of it follows with 10008 and 10009."""
+    """0 where nobody noted it."""
+    bytes_left: i64 = field(metadata={"kafka_type": "int64", "tag": 10_008}, default=i64(-1))
+    """To be copied for the step under way, as brokers say; -1 is not known."""
+    bytes_per_s: i64 = field(metadata={"kafka_type": "int64", "tag": 10_009}, default=i64(-1))
     detail: str = field(metadata={"kafka_type": "string", "tag": 10_010}, default="")
     """The reason in words."""
     reason_brokers: tuple[BrokerId, ...] = field(

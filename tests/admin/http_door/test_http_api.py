@@ -145,6 +145,8 @@ async def test_a_plan_begins_moves_which_then_are_listed(tmp_path: Path) -> None
             "detail": "not in sync yet: 103",
             "reason_brokers": [103],
             "since_ms": first["since_ms"],
+            "bytes_left": None,
+            "bytes_per_s": None,
         }
         only = (await http.get("/v1/reassignments?topic=b")).body["reassignments"]
         assert [each["topic"] for each in only] == ["b"]
