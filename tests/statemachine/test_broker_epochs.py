@@ -5,6 +5,7 @@ import pytest
 from statemachine import commands, records
 from statemachine.brokers import register_broker
 from statemachine.draft import Draft
+from statemachine.slices import whole
 from tests.statemachine.world import CLUSTER_ID, FEATURES, World, directory, incarnation
 
 
@@ -27,7 +28,7 @@ def registration(
 def drafted(world: World, command: commands.RegisterBroker) -> Draft:
     """The decision about it, which may still be added to."""
     draft = Draft(world.image)
-    register_broker(draft, command)
+    whole(register_broker(draft, command))
     draft.check_epoch()
     return draft
 
