@@ -1,0 +1,165 @@
+"""Whoever looks after a cluster with Kafka's brokers: with Kafka's own tools, and with ours.
+
+What Kafka's tools print is taken apart here; what it must say is up to the tests.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from admin.local_plan import NodePlan
+from admin.model import Assignment, PartitionId
+from admin.plan_file import render_plan
+from tests.process.kafka_tools_room import Said, ToolsRoom, tools_room
+from tests.process.local_process import Done, metaquorum
+from tests.process.moved_cluster import Layout, MovedCluster, moved_cluster
+from tests.support.kafka_tools import runtime
+
+PATIENCE_SECONDS: Final = 180
+"""How long what must come may take. It bounds a test that fails."""
+
+_ROW: Final = re.compile(
+    r"\tTopic: (?P<topic>\S+)\s+Partition: (?P<number>\d+)\s+Leader: (?P<leader>\S+)\s+"
+    r"Replicas: (?P<replicas>[\d,]+)\s+Isr: ?(?P<isr>[\d,]*)(\s+Elr: ?(?P<elr>[\d,]*))?"
+)
+_LISTED: Final = re.compile(
+    r"(?P<topic>\S+)-(?P<number>\d+): replicas: (?P<replicas>[\d,]+)\."
+    r"( adding: (?P<adding>[\d,]+)\.)?( removing: (?P<removing>[\d,]+)\.)?"
+)
+
+
+class Row(NamedTuple):
+    """A partition as kafka-topics describes it; a leader of None is its "none"."""
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+
+
+class Listed(NamedTuple):
+    """A partition as kafka-reassign-partitions lists it."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Someone with a shell, and the cluster."""
+
+    it: MovedCluster
+    tools: ToolsRoom
+    folder: Path
+
+    @property
+    def controllers(self) -> str:
+        """Where our own commands ask: Kafka's brokers do not pass them on."""
+        return ",".join(map(str, self.it.cluster.controllers))
+
+    async def ours(self, *arguments: str) -> Done:
+        """Run `metaquorum` with these."""
+        whom = ("--bootstrap-controller", self.controllers)
+        return await asyncio.to_thread(metaquorum, *arguments, *whom)
+
+    async def run(self, tool: str, *arguments: str, server: NodePlan | None = None) -> str:
+        """What a tool of Kafka's prints, asked through all brokers, or through this one."""
+        said = await self.try_to(tool, *arguments, server=server)
+        assert said.code == 0, (tool, arguments, said)
+        return said.text
+
+    async def try_to(self, tool: str, *arguments: str, server: NodePlan | None = None) -> Said:
+        """The same of a tool that may fail."""
+        where = self.it.servers if server is None else str(server.kafka)
+        words = [*arguments, "--bootstrap-server", where]
+        return await asyncio.to_thread(self.tools.run, tool, words)
+
+    async def reassign(self, plan: Path, *arguments: str) -> str:
+        """What kafka-reassign-partitions says to this plan."""
+        file = ("--reassignment-json-file", str(plan))
+        return await self.run("kafka-reassign-partitions.sh", *arguments, *file)
+
+    async def verify(self, plan: Path) -> str:
+        """How far it says that the plan is; with all of it done, it ends throttles."""
+        return await self.reassign(plan, "--verify")
+
+    async def listed(self, topic: str) -> dict[int, Listed]:
+        """What it lists of a topic as being reassigned."""
+        said = await self.run("kafka-reassign-partitions.sh", "--list")
+        return {
+            int(row["number"]): Listed(*map(_ids, row.group("replicas", "adding", "removing")))
+            for row in _LISTED.finditer(said)
+            if row["topic"] == topic
+        }
+
+    async def described(
+        self, topic: str, *arguments: str, server: NodePlan | None = None
+    ) -> dict[int, Row]:
+        """The partitions as kafka-topics describes them, those that `arguments` ask for."""
+        words = ("--describe", "--topic", topic, *arguments)
+        said = await self.run("kafka-topics.sh", *words, server=server)
+        return {
+            int(row["number"]): Row(
+                None if row["leader"] == "none" else int(row["leader"]),
+                *map(_ids, row.group("replicas", "isr", "elr")),
+            )
+            for row in _ROW.finditer(said)
+        }
+
+    async def until_described(
+        self, topic: str, holds: Callable[[dict[int, Row]], bool], server: NodePlan | None = None
+    ) -> dict[int, Row]:
+        """Describe it again and again until it is as wanted."""
+        found: dict[int, Row] = {}
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not found or not holds(found):
+                    found = await self.described(topic, server=server)
+        except TimeoutError:
+            raise AssertionError(f"in vain; {topic} is {found}") from None
+        return found
+
+    async def throttles(self, topic: str) -> set[str]:
+        """The throttles that kafka-configs shows, of the topic and of every broker."""
+        resources = [("topics", topic), *(("brokers", str(each)) for each in self.it.brokers)]
+        found: set[str] = set()
+        for kind, name in resources:
+            words = ("--describe", "--entity-type", kind, "--entity-name", name)
+            said = await self.run("kafka-configs.sh", *words)
+            found |= set(re.findall(r"^  (\S*throttled\S*=\S+) ", said, re.MULTILINE))
+        return found
+
+    async def states(self) -> dict[int, str]:
+        """Every registered broker in the word of kafka-cluster: fenced, unfenced."""
+        said = await self.run("kafka-cluster.sh", "list-endpoints", "--include-fenced-brokers")
+        rows = (line.split() for line in said.splitlines()[1:])
+        return {int(row[0]): row[4] for row in rows if row}
+
+    def plan(self, topic: str, wanted: Layout) -> Path:
+        """A file for kafka-reassign-partitions that asks for this."""
+        self.it.asked += [
+            Assignment(topic=topic, partition=number, replicas=replicas)
+            for number, replicas in wanted.items()
+        ]
+        path = self.folder / f"{topic}.json"
+        named = {PartitionId(topic, number): replicas for number, replicas in wanted.items()}
+        path.write_text(render_plan(named), encoding="utf-8")
+        return path
+
+
+def _ids(text: str | None) -> tuple[int, ...]:
+    return tuple(map(int, text.split(","))) if text else ()
+
+
+@asynccontextmanager
+async def operator(folder: Path, version: str) -> AsyncIterator[Operator]:
+    """A cluster with four brokers of this release, and tools of the same one."""
+    java = runtime(version)
+    with tools_room(java, folder) as tools:
+        async with moved_cluster(folder / "cluster", brokers=4, version=version) as it:
+            yield Operator(it, tools, folder)

@@ -1,0 +1,189 @@
+"""Kafka's own brokers that die, are emptied and forgotten, as Kafka's own tools tell of them.
+
+One cluster; every test leaves it whole, and what its controllers have written is judged when it
+ends.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from admin.demo.accounts import balance
+from admin.demo.workload import read_back
+from admin.local_plan import NodePlan, log_dir
+from admin.model import NO_LEADER, Assignment
+from broker.storage import partition_folders
+from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+PARTITIONS: Final = 6
+BYTES_EACH: Final = 112 * 1024
+TIGHT: Final = "1000"
+"""Bytes a second: no copy is complete for minutes."""
+WIDE: Final = "100000000"
+NOT_FINISHED: Final = 3
+READ_BACK_MS: Final = 60_000
+RESTART_MS: Final = 180_000
+"""It is up once it sees all others, one of which stands still meanwhile."""
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """No log lines of kafka-python: they would keep its failed sockets for a later test to find."""
+    caplog.set_level(logging.CRITICAL, logger="kafka")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Operator]:
+    async with operator(tmp_path_factory.mktemp("care"), "4.2.0") as it:
+        await it.it.limit(replicas=1, partitions=2)
+        yield it
+
+
+async def test_a_broker_that_is_killed_is_fenced_and_the_move_rests_until_it_is_back(
+    kafka: Operator,
+) -> None:
+    topic, cluster = "fenced", kafka.it
+    before = cluster.ring(PARTITIONS)
+    written = await cluster.place(topic, before, BYTES_EACH)
+    wanted = cluster.ring(PARTITIONS, turned=3)
+    plan = kafka.plan(topic, wanted)
+    async with cluster.flowing(topic, written):
+        await kafka.reassign(plan, "--execute", "--throttle", TIGHT)
+        move = await cluster.last_move()
+        killed = await cluster.a_leader_of(topic)
+        await cluster.cluster.kill(killed.name)
+        await cluster.until_without(killed)
+        assert (await kafka.states())[killed.id] == "fenced"
+        server = next(node for node in cluster.cluster.plan.brokers if node != killed)
+        rows = await kafka.until_described(
+            topic,
+            lambda rows: all(row.leader not in (killed.id, None) for row in rows.values()),
+            server,
+        )
+        hurt = {number for number, replicas in before.items() if killed.id in replicas}
+        assert all(killed.id not in row.isr for row in rows.values()), rows
+        under = await kafka.described(topic, "--under-replicated-partitions", server=server)
+        assert hurt <= under.keys()
+        assert await kafka.described(topic, "--unavailable-partitions", server=server) == {}
+        resting = await cluster.standing(move)
+        assert resting.state == "paused-by-itself", resting
+        assert "in sync, and min ISR is 2" in (await kafka.ours("moves", "show", str(move))).out
+
+        await cluster.cluster.restart(killed.name)
+        assert (await kafka.states())[killed.id] == "unfenced"
+        await kafka.reassign(plan, "--execute", "--additional", "--throttle", WIDE)
+        ended = await cluster.until_ended(move)
+        assert (ended.state, ended.completed) == ("completed", PARTITIONS), ended
+    assert (await kafka.verify(plan)).count("is completed") == PARTITIONS
+    assert await cluster.layout(topic) == wanted
+
+
+async def test_a_broker_is_emptied_stopped_forgotten_and_welcome_again(kafka: Operator) -> None:
+    topic, cluster = "drained", kafka.it
+    written = await cluster.place(topic, cluster.ring(PARTITIONS), BYTES_EACH)
+    leaving = cluster.cluster.plan.brokers[-1]
+    id = str(leaving.id)
+    async with cluster.flowing(topic, written):
+        emptied = await until_done(kafka, "decommission", "--brokers", id)
+        assert emptied.endswith(f"Broker {id}: no replicas left.\n")
+        for name, described in (await cluster.client.describe_topics()).items():
+            rows = await kafka.described(name)
+            assert all(leaving.id not in row.replicas for row in rows.values()), rows
+            # Whatever it was given up for was wanted, by whoever made the plan.
+            cluster.asked += [
+                Assignment(topic=name, partition=each.partition, replicas=tuple(each.replicas))
+                for each in described.partitions
+            ]
+        await until_nothing_is_on(kafka, leaving)
+        alive = await kafka.ours("brokers", "decommission", "--brokers", id, "--unregister")
+        assert (alive.code, "not unregistered: stop them first" in alive.err) == (
+            NOT_FINISHED,
+            True,
+        )
+        await cluster.shut_down(leaving)
+        gone = await until_done(kafka, "decommission", "--brokers", id, "--unregister")
+        assert gone.endswith(f"Broker {id}: not registered.\n")
+        assert leaving.id not in await kafka.states()
+        # It registers anew, and the cordon went with its registration.
+        await cluster.cluster.restart(leaving.name)
+        assert (await kafka.states())[leaving.id] == "unfenced"
+        standings = (await cluster.client.broker_standings([leaving.id])).brokers
+        assert [each.is_cordoned for each in standings] == [False]
+
+
+async def until_done(kafka: Operator, *arguments: str) -> str:
+    """What the first call of `metaquorum brokers` says that finds nothing left to do."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while (done := await kafka.ours("brokers", *arguments)).code == NOT_FINISHED:
+            assert kafka.it.cluster.ended.empty()
+    assert done.code == 0, done
+    return done.out
+
+
+async def until_nothing_is_on(kafka: Operator, node: NodePlan) -> None:
+    """The broker has given up the folders of all partitions."""
+    folder = log_dir(kafka.it.cluster.folder, node)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while partition_folders(folder):
+            await kafka.it.client.describe_quorum()
+
+
+async def test_who_is_eligible_leads_without_loss_once_the_last_in_sync_is_gone(
+    kafka: Operator,
+) -> None:
+    """KIP-966: under min ISR the one who leaves stays eligible; nobody else is elected."""
+    topic, cluster = "eligible", kafka.it
+    first, second, third, other = cluster.cluster.plan.brokers
+    written = await cluster.place(topic, {0: (first.id, second.id, third.id)}, BYTES_EACH)
+    await cluster.cluster.kill(third.name)
+    await kafka.until_described(topic, lambda rows: third.id not in rows[0].isr, other)
+    await cluster.write(topic, written, BYTES_EACH)
+
+    cluster.signal(second, signal.SIGSTOP)
+    async with asyncio.TaskGroup() as tasks:
+        try:
+            # A tool would be sent on to it, as long as it counts as alive.
+            await cluster.until_without(second)
+            below = await kafka.until_described(
+                topic, lambda rows: rows[0].isr == (first.id,), other
+            )
+            assert below[0].elr == (second.id,), below
+            await cluster.cluster.kill(first.name)
+            await cluster.until(lambda topics: topics[topic].partitions[0].leader == NO_LEADER)
+            nobody = await kafka.until_described(topic, lambda rows: rows[0].leader is None, other)
+            assert set(nobody[0].elr) == {first.id, second.id}, nobody
+            # It lives, and has not all that was acknowledged.
+            tasks.create_task(cluster.cluster.restart(third.name, within_ms=RESTART_MS))
+            await until_unfenced(kafka, third, other)
+            still = await kafka.described(topic, server=other)
+            assert still[0].leader is None, still
+        finally:
+            cluster.signal(second, signal.SIGCONT)
+    led = await kafka.until_described(topic, lambda rows: rows[0].leader is not None, other)
+    assert led[0].leader == second.id, led
+    await cluster.cluster.restart(first.name)
+    await cluster.until_whole()
+    whole = await kafka.until_described(topic, lambda rows: len(rows[0].isr) == 3, other)
+    assert whole[0].elr == (), whole
+    found = await read_back(cluster.cluster.brokers, topic, written, READ_BACK_MS)
+    result = balance(zip(written, found, strict=True))
+    assert result.fault is None, result.fault
+    assert result.acknowledged > 0
+
+
+async def until_unfenced(kafka: Operator, node: NodePlan, server: NodePlan) -> None:
+    """The broker is alive, as the controllers say."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while node.id not in [each.id for each in await kafka.it.client.brokers()]:
+            await kafka.run("kafka-cluster.sh", "cluster-id", server=server)

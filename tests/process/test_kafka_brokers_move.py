@@ -1,0 +1,163 @@
+"""Kafka's own brokers in moves that go step by step, looked after with Kafka's own tools.
+
+They know nothing of steps: to them each is a reassignment of its own. One cluster for each release;
+every test leaves it whole, and what its controllers have written is judged when it ends.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from tests.process.kafka_cluster import VERSIONS
+from tests.process.kafka_operator import PATIENCE_SECONDS, Listed, Operator, operator
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+PARTITIONS: Final = 6
+BYTES_EACH: Final = 224 * 1024
+AT_ONCE: Final = 2
+TIGHT: Final = "1000"
+"""Bytes a second: of a copy one bite passes, and no more for half a minute."""
+WIDE: Final = "100000000"
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """No log lines of kafka-python: they would keep its failed sockets for a later test to find."""
+    caplog.set_level(logging.CRITICAL, logger="kafka")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=VERSIONS)
+async def kafka(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Operator]:
+    """A cluster whose moves add one replica at a time to a partition, to two partitions at once."""
+    async with operator(tmp_path_factory.mktemp("moves"), request.param) as it:
+        await it.it.limit(replicas=1, partitions=AT_ONCE)
+        yield it
+
+
+async def begin(kafka: Operator, topic: str, plan: Path) -> int:
+    """Have Kafka's tool begin it, so slowly that what is begun first stands still; its move."""
+    said = await kafka.reassign(plan, "--execute", "--throttle", TIGHT)
+    assert f"The inter-broker throttle limit was set to {TIGHT} B/s" in said
+    await until_as_many_as_may(kafka, topic)
+    return await kafka.it.last_move()
+
+
+async def until_as_many_as_may(kafka: Operator, topic: str) -> dict[int, Listed]:
+    """What Kafka's tool lists once two steps are under way; there are never more."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            found = await kafka.listed(topic)
+            adding = [each.adding for each in found.values() if each.adding]
+            assert all(len(each) == 1 for each in adding), found
+            assert len(adding) <= AT_ONCE, found
+            if len(adding) == AT_ONCE:
+                return found
+
+
+async def rest(kafka: Operator, topic: str, plan: Path, move: int) -> dict[int, Listed]:
+    """Pause it and let what is under way come to its end; what waits then."""
+    paused = await kafka.ours("moves", "pause", str(move))
+    assert (paused.code, paused.out) == (0, f"Move {move} paused.\n"), paused
+    # The same plan again is no other move; the tool only sets the throttle anew.
+    wider = await kafka.reassign(plan, "--execute", "--additional", "--throttle", WIDE)
+    assert f"The inter-broker throttle limit was set to {WIDE} B/s" in wider
+    assert await kafka.it.last_move() == move
+    assert (await kafka.it.until_at_rest(move)).state == "paused"
+    waiting = await kafka.listed(topic)
+    assert not any(each.adding or each.removing for each in waiting.values()), waiting
+    # Of two the first step is done: who leads by preference is there, and nobody is gone yet.
+    assert sorted(len(each.replicas) for each in waiting.values()) == [3] * 4 + [4] * AT_ONCE
+    return waiting
+
+
+async def resume(kafka: Operator, move: int) -> None:
+    resumed = await kafka.ours("moves", "resume", str(move))
+    assert (resumed.code, resumed.out) == (0, f"Move {move} resumed.\n"), resumed
+
+
+async def test_a_plan_goes_in_batches_rests_and_is_completed_under_a_throttle_of_kafkas_tool(
+    kafka: Operator,
+) -> None:
+    topic, cluster = "batched", kafka.it
+    written = await cluster.place(topic, cluster.ring(PARTITIONS), BYTES_EACH)
+    wanted = cluster.ring(PARTITIONS, turned=3)
+    plan = kafka.plan(topic, wanted)
+    async with cluster.flowing(topic, written):
+        move = await begin(kafka, topic, plan)
+        assert (await kafka.verify(plan)).count("is still in progress") == PARTITIONS
+        waiting = await rest(kafka, topic, plan, move)
+        verified = await kafka.verify(plan)
+        assert verified.count("is still in progress") == len(waiting) == PARTITIONS, verified
+        shown = await kafka.ours("moves", "show", str(move))
+        assert f"0 done, {PARTITIONS} waiting" in shown.out, shown
+        assert shown.out.count("2 of 2") == AT_ONCE, shown
+        await resume(kafka, move)
+        ended = await cluster.until_ended(move)
+        assert (ended.state, ended.completed) == ("completed", PARTITIONS), ended
+        assert await kafka.throttles(topic) >= {f"leader.replication.throttled.rate={WIDE}"}
+        verified = await kafka.verify(plan)
+        assert verified.count("is completed") == PARTITIONS, verified
+        assert f"Clearing topic-level throttles on topic {topic}" in verified
+        assert await kafka.throttles(topic) == set()
+    found = await kafka.until_described(
+        topic, lambda rows: {n: row.replicas for n, row in rows.items()} == wanted
+    )
+    assert all(set(row.isr) == set(row.replicas) for row in found.values()), found
+    await cluster.until_disks_agree(topic)
+
+
+async def test_a_cancel_in_the_middle_leaves_each_partition_as_before_its_step(
+    kafka: Operator,
+) -> None:
+    """Kafka's tool passes over a part of it, ours takes back all.
+
+    That of 4.2.0 takes back the steps under way, and not what waits; that of 3.9.1 what adds nobody
+    or removes somebody, so that it passes over steps that only add, and not over what waits.
+    """
+    topic, cluster = "cancelled", kafka.it
+    written = await cluster.place(topic, cluster.ring(PARTITIONS), BYTES_EACH)
+    plan = kafka.plan(topic, cluster.ring(PARTITIONS, turned=3))
+    async with cluster.flowing(topic, written):
+        move = await begin(kafka, topic, plan)
+        await rest(kafka, topic, plan, move)
+        await kafka.reassign(plan, "--execute", "--additional", "--throttle", TIGHT)
+        await resume(kafka, move)
+        before = await until_as_many_as_may(kafka, topic)
+        takes_steps = cluster.cluster.plan.kafka == "4.2.0"
+        taken = sorted(n for n, each in before.items() if bool(each.adding) is takes_steps)
+        said = await kafka.reassign(plan, "--cancel", "--preserve-throttles")
+        names = ",".join(f"{topic}-{number}" for number in taken)
+        assert f"Successfully cancelled partition reassignments for: {names}\n" in said, said
+
+        left = await until_as_many_as_may(kafka, topic)
+        assert left.keys() == before.keys() - set(taken), left
+        cancelled = await kafka.ours("moves", "cancel", str(move))
+        assert f"{len(left)} partition(s) are cancelled" in cancelled.out, cancelled
+        assert await kafka.listed(topic) == {}
+        ended = await cluster.standing(move)
+        assert (ended.state, ended.cancelled) == ("cancelled", len(before)), ended
+        as_before = {
+            number: tuple(id for id in each.replicas if id not in each.adding)
+            for number, each in before.items()
+        }
+        found = await kafka.until_described(
+            topic, lambda rows: {n: row.replicas for n, row in rows.items()} == as_before
+        )
+        assert all(row.leader in row.isr for row in found.values()), found
+        said = await kafka.reassign(plan, "--cancel")
+        assert "None of the specified partition reassignments are active." in said, said
+        assert f"Clearing topic-level throttles on topic {topic}" in said
+        assert await kafka.throttles(topic) == set()
+    await cluster.until_disks_agree(topic)
