@@ -7,13 +7,16 @@ from admin.plan_file import VERSION
 from admin.plans import Foreseen, PlanResult
 
 
-def plan_data(found: PlanResult) -> dict[str, Any]:
-    """A plan in the form of `reassign-partitions`, the one that leads back, and what it does."""
+def plan_data(found: PlanResult, bytes_moved: int | None = None) -> dict[str, Any]:
+    """A plan in the form of `reassign-partitions`, the one that leads back, and what it does.
+
+    `bytes_moved` is None where the size of any partition that would be copied is not known.
+    """
     return {
         "partitions_planned": found.planned,
         "plan": _file([(each.id, each.target) for each in found.partitions]),
         "rollback_plan": _file([(each.id, each.replicas) for each in found.partitions]),
-        "outcome": _foreseen(found.foreseen),
+        "outcome": _foreseen(found.foreseen, bytes_moved),
     }
 
 
@@ -58,12 +61,12 @@ def _state(found: PlanResult) -> str:
     return "moving" if found.emptying.held == found.emptying.leaving + found.accepted else "waiting"
 
 
-def _foreseen(foreseen: Foreseen) -> dict[str, Any]:
+def _foreseen(foreseen: Foreseen, bytes_moved: int | None) -> dict[str, Any]:
     return {
         "replicas_added": foreseen.replicas_added,
         "replicas_removed": foreseen.replicas_removed,
         "leaders_moved": foreseen.leaders_moved,
-        "bytes_moved": None,
+        "bytes_moved": bytes_moved,
         "racks_shared_before": _known(foreseen.crowded_before),
         "racks_shared_after": _known(foreseen.crowded_after),
         "brokers": [

@@ -76,6 +76,7 @@ def safe_to_stop(
 )
 @click.option("--wait", is_flag=True, help="Come back when nothing is left on them.")
 @target_options
+@output_option
 @click.pass_context
 def decommission(
     ctx: click.Context,
@@ -84,6 +85,7 @@ def decommission(
     dry_run: bool,
     unregister: bool,
     wait: bool,
+    output: str,
     **whom: Any,
 ) -> None:
     """Empty brokers, dead ones too: cordon them and move away what they have.
@@ -97,7 +99,11 @@ def decommission(
         raise click.UsageError("--dry-run begins nothing to wait for; leave --wait out")
     from admin.cli.decommissioning import decommission as work
 
-    ctx.exit(run(work(target(**whom), brokers, dry_run=dry_run, unregister=unregister, wait=wait)))
+    ctx.exit(
+        run(
+            work(target(**whom), brokers, output, dry_run=dry_run, unregister=unregister, wait=wait)
+        )
+    )
 
 
 @command.command()

@@ -5,17 +5,18 @@ can be done now, and says what is left; nothing is remembered here between the c
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from admin.cli import brokers_text as text
 from admin.cli import emptying_text
-from admin.cli.common import Exit, Target, say, write
+from admin.cli.common import Exit, Target, say, write, write_data
 from admin.cli.moves import copies_text
 from admin.cli.moves import text as moves_text
 from admin.log_sizes import bytes_of
 from admin.model import PartitionId
 from admin.plans import Operation, PlanRequest, PlanResult
+from admin.plans_data import begun_data, emptying_data, plan_data
 
 if TYPE_CHECKING:
     from admin.client import AdminClient
@@ -25,9 +26,16 @@ WAIT_SECONDS: Final = 1.0
 
 
 async def decommission(
-    whom: Target, brokers: Sequence[int], *, dry_run: bool, unregister: bool, wait: bool
+    whom: Target,
+    brokers: Sequence[int],
+    output: str,
+    *,
+    dry_run: bool,
+    unregister: bool,
+    wait: bool,
 ) -> Exit:
     """Cordon the brokers, move away what they have, and in the end forget them if wanted."""
+    tell = write if output == "table" else _untold
     request = PlanRequest(
         operation=Operation.DRAIN,
         brokers=tuple(brokers),
@@ -37,12 +45,9 @@ async def decommission(
     async with whom.client() as client:
         found = await client.plan_moves(request)
         if dry_run and found.reason is None:
-            size_bytes = await bytes_of(client, found)
-            write(emptying_text.progress(brokers, found))
-            foreseen = emptying_text.foreseen(found, size_bytes)
-            write(foreseen if found.planned else "Nothing is to be moved.")
+            _foretell(brokers, found, await bytes_of(client, found), output)
             return Exit.DONE
-        exit_code = _told(brokers, found, unregister=unregister)
+        exit_code = _told(brokers, found, tell, unregister=unregister)
         said = ""
         while wait and exit_code is Exit.NOT_FINISHED and not found.emptying.leaderless:
             if not found.emptying.held:
@@ -53,8 +58,26 @@ async def decommission(
                 said = now
                 say(said)
             found = await client.plan_moves(request)
-            exit_code = _told(brokers, found, unregister=unregister, again=True)
+            exit_code = _told(brokers, found, tell, unregister=unregister, again=True)
+    if output != "table":
+        write_data({**emptying_data(found), **begun_data(found)}, output)
     return exit_code
+
+
+def _foretell(
+    brokers: Sequence[int], found: PlanResult, size_bytes: int | None, output: str
+) -> None:
+    """Say what would be begun."""
+    if output != "table":
+        write_data({**emptying_data(found), **plan_data(found, size_bytes)}, output)
+        return
+    write(emptying_text.progress(brokers, found))
+    foreseen = emptying_text.foreseen(found, size_bytes)
+    write(foreseen if found.planned else "Nothing is to be moved.")
+
+
+def _untold(sentence: str) -> None:
+    """Who wants data gets it in the end, and no sentences."""
 
 
 async def _progress(client: "AdminClient", moves: Sequence[int]) -> str:
@@ -70,30 +93,37 @@ async def _progress(client: "AdminClient", moves: Sequence[int]) -> str:
 
 
 def _told(
-    brokers: Sequence[int], found: PlanResult, *, unregister: bool, again: bool = False
+    brokers: Sequence[int],
+    found: PlanResult,
+    tell: Callable[[str], None],
+    *,
+    unregister: bool,
+    again: bool = False,
 ) -> Exit:
     """Say what came of it, and how the command ends if it ends now."""
     emptying = found.emptying
     if emptying.cordoned:
-        write(text.cordoned(emptying.cordoned, cordoned=True))
+        tell(text.cordoned(emptying.cordoned, cordoned=True))
     if found.reason is not None:
         say(f"Error: {found.reason}")
         return Exit.FAILED
     if not emptying.held:
-        return _emptied(brokers, found, unregister=unregister)
+        return _emptied(brokers, found, tell, unregister=unregister)
     if found.accepted:
-        write(emptying_text.begun(found))
+        tell(emptying_text.begun(found))
     if found.accepted or not again:
-        write(emptying_text.progress(brokers, found))
+        tell(emptying_text.progress(brokers, found))
     if found.refused_count:
         say(emptying_text.refused(found))
     return Exit.FAILED if found.refused_count or emptying.leaderless else Exit.NOT_FINISHED
 
 
-def _emptied(brokers: Sequence[int], found: PlanResult, *, unregister: bool) -> Exit:
-    write(text.emptied(brokers))
+def _emptied(
+    brokers: Sequence[int], found: PlanResult, tell: Callable[[str], None], *, unregister: bool
+) -> Exit:
+    tell(text.emptied(brokers))
     if found.emptying.strange:
-        write(text.not_registered(found.emptying.strange))
+        tell(text.not_registered(found.emptying.strange))
     if not unregister or not found.emptying.alive:
         return Exit.DONE
     say(text.still_alive(found.emptying.alive))

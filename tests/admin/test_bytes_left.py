@@ -22,6 +22,7 @@ from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.broker.nodes import until
 from tests.broker.requests import batch
+from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import UNHURRIED, Node, a_controller, active, controllers
 from tests.support.kafka_client import Form, kafka_client
 
@@ -47,7 +48,7 @@ async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path)
         throttle = cluster.brokers[102].manager.throttles.follower
         await until(lambda: throttle.rate_bytes_per_s == 1)
         await client.alter_reassignments([Assignment(topic="t", partition=0, replicas=(102,))])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while (found := await move_of(client)).bytes_left == UNKNOWN:
                 pass
         (partition,) = found.partitions
@@ -57,7 +58,7 @@ async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path)
         shown = await asyncio.to_thread(shown_by_command, cluster.node)
         assert f"To be copied: {(BATCHES - 1) * size / 1_024:.1f} KiB, now at " in shown
         await client.alter_configs(BROKER, "102", {}, [FOLLOWER_RATE])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not (found := await move_of(client)).ended:
                 pass
         assert (found.state, found.bytes_left, found.time_left_ms) == (

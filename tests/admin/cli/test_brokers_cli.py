@@ -101,6 +101,13 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
         assert dry.exit_code == 0, dry.output
         assert dry.stdout.startswith("Broker 102: 1 partition(s) to be moved away, 0 on their way")
         assert not node.controller.image.brokers[102].cordoned
+        data = json.loads(
+            (
+                await run(node, *["decommission", "--brokers", "102", "--dry-run", "-o", "json"])
+            ).stdout
+        )
+        assert (data["state"], data["partitions_planned"]) == ("waiting", 1)
+        assert data["outcome"]["bytes_moved"] is None
         begun = await run(node, "decommission", "--brokers", "102")
         assert begun.exit_code == 3, begun.output
         assert "Broker 102 gets no new replicas." in begun.stdout
@@ -113,6 +120,10 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
             102,
             "decommission of broker 102",
         )
+        told = await run(node, *["decommission", "--brokers", "102", "-o", "json"])
+        assert told.exit_code == 3, told.output
+        data = json.loads(told.stdout)
+        assert (data["state"], data["partitions_leaving"], data["move_ids"]) == ("moving", 1, [1])
         again = await run(node, "decommission", "--brokers", "102", "--unregister")
         assert (again.exit_code, again.stdout) == (
             3,
