@@ -93,6 +93,10 @@ bench-commits: $(VENV)/installed ## measure our commits alone and write them int
 bench-kafka: $(VENV)/installed ## measure beside Kafka's own controllers and write docs/performance.md
 	$(BIN)/python -m bench.beside_kafka --write docs/performance.md $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: $(VENV)/installed ## measure 2,000,000 partitions on 1,000 brokers and write docs/performance.md
+	$(BIN)/python -m bench.scale --write docs/performance.md $(ARGS)
+
 KILLS ?= 20
 
 .PHONY: siege

@@ -1,19 +1,23 @@
 """Many committed records at once: the image is as if each had been replayed by itself.
 
-What makes it faster is that most records of a long log are changes of partitions, and that the same
-ones change again and again: of changes between which nothing else was said, each partition has all
-of its own merged, and only what comes out of that goes into the image and its index.
+What makes it faster is that most records are alike. Those that say ordinary partitions become rows
+together, without a value of any. Of changes between which nothing else was said, each partition has
+all of its own merged, and only what comes out of that goes into the image and its index. Everything
+else is replayed one by one, in its place.
 """
 
 from collections.abc import Sequence
+from itertools import compress, groupby
 from typing import Final
 
 from msgspec.structs import replace
 
+from statemachine import records
 from statemachine.image import Image
 from statemachine.index import Topic
+from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partition import Partition, left, merged
-from statemachine.replay import count_left, interned, replay
+from statemachine.replay import count_left, replay
 from statemachine.serde import (
     CHANGE_FRAMES,
     CHANGE_HEAD_BYTES,
@@ -24,9 +28,17 @@ from statemachine.serde import (
     number_of,
 )
 from statemachine.serde.primitives import uuid_of
-from statemachine.vocabulary import NO_MOVE, MoveId, MoveOutcome
+from statemachine.serde.rows import WIDTH_MAX, Numbers, Rows, rows_of
+from statemachine.serde.shapes import PARTITION_FRAMES, Alike, shape_of
+from statemachine.vocabulary import NO_MOVE, MoveId, MoveOutcome, Replicas
 
 _FRAME_BYTES: Final = 3
+
+_ALIKE_MIN: Final = 8
+"""Partitions of one shape that are read together; of fewer each is as fast by itself."""
+
+_SAMPLED: Final = 16
+"""Every so many values are looked at before it is worth while to look for partitions."""
 
 
 def replay_values(image: Image, values: Sequence[bytes], offset: int) -> None:
@@ -34,6 +46,98 @@ def replay_values(image: Image, values: Sequence[bytes], offset: int) -> None:
 
     Raises `MalformedRecord`; what precedes such a record may have been replayed or not.
     """
+    _replay(image, values, offset, 1)
+    image.index.settle()
+    image.advance(offset + len(values))
+
+
+def load_values(image: Image, values: Sequence[bytes], offset: int) -> None:
+    """As `replay_values`, for records of a snapshot, each of which counts as at `offset`.
+
+    The image does not end anywhere else for that, and its index is not settled.
+    """
+    _replay(image, values, offset, 0)
+
+
+def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
+    """The offsets of two records that follow each other are `step` apart."""
+    if not any(map(_says_partition, values[::_SAMPLED])):
+        _replay_others(image, values, offset, step)
+        return
+    sizes = list(map(len, values))
+    found = _rows_by_size(values, sizes, image.common.directories)
+    taken = dict.fromkeys(found, 0)
+    at = 0
+    for size, alike in groupby(sizes):
+        end = at + len(list(alike))
+        rows = found.get(size)
+        if rows is None:
+            _replay_others(image, values[at:end], offset + step * at, step)
+        else:
+            first = taken[size]
+            taken[size] += end - at
+            _add(image, values[at:end], rows, first, offset + step * at, step)
+        at = end
+
+
+def _says_partition(value: bytes) -> bool:
+    return value.startswith(PARTITION_FRAMES)
+
+
+def _rows_by_size(
+    values: Sequence[bytes], sizes: list[int], directories: Numbers
+) -> dict[int, Rows]:
+    """Rows of the values that say ordinary partitions of one shape, by the size of such a value.
+
+    The size of a value that is as long, and says something else, is set to 0.
+    """
+    found: dict[int, Rows] = {}
+    for size in dict.fromkeys(sizes):
+        if sizes.count(size) < _ALIKE_MIN:
+            continue
+        members = list(compress(values, map(size.__eq__, sizes)))
+        sample = next(filter(_says_partition, members), None)
+        shape = None if sample is None else shape_of(sample, WIDTH_MAX)
+        if shape is None:
+            continue
+        strangers = Alike(shape, members).strangers()
+        if strangers:
+            places = [at for at, each in enumerate(sizes) if each == size]
+            for stranger in strangers:
+                sizes[places[stranger]] = 0
+            members = [each for at, each in enumerate(members) if at not in strangers]
+        rows = rows_of(shape, members, directories)
+        if rows is not None:
+            found[size] = rows
+    return found
+
+
+def _add(
+    image: Image, values: Sequence[bytes], rows: Rows, first: int, offset: int, step: int
+) -> None:
+    """Take in the partitions that these values say; they are in `rows` from `first` on."""
+    at, end = first, first + len(values)
+    while at < end:
+        until = rows.end_of_topic(at, end)
+        topic = image.topics.get(uuid_of(rows.topic(at)))
+        begin = at - first
+        if topic is not None and _follow(topic, rows, at, until):
+            image.at(offset + step * begin)
+            image.add_rows(topic, rows, slice(at, until))
+        else:
+            _replay_others(image, values[begin : until - first], offset + step * begin, step)
+        at = until
+
+
+def _follow(topic: Topic, rows: Rows, begin: int, end: int) -> bool:
+    """Whether these are the topic's next partitions, in their order."""
+    first = len(topic.partitions)
+    last = first + end - begin - 1
+    return last <= PARTITION_NUMBER_MAX and rows.are_numbered(begin, end, first)
+
+
+def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
+    """Replay each by itself, but for changes of partitions that follow each other."""
     changes: dict[bytes, list[bytes]] = {}
     frame = CHANGE_FRAMES[-1]
     for place, value in enumerate(values):
@@ -51,15 +155,18 @@ def replay_values(image: Image, values: Sequence[bytes], offset: int) -> None:
                 frame = value[:_FRAME_BYTES]
                 changes[head] = [value]
             else:
-                replay(image, decode(value), offset + place)
+                record = decode(value)
+                if not isinstance(record, records.Topic):
+                    image.index.settle()
+                replay(image, record, offset + step * place)
     _merge(image, changes, offset)
-    image.advance(offset + len(values))
 
 
 def _merge(image: Image, changes: dict[bytes, list[bytes]], offset: int) -> None:
     """Take in changes by partition, in the order in which the partitions were first named."""
     if not changes:
         return
+    image.index.settle()
     # What a transaction undoes it undoes as a whole: any offset within it will do.
     image.at(max(offset, image.end_offset))
     topics: dict[bytes, Topic | None] = {}
@@ -70,35 +177,45 @@ def _merge(image: Image, changes: dict[bytes, list[bytes]], offset: int) -> None
             topic = topics[raw]
         else:
             topic = topics[raw] = image.topics.get(uuid_of(raw))
-        number = number_of(head)
-        before = None if topic is None else topic.partition(number)
-        if topic is not None and before is not None:
-            leaving: list[tuple[MoveId, MoveOutcome]] = []
-            image.set_partition(topic, number, _after(image, before, values, said, leaving))
-            for move_id, outcome in leaving:
-                count_left(image, move_id, outcome)
+        if topic is not None:
+            _change(image, topic, number_of(head), values, said)
+
+
+def _change(
+    image: Image, topic: Topic, number: int, values: Sequence[bytes], said: Sequence[Change]
+) -> None:
+    """Take in all changes of one partition, `values`, which say these different things."""
+    if len(said) == sum([each.only_isr for each in said]):
+        # Each takes the place of the one before, and is counted.
+        last = said[0] if len(values) == 1 else change_of(values[-1])
+        _change_isr(image, topic, number, last.change.isr, len(values))
+        return
+    before = topic.partition(number)
+    if before is None:
+        return
+    leaving: list[tuple[MoveId, MoveOutcome]] = []
+    image.set_partition(topic, number, _after(before, values, leaving))
+    for move_id, outcome in leaving:
+        count_left(image, move_id, outcome)
+
+
+def _change_isr(
+    image: Image, topic: Topic, number: int, isr: Replicas | None, changes: int
+) -> None:
+    """Let the ISR be what the last of so many changes says."""
+    assert isr is not None
+    if image.change_isr(topic, number, isr, changes):
+        return
+    before = topic.partition(number)
+    if before is not None:
+        epoch = before.partition_epoch + changes
+        image.set_partition(topic, number, replace(before, isr=isr, partition_epoch=epoch))
 
 
 def _after(
-    image: Image,
-    before: Partition,
-    values: Sequence[bytes],
-    said: Sequence[Change],
-    leaving: list[tuple[MoveId, MoveOutcome]],
+    before: Partition, values: Sequence[bytes], leaving: list[tuple[MoveId, MoveOutcome]]
 ) -> Partition:
-    """The partition after the changes `values`, which say these different things.
-
-    The moves that it leaves with them are put into `leaving`, with how.
-    """
-    for each in said:
-        if not each.only_isr:
-            break
-    else:
-        # Each takes the place of the one before, and is counted.
-        last = said[0] if len(values) == 1 else change_of(values[-1])
-        assert last.change.isr is not None
-        isr, epoch = image.interned(last.change.isr), before.partition_epoch + len(values)
-        return replace(before, isr=isr, partition_epoch=epoch)
+    """The partition after these changes; the moves that it leaves, with how, go into `leaving`."""
     after = before
     for value in values:
         change = change_of(value).change
@@ -106,4 +223,4 @@ def _after(
         outcome = left(earlier, after, change.move or NO_MOVE)
         if outcome is not None:
             leaving.append((earlier.stage.move, outcome))
-    return interned(image, after)
+    return after

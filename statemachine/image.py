@@ -10,16 +10,17 @@ from typing import Any
 from uuid import UUID
 
 from statemachine import our_records, records
+from statemachine.columns import Common
 from statemachine.index import NO_KEY, PartitionIndex, Topic
 from statemachine.journal import Journal, Transaction
-from statemachine.limits import INTERNED_TUPLES_MAX
 from statemachine.move import Move
 from statemachine.owned import Owned, OwnedKey
 from statemachine.partition import Partition
 from statemachine.past import ABSENT, Past
 from statemachine.registration import Broker
-from statemachine.touched import Touched, touch_both
-from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId
+from statemachine.serde.rows import Rows
+from statemachine.touched import Touched, touch_both, touch_topic
+from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Replicas
 
 __all__ = ["Broker", "Image", "QuotaHolder", "Resource", "quota_holder"]
 
@@ -38,12 +39,12 @@ class Image:
     """The state of the cluster after `end_offset` records of its log."""
 
     __slots__ = (
-        "_interned",
         "_journal",
         "_keeps_undo",
         "_past",
         "_touched",
         "brokers",
+        "common",
         "configs",
         "controllers",
         "end_offset",
@@ -83,7 +84,7 @@ class Image:
         """What there is one of, by the name of the property that tells it."""
         self.transaction: Transaction | None = None
         self.index = PartitionIndex()
-        self._interned: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self.common = Common()
         self._journal: Journal | None = None
         self._keeps_undo = False
         self._touched: Touched | None = None
@@ -214,16 +215,6 @@ class Image:
         if self._journal is not None:
             self._journal.offset = offset
 
-    def interned(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """An equal tuple, the same one each time: most partitions share theirs with others."""
-        known = self._interned.get(values)
-        if known is not None:
-            return known
-        if len(self._interned) >= INTERNED_TUPLES_MAX:
-            self._interned.clear()
-        self._interned[values] = values
-        return values
-
     def set_partition(self, topic: Topic, number: int, after: Partition | None) -> None:
         """The partition of this number is `after`; None is "does not exist"."""
         before = topic.partition(number)
@@ -233,18 +224,34 @@ class Image:
             topic.make_room(number)
             topic.keys[number] = self.index.give_key(topic, number)
         key = topic.keys[number]
-        topic.partitions[number] = after
+        topic.partitions.put(number, after)
         self.index.update(key, before, after)
         if after is None:
             self.index.take_key(key)
             topic.keys[number] = NO_KEY
             topic.trim()
-        if self._past is not None:
-            self._past.partitions.keep(topic, number, before)
-        if self._journal is not None:
-            self._journal.note(self.set_partition, topic, number, before)
+        self._overwrote(topic, number, before)
+
+    def add_rows(self, topic: Topic, rows: Rows, places: slice) -> None:
+        """The topic has these partitions more; the index is to be settled before it is asked."""
+        first = len(topic.partitions)
+        self.index.add_rows(topic, rows, places)
+        if self._past is None and self._journal is None and self._touched is None:
+            return
+        for number in range(first, len(topic.partitions)):
+            self._overwrote(topic, number, None)
+
+    def change_isr(self, topic: Topic, number: int, isr: Replicas, changes: int) -> bool:
+        """So many changes have left it with this ISR; False: it must be said as a value."""
+        if self._past is not None or self._journal is not None:
+            return False
+        before = topic.partitions.change_isr(number, isr, changes)
+        if before is None:
+            return False
+        self.index.change_isr(topic.keys[number], before, isr)
         if self._touched is not None:
             self._touched.partitions[(topic.topic_id, number)] = None
+        return True
 
     def add_topic(self, topic: Topic) -> None:
         """The topic exists, with the partitions that it has."""
@@ -253,15 +260,15 @@ class Image:
 
     def remove_topic(self, topic: Topic) -> None:
         """The topic and its partitions are gone."""
-        last = Topic(topic.name, topic.topic_id)
-        last.partitions = list(topic.partitions)
-        for number in range(len(topic.partitions) - 1, -1, -1):
-            self.set_partition(topic, number, None)
+        self.index.remove(topic)
+        if self._journal is not None:
+            self._journal.note(self._revive, topic)
         self._set(self.topics, topic.topic_id, ABSENT)
         if self.topic_ids.get(topic.name) == topic.topic_id:
             self._set(self.topic_ids, topic.name, ABSENT)
         if self._touched is not None:
-            self._touched.deleted[topic.topic_id] = last
+            self._touched.deleted[topic.topic_id] = topic
+            touch_topic(self._touched, topic)
 
     def set_broker(self, broker_id: BrokerId, broker: Broker | None) -> None:
         """The registration of the broker is this; None is "not registered"."""
@@ -342,6 +349,14 @@ class Image:
             undo(*arguments)
         self._drop_journal_of_transaction()
 
+    def _overwrote(self, topic: Topic, number: int, before: Partition | None) -> None:
+        if self._past is not None:
+            self._past.partitions.keep(topic, number, before)
+        if self._journal is not None:
+            self._journal.note(self.set_partition, topic, number, before)
+        if self._touched is not None:
+            self._touched.partitions[(topic.topic_id, number)] = None
+
     def _restore(self, past: Past, undo: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         """Let the past be as it was before the change that this call undoes."""
         if undo == self.set_partition:
@@ -351,9 +366,16 @@ class Image:
             table = past.table(live)
             if table is not None:
                 table.restore(key, before)
-        else:
-            assert undo == self._set_transaction, undo
+        elif undo == self._set_transaction:
             (past.transaction,) = arguments
+        else:
+            # A topic that is gone has its partitions still.
+            assert undo == self._revive, undo
+
+    def _revive(self, topic: Topic) -> None:
+        self.index.revive(topic)
+        if self._touched is not None:
+            touch_topic(self._touched, topic)
 
     def _set_transaction(self, transaction: Transaction | None) -> None:
         if self._journal is not None:

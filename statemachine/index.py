@@ -9,13 +9,18 @@ only and decides nothing.
 
 from array import array
 from collections.abc import Iterator, Mapping
+from itertools import repeat
+from operator import attrgetter
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from pyroaring import BitMap
 
+from statemachine.columns import Columns, Common
 from statemachine.configs import MIN_ISR, UNCLEAN_ELECTION
+from statemachine.gathering import Gathering, Part
 from statemachine.partition import Partition, moves_leader
+from statemachine.serde.rows import Rows
 from statemachine.settings import COMPLETION_RULE
 from statemachine.turns import Turns
 from statemachine.vocabulary import NO_MOVE, BrokerId, MoveId, Replicas
@@ -32,15 +37,15 @@ class Topic:
 
     __slots__ = ("keys", "name", "partitions", "topic_id")
 
-    def __init__(self, name: str, topic_id: UUID) -> None:
+    def __init__(self, name: str, topic_id: UUID, common: Common) -> None:
         self.name = name
         self.topic_id = topic_id
-        self.partitions: list[Partition | None] = []
+        self.partitions = Columns(common)
         self.keys = array("I")
 
     def partition(self, number: int) -> Partition | None:
         """The partition of this number, or None."""
-        return self.partitions[number] if 0 <= number < len(self.partitions) else None
+        return self.partitions.get(number)
 
     def existing(self) -> Iterator[tuple[int, Partition]]:
         """Number and value of each partition that exists."""
@@ -50,15 +55,13 @@ class Topic:
 
     def make_room(self, number: int) -> None:
         """Let there be a place for the partition of this number."""
-        while len(self.partitions) <= number:
-            self.partitions.append(None)
-            self.keys.append(NO_KEY)
+        self.partitions.make_room(number + 1)
+        self.keys.extend(repeat(NO_KEY, len(self.partitions) - len(self.keys)))
 
     def trim(self) -> None:
         """Let there be no places behind the last partition."""
-        while self.partitions and self.partitions[-1] is None:
-            self.partitions.pop()
-            self.keys.pop()
+        self.partitions.trim()
+        del self.keys[len(self.partitions) :]
 
 
 class PartitionIndex:
@@ -66,6 +69,7 @@ class PartitionIndex:
 
     __slots__ = (
         "_free",
+        "_gathering",
         "_numbers",
         "_topics",
         "adding_total",
@@ -86,11 +90,12 @@ class PartitionIndex:
         self._topics: list[Topic | None] = []
         self._numbers = array("I")
         self._free: list[int] = []
-        self.replicas_of: dict[BrokerId, BitMap] = {}
-        self.isr_of: dict[BrokerId, BitMap] = {}
-        self.elr_of: dict[BrokerId, BitMap] = {}
-        self.leader_of: dict[BrokerId, BitMap] = {}
+        self.replicas_of: Part = {}
+        self.isr_of: Part = {}
+        self.elr_of: Part = {}
+        self.leader_of: Part = {}
         """Includes NO_LEADER: the partitions that nobody leads."""
+        self._gathering = Gathering(self.replicas_of, self.isr_of, self.leader_of)
         self.moving = BitMap()
         """The partitions with a reassignment under way."""
         self.stepping = BitMap()
@@ -131,6 +136,31 @@ class PartitionIndex:
         self._numbers.append(number)
         return len(self._topics) - 1
 
+    def add_rows(self, topic: Topic, rows: Rows, places: slice) -> None:
+        """The topic has these partitions more; the bitmaps know of them once it is settled."""
+        numbers = rows.numbers[places]
+        if self._free:
+            keys = array("I", [self.give_key(topic, number) for number in numbers])
+        else:
+            first = len(self._topics)
+            keys = array("I", range(first, first + len(numbers)))
+            self._topics += repeat(topic, len(numbers))
+            self._numbers += numbers
+        size = rows.form.size
+        block = rows.rows[places.start * size : places.stop * size]
+        topic.partitions.append_rows(block, rows.form, len(numbers))
+        topic.keys += keys
+        self._gathering.gather(rows, places, keys)
+
+    def settle(self) -> None:
+        """Let the bitmaps know of all rows that have been added."""
+        while not self._gathering.settle():
+            pass
+
+    def settle_some(self) -> bool:
+        """As `settle`, for a few milliseconds; whether they know of all."""
+        return self._gathering.settle()
+
     def take_key(self, key: int) -> None:
         """The partition with this key is gone."""
         self._topics[key] = None
@@ -146,6 +176,23 @@ class PartitionIndex:
         _move(self.elr_of, key, _elr(before), _elr(after))
         _move(self.leader_of, key, _leader(before), _leader(after))
         self._note_move(key, before, after)
+
+    def remove(self, topic: Topic) -> None:
+        """The topic is gone with all its partitions; it goes on having them for itself."""
+        keys = topic.keys
+        for number, partition in topic.existing():
+            self.update(keys[number], partition, None)
+            self.take_key(keys[number])
+
+    def revive(self, topic: Topic) -> None:
+        """The topic is there again, with the partitions that it had."""
+        for number, partition in topic.existing():
+            key = topic.keys[number] = self.give_key(topic, number)
+            self.update(key, None, partition)
+
+    def change_isr(self, key: int, before: Replicas, after: Replicas) -> None:
+        """The ISR of the partition with this key has changed, and nothing else, and it stands."""
+        _move(self.isr_of, key, before, after)
 
     def _change(self, key: int, before: Partition, after: Partition) -> None:
         """As `update`, where most is as it was."""
@@ -188,12 +235,12 @@ class PartitionIndex:
             keys = self.of_move.setdefault(after, BitMap())
             keys.add(key)
 
-    def count(self, part: dict[BrokerId, BitMap], broker_id: BrokerId) -> int:
+    def count(self, part: Part, broker_id: BrokerId) -> int:
         """How many partitions the broker plays this part for."""
         bitmap = part.get(broker_id)
         return 0 if bitmap is None else len(bitmap)
 
-    def of_any(self, part: dict[BrokerId, BitMap], broker_ids: Replicas) -> BitMap:
+    def of_any(self, part: Part, broker_ids: Replicas) -> BitMap:
         """The partitions that any of these brokers plays this part for."""
         return BitMap.union(BitMap(), *[part[b] for b in broker_ids if b in part])
 
@@ -218,17 +265,26 @@ class PartitionIndex:
 
     def partitions(self, keys: BitMap) -> list[tuple[Topic, int]]:
         """The partitions with these keys, in the order of topic name and number."""
-        found = []
+        topics, numbers = self._topics, self._numbers
+        by_topic: dict[Topic | None, list[int]] = {}
         for key in keys:
-            topic = self._topics[key]
-            assert topic is not None, f"key {key} is in a bitmap, but no partition has it"
-            found.append((topic, self._numbers[key]))
-        found.sort(key=_by_name)
-        return found
+            topic = topics[key]
+            found = by_topic.get(topic)
+            if found is None:
+                by_topic[topic] = [numbers[key]]
+            else:
+                found.append(numbers[key])
+        assert None not in by_topic, "a key is in a bitmap, but no partition has it"
+        listed: list[tuple[Topic, int]] = []
+        for topic in sorted(by_topic, key=_name):
+            found = by_topic[topic]
+            if len(found) > 1:
+                found.sort()
+            listed += zip(repeat(topic), found)  # type: ignore[arg-type]
+        return listed
 
 
-def _by_name(partition: tuple[Topic, int]) -> tuple[str, int]:
-    return partition[0].name, partition[1]
+_name = attrgetter("name")
 
 
 def _replicas(partition: Partition | None) -> Replicas:
@@ -273,7 +329,7 @@ def _mark(keys: BitMap, key: int, is_in: bool) -> None:
 
 
 def _move(
-    part: dict[BrokerId, BitMap],
+    part: Part,
     key: int,
     before: tuple[BrokerId, ...],
     after: tuple[BrokerId, ...],

@@ -111,8 +111,13 @@ HURT_PARTITIONS_SHOWN_MAX: Final = 1_000
 PRODUCER_IDS_PER_BLOCK: Final = 1_000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 
-INTERNED_TUPLES_MAX: Final = 1 << 20
-"""Tuples remembered so that equal ones are stored once; forgotten all at once when full."""
+PARTITIONS_REMEMBERED_MAX: Final = 1 << 13
+"""Partitions that are rows and were asked for last, remembered as values: some 4 MB; forgotten all
+at once when there are more.
+"""
+
+DIRECTORIES_NUMBERED_MAX: Final = 1 << 16
+"""Log directories that rows can name, which takes two bytes; partitions in others are no rows."""
 
 UUIDS_REMEMBERED_MAX: Final = 1 << 16
 """Topic and directory ids remembered while records are read."""

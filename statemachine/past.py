@@ -117,17 +117,19 @@ class PastPartitions:
         """It was this, says the journal, before something that is not committed."""
         self._kept.setdefault(topic, {})[number] = before
 
-    def of(self, topic: Topic) -> Iterator[tuple[int, Partition]]:
-        """Number and value of each partition that the topic had."""
+    def of(self, topic: Topic) -> Iterator[tuple[int, Partition | None]]:
+        """Number and value of each partition that the topic had.
+
+        None for one that is what it was, if its topic has it: its reader may know how to say it
+        without a value of it.
+        """
         # Whatever comes to be or goes while this is read is kept from then on.
         count = max(len(topic.partitions), 1 + max(self._kept.get(topic, ()), default=-1))
         for number in range(count):
             kept = self._kept.get(topic)
-            if kept is not None and number in kept:
-                partition = kept[number]
-            else:
-                partition = topic.partition(number)
-            if partition is not None:
+            if kept is None or number not in kept:
+                yield number, None
+            elif (partition := kept[number]) is not None:
                 yield number, partition
 
 

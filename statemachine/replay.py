@@ -42,7 +42,7 @@ def _partition_change(image: Image, record: records.PartitionChange, _offset: in
     before = None if topic is None else topic.partition(record.partition_id)
     if topic is None or before is None:
         return
-    after = interned(image, merged(before, record))
+    after = merged(before, record)
     image.set_partition(topic, record.partition_id, after)
     note_left(image, before, after, record.move or NO_MOVE)
 
@@ -68,29 +68,15 @@ def _partition(image: Image, record: records.Partition, _offset: int) -> None:
     if topic is None or not 0 <= record.partition_id <= PARTITION_NUMBER_MAX:
         return
     before = topic.partition(record.partition_id)
-    after = interned(image, created(record))
+    after = created(record)
     image.set_partition(topic, record.partition_id, after)
     if before is not None:
         note_left(image, before, after)
 
 
-def interned(image: Image, partition: Partition) -> Partition:
-    """The same partition, which shares with others what they have in common."""
-    intern = image.interned
-    replicas, isr = intern(partition.replicas), intern(partition.isr)
-    directories = intern(partition.directories)
-    if (
-        replicas is partition.replicas
-        and isr is partition.isr
-        and directories is partition.directories
-    ):
-        return partition
-    return replace(partition, replicas=replicas, isr=isr, directories=directories)
-
-
 def _topic(image: Image, record: records.Topic, _offset: int) -> None:
     if record.topic_id not in image.topics:
-        image.add_topic(Topic(record.name, record.topic_id))
+        image.add_topic(Topic(record.name, record.topic_id, image.common))
 
 
 def _remove_topic(image: Image, record: records.RemoveTopic, _offset: int) -> None:

@@ -12,14 +12,15 @@ from typing import Final
 from uuid import UUID
 
 from statemachine import our_records, records
+from statemachine.bulk import load_values
 from statemachine.features import LEVEL_ELR
 from statemachine.image import Broker, Image
 from statemachine.move import as_records as move_records
 from statemachine.owned import as_records as owned_records
 from statemachine.partition import Partition
 from statemachine.past import Past
-from statemachine.replay import replay
-from statemachine.serde import decode, encode
+from statemachine.serde import encode
+from statemachine.serde.partitions import version_at
 from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION
 
 GROUP_RECORDS_MAX: Final = 256
@@ -111,16 +112,17 @@ class Loading:
         self.end = end
         """The offset after the last record that the snapshot contains."""
         self._values = iter(values)
+        self._is_read = False
 
     def go_on(self) -> bool:
-        """Take in at most `LOADED_AT_ONCE` records; whether that was all. Raises MalformedRecord,
-        and `ValueError` where the values cannot be read.
+        """Take in at most `LOADED_AT_ONCE` records, or what follows from them all; whether the
+        image is whole. Raises MalformedRecord, and `ValueError` where values cannot be read.
         """
-        count = 0
-        for value in islice(self._values, LOADED_AT_ONCE):
-            replay(self.image, decode(value), self.end - 1)
-            count += 1
-        if count == LOADED_AT_ONCE:
+        if not self._is_read:
+            values = list(islice(self._values, LOADED_AT_ONCE))
+            load_values(self.image, values, self.end - 1)
+            self._is_read = len(values) < LOADED_AT_ONCE
+        if not self._is_read or not self.image.index.settle_some():
             return False
         self.image.advance(self.end)
         return True
@@ -135,8 +137,11 @@ def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
 
 def _values(past: Past) -> Iterator[bytes | None]:
     level = past.features.get(METADATA_VERSION) or 0
-    for record in _records(past):
-        yield None if record is None else encode(record, _level_to_say(record, level))
+    for said in _records(past, version_at(level)):
+        if said is None or isinstance(said, bytes):
+            yield said
+        else:
+            yield encode(said, _level_to_say(said, level))
 
 
 def _level_to_say(record: records.Record, level: int) -> int:
@@ -157,11 +162,14 @@ def _level_to_say(record: records.Record, level: int) -> int:
             return level
 
 
-def _records(past: Past) -> Iterator[records.Record | None]:
-    """What the image was, as records; None is only a pause."""
+def _records(past: Past, version: int) -> Iterator[records.Record | bytes | None]:
+    """What the image was, as records or as their values; None is only a pause.
+
+    `version` is that of a Partition at the level in force.
+    """
     yield from _features(past)
     yield from _servers(past)
-    yield from _topics(past)
+    yield from _topics(past, version)
     yield from _settings(past)
     yield from _moves(past)
     for entry in past.facts.items():
@@ -204,15 +212,22 @@ def _registration(broker: Broker) -> records.RegisterBroker:
     )
 
 
-def _topics(past: Past) -> Iterator[records.Record | None]:
+def _topics(past: Past, version: int) -> Iterator[records.Record | bytes | None]:
     for entry in past.topics.items():
         if entry is None:
             yield None
             continue
         topic = entry[1]
         yield records.Topic(name=topic.name, topic_id=topic.topic_id)
-        for number, partition in past.partitions.of(topic):
-            yield _partition(topic.topic_id, number, partition)
+        columns, topic_id = topic.partitions, topic.topic_id.bytes
+        for number, kept in past.partitions.of(topic):
+            value = columns.encoded(number, topic_id, version) if kept is None else None
+            if value is not None:
+                yield value
+                continue
+            partition = columns.peek(number) if kept is None else kept
+            if partition is not None:
+                yield _partition(topic.topic_id, number, partition)
 
 
 def _partition(topic_id: UUID, number: int, partition: Partition) -> records.Partition:

@@ -25,12 +25,17 @@ class Touched(Struct, gc=False):
     configs: dict["Resource", None] = {}
 
 
+def touch_topic(touched: Touched, topic: Topic) -> None:
+    """All partitions of the topic count as touched."""
+    for number, _ in topic.existing():
+        touched.partitions[(topic.topic_id, number)] = None
+
+
 def touch_both(touched: Touched, before: "Image", after: "Image") -> None:
     """Everything in either image counts as touched: one takes the place of the other."""
     for image in (before, after):
         for topic in image.topics.values():
-            for number, _ in topic.existing():
-                touched.partitions[(topic.topic_id, number)] = None
+            touch_topic(touched, topic)
         touched.brokers.update(dict.fromkeys(image.brokers))
         touched.configs.update(dict.fromkeys(image.configs))
     for topic_id, topic in before.topics.items():

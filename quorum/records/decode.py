@@ -6,7 +6,8 @@ are the business of `quorum.records.batch.check`, where the bytes enter the proc
 
 import zlib
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import count, repeat
 from typing import Final, NamedTuple
 
 from quorum.core.limits import BATCH_RECORDS_MAX
@@ -86,15 +87,19 @@ def plain_values(buffer: Buffer, header: Header, position: int = 0) -> list[byte
     if header.attributes & NOT_PLAIN_BITS:
         return None
     data = bytes(buffer[position + HEADER_BYTES : position + header.size_bytes])
-    try:
-        return _plain_values(data, header.record_count)
-    except IndexError:
-        return None
+    return _plain_values(data, header.record_count)
 
 
 def _plain_values(data: bytes, count: int) -> list[bytes] | None:
     if count > BATCH_RECORDS_MAX:
         return None
+    try:
+        return _values_in_place(data, count)
+    except IndexError:
+        return None
+
+
+def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
     values: list[bytes] = []
     at = 0
     while (place := len(values)) < count:
@@ -204,6 +209,10 @@ def _records(data: bytes, header: Header, position: int) -> Iterator[Record]:
         header.max_timestamp_ms if header.is_log_append_time else None,
         header.is_control,
     )
+    plain = None if header.is_log_append_time else _plain_values(data, header.record_count)
+    if plain is not None:
+        yield from _plain_records(plain, context)
+        return
     at = index = 0
     try:
         for index in range(header.record_count):
@@ -213,6 +222,21 @@ def _records(data: bytes, header: Header, position: int) -> Iterator[Record]:
         raise CorruptBatch(position, f"record {index} of {header.record_count}: {error}") from error
     if at != len(data):
         raise CorruptBatch(position, f"{len(data) - at} bytes behind its last record")
+
+
+def _plain_records(values: list[bytes], context: _Context) -> Iterator[Record]:
+    """The records of a batch whose values are all that there is to them."""
+    base_offset, timestamp_ms, _, control = context
+    fields = zip(
+        count(base_offset),
+        repeat(timestamp_ms),
+        repeat(None),
+        values,
+        repeat(()),
+        repeat(control),
+    )
+    # As `Record._make` does, which calls itself in Python for each.
+    return map(partial(tuple.__new__, Record), fields)
 
 
 def _plain_record(data: bytes, at: int, index: int, context: _Context) -> tuple[Record, int] | None:

@@ -22,6 +22,7 @@ from statemachine.serde.primitives import (
     write_fields,
 )
 from statemachine.serde.schemas import BY_SHAPE, BY_TYPE_ID
+from statemachine.serde.shapes import FRAME_VERSION, PARTITION_FRAMES
 
 __all__ = [
     "CHANGE_FRAMES",
@@ -35,7 +36,6 @@ __all__ = [
     "number_of",
 ]
 
-FRAME_VERSION: Final = 1
 
 CHANGE_FRAMES: Final = tuple(
     bytes((FRAME_VERSION, partitions.PARTITION_CHANGE_TYPE_ID, version))
@@ -50,11 +50,6 @@ CHANGE_HEAD_BYTES: Final = _FRAME_BYTES + _NUMBER.size + TOPIC_ID_BYTES
 _REMEMBERED_BYTES_MAX: Final = 128
 _NO_PARTITION: Final = bytes(CHANGE_HEAD_BYTES - _FRAME_BYTES)
 
-_PARTITION_FRAMES: Final = tuple(
-    bytes((FRAME_VERSION, partitions.PARTITION_TYPE_ID, version))
-    for version in range(partitions.NEWEST_VERSION + 1)
-)
-
 
 def encode(record: records.Record, level: int) -> bytes:
     """The value of a log record that says `record`, as this level of metadata.version has it."""
@@ -63,7 +58,7 @@ def encode(record: records.Record, level: int) -> bytes:
         return CHANGE_FRAMES[version] + partitions.encode_change(record, version)
     if isinstance(record, records.Partition):
         version = partitions.version_at(level)
-        return _PARTITION_FRAMES[version] + partitions.encode_partition(record, version)
+        return PARTITION_FRAMES[version] + partitions.encode_partition(record, version)
     out = bytearray()
     if isinstance(record, records.Unknown):
         _put_frame(out, record.type_id, record.version)
@@ -141,7 +136,7 @@ def _decoded(data: bytes) -> records.Record:
     record: Any
     if data[:3] in CHANGE_FRAMES:
         record, end = partitions.decode_change(data, 3)
-    elif data[:3] in _PARTITION_FRAMES:
+    elif data[:3] in PARTITION_FRAMES:
         record, end = partitions.decode_partition(data, 3, data[2])
     else:
         reader = Reader(data)

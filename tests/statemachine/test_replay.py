@@ -358,5 +358,5 @@ def test_a_watched_image_says_what_was_touched() -> None:
     last = world.partition()
     world.ask(commands.DeleteTopics(topics=("t",)))
     touched = world.image.drain()
-    assert touched.deleted[TOPIC_ID].partitions == [last]
+    assert list(touched.deleted[TOPIC_ID].partitions) == [last]
     assert not world.image.drain().partitions

@@ -1,0 +1,309 @@
+"""What a very large cluster costs a controller: memory, loading, pauses, and one question.
+
+    python -m bench.scale [--partitions N] [--brokers N] [--write docs/performance.md]
+
+A snapshot is written whose partitions are placed as the product places them, three replicas each,
+without racks. A process that has imported a controller then loads it from the file, as after a
+restart, is asked who is in sync with each broker, and takes a snapshot of its own while partitions
+change (`bench.snapshot_pauses`). Memory is that of this process as Linux counts it. Times are those
+of the processor, so that what else runs does not show; the disk is read from the page cache.
+"""
+
+import gc
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import click
+import msgspec
+
+from bench import machine
+from bench.faults import RunFailed
+from bench.options import document_option, folder_option
+from bench.report import Section
+from bench.snapshot_pauses import LEVEL, written
+from broker.replaying import Replaying
+from quorum.core.vocabulary import Epoch, LogEnd, Offset
+from quorum.log.checkpoint import checkpoint_name, read_checkpoint
+from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.records.snapshot_batches import SnapshotBatches
+from statemachine import records
+from statemachine.image import Image
+from statemachine.placement import place
+from statemachine.registration import Broker
+from statemachine.serde import encode
+from statemachine.snapshot import GROUP_RECORDS_MAX
+
+SECTION: Final = "scale"
+PARTITIONS: Final = 2_000_000
+BROKERS: Final = 1_000
+TOPIC_PARTITIONS: Final = 100
+REPLICATION_FACTOR: Final = 3
+ASKED: Final = 100
+"""Brokers that are asked about."""
+WRITE_BYTES: Final = 8 * 1024 * 1024
+_DIRECTORY: Final = 0xD17 << 100
+
+
+class Measured(msgspec.Struct, kw_only=True):
+    """What the process found that loaded the snapshot."""
+
+    imported_mb: float
+    """Its memory before it loaded anything."""
+    rss_mb: float
+    peak_mb: float
+    checked_s: float
+    loaded_s: float
+    """Without the check of the file, which comes first."""
+    slice_ms: float
+    """The longest stop of everything else while it loaded."""
+    pause_ms: float
+    """The longest one while a snapshot was written."""
+    snapshot_s: float
+    isr_ms: float
+    """Of the slowest broker."""
+    isr_count: int
+    """Its partitions."""
+    rss_after_mb: float
+    """With the snapshot written, and what had changed meanwhile."""
+
+
+class Row(msgspec.Struct):
+    """One line of the table."""
+
+    what: str
+    unit: str
+    value: Callable[[Measured], float]
+    must: float | None = None
+    aim: float | None = None
+
+
+ROWS: Final = (
+    Row("memory of the process (RSS), loaded", "MB", lambda m: m.rss_mb, 400, 300),
+    Row("... at its highest", "MB", lambda m: m.peak_mb),
+    Row("... before, with everything imported", "MB", lambda m: m.imported_mb),
+    Row("... after a snapshot", "MB", lambda m: m.rss_after_mb),
+    Row("load: the file checked, then read", "s", lambda m: m.checked_s + m.loaded_s, 3, 1.5),
+    Row("... of it, the check", "s", lambda m: m.checked_s),
+    Row("... longest stop of everything else", "ms", lambda m: m.slice_ms),
+    Row("longest stop while a snapshot is written", "ms", lambda m: m.pause_ms, 25, 10),
+    Row("... the whole snapshot", "s", lambda m: m.snapshot_s),
+    Row("all partitions with a broker in the ISR, the slowest", "ms", lambda m: m.isr_ms, 10, 2),
+    Row("... how many these are", "", lambda m: m.isr_count),
+)
+
+
+def table(measured: Measured) -> str:
+    """What was found, beside what it must be."""
+    lines = [
+        "| what | unit | measured | must | aim | met |",
+        "| --- | --- | ---: | ---: | ---: | --- |",
+    ]
+    for row in ROWS:
+        value = row.value(measured)
+        lines.append(
+            f"| {row.what} | {row.unit} | {_shown(value)} | {_shown(row.must)} "
+            f"| {_shown(row.aim)} | {met(row, value)} |"
+        )
+    return "\n".join(lines)
+
+
+def met(row: Row, value: float) -> str:
+    """The best that was reached."""
+    if row.must is None or row.aim is None:
+        return ""
+    return "aim" if value <= row.aim else "must" if value <= row.must else "no"
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def a_cluster(partitions: int, brokers: int) -> Iterator[bytes]:
+    """The records of a snapshot of so many partitions, placed on so many brokers."""
+    yield encode(records.FeatureLevel(name="metadata.version", level=LEVEL), LEVEL)
+    for broker_id in range(brokers):
+        yield encode(_registration(broker_id), LEVEL)
+    directories = [UUID(int=_DIRECTORY | each) for each in range(brokers)]
+    registered = [_broker(each) for each in range(brokers)]
+    for topic in range(-(-partitions // TOPIC_PARTITIONS)):
+        # As of a random id: the upper half differs, and decides where the ring is entered.
+        topic_id = UUID(int=(topic + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128))
+        yield encode(records.Topic(name=f"topic-{topic}", topic_id=topic_id), LEVEL)
+        count = min(TOPIC_PARTITIONS, partitions - topic * TOPIC_PARTITIONS)
+        placed = place(registered, topic_id, count, REPLICATION_FACTOR)
+        for number, replicas in enumerate(placed):
+            record = records.Partition(
+                partition_id=number,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=replicas,
+                leader=replicas[0],
+                leader_epoch=topic % 50,
+                partition_epoch=topic + number,
+                directories=tuple([directories[each] for each in replicas]),
+            )
+            yield encode(record, LEVEL)
+
+
+def _broker(broker_id: int) -> Broker:
+    return Broker(
+        broker_id=broker_id,
+        epoch=broker_id,
+        incarnation_id=UUID(int=broker_id + 1),
+        endpoints=(),
+        features=(),
+        rack=None,
+        log_dirs=(UUID(int=_DIRECTORY | broker_id),),
+        fenced=False,
+        registered_at=broker_id,
+    )
+
+
+def _registration(broker_id: int) -> records.RegisterBroker:
+    return records.RegisterBroker(
+        broker_id=broker_id,
+        incarnation_id=UUID(int=broker_id + 1),
+        broker_epoch=broker_id,
+        endpoints=(
+            records.Endpoint(
+                name="PLAINTEXT", host=f"host-{broker_id}", port=9092, security_protocol=0
+            ),
+        ),
+        features=(),
+        rack=None,
+        fenced=False,
+        log_dirs=(UUID(int=_DIRECTORY | broker_id),),
+    )
+
+
+def write_snapshot(values: Iterator[bytes], folder: Path) -> Path:
+    """A snapshot of these records, as the product lays it out."""
+    store, id_ = SnapshotFolder(folder), LogEnd(Epoch(1), Offset(1 << 32))
+    batches = SnapshotBatches(id_.epoch, 1)
+    buffer, position = batches.opening(None, None), 0
+    while group := list(islice(values, GROUP_RECORDS_MAX)):
+        buffer += batches.data(group)
+        if len(buffer) >= WRITE_BYTES:
+            store.write(id_, buffer, position)
+            position, buffer = position + len(buffer), bytearray()
+    buffer += batches.closing()
+    store.write(id_, buffer, position)
+    store.finish(id_)
+    return folder / checkpoint_name(id_)
+
+
+def measured(path: Path) -> Measured:
+    """In a process of its own: load the snapshot, and try what there is to try."""
+    __import__("admin.daemon")
+    imported_mb = memory_mb("VmRSS")
+    at = time.process_time()
+    checkpoint = read_checkpoint(path)
+    checked_s = time.process_time() - at
+    image = Image()
+    replaying, slices = Replaying(image), list[float]()
+    replaying.load(checkpoint.records(), Offset(checkpoint.id.offset))
+    while replaying.is_behind:
+        at = time.process_time()
+        replaying.go_on(_NoLog())
+        slices.append(time.process_time() - at)
+    rss_mb, peak_mb = memory_mb("VmRSS"), memory_mb("VmHWM")
+    isr_ms, isr_count = _asked(image)
+    gc.collect()
+    gc.freeze()
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        _, pauses, beginning, _ = written(image, Path(folder))
+    return Measured(
+        imported_mb=imported_mb,
+        rss_mb=rss_mb,
+        peak_mb=peak_mb,
+        checked_s=checked_s,
+        loaded_s=sum(slices),
+        slice_ms=max(slices) * 1e3,
+        pause_ms=max(beginning, *pauses) * 1e3,
+        snapshot_s=sum(pauses),
+        isr_ms=isr_ms,
+        isr_count=isr_count,
+        rss_after_mb=memory_mb("VmRSS"),
+    )
+
+
+class _NoLog:
+    """Behind a snapshot that is all there is nothing is read."""
+
+    def read_committed(self, start: Offset, max_bytes: int) -> bytes:
+        raise AssertionError(f"there is nothing at {start}")
+
+
+def _asked(image: Image) -> tuple[float, int]:
+    """How long the slowest answer took, in ms, and how much it was."""
+    index, slowest = image.index, (0.0, 0)
+    for broker_id in islice(sorted(index.isr_of), ASKED):
+        at = time.process_time()
+        found = index.partitions(index.isr_of[broker_id])
+        slowest = max(slowest, ((time.process_time() - at) * 1e3, len(found)))
+    return slowest
+
+
+def memory_mb(name: str) -> float:
+    """A line of this process's status, in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise RunFailed(f"/proc/self/status has no {name}")
+
+
+def run(partitions: int, brokers: int, folder: Path) -> Measured:
+    """Write the snapshot, and have it measured."""
+    click.echo(f"writing a snapshot of {partitions:,} partitions on {brokers:,} brokers", err=True)
+    path = write_snapshot(a_cluster(partitions, brokers), folder)
+    click.echo(f"{path.stat().st_size / 1e6:,.0f} MB; loading it", err=True)
+    argv = [sys.executable, "-m", "bench.scale", "--load", str(path)]
+    found = subprocess.run(argv, stdout=subprocess.PIPE, check=False)
+    if found.returncode:
+        raise RunFailed(f"{' '.join(argv)} ended with {found.returncode}")
+    return msgspec.json.decode(found.stdout, type=Measured)
+
+
+@click.command()
+@click.option("--partitions", type=click.IntRange(1), default=PARTITIONS, show_default=True)
+@click.option("--brokers", type=click.IntRange(3), default=BROKERS, show_default=True)
+@click.option(
+    "--load",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Only load this snapshot, and print what was found as JSON.",
+    hidden=True,
+)
+@folder_option
+@document_option
+def command(
+    partitions: int, brokers: int, load: Path | None, folder: Path | None, document: Path | None
+) -> None:
+    """Measure what a very large cluster costs a controller."""
+    if load is not None:
+        click.echo(msgspec.json.encode(measured(load)))
+        return
+    try:
+        machine.check()
+        section = None if document is None else Section(document, SECTION)
+        with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as place_:
+            found = run(partitions, brokers, Path(place_))
+    except RunFailed as failure:
+        raise click.ClickException(str(failure)) from None
+    click.echo(table(found))
+    if section is not None:
+        listed = "\n".join(f"- {name}: {value}" for name, value in machine.facts().items())
+        argv = f"python -m bench.scale --partitions {partitions} --brokers {brokers}"
+        section.write(f"`{argv}`\n\n{listed}\n\n{table(found)}\n")
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,251 @@
+"""A topic has the same partitions whether they are rows or values, and rows say what they are."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from statemachine import records
+from statemachine.columns import Columns, Common
+from statemachine.limits import PARTITIONS_REMEMBERED_MAX
+from statemachine.partition import Partition, Stage
+from statemachine.serde import encode, rows
+
+REPLICAS = st.lists(st.integers(0, 5), min_size=1, max_size=5, unique=True).map(tuple)
+
+
+def directories_of(*brokers: int) -> tuple[UUID, ...]:
+    return tuple(UUID(int=0xD17 << 64 | broker) for broker in brokers)
+
+
+@st.composite
+def ordinary(draw: st.DrawFn) -> Partition:
+    """A partition that is a row, as most are."""
+    replicas = draw(REPLICAS)
+    isr = draw(st.one_of(st.just(replicas), st.permutations(replicas).map(tuple)))
+    isr = isr[: draw(st.integers(0, len(isr)))] if draw(st.booleans()) else isr
+    return Partition(
+        replicas=replicas,
+        isr=isr,
+        leader=draw(st.sampled_from((-1, *replicas))),
+        leader_epoch=draw(st.integers(0, 2**31 - 1)),
+        partition_epoch=draw(st.integers(0, 2**31 - 1)),
+        directories=draw(st.sampled_from(((), directories_of(*replicas)))),
+    )
+
+
+IDS = st.lists(st.integers(-1, 12), max_size=12).map(tuple)
+
+
+@st.composite
+def any_partition(draw: st.DrawFn) -> Partition:
+    """One of any kind, as a log may say it that nobody would write."""
+    partition = draw(ordinary())
+    strange: dict[str, Any] = {
+        "replicas": IDS,
+        "isr": IDS,
+        "adding": IDS,
+        "removing": IDS,
+        "target": IDS,
+        "original": IDS,
+        "elr": IDS,
+        "last_known_elr": IDS,
+        "leader": st.integers(-2, 12),
+        "leader_epoch": st.integers(-(2**31) - 1, 2**31),
+        "partition_epoch": st.integers(-(2**31) - 1, 2**31),
+        "recovery": st.integers(0, 1),
+        "stage": st.builds(Stage, move=st.integers(0, 1)),
+        "directories": st.lists(st.uuids(), max_size=12).map(tuple),
+    }
+    names = draw(st.lists(st.sampled_from(sorted(strange)), max_size=3, unique=True))
+    return replace(partition, **{name: draw(strange[name]) for name in names})
+
+
+PARTITIONS = st.one_of(ordinary(), ordinary(), any_partition())
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "get", "isr", "remove", "trim", "copy", "forget"]),
+        st.integers(0, 9),
+        PARTITIONS,
+    ),
+    max_size=40,
+)
+
+
+class Twin:
+    """The partitions of a topic as a list, which is changed along with the columns."""
+
+    def __init__(self) -> None:
+        self.columns = Columns(Common())
+        self.listed: list[Partition | None] = []
+
+    def put(self, number: int, after: Partition | None) -> None:
+        while len(self.listed) <= number:
+            self.listed.append(None)
+        self.listed[number] = after
+        self.columns.make_room(number + 1)
+        self.columns.put(number, after)
+
+    def remove(self, number: int, _: Partition) -> None:
+        if number < len(self.listed):
+            self.put(number, None)
+
+    def get(self, number: int, _: Partition) -> None:
+        before = self.listed[number] if number < len(self.listed) else None
+        assert self.columns.get(number) == self.columns.peek(number) == before
+
+    def isr(self, number: int, drawn: Partition) -> None:
+        before = self.listed[number] if number < len(self.listed) else None
+        was = self.columns.change_isr(number, drawn.isr, 3)
+        if was is not None:
+            assert before is not None
+            assert was == before.isr
+            epoch = before.partition_epoch + 3
+            self.listed[number] = replace(before, isr=drawn.isr, partition_epoch=epoch)
+
+    def trim(self, *_: object) -> None:
+        while self.listed and self.listed[-1] is None:
+            self.listed.pop()
+        self.columns.trim()
+
+    def copy(self, number: int, drawn: Partition) -> None:
+        """What happens to the copy is not seen in the original, nor the other way round."""
+        copied = self.columns.copy()
+        copied.make_room(number + 1)
+        copied.put(number, drawn)
+        self.check()
+        self.columns = self.columns.copy()
+
+    def forget(self, *_: object) -> None:
+        self.columns.forget()
+
+    def check(self) -> None:
+        assert list(self.columns) == self.listed
+        assert len(self.columns) == len(self.listed)
+
+
+@settings(max_examples=200)
+@given(steps=STEPS)
+def test_columns_are_a_list_of_partitions_whatever_happens_to_them(
+    steps: list[tuple[str, int, Partition]],
+) -> None:
+    twin = Twin()
+    for step, number, partition in steps:
+        getattr(twin, step)(number, partition)
+        twin.check()
+    assert [twin.columns.get(number) for number in range(-1, 11)] == [
+        None,
+        *(twin.listed + [None] * 11)[:11],
+    ]
+
+
+@given(partition=ordinary(), version=st.integers(0, 2), number=st.integers(0, 3))
+def test_a_row_is_written_as_the_record_of_its_partition_is(
+    partition: Partition, version: int, number: int
+) -> None:
+    topic_id = UUID(int=7 << 64)
+    columns = Columns(Common())
+    columns.make_room(number + 1)
+    columns.put(number, partition)
+    written = columns.encoded(number, topic_id.bytes, version)
+    if partition.directories and not version:
+        assert written is None
+        return
+    record = records.Partition(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=partition.directories,
+    )
+    assert written == encode(record, (15, 17, 29)[version])
+
+
+@given(partition=any_partition())
+def test_what_is_no_row_is_kept_as_it_is(partition: Partition) -> None:
+    columns = Columns(Common())
+    columns.make_room(2)
+    columns.put(1, partition)
+    columns.forget()
+    assert columns.get(1) == partition
+    assert columns.encoded(0, bytes(16), 2) is None
+
+
+def test_an_ordinary_partition_takes_no_more_than_its_row() -> None:
+    columns = Columns(Common())
+    columns.make_room(1)
+    columns.put(0, VALID)
+    assert columns.encoded(0, bytes(16), 2) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"adding": (4,), "replicas": (1, 2, 3, 4)},
+        {"removing": (3,)},
+        {"target": (1, 2, 4)},
+        {"original": (1,)},
+        {"elr": (3,), "isr": (1, 2)},
+        {"last_known_elr": (3,)},
+        {"recovery": 1},
+        {"stage": Stage(move=1)},
+        {"isr": (1, 9)},
+        {"leader": 9},
+        {"replicas": tuple(range(1, 10))},
+        {"partition_epoch": 2**31},
+    ],
+    ids=str,
+)
+def test_what_a_row_cannot_say_is_not_said_by_one(change: dict[str, Any]) -> None:
+    columns = Columns(Common())
+    columns.make_room(1)
+    columns.put(0, VALID)
+    columns.put(0, replace(VALID, **change))
+    assert columns.encoded(0, bytes(16), 2) is None
+    assert columns.get(0) == replace(VALID, **change)
+
+
+VALID = Partition(
+    replicas=(1, 2, 3),
+    isr=(3, 1),
+    leader=1,
+    leader_epoch=4,
+    partition_epoch=5,
+    directories=directories_of(1, 2, 3),
+)
+
+
+def test_no_more_partitions_are_remembered_than_there_is_room_for() -> None:
+    """Of all topics together: those of an image share it."""
+    common = Common()
+    topics = [Columns(common) for _ in range(3)]
+    for columns in topics:
+        columns.make_room(PARTITIONS_REMEMBERED_MAX)
+        for number in range(PARTITIONS_REMEMBERED_MAX):
+            columns.put(number, VALID)
+            columns.get(number)
+        assert sum(len(each._made) for each in topics) <= PARTITIONS_REMEMBERED_MAX
+        assert columns.get(number) is VALID, "the last one is"
+
+
+def test_directories_beyond_those_that_have_numbers_are_kept_in_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rows, "DIRECTORIES_NUMBERED_MAX", 4)
+    columns = Columns(Common())
+    columns.make_room(3)
+    others = replace(VALID, directories=directories_of(1, 4, 5))
+    for number, partition in enumerate((VALID, others, VALID)):
+        columns.put(number, partition)
+    assert list(columns) == [VALID, others, VALID]
+    assert [columns.encoded(number, bytes(16), 2) is None for number in range(3)] == [
+        False,
+        True,
+        False,
+    ]
