@@ -1,5 +1,6 @@
 """AlterPartitionReassignments (45), ListPartitionReassignments (46), ElectLeaders (43)."""
 
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -36,13 +37,11 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
     is_ours = bool(
         message.key or message.name or message.priority or message.throttle or message.tried
     )
-    responses = tuple(
-        call.part(
-            "ReassignableTopicResponse",
-            name=name,
-            partitions=tuple([_altered(call, each, is_ours=is_ours) for each in partitions]),
-        )
-        for name, partitions in groupby(answer.partitions, key=lambda each: each.topic)
+    responses = _by_topic(
+        call,
+        "ReassignableTopicResponse",
+        answer.partitions,
+        lambda each: _altered(call, each, is_ours=is_ours),
     )
     return call.respond(
         allow_replication_factor_change=command.may_change_factor,
@@ -51,6 +50,14 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
         responses=responses,
         move_id=answer.move_id,
         repeated=answer.repeated,
+    )
+
+
+def _by_topic(call: Call, kind: str, parts: Sequence[Any], made: Callable[[Any], Any]) -> Any:
+    """The parts of an answer under the topics that they are of, in their order."""
+    return tuple(
+        call.part(kind, name=name, partitions=tuple([made(each) for each in partitions]))
+        for name, partitions in groupby(parts, key=lambda each: each.topic)
     )
 
 
@@ -102,13 +109,8 @@ async def list_reassignments(call: Call, service: Service) -> Any:
     found = await move_service.list_reassignments(
         service, wanted, detailed=call.consistency is not None, stale=call.stale
     )
-    topics = tuple(
-        call.part(
-            "OngoingTopicReassignment",
-            name=name,
-            partitions=tuple([_ongoing(call, each) for each in partitions]),
-        )
-        for name, partitions in groupby(found.value, key=lambda each: each.topic)
+    topics = _by_topic(
+        call, "OngoingTopicReassignment", found.value, lambda each: _ongoing(call, each)
     )
     payload = call.respond(error_code=code(0), error_message=None, topics=topics)
     return AsOf(payload, found.offset)

@@ -10,7 +10,7 @@ from admin.cli.common import Exit, Target, say, write
 from admin.cli.moves import text
 from admin.cli.moves.planned import replicas_of, topics_of
 from admin.cli.moves.waiting import wait_for
-from admin.client import AdminClient, Unreachable
+from admin.client import AdminClient, Incompatible, Unreachable
 from admin.model import Assignment, Reassignment
 from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plan_file import check_plan
@@ -29,13 +29,31 @@ async def execute(whom: Target, asked: NewMove, *, additional: bool, wait: bool)
         write(text.rollback(replicas_of(topics, asked.assignments)))
         begun = await _begin(client, asked)
         done = _tell(begun)
-        if asked.throttle_bytes_per_s and begun.move_id:
-            # An attempt before this one, or somebody else, may have begun it at another rate.
-            (move,) = (await client.move_standings([begun.move_id])).moves
-            write(text.throttled(move.throttle_bytes_per_s))
-        if not (wait and begun.move_id):
-            return done
-        return max(done, await wait_for(client, begun.move_id))
+        try:
+            return max(done, await _follow(client, asked, begun, wait=wait))
+        except Incompatible as error:
+            say(f"{error}: of moves a controller tells, and a broker of ours. See --verify")
+            return max(done, Exit.NOT_FINISHED) if wait else done
+
+
+async def _follow(client: AdminClient, asked: NewMove, begun: BegunMove, *, wait: bool) -> Exit:
+    """What becomes of the move that was begun, as far as it is wanted; raises `Incompatible`."""
+    if begun.move_id and asked.throttle_bytes_per_s:
+        # An attempt before this one, or somebody else, may have begun it at another rate.
+        (move,) = (await client.move_standings([begun.move_id])).moves
+        write(text.throttled(move.throttle_bytes_per_s))
+    if not wait:
+        return Exit.DONE
+    if begun.move_id:
+        return await wait_for(client, begun.move_id)
+    if _is_any_of(await client.list_reassignments(), asked):
+        raise Incompatible("whoever leads has begun no move")
+    return Exit.DONE
+
+
+def _is_any_of(underway: Sequence[Reassignment], asked: NewMove) -> bool:
+    wanted = {one.id for one in asked.assignments}
+    return any(one.id in wanted for one in underway)
 
 
 def _is_part_of(underway: Sequence[Reassignment], asked: NewMove) -> bool:

@@ -18,6 +18,7 @@ from admin.cli.common import (
     target,
     target_options,
 )
+from admin.cli.moves.types import PRIORITY, RATE
 
 if TYPE_CHECKING:
     from admin.model import Assignment
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ACTIONS: Final = ("generate", "execute", "verify", "cancel", "cancel-all", "list")
-
 WITH_PLAN: Final = ("execute", "verify", "cancel")
-PRIORITY_MIN, PRIORITY_MAX = -(2**31), 2**31 - 1
-THROTTLE_MAX: Final = 2**63 - 1
 
 
 @click.command()
@@ -63,13 +61,13 @@ THROTTLE_MAX: Final = 2**63 - 1
 @click.option("--name", default="", help="What the move that is begun is called.")
 @click.option(
     "--priority",
-    type=click.IntRange(PRIORITY_MIN, PRIORITY_MAX),
+    type=PRIORITY,
     default=0,
     help="Moves with a higher one step before others.",
 )
 @click.option(
     "--throttle",
-    type=click.IntRange(1, THROTTLE_MAX),
+    type=RATE,
     help="Bytes a second that are copied at most to each broker, and from each, while it runs.",
 )
 @click.option(

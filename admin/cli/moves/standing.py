@@ -1,6 +1,6 @@
 """`metaquorum moves`: look at the moves that are there, hold them up, take them back."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,37 +16,11 @@ from admin.cli.common import (
     write,
     write_data,
 )
+from admin.cli.moves.types import MOVE_ID, PRIORITY, RATE_OR_NONE, PartitionName
 
 if TYPE_CHECKING:
     from admin.model import PartitionId
     from admin.moves import MovesChanged, MovesRequest
-
-ID_MAX: Final = 2**63 - 1
-PRIORITY_MAX: Final = 2**31 - 1
-PARTITION_MAX: Final = 2**31 - 1
-MOVE_ID: Final = click.IntRange(1, ID_MAX)
-
-
-class PartitionName(click.ParamType["PartitionId"]):
-    """`orders-7`: partition 7 of topic orders."""
-
-    name = "topic-number"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> "PartitionId":
-        """The partition; a usage error for what is none."""
-        from admin.model import PartitionId
-
-        if isinstance(value, PartitionId):
-            return value
-        topic, _, number = value.rpartition("-")
-        is_number = (
-            number.isascii() and number.isdecimal() and len(number) <= len(str(PARTITION_MAX))
-        )
-        if not topic or not is_number or int(number) > PARTITION_MAX:
-            right = "write its topic and number: orders-7"
-            self.fail(f"{value!r} is no partition; {right}", param, ctx)
-        return PartitionId(topic, int(number))
-
 
 _ids = click.argument("ids", type=MOVE_ID, nargs=-1, metavar="[ID]...")
 _id = click.argument("id", type=MOVE_ID, metavar="ID")
@@ -165,7 +139,7 @@ def rollback_plan(id: int, **whom: Any) -> None:
 
 @command.command()
 @_id
-@click.argument("priority", type=click.IntRange(-PRIORITY_MAX - 1, PRIORITY_MAX))
+@click.argument("priority", type=PRIORITY)
 @target_options
 @click.pass_context
 def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None:
@@ -175,7 +149,7 @@ def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None
 
 @command.command()
 @_id
-@click.argument("bytes_per_s", type=click.IntRange(0, ID_MAX), metavar="BYTES_PER_S")
+@click.argument("bytes_per_s", type=RATE_OR_NONE, metavar="BYTES_PER_S")
 @target_options
 @click.pass_context
 def throttle(ctx: click.Context, /, id: int, bytes_per_s: int, **whom: Any) -> None:

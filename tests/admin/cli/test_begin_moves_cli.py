@@ -9,11 +9,14 @@ import pytest
 from click.testing import Result
 
 from admin.cli.moves import waiting
+from quorum.wire.apis import ApiKey
 from statemachine import commands
 from statemachine.settings import PARALLEL_REPLICAS
 from tests.admin.cli.test_moves_cli import brokers, invoke, run, written
 from tests.admin.cli.test_standing_moves_cli import run as run_moves
 from tests.admin.controller.asking import asked, isr, move, topic
+from tests.admin.scripted_node import Asked, Script, ScriptedNode, in_turn, listening
+from tests.admin.test_admin_client import altered, cluster, metadata
 from tests.statemachine.config_requests import ALL_BROKERS, SET, change
 from tests.support.controllers import Node
 
@@ -177,6 +180,45 @@ async def test_what_keeps_a_move_from_going_on_is_said_and_its_end_is_no_success
         )
         assert said[0] == "Move 1 cannot go on: a-0: not alive: 103."
         assert said[1] == "Move 1: of 1 partition(s) 0 done, 1 with a step under way."
+
+
+async def test_where_nobody_tells_of_moves_that_is_said_once_it_has_begun(tmp_path: Path) -> None:
+    """As of a controller of Kafka's; what it has begun is not called finished."""
+    node = ScriptedNode(
+        {
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: in_turn(listed(), listed("orders")),
+            ApiKey.DESCRIBE_CLUSTER: cluster(1),
+            ApiKey.METADATA: metadata,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS: altered(0),
+        }
+    )
+    file = plan(tmp_path, ("orders", 0, [102]))
+    async with listening(node) as (address,):
+        whom = ("--bootstrap-controller", str(address))
+        done = await asyncio.to_thread(invoke, "--execute", *file, "--wait", *whom)
+    assert done.exit_code == 3, done.output
+    assert done.stdout.splitlines()[-1].startswith("Successfully started partition reassignment")
+    assert done.stderr == (
+        "whoever leads has begun no move: of moves a controller tells, and a broker of ours."
+        " See --verify\n"
+    )
+
+
+def listed(*names: str) -> Script:
+    """Partition 0 of these topics is under way."""
+
+    def script(asked: Asked) -> Any:
+        topics = tuple(
+            asked.part(
+                "OngoingTopicReassignment",
+                name=name,
+                partitions=(asked.part("OngoingPartitionReassignment", partition_index=0),),
+            )
+            for name in names
+        )
+        return asked.respond(0, error_message=None, topics=topics)
+
+    return script
 
 
 async def test_whatever_is_under_way_is_cancelled(tmp_path: Path) -> None:

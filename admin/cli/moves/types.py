@@ -1,0 +1,37 @@
+"""What the commands about moves take for an id, a priority, a rate and a partition: one place."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from admin.model import PartitionId
+
+MOVE_ID: Final = click.IntRange(1, 2**63 - 1)
+PRIORITY: Final = click.IntRange(-(2**31), 2**31 - 1)
+RATE: Final = click.IntRange(1, 2**63 - 1)
+"""Bytes a second."""
+RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
+"""As above; 0 is no limit."""
+PARTITION_MAX: Final = 2**31 - 1
+
+
+class PartitionName(click.ParamType["PartitionId"]):
+    """`orders-7`: partition 7 of topic orders."""
+
+    name = "topic-number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> "PartitionId":
+        """The partition; a usage error for what is none."""
+        from admin.model import PartitionId
+
+        if isinstance(value, PartitionId):
+            return value
+        topic, _, number = value.rpartition("-")
+        is_number = number.isascii() and number.isdecimal()
+        # Also of digits there are too many to be read as a number.
+        is_number = is_number and len(number) <= len(str(PARTITION_MAX))
+        if not topic or not is_number or int(number) > PARTITION_MAX:
+            right = "write its topic and number: orders-7"
+            self.fail(f"{value!r} is no partition; {right}", param, ctx)
+        return PartitionId(topic, int(number))
