@@ -22,6 +22,7 @@ from statemachine.copies import Told, untold
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image
 from statemachine.index import Topic
+from statemachine.limits import COPIES_LOOKED_AT_MAX
 from statemachine.move_queries import (
     MoveSummary,
     partitions_of_move,
@@ -274,11 +275,14 @@ def standings(
         found.append(known)
     page = page or Page()
     room, moves = 0 if wanted is None else min(page.size, PARTITIONS_SHOWN_MAX), []
+    looks = COPIES_LOOKED_AT_MAX
     for each in found:
         behind = partitions_of_move(image, each.move.id, page.after, room + 1) if room else []
         partitions = [_moving(image, *one, told) for one in behind[:room]]
-        is_asked = wanted is not None and each.outcome is None
-        copies = copies_told.of_move(image, each.move.id, told) if is_asked else {}
+        copies: dict[str, int] = {}
+        if wanted is not None and each.outcome is None:
+            copies = copies_told.of_move(image, each.move.id, told, looks)
+            looks -= min(looks, each.stepping)
         moves.append(_standing(each, partitions, copies, has_more=len(behind) > room))
         room -= len(partitions)
     paused = image.all_paused

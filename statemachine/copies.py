@@ -135,15 +135,17 @@ class MoveCopies(Struct, frozen=True, kw_only=True, gc=False):
     further step to do, and none stands still; else None."""
 
 
-def move_copies(image: Image, move_id: MoveId, told: Told) -> MoveCopies:
-    """What is left to copy of a move. Of more partitions than can be looked at the rest is unknown.
+def move_copies(
+    image: Image, move_id: MoveId, told: Told, at_most: int = COPIES_LOOKED_AT_MAX
+) -> MoveCopies:
+    """What is left to copy of a move; of more partitions than are looked at the rest is unknown.
 
     A broker copies several partitions at a time, so the one that takes longest says how long all
     of them take.
     """
     index = image.index
     keys = index.keys_of_move(move_id)
-    looked_at = (keys & index.stepping)[:COPIES_LOOKED_AT_MAX]
+    looked_at = (keys & index.stepping)[: max(at_most, 0)]
     bytes_left, rate, known = 0, 0, 0
     time_ms: int | None = 0
     for topic, number in index.partitions(looked_at):

@@ -98,7 +98,8 @@ COPY_REPORTS_PER_BROKER_MAX: Final = 10_000
 """Replicas of one broker of which is kept what it has said last: some 2 MB."""
 
 COPIES_LOOKED_AT_MAX: Final = 1_000
-"""Partitions of one move that are looked at to tell what is left to copy: a few milliseconds."""
+"""Partitions that are looked at for one answer to tell what moves have left to copy: a few
+milliseconds."""
 
 STOPPING_PARTITIONS_MAX: Final = 50_000
 """Partitions that are looked at to tell whether brokers may stop: about 0.1 s, in which the

@@ -1,5 +1,6 @@
 """An answer about moves has a bound, and says what there was no room for."""
 
+from admin.model import UNKNOWN
 from admin.moves import (
     OUTCOMES_TOLD_MAX,
     PARTITIONS_SHOWN_MAX,
@@ -8,11 +9,14 @@ from admin.moves import (
     standings,
     told,
 )
+from statemachine import records
 from statemachine.commands import MovesCancelled, ReassignmentAltered
+from statemachine.copies import CopyReport
 from statemachine.errors import Error
+from statemachine.limits import COPIES_LOOKED_AT_MAX
 from tests.statemachine.test_batching import limited, some
 from tests.statemachine.test_moves import move
-from tests.statemachine.world import World
+from tests.statemachine.world import TOPIC_ID, World
 
 
 def test_moves_share_the_room_for_partitions_and_count_the_rest() -> None:
@@ -39,3 +43,28 @@ def test_of_very_many_partitions_those_that_were_refused_are_told_first() -> Non
     assert [each.id.topic for each in found.partitions[:2]] == ["b", "a"]
     assert len(found.partitions) == OUTCOMES_TOLD_MAX
     assert (found.accepted, found.refused) == (OUTCOMES_TOLD_MAX, 1)
+
+
+def test_however_many_moves_are_asked_for_only_so_many_partitions_are_looked_at() -> None:
+    world = World(broker_count=4)
+    some(world, 1)
+    count = 300
+    for number in range(1, count):
+        world.replay(
+            records.Partition(
+                partition_id=number,
+                topic_id=TOPIC_ID,
+                replicas=(1, 2, 3),
+                isr=(1, 2, 3),
+                leader=1,
+                leader_epoch=1,
+                partition_epoch=2,
+            )
+        )
+    move(world, dict.fromkeys(range(count), (1, 2, 4)))
+    said = CopyReport(topic_id=TOPIC_ID, partition=0, bytes_left=1, bytes_per_s=1)
+    found = standings(world.image, [1] * 5, told=lambda *_: said)
+    assert isinstance(found, MoveStandings)
+    left = COPIES_LOOKED_AT_MAX - 3 * count
+    assert [each.copies_unknown for each in found.moves] == [0, 0, 0, count - left, count]
+    assert [each.bytes_left for each in found.moves] == [count, count, count, left, UNKNOWN]
