@@ -10,15 +10,22 @@ from admin.http.bodies import (
     voters_body,
     whereabouts_body,
 )
-from admin.http.problems import as_problems
-from admin.http.requests import ANONYMOUS, CAPABILITIES, as_json, check_parameters, is_stale
+from admin.http.problems import Handler, Problem, as_problems
+from admin.http.requests import (
+    ANONYMOUS,
+    CAPABILITIES,
+    KEY_HEADER,
+    as_json,
+    check_parameters,
+    is_stale,
+)
 from admin.http.targets import successor_in, target_in
 from admin.plan_file import PLAN_BYTES_MAX
 
 
 def make_app(capabilities: Anywhere) -> web.Application:
     """The application of one node; `capabilities` answers, wherever the active controller is."""
-    app = web.Application(middlewares=[as_problems], client_max_size=PLAN_BYTES_MAX)
+    app = web.Application(middlewares=[as_problems, heed_keys], client_max_size=PLAN_BYTES_MAX)
     app[CAPABILITIES] = capabilities
     app.router.add_get("/v1/quorum", get_quorum)
     app.router.add_get("/v1/quorum/brokers", get_brokers)
@@ -30,6 +37,22 @@ def make_app(capabilities: Anywhere) -> web.Application:
     brokers.add_routes(app.router)
     plans.add_routes(app.router)
     return app
+
+
+@web.middleware
+async def heed_keys(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse a key where it would be passed over: whoever gives it relies on it."""
+    is_change = request.method not in ("GET", "HEAD")
+    if is_change and KEY_HEADER in request.headers and not _takes_key(request):
+        what = f"{request.method} {request.path}"
+        raise Problem(400, "Key not taken", f"{what} takes no {KEY_HEADER}; leave it out")
+    return await handler(request)
+
+
+def _takes_key(request: web.Request) -> bool:
+    found = request.match_info
+    # What is not there at all is said by whoever looks for it.
+    return found.http_exception is not None or found.handler in reassignments.KEYED
 
 
 async def get_quorum(request: web.Request) -> web.Response:

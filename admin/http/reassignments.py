@@ -323,3 +323,19 @@ def _change_in(body: bytes) -> tuple[str, int]:
         return name, priority_of(value) if name == "priority" else throttle_of(value)
     except InvalidPlan as error:
         raise Problem(400, f"Invalid {name}", str(error)) from error
+
+
+KEYED: Final = frozenset(
+    {
+        post_plan,
+        post_pause_all,
+        post_resume_all,
+        post_cancel_all,
+        post_pause,
+        post_resume,
+        post_rollback,
+        patch,
+        delete,
+    }
+)
+"""The handlers that take an `Idempotency-Key`."""

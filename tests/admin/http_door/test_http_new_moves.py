@@ -206,3 +206,27 @@ async def test_what_a_move_cannot_be_known_by_is_a_problem_in_one_sentence(
         wrong, _ = await sent(http, "POST", PATH, plan(("a", 0, [101, 103])) | body, headers)
         check_problem(wrong, 400, words)
         assert node.controller.image.moves == {}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/v1/quorum/voters"),
+        ("POST", "/v1/quorum/leader:transfer"),
+        ("PUT", "/v1/brokers/101/cordon"),
+        ("POST", "/v1/reassignments:generate"),
+    ],
+)
+async def test_where_no_key_is_taken_it_is_refused_and_nothing_is_done(
+    tmp_path: Path, method: str, path: str
+) -> None:
+    """Whoever gives one relies on it: the request must not be carried out twice."""
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await four_brokers(node)
+        end = node.controller.image.end_offset
+        answer, _ = await sent(http, method, path, {}, KEY)
+        check_problem(answer, 400, f"{method} {path} takes no Idempotency-Key; leave it out")
+        assert node.controller.image.end_offset == end
+        nowhere, _ = await sent(http, "POST", "/v1/nowhere", {}, KEY)
+        check_problem(nowhere, 404, "there is no /v1/nowhere")
+        assert (await sent(http, "GET", "/v1/brokers", None, KEY))[0].status == 200
