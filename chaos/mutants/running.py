@@ -12,7 +12,8 @@ from typing import Any, Final
 from chaos.mutants.mutant import Mutant
 
 SEEDS_MAX: Final = 2_000
-SECONDS_MAX: Final = 600
+SECONDS_MAX: Final = 1_800
+"""Of one run; 2,000 seeds take a third of that."""
 TESTS_FAILED: Final = 1
 """Pytest's word for a test that failed; others mean that it passed, or that nothing was tested."""
 ROOT: Final = Path(__file__).parents[2]
@@ -75,9 +76,12 @@ def judge(mutant: Mutant, *, seeds: int, first: int = 0) -> Verdict:
 def _run(mutant: Mutant, *seeds: str) -> tuple[dict[str, Any], str]:
     """What came of it, by its last line; and all that was said."""
     command = [sys.executable, "-m", "chaos.mutants", mutant.name, *seeds]
-    ended = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
-    )
+    try:
+        ended = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
+        )
+    except subprocess.TimeoutExpired:
+        return {}, f"{' '.join(command)} was ended after {SECONDS_MAX} s\n"
     *_, last = ["", *ended.stdout.splitlines()]
     found = json.loads(last) if last.startswith("{") else {}
     return found, f"{ended.stdout}{ended.stderr}"
