@@ -1,9 +1,8 @@
 """The records of a decision on their way into the log and the image of the active controller.
 
-All batches of a decision are proposed at once: the log has all of it or, when the lead is lost,
-nothing that counts. Replaying it takes longer, and is done in slices. Until that is over the image
-lags behind the log: nothing may be decided on it, nobody may look at it, and what the quorum says
-of later offsets waits.
+Batch after batch is proposed, and replayed in slices: what is more than one is a transaction, so
+that, when the lead is lost in between, nothing of it counts. Until the last one is replayed nothing
+may be decided on the image, nobody may look at it, and what the quorum says of later offsets waits.
 """
 
 from collections.abc import Sequence
@@ -20,6 +19,8 @@ from statemachine.slices import Slices
 
 REPLAYED_US: Final = 6
 """To replay one record of a decision."""
+_REFUSED_US: Final = 1_000_000
+"""More than any slice: nothing can be done before others have had their turn."""
 _AT_ONCE: Final = 16
 """Records that are replayed before anybody is asked whether to go on."""
 
@@ -45,22 +46,37 @@ class Appending:
     def append(self, quorum: Proposing, batches: Sequence[Batch]) -> Slices[None]:
         """Propose these batches, which the quorum accepts, and replay what they say."""
         image = self._replaying.image
-        self.last_ms, start = self._clock(), image.end_offset
+        self.last_ms = self._clock()
         for batch in batches:
+            while not quorum.accepts(len(batch.values)):
+                # The lead is being handed over, or the disk is full: it is lost, or goes on.
+                yield _REFUSED_US
+            self._take_end()
             base = quorum.propose(batch.values)
+            assert base == image.end_offset, f"{base}, not {image.end_offset}"
             self._start = base if self._start is None else self._start
-            assert base == start, f"{base}, not {start}"
-            start += len(batch.values)
-        offset, left_us = image.end_offset, 0
-        for batch in batches:
-            for record in batch.records:
-                replay(image, record, offset)
-                offset += 1
-                left_us += REPLAYED_US
-                if left_us >= _AT_ONCE * REPLAYED_US:
-                    yield left_us
-                    left_us = 0
-        self._catch_up()
+            yield from self._replay(batch, base)
+        self._take_end()
+        self._start = None
+        if self._high_watermark > self._replaying.end:
+            self.committed(self._high_watermark)
+
+    def _replay(self, batch: Batch, offset: int) -> Slices[None]:
+        cost_us = 0
+        for record in batch.records:
+            replay(self._replaying.image, record, offset)
+            offset += 1
+            cost_us += REPLAYED_US
+            if cost_us >= _AT_ONCE * REPLAYED_US:
+                yield cost_us
+                cost_us = 0
+        yield cost_us
+
+    def _take_end(self) -> None:
+        """All that was proposed is replayed: take note of what has been put behind it."""
+        if self._end:
+            self._replaying.image.advance(self._end)
+            self._end = Offset(0)
 
     def committed(self, high_watermark: Offset) -> None:
         """Everything below is committed; of what is halfway the image is told later."""
@@ -85,12 +101,3 @@ class Appending:
         if self.is_halfway:
             self._replaying.raise_to(self._high_watermark)
         self._start, self._end = None, Offset(0)
-
-    def _catch_up(self) -> None:
-        """The image has everything: take note of what was said meanwhile."""
-        self._start = None
-        if self._end:
-            self._replaying.image.advance(self._end)
-            self._end = Offset(0)
-        if self._high_watermark > self._replaying.end:
-            self.committed(self._high_watermark)

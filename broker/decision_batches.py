@@ -34,6 +34,9 @@ from statemachine.slices import Slices, whole
 TRANSACTION_RECORDS_MAX: Final = 120_000
 """Records of one decision."""
 
+CUT_RECORDS_MAX: Final = 2_500
+"""Records of one batch, where there are several: a few milliseconds to append."""
+
 _NAME: Final = "one decision"
 _ENCODED_US: Final = 5
 """To write one record."""
@@ -117,7 +120,7 @@ def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None
 def _cut(records: Sequence[Record], values: list[bytes]) -> Iterator[Batch]:
     start = size_bytes = 0
     for place, value in enumerate(values):
-        is_full = place - start == BATCH_RECORDS_MAX or size_bytes + len(value) > BATCH_BYTES_MAX
+        is_full = place - start == CUT_RECORDS_MAX or size_bytes + len(value) > BATCH_BYTES_MAX
         if is_full:
             yield Batch(records[start:place], values[start:place])
             start, size_bytes = place, 0

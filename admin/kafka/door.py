@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from admin.faults import Refused
 from admin.kafka import admin_apis, broker_calls, envelopes
+from admin.kafka.beside import LONG_BODY_BYTES, written
 from admin.kafka.broker_calls import Desk
-from admin.kafka.call import ANONYMOUS, AdminApi, Call, read_call, respond_to
+from admin.kafka.call import ANONYMOUS, AdminApi, Call, encode_answer, read_call
 from admin.kafka.forwarding import NOT_CONTROLLER, Forwarder, NotForwarded
 from admin.service import NotActive, Service
 from quorum.gossiper import Gossiper
@@ -24,6 +25,7 @@ from quorum.transport.server import InboundRequest
 from quorum.wire.api_versions import Features, write_offer
 from quorum.wire.apis import ApiKey, VersionRange
 from quorum.wire.codec import decode_request
+from quorum.wire.faults import Malformed
 from quorum.wire.raft_messages import VERSIONS
 from statemachine.features import KRAFT_VERSION
 
@@ -100,40 +102,67 @@ class KafkaDoor:
     def _unwrap(self, request: InboundRequest) -> None:
         """A request that another node passed on: answered here, or refused as a whole."""
         envelope = decode_request(request.api_key, request.api_version, request.body)
+        if self._is_long(request):
+            self._spawn(request, self._unwrap_long(request, envelope))
+            return
         try:
             inner = envelopes.open_envelope(envelope)
         except envelopes.Unreadable as unreadable:
-            logger.info("envelope of %s: %s", request.peer, unreadable)
-            request.respond(envelopes.refusal(unreadable.error))
+            _refuse_envelope(request, unreadable)
             return
+        work = self._work_inside(request, inner)
+        if work is not None:
+            self._spawn(request, work)
+
+    async def _unwrap_long(self, request: InboundRequest, envelope: Any) -> None:
+        try:
+            inner = await asyncio.to_thread(envelopes.open_envelope, envelope)
+        except envelopes.Unreadable as unreadable:
+            _refuse_envelope(request, unreadable)
+            return
+        work = self._work_inside(request, inner)
+        if work is not None:
+            await work
+
+    def _work_inside(
+        self, request: InboundRequest, inner: envelopes.Inner
+    ) -> Coroutine[Any, Any, None] | None:
+        """What there is to do about a request that was passed on; None if it is refused."""
         call = inner.call
         api = admin_apis.APIS.get(call.api_key)
         if api is None or call.version not in api.versions:
             request.respond(envelopes.refusal(envelopes.UNSUPPORTED_VERSION))
-            return
-
-        def respond(payload: Any) -> None:
-            request.respond(envelopes.answer(inner, payload))
-
-        def refuse() -> None:
-            # Whoever passed it on finds the new active controller and asks again (KIP-590).
-            request.respond(envelopes.refusal(NOT_CONTROLLER))
-
-        if self._has_room(call, api, respond):
-            self._spawn(request, self._run_here(call, api, respond, refuse))
+            return None
+        reply = _Reply(request, partial(envelopes.answer, inner))
+        return self._run_here(call, api, reply) if self._has_room(call, api, reply) else None
 
     def _start(self, request: InboundRequest) -> None:
+        if self._is_long(request):
+            self._spawn(request, self._start_long(request))
+            return
         call = read_call(request, ANONYMOUS)
-        api = admin_apis.APIS[call.api_key]
-        respond = partial(respond_to, request, call)
-        if self._has_room(call, api, respond):
-            self._spawn(request, self._run_somewhere(call, api, bytes(request.body), respond))
+        api, reply = admin_apis.APIS[call.api_key], _Reply(request, partial(encode_answer, call))
+        if self._has_room(call, api, reply):
+            self._spawn(request, self._run_somewhere(call, api, bytes(request.body), reply))
 
-    def _has_room(self, call: Call, api: AdminApi, respond: Callable[[Any], None]) -> bool:
+    async def _start_long(self, request: InboundRequest) -> None:
+        try:
+            call = await asyncio.to_thread(read_call, request, ANONYMOUS)
+        except Malformed as malformed:
+            request.reject(str(malformed))
+            return
+        api, reply = admin_apis.APIS[call.api_key], _Reply(request, partial(encode_answer, call))
+        await self._run_somewhere(call, api, bytes(request.body), reply)
+
+    def _is_long(self, request: InboundRequest) -> bool:
+        """Whether it is read beside the loop; where there is no room for it, it is refused here."""
+        return len(request.body) > LONG_BODY_BYTES and len(self._tasks) < ADMIN_CALLS_MAX
+
+    def _has_room(self, call: Call, api: AdminApi, reply: "_Reply") -> bool:
         if len(self._tasks) < ADMIN_CALLS_MAX:
             return True
         message = f"{ADMIN_CALLS_MAX} admin requests are under way; ask again later"
-        respond(api.refuse(call, REQUEST_TIMED_OUT, message))
+        reply.refuse(api.refuse(call, REQUEST_TIMED_OUT, message))
         return False
 
     def _spawn(self, request: InboundRequest, work: Coroutine[Any, Any, None]) -> None:
@@ -156,16 +185,15 @@ class KafkaDoor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run_here(
-        self, call: Call, api: AdminApi, respond: Callable[[Any], None], refuse: Callable[[], None]
-    ) -> None:
+    async def _run_here(self, call: Call, api: AdminApi, reply: "_Reply") -> None:
         """Answer on this node, or refuse if it is not the active controller."""
         try:
             payload = await self._answer_here(call, api)
         except NotActive:
-            refuse()
+            # Whoever passed it on finds the new active controller and asks again (KIP-590).
+            reply.request.respond(envelopes.refusal(NOT_CONTROLLER))
             return
-        respond(payload)
+        await reply.answer(payload)
 
     async def _answer_here(self, call: Call, api: AdminApi) -> Any:
         """This node's answer; raises `NotActive`."""
@@ -181,9 +209,7 @@ class KafkaDoor:
             message = "the controller failed; see its log"
             return api.refuse(call, UNKNOWN_SERVER_ERROR, message)
 
-    async def _run_somewhere(
-        self, call: Call, api: AdminApi, body: bytes, respond: Callable[[Any], None]
-    ) -> None:
+    async def _run_somewhere(self, call: Call, api: AdminApi, body: bytes, reply: "_Reply") -> None:
         """Answer here, or let the active controller answer; wait through a short election."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + api.timeout_ms(call) / 1_000
@@ -196,12 +222,12 @@ class KafkaDoor:
                     payload = await self._forwarder.forward(
                         call, body, deadline, asks_who_leads=api.asks_who_leads
                     )
-                respond(payload)
+                await reply.answer(payload)
                 return
             except NotActive as not_active:
                 reason = str(not_active)
                 if not_active.reason.may_be_done:
-                    respond(api.refuse(call, REQUEST_TIMED_OUT, reason))
+                    reply.refuse(api.refuse(call, REQUEST_TIMED_OUT, reason))
                     return
             except NotForwarded as not_forwarded:
                 reason = str(not_forwarded)
@@ -211,10 +237,33 @@ class KafkaDoor:
                     error = REQUEST_TIMED_OUT
                 if not_forwarded.refusal is not None:
                     refusal = not_forwarded.refusal if error == NOT_CONTROLLER else error
-                    respond(api.refuse(call, refusal, reason))
+                    reply.refuse(api.refuse(call, refusal, reason))
                     return
             if loop.time() >= deadline:
                 message = f"this node could not reach the active controller in time: {reason}"
-                respond(api.refuse(call, error, message))
+                reply.refuse(api.refuse(call, error, message))
                 return
             await self._service.quorum.leader_changed(within_seconds=0.05)
+
+
+class _Reply:
+    """How the answer to one request becomes bytes, and leaves."""
+
+    __slots__ = ("_write", "request")
+
+    def __init__(self, request: InboundRequest, write: Callable[[Any], bytes]) -> None:
+        self.request = request
+        self._write = write
+
+    async def answer(self, payload: Any) -> None:
+        """Answer with this; a long answer is written beside the loop."""
+        self.request.respond(await written(self._write, payload))
+
+    def refuse(self, payload: Any) -> None:
+        """Answer with this, which is short."""
+        self.request.respond(self._write(payload))
+
+
+def _refuse_envelope(request: InboundRequest, unreadable: envelopes.Unreadable) -> None:
+    logger.info("envelope of %s: %s", request.peer, unreadable)
+    request.respond(envelopes.refusal(unreadable.error))

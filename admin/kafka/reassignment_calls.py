@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from admin import model, move_service
+from admin.kafka.beside import done, late
 from admin.kafka.call import Call, code
 from admin.new_moves import refusal_of
 from admin.service import AsOf, Service
@@ -14,6 +15,7 @@ from statemachine.commands import (
     ElectLeaders,
     Reassignment,
     ReassignmentAltered,
+    ReassignmentsAltered,
 )
 
 INVALID_REQUEST: Final = 42
@@ -31,12 +33,18 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
         return refuse_alter(call, refusal.error.code, refusal.message)
     if message.topics and message.tried:
         return refuse_alter(call, INVALID_REQUEST, "it is to be tried, or to be done, not both")
-    command = _command(message)
+    parts = sum(len(topic.partitions) for topic in message.topics or message.tried)
+    command = await done(lambda: _command(message), parts)
     answer = await move_service.alter_reassignments(service, call.principal, command, message.key)
     # Kafka's clients would skip what each partition has; who uses a field of ours is none of them.
     is_ours = bool(
         message.key or message.name or message.priority or message.throttle or message.tried
     )
+    may_change = command.may_change_factor
+    return late(lambda: _answered(call, answer, may_change=may_change, is_ours=is_ours), parts)
+
+
+def _answered(call: Call, answer: ReassignmentsAltered, *, may_change: bool, is_ours: bool) -> Any:
     responses = _by_topic(
         call,
         "ReassignableTopicResponse",
@@ -44,7 +52,7 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
         lambda each: _altered(call, each, is_ours=is_ours),
     )
     return call.respond(
-        allow_replication_factor_change=command.may_change_factor,
+        allow_replication_factor_change=may_change,
         error_code=code(0),
         error_message=None,
         responses=responses,
@@ -109,11 +117,14 @@ async def list_reassignments(call: Call, service: Service) -> Any:
     found = await move_service.list_reassignments(
         service, wanted, detailed=call.consistency is not None, stale=call.stale
     )
+    return AsOf(late(lambda: _listed(call, found.value), len(found.value)), found.offset)
+
+
+def _listed(call: Call, underway: Sequence[model.Reassignment]) -> Any:
     topics = _by_topic(
-        call, "OngoingTopicReassignment", found.value, lambda each: _ongoing(call, each)
+        call, "OngoingTopicReassignment", underway, lambda each: _ongoing(call, each)
     )
-    payload = call.respond(error_code=code(0), error_message=None, topics=topics)
-    return AsOf(payload, found.offset)
+    return call.respond(error_code=code(0), error_message=None, topics=topics)
 
 
 def _ongoing(call: Call, found: model.Reassignment) -> Any:

@@ -160,6 +160,46 @@ def test_a_lead_that_is_lost_between_two_slices_leaves_what_is_committed(
         assert commits or not done
 
 
+def test_a_decision_of_many_batches_is_in_the_log_as_a_whole_or_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker.decision_batches.BATCH_RECORDS_MAX", 20)
+    monkeypatch.setattr("broker.decision_batches.CUT_RECORDS_MAX", 7)
+    lone = Sliced(*BROKERS)
+    monkeypatch.setattr(slicing, "SLICE_US", 1)
+    told = lone.ask(topic("whole", 101, 102, partitions=MANY))
+    while lone.take_slice():
+        lone.settle()
+        if told == []:
+            assert lone.look(lambda image: "whole" in image.topic_ids) in ([], [False])
+    lone.settle()
+    assert len(told) == 1
+    assert contents(folded(lone)) == contents(lone.controller.image)
+    before = contents(lone.controller.image)
+    told = lone.ask(moves("whole", MANY, 103, 104))
+    while lone.controller.image.transaction is None:
+        lone.take_slice()
+    # There is no room for a while: it waits, and is not given up.
+    lone.replica.room(False)
+    lone.settle()
+    end = lone.controller.image.end_offset
+    for _ in range(20):
+        lone.take_slice()
+    assert lone.controller.image.end_offset <= end + 7
+    lone.replica.room(True)
+    lone.settle()
+    for _ in range(3):
+        lone.take_slice()
+        lone.settle()
+    lone.stop_leading()
+    assert told == [Unavailable.LEAD_LOST]
+    while lone.controller.is_behind:
+        lone.controller.catch_up()
+    assert lone.controller.image.transaction is not None
+    lone.controller.image.abort_transaction()
+    assert contents(lone.controller.image)["topics"] == before["topics"]
+
+
 def test_nobody_sees_half_of_what_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     lone = Sliced(*BROKERS)
     lone.answer(topic("a", 101, 102, partitions=MANY))

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from broker.decision_batches import TRANSACTION_RECORDS_MAX, batches_of
+from broker.decision_batches import CUT_RECORDS_MAX, TRANSACTION_RECORDS_MAX, batches_of
 from broker.unavailable import Unavailable
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from quorum.records.batch import outlines
@@ -237,7 +237,8 @@ def test_what_fits_is_one_batch_and_the_rest_is_cut_into_whole_ones() -> None:
 
     assert sizes(changes(1)) == [1]
     assert sizes(changes(BATCH_RECORDS_MAX)) == [BATCH_RECORDS_MAX]
-    assert sizes(changes(BATCH_RECORDS_MAX + 1)) == [BATCH_RECORDS_MAX, 3]
+    cut = [CUT_RECORDS_MAX] * (BATCH_RECORDS_MAX // CUT_RECORDS_MAX)
+    assert sizes(changes(BATCH_RECORDS_MAX + 1)) == [*cut, 3]
     megabyte = changes(20, 1024 * 1024)
     assert sizes(megabyte) == [8, 7, 7]
     assert sizes(changes(1, BATCH_BYTES_MAX)) is None
