@@ -6,11 +6,13 @@ sync have was written by each of them; none of it is synced, as the product prom
 disks of simulated brokers lose none of it).
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker.hosting import PartitionKey
 from chaos.cluster.clients import KEPT
+from chaos.cluster.facts import Fact
 from chaos.cluster.replicas import folder_of
 from chaos.disk import VirtualDisk
 from chaos.stored import Stored, batches, records
@@ -61,6 +63,7 @@ class Records:
         self._world = world
         self._acknowledged: dict[int, dict[int, bytes]] = {}
         self._read: dict[int, dict[int, bytes]] = {}
+        self._committed: dict[PartitionKey, int] = {}
 
     def acknowledged(self, number: int, base: int, values: list[bytes]) -> None:
         """A producer was told that its records are there from this offset on."""
@@ -87,12 +90,31 @@ class Records:
         if part.leader_epoch != partition.leader_epoch:
             return
         end = partition.high_watermark
+        if self._world.history.model.topics[key.topic_id.hex] == KEPT:
+            self.is_committed(key, end)
         for member in part.isr:
             has = end_on(self._disk(member), partition.key)
             if has < end:
                 raise Violation(
                     "P19", f"{partition} is committed up to {end}, and {member} has {has} in sync"
                 )
+
+    def is_committed(self, key: PartitionKey, end: int) -> None:
+        """Everything below is committed."""
+        self._committed[key] = max(end, self._committed.get(key, 0))
+
+    def changed(self, facts: Sequence[Fact]) -> None:
+        """P19, of who comes into the ISR: it has all that is known to be committed."""
+        for each in facts:
+            if each.type != "PartitionChange" or "isr" not in each.said:
+                continue
+            key = PartitionKey(UUID(hex=each.said["topic_id"]), each.said["partition_id"])
+            end = self._committed.get(key, 0)
+            for member in each.said["isr"]:
+                has = end_on(self._disk(member), key) if end else 0
+                if has < end:
+                    text = f"{member} comes into the ISR of {key} with {has} of {end}"
+                    raise Violation("P19", text)
 
     def are_alike(self) -> bool:
         """Whether all replicas of each partition have the same records."""

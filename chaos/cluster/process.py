@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from chaos.world import CoarseRandom
 
 NO_OP_INTERVAL_MS: Final = 2_000
+SLICE_MS: Final = 1
+"""Until a controller goes on with what takes long."""
 LISTENER: Final = "CONTROLLER"
 
 
@@ -134,6 +136,7 @@ class ControllerProcess(ClusterProcess):
             features=((ELR_VERSION, int(settings.has_elr)),),
             default_min_isr=settings.min_isr,
             no_op_interval_ms=NO_OP_INTERVAL_MS,
+            later=partial(self.later, SLICE_MS),
         )
         super().__init__(world, machine, speaker, past, rng)
         self.controller.attach(_Port(self))

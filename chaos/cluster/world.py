@@ -41,6 +41,7 @@ class ClusterWorld(World):
         self.wire = Wire(self)
         self.data = Data(self)
         self.records = Records(self)
+        self.history.on_facts.append(self.records.changed)
         self.book = Book()
         self.moves: list[int] = []
         """The ids of moves that clients were told."""

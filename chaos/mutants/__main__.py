@@ -6,7 +6,6 @@ one nothing was tested: an error of our own must not pass for a test that fails.
 """
 
 import json
-import logging
 import sys
 
 from chaos.mutants.catalogue import named
@@ -15,14 +14,12 @@ from chaos.mutants.mutant import Mutant, plant
 
 def run_seeds(mutant: Mutant, first: int, count: int) -> None:
     """Print which seed caught it, by which invariant, and what else failed before."""
-    from chaos.outcome import run
-    from chaos.profile import Profile
+    from chaos.outcome import drawn, run, silence
 
-    logging.getLogger("quorum").addHandler(logging.NullHandler())
-    logging.getLogger("quorum").propagate = False
+    silence()
     others: list[str] = []
     for seed in range(first, first + count):
-        failure = run(Profile.drawn(seed)).failure
+        failure = run(drawn(seed, mutant.kind)).failure
         if failure is None:
             continue
         if failure.rule in mutant.caught_by:

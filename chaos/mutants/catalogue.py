@@ -3,6 +3,7 @@
 from typing import Final
 
 from chaos.mutants.bounds import BOUNDS
+from chaos.mutants.clusters import CLUSTERS
 from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.gossip import GOSSIP
 from chaos.mutants.logs import LOGS
@@ -24,6 +25,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *READS,
     *BOUNDS,
     *WIRE,
+    *CLUSTERS,
 )
 
 

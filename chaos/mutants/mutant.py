@@ -35,6 +35,8 @@ class Mutant:
 
     seed: int = 0
     """One that caught it when this was written, to be tried first by those who are in a hurry."""
+    kind: str = "quorum"
+    """Of what the seeds are runs: quorums, or whole clusters."""
     unseen: str = ""
     """Why no seed can catch it, where that is so: then nothing is expected of `caught_by`."""
 

@@ -1,11 +1,13 @@
 """P18 to P21 can be broken: the judges are shown disks of brokers on which something is wrong."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from broker.hosting import PartitionKey
 from chaos.cluster.clients import KEPT
+from chaos.cluster.facts import Fact
 from chaos.cluster.kept_records import end_on, log_on, values_of
 from chaos.cluster.parts import Part
 from chaos.cluster.replicas import PARTITIONS, folder_of, held_on
@@ -95,3 +97,17 @@ def test_data_of_what_is_not_on_a_broker_breaks_p21(world: ClusterWorld) -> None
     put(world, ONE, a_batch(0, b"a"))
     with pytest.raises(Violation, match="P21: 100 has data of"):
         world.data.check_end()
+
+
+def test_who_comes_into_the_isr_without_what_is_committed_breaks_p19(world: ClusterWorld) -> None:
+    put(world, ONE, a_batch(0, b"a"))
+    said: dict[str | int, Any] = {
+        "topic_id": KEY.topic_id.hex,
+        "partition_id": 0,
+        "isr": (ONE, OTHER),
+    }
+    change = Fact(9, "PartitionChange", said)
+    world.records.changed([change])
+    world.records.is_committed(KEY, 1)
+    with pytest.raises(Violation, match=r"P19: 101 comes into the ISR of .* with 0 of 1"):
+        world.records.changed([change])

@@ -1,0 +1,78 @@
+"""Faults in controllers and brokers as processes that whole clusters in virtual time must show.
+
+What the controller decides wrongly is in `chaos.mutants.partitions`, and is shown by random logs.
+"""
+
+from typing import Final
+
+from chaos.mutants.mutant import Mutant
+
+CLUSTERS: Final = (
+    Mutant(
+        name="a broker lets go of what it is not in sync with",
+        module="broker.holding",
+        old="found is None or broker_id not in found.replicas:",
+        new="found is None or broker_id not in (*found.isr, *found.adding):",
+        caught_by=("P21",),
+        directed="tests/broker/test_holding.py",
+        kind="cluster",
+    ),
+    Mutant(
+        name="a leader counts itself before it has written",
+        module="broker.leading",
+        old="        reached = self.written\n",
+        new="        reached = self.log_end\n",
+        caught_by=("P18", "P19"),
+        directed="tests/broker/test_leading.py",
+        kind="cluster",
+        seed=1,
+    ),
+    Mutant(
+        name="who has fetched anything is in sync",
+        module="broker.leading",
+        old="return end is not None and end >= self.high_watermark and end >= self.epoch_start",
+        new="return end is not None",
+        caught_by=("P18", "P19"),
+        directed="tests/broker/test_leading.py",
+        kind="cluster",
+        seed=1,
+    ),
+    Mutant(
+        name="a controller that has lost the lead keeps what was not committed",
+        module="broker.appending",
+        old="        image.rewind(self._replaying.end)\n",
+        new="",
+        caught_by=("P22",),
+        directed="tests/admin/controller/test_controller_lead.py",
+        kind="cluster",
+    ),
+    Mutant(
+        name="answers leave before what they rest on is committed",
+        module="broker.answering",
+        old="        if image_end <= self._replaying.end:\n            done(answer)\n",
+        new="        if image_end:\n            done(answer)\n",
+        caught_by=("L1", "L2", "L5", "L6"),
+        directed="tests/broker/test_controlling.py",
+        kind="cluster",
+        seed=1,
+    ),
+    Mutant(
+        name="a retried request is executed again after fail-over",
+        module="statemachine.retries",
+        old="        known = draft.image.keys.get(command.key)\n",
+        new="        known = None\n",
+        caught_by=("L3",),
+        directed="tests/statemachine/test_retries.py",
+        kind="cluster",
+    ),
+    Mutant(
+        name="the preferred leader does not come first",
+        module="statemachine.steps",
+        old="    return limits.parallel_replicas != UNLIMITED and target[0] in addable\n",
+        new="    return limits.parallel_replicas == 0 and target[0] in addable\n",
+        caught_by=("P16",),
+        directed="tests/statemachine/test_steps.py",
+        kind="cluster",
+        seed=5,
+    ),
+)
