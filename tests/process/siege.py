@@ -1,5 +1,6 @@
 """What is done to a cluster while it moves partitions, in an order that a seed decides."""
 
+import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
@@ -10,6 +11,10 @@ from admin.moves import Operation
 from tests.process.moved_cluster import MovedCluster
 
 BROKERS_KILLED: Final = 2
+SECONDS_AT_FIRST: Final = 15
+"""How long a harm may take, as long as none was done."""
+LEISURE: Final = 3
+"""How many times as long as all harms the move would take at its pace."""
 
 
 class Harm(Enum):
@@ -26,16 +31,34 @@ def harms(controllers_killed: int, rng: random.Random) -> list[Harm]:
     return rng.sample(chosen, len(chosen))
 
 
-async def besiege(it: MovedCluster, move: int, chosen: Sequence[Harm], rng: random.Random) -> None:
-    """Do one thing after the other; between two of them the move goes on by a partition at least.
+async def besiege(
+    it: MovedCluster,
+    move: int,
+    chosen: Sequence[Harm],
+    rng: random.Random,
+    *,
+    topic: str,
+    bytes_each: int,
+) -> None:
+    """Do one thing after the other, while each partition of the topic has so much to copy.
 
-    Fails if the move was over before all of it was done: then less was shown than was meant.
+    How fast it is copied follows from how long the harms take here, so that the move goes on all
+    the time and is not over before the last of them. Fails if it is: then less was shown than was
+    meant.
     """
-    for number, harm in enumerate(chosen, start=1):
-        completed = (await it.standing(move)).completed
+    now = asyncio.get_running_loop().time
+    begun = now() - SECONDS_AT_FIRST
+    for done, harm in enumerate(chosen):
+        found = await it.standing(move)
+        assert not found.ended, f"over after {done} of {len(chosen)} harms"
+        seconds_each = (now() - begun) / (done + 1)
+        left_bytes = (found.partition_count - found.completed) * bytes_each // len(it.brokers)
+        left_seconds = LEISURE * seconds_each * (len(chosen) - done)
+        await it.hold_back(topic, max(1, round(left_bytes / left_seconds)))
         await HARMS[harm](it, move, rng)
-        found = await it.until_completed(move, more_than=completed)
-        assert not found.ended, f"over after {number} of {len(chosen)} harms"
+    found = await it.standing(move)
+    assert not found.ended, "over before the last harm was"
+    assert found.completed > 0, found
 
 
 async def kill_controller(it: MovedCluster, move: int, _: random.Random) -> None:

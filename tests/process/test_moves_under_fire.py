@@ -19,8 +19,10 @@ TOPIC: Final = "orders"
 BROKERS: Final = 5
 PARTITIONS: Final = 200
 BYTES_EACH: Final = 56 * 1024
-SECONDS_A_HARM: Final = 15
-"""Several times what one takes: the move is not over before the last of them."""
+COPIES: Final = 2
+"""Of each partition: one of its replicas stays."""
+BYTES_PER_SECOND: Final = 50_000
+"""Of each broker, to begin with."""
 SEED: Final = 6
 
 
@@ -44,10 +46,9 @@ async def test_200_partitions_under_fire_get_where_they_would_without(
         written = await it.place(TOPIC, it.ring(PARTITIONS), BYTES_EACH)
         wanted = it.ring(PARTITIONS, turned=3)
         async with it.flowing(TOPIC, written):
-            copied_by_each = 2 * PARTITIONS * BYTES_EACH // BROKERS
-            await it.hold_back(TOPIC, copied_by_each // (len(chosen) * SECONDS_A_HARM))
+            await it.hold_back(TOPIC, BYTES_PER_SECOND)
             move = await it.begin(TOPIC, wanted)
-            await besiege(it, move, chosen, rng)
+            await besiege(it, move, chosen, rng, topic=TOPIC, bytes_each=COPIES * BYTES_EACH)
             await it.let_go(TOPIC)
             ended = await it.until_ended(move)
         assert (ended.state, ended.completed) == ("completed", PARTITIONS), ended
