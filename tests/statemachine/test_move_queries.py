@@ -1,11 +1,11 @@
 """What is told of moves, running and ended."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemachine import commands
+from statemachine import commands, moves
 from statemachine.image import Image
-from statemachine.limits import MOVE_PART_PARTITIONS_MAX
 from statemachine.move import Left
 from statemachine.move_queries import (
     PlannedMove,
@@ -27,9 +27,10 @@ def plan_of(image: Image, move_id: int) -> list[PlannedMove]:
     return [each for part in range(len(found.parts)) for each in plan_part(image, found, part)]
 
 
-def test_a_large_plan_is_read_in_parts() -> None:
+def test_a_large_plan_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "MOVE_PART_PARTITIONS_MAX", 3)
     world = World(broker_count=6)
-    count = MOVE_PART_PARTITIONS_MAX + 1
+    count = 4
     some(world, count)
     move(world, dict.fromkeys(range(count), (1, 2, 4)))
     found = world.image.moves[1]
