@@ -14,6 +14,8 @@ from broker.quorum_port import Proposing
 from broker.replaying import Replaying
 from quorum.core.vocabulary import Offset
 from quorum.ports import Clock
+from statemachine.bulk import replay_values
+from statemachine.records import Partition
 from statemachine.replay import replay
 from statemachine.slices import Slices
 
@@ -23,6 +25,10 @@ _REFUSED_US: Final = 1_000_000
 """More than any slice: nothing can be done before others have had their turn."""
 _AT_ONCE: Final = 16
 """Records that are replayed before anybody is asked whether to go on."""
+TOGETHER_US: Final = 2
+"""To replay one of many new partitions."""
+_TOGETHER: Final = 128
+"""The same of new partitions."""
 
 
 class Appending:
@@ -55,7 +61,8 @@ class Appending:
             base = quorum.propose(batch.values)
             assert base == image.end_offset, f"{base}, not {image.end_offset}"
             self._start = base if self._start is None else self._start
-            yield from self._replay(batch, base)
+            many = len(batch.values) >= _TOGETHER and _says_partitions(batch)
+            yield from self._replay_together(batch, base) if many else self._replay(batch, base)
         self._take_end()
         self._start = None
         if self._high_watermark > self._replaying.end:
@@ -71,6 +78,13 @@ class Appending:
                 yield cost_us
                 cost_us = 0
         yield cost_us
+
+    def _replay_together(self, batch: Batch, offset: int) -> Slices[None]:
+        """As others replay it: new partitions are made together in a third of the time."""
+        for at in range(0, len(batch.values), _TOGETHER):
+            some = batch.values[at : at + _TOGETHER]
+            replay_values(self._replaying.image, some, offset + at)
+            yield TOGETHER_US * len(some)
 
     def _take_end(self) -> None:
         """All that was proposed is replayed: take note of what has been put behind it."""
@@ -101,3 +115,8 @@ class Appending:
         if self.is_halfway:
             self._replaying.raise_to(self._high_watermark)
         self._start, self._end = None, Offset(0)
+
+
+def _says_partitions(batch: Batch) -> bool:
+    """Whether most of it does; a transaction has other records at its ends."""
+    return isinstance(batch.records[len(batch.records) // 2], Partition)

@@ -122,8 +122,7 @@ def _add(
         topic = image.topics.get(uuid_of(rows.topic(at)))
         begin = at - first
         if topic is not None and _follow(topic, rows, at, until):
-            image.at(offset + step * begin)
-            image.add_rows(topic, rows, slice(at, until))
+            image.add_rows(topic, rows, slice(at, until), offset + step * begin)
         else:
             _replay_others(image, values[begin : until - first], offset + step * begin, step)
         at = until

@@ -17,7 +17,7 @@ from statemachine.vocabulary import BrokerId
 Part = dict[BrokerId, BitMap]
 """The keys of the partitions that each broker plays one part for."""
 
-SETTLED_AT_ONCE: Final = 200_000
+SETTLED_AT_ONCE: Final = 50_000
 """Keys that are put into bitmaps before anyone else gets a turn: a few milliseconds."""
 
 _FEW: Final = 16

@@ -232,13 +232,14 @@ class Image:
             topic.trim()
         self._overwrote(topic, number, before)
 
-    def add_rows(self, topic: Topic, rows: Rows, places: slice) -> None:
+    def add_rows(self, topic: Topic, rows: Rows, places: slice, offset: int) -> None:
         """The topic has these partitions more; the index is to be settled before it is asked."""
         first = len(topic.partitions)
         self.index.add_rows(topic, rows, places)
         if self._past is None and self._journal is None and self._touched is None:
             return
         for number in range(first, len(topic.partitions)):
+            self.at(offset + number - first)
             self._overwrote(topic, number, None)
 
     def change_isr(self, topic: Topic, number: int, isr: Replicas, changes: int) -> bool:
@@ -249,8 +250,7 @@ class Image:
         if before is None:
             return False
         self.index.change_isr(topic.keys[number], before, isr)
-        if self._touched is not None:
-            self._touched.partitions[(topic.topic_id, number)] = None
+        self._overwrote(topic, number, None)
         return True
 
     def add_topic(self, topic: Topic) -> None:
