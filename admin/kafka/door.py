@@ -202,7 +202,7 @@ class KafkaDoor:
         except NotActive:
             raise
         except Refused as refused:
-            return api.refuse(call, refused.code, str(refused))
+            return api.refuse(call, refused.code, refused.words)
         except Exception:
             # One request must not end the node; what went wrong is in the log, with its cause.
             logger.exception("failed at %s v%d", call.api_key, call.version)

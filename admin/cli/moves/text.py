@@ -177,8 +177,9 @@ def planned(tried: BegunMove) -> str:
     lines = [
         f"{one.id}: {' -> '.join(_ids(step) for step in one.steps)}" for one in several[:NAMED_MAX]
     ]
-    more = len(tried.accepted) - len(lines)
-    rest = [f"and {more} more partition(s)"] if more else []
+    more, at_once = len(several) - len(lines), len(tried.accepted) - len(several)
+    rest = [f"and {more} more, in several steps"] if more else []
+    rest += [f"and {at_once} more, in one step each"] if at_once else []
     return "\n".join(["Steps, with the replicas after each:", *lines, *rest])
 
 

@@ -68,6 +68,7 @@ async def test_with_the_same_key_it_is_executed_once(tmp_path: Path) -> None:
         clash = await run(node, "--execute", *other, "--key", "monday", "--additional")
         assert clash.exit_code == 1
         assert "the key monday belongs to another request" in clash.stderr
+        assert clash.stderr.count("DUPLICATE_RESOURCE") == 1
         for options in ((), ("--key", "tuesday")):
             refused = await run(node, "--execute", *plan(tmp_path, ("a", 1, [101])), *options)
             assert refused.exit_code == 1
@@ -119,7 +120,7 @@ async def test_the_steps_are_listed_before_they_are_taken(tmp_path: Path) -> Non
         assert tried.stdout.splitlines()[-3:] == [
             "Steps, with the replicas after each:",
             "a-0: 103,101,102 -> 103,102 -> 103,104",
-            "and 1 more partition(s)",
+            "and 1 more, in one step each",
         ]
         assert node.controller.image.moves == {}
 
