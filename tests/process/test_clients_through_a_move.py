@@ -20,7 +20,9 @@ TOPIC: Final = "orders"
 PARTITIONS: Final = 8
 BYTES_EACH: Final = 448 * 1024
 BYTES_PER_SECOND: Final = 60_000
-"""Of each broker; all that the move copies would take a quarter of a minute."""
+"""Of each broker, until a first partition has moved."""
+SLOWLY_PER_SECOND: Final = 4_000
+"""From then on, so that the rest takes minutes."""
 SEED: Final = 3
 
 
@@ -43,6 +45,7 @@ async def test_kafka_python_and_confluent_lose_nothing_when_controller_and_leade
             await it.hold_back(TOPIC, BYTES_PER_SECOND)
             move = await it.begin(TOPIC, wanted)
             await it.until_completed(move, more_than=0)
+            await it.hold_back(TOPIC, SLOWLY_PER_SECOND)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(kill_broker(it, move, rng))
                 tasks.create_task(kill_controller(it, move, rng))
