@@ -8,10 +8,13 @@ from msgspec.structs import replace
 
 from statemachine.change import change_partition
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered, PartitionsAltered
+from statemachine.configs import min_isr
 from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.image import Broker
+from statemachine.index import Topic
 from statemachine.partition import Partition, directory_of
+from statemachine.records import PartitionChange
 from statemachine.slices import CHANGED_US, Slices
 from statemachine.vocabulary import NO_EPOCH, RECOVERED, RECOVERING, BrokerId, Replicas
 
@@ -63,8 +66,10 @@ def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> Partition
     # The order says nothing: a change of it alone would only cost an epoch.
     if set(isr) == set(partition.isr):
         isr = partition.isr
-    wish = replace(partition, isr=isr, recovery=proposal.recovery)
-    after = change_partition(draft, topic, proposal.partition, wish)
+    after = _only_isr(draft, topic, proposal, partition, isr)
+    if after is None:
+        wish = replace(partition, isr=isr, recovery=proposal.recovery)
+        after = change_partition(draft, topic, proposal.partition, wish)
     if after.leader != sender:
         done = "a step of the reassignment" if after.target else "the reassignment"
         moved = f"{done} is complete and {after.leader} leads"
@@ -78,6 +83,33 @@ def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> Partition
         recovery=after.recovery,
         partition_epoch=after.partition_epoch,
     )
+
+
+def _only_isr(
+    draft: Draft, topic: Topic, proposal: IsrProposal, partition: Partition, isr: Replicas
+) -> Partition | None:
+    """The partition with this ISR, where nothing can follow from it; else None.
+
+    What `change_partition` would come to, at half its cost: no request comes more often. The ISR
+    has been checked, and its members are alive.
+    """
+    if partition.moving or partition.elr or partition.last_known_elr:
+        return None
+    if proposal.recovery != partition.recovery:
+        return None
+    if draft.has_elr and len(isr) < min_isr(draft, topic.name, partition):
+        return None
+    # A leader whose directory has failed is replaced with whatever changes first.
+    if not draft.is_online(partition.leader, directory_of(partition, partition.leader)):
+        return None
+    if isr is partition.isr:
+        return partition
+    after = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
+    draft.put_partition(topic, proposal.partition, partition, after, partition.stage.move)
+    draft.records.append(
+        PartitionChange(partition_id=proposal.partition, topic_id=topic.topic_id, isr=isr)
+    )
+    return after
 
 
 def _refused(proposal: IsrProposal, refusal: Refusal) -> PartitionAltered:
