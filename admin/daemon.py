@@ -18,6 +18,7 @@ from uuid import UUID
 from aiohttp import web
 
 from admin.anywhere import Anywhere
+from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted
 from admin.http.app import make_app
@@ -156,6 +157,7 @@ async def _listen(
 
 def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -> Later:
     """Goes on once everyone else has had a turn; `fail` is told of an error of our own."""
+    collecting = Collecting(loop)
 
     def go_on(call: Callable[[], None]) -> None:
         try:
@@ -163,7 +165,11 @@ def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -
         except Exception as failure:  # noqa: BLE001 - it is not swallowed: it ends the process
             fail(failure)
 
-    return lambda call: loop.call_soon(go_on, call)
+    def later(call: Callable[[], None]) -> None:
+        collecting.hold()
+        loop.call_soon(go_on, call)
+
+    return later
 
 
 def _controller(

@@ -1,0 +1,52 @@
+"""The collector rests while something long is under way, and works again after it."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from admin import collecting
+from admin.collecting import Collecting
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    """Whatever a test does, the others have theirs."""
+    assert gc.isenabled()
+    yield
+    gc.enable()
+
+
+async def enabled() -> bool:
+    """Whether it works, before patience ends."""
+    for _ in range(1_000_000):
+        if gc.isenabled():
+            return True
+        await asyncio.sleep(0)
+    return False
+
+
+async def test_it_rests_until_some_time_after_the_last_slice() -> None:
+    held = Collecting(asyncio.get_running_loop(), after_seconds=0.02)
+    for _ in range(5):
+        held.hold()
+        await asyncio.sleep(0)
+        assert not gc.isenabled()
+    assert await enabled()
+    held.hold()
+    assert not gc.isenabled()
+    assert await enabled()
+
+
+async def test_it_never_rests_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "SECONDS_MAX", 0.01)
+    held = Collecting(asyncio.get_running_loop(), after_seconds=1e6)
+    worked = 0
+    for _ in range(1_000_000):
+        held.hold()
+        await asyncio.sleep(0)
+        worked += gc.isenabled()
+        if worked == 3:
+            return
+    raise AssertionError("it has never worked")
