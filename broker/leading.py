@@ -268,7 +268,7 @@ class Leading:
             return None
         isr = self._shrunk(now_ms)
         if isr == self.assignment.isr:
-            isr = self._expanded(live)
+            isr = self._expanded(now_ms, live)
         is_news = isr != self.assignment.isr or self.assignment.recovery == RECOVERING
         if not is_news or not self._are_current(isr, live):
             return None
@@ -344,14 +344,14 @@ class Leading:
             or self._followers[each].keeps_up(self.log_end, now_ms, self._lag_ms_max)
         )
 
-    def _expanded(self, live: LiveEpochs) -> Replicas:
+    def _expanded(self, now_ms: int, live: LiveEpochs) -> Replicas:
         isr = self.assignment.isr
         joining = tuple(
             each
             for each in self.assignment.replicas
-            if each not in isr
-            and each != self._me
+            if each not in (*isr, self._me)
             and self._in_sync(self._followers[each])
+            and self._followers[each].keeps_up(self.log_end, now_ms, self._lag_ms_max)
             and self._is_incarnation(each, self._followers[each], live)
         )
         return isr + joining

@@ -28,16 +28,6 @@ CLUSTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="who has fetched anything is in sync",
-        module="broker.leading",
-        old="return end is not None and end >= self.high_watermark and end >= self.epoch_start",
-        new="return end is not None",
-        caught_by=("P18", "P19"),
-        directed="tests/broker/test_leading.py",
-        kind="cluster",
-        seed=1,
-    ),
-    Mutant(
         name="a controller that has lost the lead keeps what was not committed",
         module="broker.appending",
         old="        image.rewind(self._replaying.end)\n",
