@@ -172,9 +172,12 @@ class Columns:
         if places is None:
             return None
         try:
-            form.isr.pack_into(self._rows, form.isr_at(at), fields[4] + changes, places)
+            # Made first: what is packed in place is spoilt already where it turns out not to fit.
+            packed = form.isr.pack(fields[4] + changes, places)
         except DoesNotFit:
             return None
+        isr_at = form.isr_at(at)
+        self._rows[isr_at : isr_at + len(packed)] = packed
         self._made.pop(number, None)
         return form.isr_of(fields, replicas)
 

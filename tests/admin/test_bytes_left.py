@@ -89,6 +89,7 @@ async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_le
             assert (found.time_left_ms, found.partitions[0].time_left_ms) == (20_000, 20_000)
             (listed,) = await client.list_reassignments()
             assert (listed.bytes_left, listed.bytes_per_s) == (5_000, 250)
+            await until(lambda: bool(other.controller.image.moves))
             (stale,) = (await client.move_standings([1], stale=True)).moves
             assert (stale.bytes_left, stale.copies_unknown) == (UNKNOWN, 1)
             await client.transfer_leadership(other.node_id)

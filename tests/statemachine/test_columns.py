@@ -249,3 +249,13 @@ def test_directories_beyond_those_that_have_numbers_are_kept_in_values(
         True,
         False,
     ]
+
+
+def test_an_isr_whose_epoch_has_no_place_in_a_row_leaves_the_row_as_it_is() -> None:
+    columns = Columns(Common())
+    columns.make_room(1)
+    last = replace(VALID, partition_epoch=2**31 - 1)
+    columns.put(0, last)
+    assert columns.change_isr(0, VALID.isr[:1], 1) is None
+    columns.forget()
+    assert columns.get(0) == last
