@@ -53,16 +53,23 @@ $(VENV)/installed: $(VENV)/locked pyproject.toml
 	@touch $@
 
 .PHONY: check
-check: $(VENV)/installed ## format, lint, types, imports, fast tests: what must hold before a commit
+check: $(VENV)/installed ## format, lint, types, imports: the gate before a commit
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy --strict $(CODE)
 	$(BIN)/lint-imports --no-logo
+
+.PHONY: quick
+quick: $(VENV)/installed ## the tests that start no processes, in development mode
 	$(DEV_MODE) $(PYTEST) $(SPREAD) -m "not process" $(ARGS)
 
 .PHONY: test
-test: $(VENV)/installed ## the whole suite, with real processes
-	$(PYTEST) $(SPREAD) $(ARGS)
+test: $(VENV)/installed ## the whole suite, with real processes; `make long` has what takes minutes
+	$(PYTEST) $(SPREAD) -m "not long" $(ARGS)
+
+.PHONY: long
+long: $(VENV)/installed ## moves of real processes under fire and with Kafka's brokers
+	$(PYTEST) -m long $(ARGS)
 
 .PHONY: golden
 golden: $(VENV)/installed ## record transcripts anew; read the difference before you commit it

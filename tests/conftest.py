@@ -19,7 +19,7 @@ from tests.support.transcript import Transcripts  # noqa: E402
 settings.register_profile("house", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("house")
 
-# `make check` runs the tests in Python's development mode; what they start runs as at its users'.
+# `make quick` runs the tests in Python's development mode; what they start runs as at its users'.
 os.environ.pop("PYTHONDEVMODE", None)
 
 

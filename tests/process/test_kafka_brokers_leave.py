@@ -21,6 +21,7 @@ from broker.storage import partition_folders
 from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),

@@ -17,6 +17,7 @@ from tests.process.kafka_cluster import VERSIONS
 from tests.process.kafka_operator import PATIENCE_SECONDS, Listed, Operator, operator
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),

@@ -164,7 +164,7 @@ def test_a_move_is_executed_listed_verified_and_cancelled(
             '{"version":1,"partitions":[{"topic":"moves","partition":0,'
             f'"replicas":[{before}],"log_dirs":["any"]}}]}}\n\n'
             "Save this to use as the --reassignment-json-file option during rollback\n"
-            "Successfully started partition reassignment for moves-0\n"
+            "Successfully started partition reassignment for moves-0\nMove id: 1\n"
         )
         verified = metaquorum(*tool, *planned, "--verify")
         assert verified.code == 3
@@ -200,8 +200,13 @@ def test_a_move_is_executed_listed_verified_and_cancelled(
 @pytest.mark.parametrize(
     ("replicas", "topic", "message"),
     [
-        ([101, 9], "judged", "Error: Unknown broker id 9; the brokers are 101, 102, 103\n"),
-        ([101], "unheard", "Error: Topic unheard not found.\n"),
+        (
+            [101, 9],
+            "judged",
+            "Error: Unknown broker id 9; the brokers are 101, 102, 103; "
+            "it is wanted for judged-0\n",
+        ),
+        ([101], "unheard", "Error: Topic unheard not found. The plan names unheard-0\n"),
     ],
 )
 def test_a_plan_that_the_cluster_cannot_carry_out_is_refused_whole(

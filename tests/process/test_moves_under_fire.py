@@ -11,6 +11,7 @@ from tests.process.moved_cluster import moved_cluster
 from tests.process.siege import besiege, harms
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.process,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
