@@ -21,6 +21,7 @@ from statemachine.serde.rows import (
     Fields,
     Form,
     Numbers,
+    form_of,
     place_of,
     widened,
 )
@@ -88,7 +89,7 @@ class Columns:
         fields = form.whole.unpack_from(self._rows, number * form.size)
         if not fields[0]:
             return self._others.get(number)
-        partition = self._value(fields)
+        partition = self._value(form, fields)
         self.common.remembering(self, is_first=not self._made)
         self._made[number] = partition
         return partition
@@ -99,7 +100,7 @@ class Columns:
             return None
         form = self._form
         fields = form.whole.unpack_from(self._rows, number * form.size)
-        return self._value(fields) if fields[0] else self._others.get(number)
+        return self._value(form, fields) if fields[0] else self._others.get(number)
 
     def put(self, number: int, after: Partition | None) -> None:
         """The partition of this number, for which there is a place, is this."""
@@ -181,15 +182,34 @@ class Columns:
         self._made.pop(number, None)
         return form.isr_of(fields, replicas)
 
-    def encoded(self, number: int, topic_id: bytes, version: int) -> bytes | None:
+    def row(self, number: int) -> bytes | None:
+        """The row itself, which says the same whatever becomes of it; None where it is none."""
+        if not 0 <= number < self._count:
+            return None
+        size = self._form.size
+        row = bytes(self._rows[number * size : (number + 1) * size])
+        return row if row[0] else None
+
+    def said_by(self, row: bytes) -> Partition:
+        """The partition that a row says which these columns have, or had."""
+        form = form_of(row)
+        return self._value(form, form.whole.unpack(row))
+
+    def encoded(
+        self, number: int, topic_id: bytes, version: int, row: bytes | None = None
+    ) -> bytes | None:
         """The value of the record that says the row; None where it is none, or the version cannot.
 
-        `topic_id` is that of the topic.
+        `topic_id` is that of the topic; `row` is given where it is what the columns had once.
         """
-        if number >= self._count:
+        if row is not None:
+            form = form_of(row)
+            fields = form.whole.unpack(row)
+        elif number < self._count:
+            form = self._form
+            fields = form.whole.unpack_from(self._rows, number * form.size)
+        else:
             return None
-        form = self._form
-        fields = form.whole.unpack_from(self._rows, number * form.size)
         if not fields[0] or (fields[2] and not version):
             return None
         replicas = form.replicas_of(fields)
@@ -205,9 +225,9 @@ class Columns:
             b"".join([raw[each] for each in form.numbers_of(fields)]),
         )
 
-    def _value(self, fields: Fields) -> Partition:
+    def _value(self, form: Form, fields: Fields) -> Partition:
         """The partition that a row says. What `Form` says of its fields is said again for speed."""
-        form, count = self._form, fields[0]
+        count = fields[0]
         replicas = fields[FIRST_REPLICA : FIRST_REPLICA + count]
         directories: Directories = ()
         if fields[2]:

@@ -20,11 +20,10 @@ from statemachine.past import ABSENT, Past
 from statemachine.registration import Broker
 from statemachine.serde.rows import Rows
 from statemachine.touched import Touched, touch_both, touch_topic
-from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Replicas
+from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Replicas, Resource
 
 __all__ = ["Broker", "Image", "QuotaHolder", "Resource", "quota_holder"]
 
-Resource = tuple[int, str]
 QuotaHolder = tuple[records.QuotaEntity, ...]
 """Whom quotas are for: one part of each type, in the order of the types."""
 
@@ -132,9 +131,8 @@ class Image:
         journal = self._journal
         assert journal is not None, "an image without a journal only replays what is committed"
         # A transaction can still be aborted after its records are committed.
-        journal.forget_below(
-            offset if self.transaction is None else min(offset, self.transaction.begun_at)
-        )
+        below = offset if self.transaction is None else min(offset, self.transaction.begun_at)
+        journal.forget_below(below)
 
     def rewind(self, offset: int) -> None:
         """Undo everything at and after `offset`; the image is as it was when it ended there."""
@@ -223,6 +221,8 @@ class Image:
                 return
             topic.make_room(number)
             topic.keys[number] = self.index.give_key(topic, number)
+        if self._past is not None:
+            self._past.partitions.keep(topic, number, before)
         key = topic.keys[number]
         topic.partitions.put(number, after)
         self.index.update(key, before, after)
@@ -236,7 +236,9 @@ class Image:
         """The topic has these partitions more; the index is to be settled before it is asked."""
         first = len(topic.partitions)
         self.index.add_rows(topic, rows, places)
-        if self._past is None and self._journal is None and self._touched is None:
+        if self._past is not None:
+            self._past.partitions.keep_absent(topic, first)
+        if self._journal is None and self._touched is None:
             return
         for number in range(first, len(topic.partitions)):
             self.at(offset + number - first)
@@ -244,8 +246,10 @@ class Image:
 
     def change_isr(self, topic: Topic, number: int, isr: Replicas, changes: int) -> bool:
         """So many changes have left it with this ISR; False: it must be said as a value."""
-        if self._past is not None or self._journal is not None:
+        if self._journal is not None:
             return False
+        if self._past is not None:
+            self._past.partitions.keep_row(topic, number)
         before = topic.partitions.change_isr(number, isr, changes)
         if before is None:
             return False
@@ -337,7 +341,8 @@ class Image:
     def end_transaction(self) -> None:
         """What was done since the transaction began counts."""
         self._set_transaction(None)
-        self._drop_journal_of_transaction()
+        if not self._keeps_undo:
+            self._journal = None
 
     def abort_transaction(self) -> None:
         """What was done since the transaction began never was. Undoing it is a change too."""
@@ -347,11 +352,10 @@ class Image:
         self.index.begin_anew()
         for _, undo, arguments in journal.since(transaction.begun_at):
             undo(*arguments)
-        self._drop_journal_of_transaction()
+        if not self._keeps_undo:
+            self._journal = None
 
     def _overwrote(self, topic: Topic, number: int, before: Partition | None) -> None:
-        if self._past is not None:
-            self._past.partitions.keep(topic, number, before)
         if self._journal is not None:
             self._journal.note(self.set_partition, topic, number, before)
         if self._touched is not None:
@@ -381,10 +385,6 @@ class Image:
         if self._journal is not None:
             self._journal.note(self._set_transaction, self.transaction)
         self.transaction = transaction
-
-    def _drop_journal_of_transaction(self) -> None:
-        if not self._keeps_undo:
-            self._journal = None
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         before = table.get(key, ABSENT)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
+Kept = bytes | Partition | None
+"""A row, or what was none, or None where nothing was."""
+
 ABSENT: Final = object()
 """What is said to have been where nothing was."""
 
@@ -99,15 +102,33 @@ class PastTable(Generic[K, V]):
 
 
 class PastPartitions:
-    """The partitions of all topics as they were."""
+    """The partitions of all topics as they were.
+
+    Of one that was a row the row is kept: a value holds what the collector of the interpreter has
+    to look through, and hundreds of thousands may change while they are read.
+    """
 
     __slots__ = ("_kept",)
 
     def __init__(self) -> None:
-        self._kept: dict[Topic, dict[int, Partition | None]] = {}
+        self._kept: dict[Topic, dict[int, Kept]] = {}
 
     def keep(self, topic: Topic, number: int, before: Partition | None) -> None:
-        """The partition is about to be something else."""
+        """The partition is `before`, and about to be something else."""
+        self._keep(topic, number, topic.partitions.row(number) or before)
+
+    def keep_row(self, topic: Topic, number: int) -> None:
+        """As `keep`, of one that need not be changed otherwise if it is no row."""
+        row = topic.partitions.row(number)
+        if row is not None:
+            self._keep(topic, number, row)
+
+    def keep_absent(self, topic: Topic, first: int) -> None:
+        """Those from this number on have just come to be."""
+        for number in range(first, len(topic.partitions)):
+            self._keep(topic, number, None)
+
+    def _keep(self, topic: Topic, number: int, before: Kept) -> None:
         kept = self._kept.get(topic)
         if kept is None:
             kept = self._kept[topic] = {}
@@ -117,8 +138,8 @@ class PastPartitions:
         """It was this, says the journal, before something that is not committed."""
         self._kept.setdefault(topic, {})[number] = before
 
-    def of(self, topic: Topic) -> Iterator[tuple[int, Partition | None]]:
-        """Number and value of each partition that the topic had.
+    def of(self, topic: Topic) -> Iterator[tuple[int, Kept]]:
+        """Number, and row or value, of each partition that the topic had.
 
         None for one that is what it was, if its topic has it: its reader may know how to say it
         without a value of it.
@@ -129,8 +150,8 @@ class PastPartitions:
             kept = self._kept.get(topic)
             if kept is None or number not in kept:
                 yield number, None
-            elif (partition := kept[number]) is not None:
-                yield number, partition
+            elif (before := kept[number]) is not None:
+                yield number, before
 
 
 class Past:

@@ -221,11 +221,14 @@ def _topics(past: Past, version: int) -> Iterator[records.Record | bytes | None]
         yield records.Topic(name=topic.name, topic_id=topic.topic_id)
         columns, topic_id = topic.partitions, topic.topic_id.bytes
         for number, kept in past.partitions.of(topic):
-            value = columns.encoded(number, topic_id, version) if kept is None else None
+            if isinstance(kept, Partition):
+                yield _partition(topic.topic_id, number, kept)
+                continue
+            value = columns.encoded(number, topic_id, version, kept)
             if value is not None:
                 yield value
                 continue
-            partition = columns.peek(number) if kept is None else kept
+            partition = columns.peek(number) if kept is None else columns.said_by(kept)
             if partition is not None:
                 yield _partition(topic.topic_id, number, partition)
 

@@ -108,6 +108,12 @@ class Form:
 
 
 FORMS: Final = tuple(Form(width) for width in range(WIDTH_MAX + 1))
+_FORMS_BY_SIZE: Final = {form.size: form for form in FORMS}
+
+
+def form_of(row: bytes) -> Form:
+    """The form of a row by itself, which its size tells."""
+    return _FORMS_BY_SIZE[len(row)]
 
 
 def place_of(leader: BrokerId, replicas: Replicas) -> int | None:
@@ -161,10 +167,13 @@ class Numbers(dict[bytes, int]):
         """Their numbers, or None where one has none and can be given none."""
         known = self._by_value
         try:
-            # An id as such makes a hash of itself in Python.
+            # By their integers: an id as such makes a hash of itself in Python.
             return [known[each.int] for each in directories]
         except KeyError:
-            pass
+            return self._given(directories)
+
+    def _given(self, directories: Directories) -> list[int] | None:
+        """As `of`, where at least one has no number yet."""
         try:
             return [self[each.bytes] for each in directories]
         except LookupError:

@@ -167,6 +167,21 @@ def test_a_row_is_written_as_the_record_of_its_partition_is(
     assert written == encode(record, (15, 17, 29)[version])
 
 
+@given(before=ordinary(), after=st.one_of(ordinary(), any_partition()))
+def test_a_row_by_itself_says_the_same_whatever_becomes_of_the_partition(
+    before: Partition, after: Partition
+) -> None:
+    columns = Columns(Common())
+    columns.make_room(2)
+    columns.put(1, before)
+    written, row = columns.encoded(1, bytes(16), 2), columns.row(1)
+    assert row is not None
+    columns.put(1, after)
+    assert columns.encoded(1, bytes(16), 2, row) == written
+    assert columns.said_by(row) == before
+    assert [columns.row(number) for number in (-1, 0, 2)] == [None] * 3
+
+
 @given(partition=any_partition())
 def test_what_is_no_row_is_kept_as_it_is(partition: Partition) -> None:
     columns = Columns(Common())

@@ -1,5 +1,6 @@
 """Whatever an image is, its snapshot is read as the same image, whatever happens meanwhile."""
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import commands, our_records, records
+from statemachine.columns import Columns
 from statemachine.image import Image
 from statemachine.past import LISTED_AT_ONCE
 from statemachine.replay import replay
@@ -315,3 +317,44 @@ def test_two_nodes_of_one_log_write_the_same_bytes() -> None:
     values = whole(begin(world.image, world.image.end_offset))
     twin = loaded(values, world.image.end_offset)
     assert whole(begin(twin, twin.end_offset)) == values
+
+
+def test_partitions_that_change_meanwhile_leave_the_collector_nothing_to_look_through() -> None:
+    """Thousands do while a large image is written, and it looks through all that is kept at once,
+    in one long stop.
+    """
+    image, count = Image(), 300
+    append(image, records.Topic(name="t", topic_id=UUID(int=1)))
+    for number in range(count):
+        append(image, a_partition(number))
+    columns = image.topics[UUID(int=1)].partitions
+    snapshot = begin(image, image.end_offset)
+    tracked = _tracked(columns)
+    for number in range(count):
+        change = records.PartitionChange(
+            partition_id=number, topic_id=UUID(int=1), isr=(1,), directories=(directory(3),) * 2
+        )
+        append(image, change)
+    assert _tracked(columns) - tracked < 10
+    said = [record for record in map(decode, whole(snapshot)) if not _is_topic(record)]
+    assert said == [a_partition(number) for number in range(count)]
+
+
+def _tracked(columns: Columns) -> int:
+    """What the collector has to look through, but for partitions that were asked for last."""
+    columns.forget()
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def a_partition(number: int) -> records.Partition:
+    return records.Partition(
+        partition_id=number,
+        topic_id=UUID(int=1),
+        replicas=(1, 2),
+        isr=(1, 2),
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=(directory(1), directory(2)),
+    )
