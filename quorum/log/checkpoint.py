@@ -28,7 +28,7 @@ from quorum.records.control import (
     control_name,
     control_type,
 )
-from quorum.records.decode import Record, UnsupportedCodec, decode
+from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
 from quorum.records.snapshots import decode_snapshot_footer, decode_snapshot_header
 from quorum.records.voters import decode_kraft_version, decode_voters
 
@@ -59,9 +59,17 @@ class Checkpoint:
         with usable(self.path):
             for batch in batches_of(self.path, base=0, fs=self.fs):
                 if not batch.header.is_control:
-                    for record in decode(batch.data):
-                        assert record.value is not None, "it was checked when it was opened"
-                        yield record.value
+                    yield from _values(batch)
+
+
+def _values(batch: StoredBatch) -> Iterator[bytes]:
+    values = plain_values(batch.data, batch.header)
+    if values is not None:
+        yield from values
+        return
+    for record in decode(batch.data):
+        assert record.value is not None, "it was checked when it was opened"
+        yield record.value
 
 
 def checkpoint_id(name: str) -> LogEnd | None:
@@ -172,6 +180,21 @@ class _Reading:
                 batch.position,
                 f"its epoch is {batch.header.epoch}, that of the checkpoint {self._id.epoch}",
             )
+        values = self._data_alone(batch)
+        if values is None:
+            self._take_records(batch)
+        else:
+            self._record_count += len(values)
+        self._checksum = crc32c(batch.data, self._checksum)
+
+    def _data_alone(self, batch: StoredBatch) -> list[bytes] | None:
+        """What it says, if that is data where data may stand, and plain as ours is; else None."""
+        is_open = self._last_timestamp_ms is not None and not self._closed
+        if not is_open or batch.header.is_control:
+            return None
+        return plain_values(batch.data, batch.header)
+
+    def _take_records(self, batch: StoredBatch) -> None:
         for record in decode(batch.data):
             if self._closed:
                 raise CorruptBatch(batch.position, "it follows the footer")
@@ -182,7 +205,6 @@ class _Reading:
                 raise CorruptBatch(batch.position, f"the record at offset {record.offset} {what}")
             else:
                 self._record_count += 1
-        self._checksum = crc32c(batch.data, self._checksum)
 
     def _control(self, record: Record, position: int) -> None:
         kind = control_type(record.key)
