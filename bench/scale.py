@@ -4,9 +4,10 @@
 
 A snapshot is written whose partitions are placed as the product places them, three replicas each,
 without racks. A process that has imported a controller then loads it from the file, as after a
-restart, is asked who is in sync with each broker, and takes a snapshot of its own while partitions
-change (`bench.snapshot_pauses`). Memory is that of this process as Linux counts it. Times are those
-of the processor, so that what else runs does not show; the disk is read from the page cache.
+restart, is asked who is in sync with each broker, fences one (`bench.fencing`), and takes a
+snapshot of its own while partitions change (`bench.snapshot_pauses`). Memory is that of this
+process as Linux counts it. Times are those of the processor, so that what else runs does not show;
+the disk is read from the page cache.
 """
 
 import gc
@@ -25,6 +26,7 @@ import msgspec
 
 from bench import machine
 from bench.faults import RunFailed
+from bench.fencing import fence
 from bench.options import document_option, folder_option
 from bench.report import Section
 from bench.snapshot_pauses import LEVEL, written
@@ -39,6 +41,7 @@ from statemachine.placement import place
 from statemachine.registration import Broker
 from statemachine.serde import encode
 from statemachine.snapshot import GROUP_RECORDS_MAX
+from statemachine.vocabulary import BrokerId
 
 SECTION: Final = "scale"
 PARTITIONS: Final = 2_000_000
@@ -70,6 +73,11 @@ class Measured(msgspec.Struct, kw_only=True):
     """Of the slowest broker."""
     isr_count: int
     """Its partitions."""
+    fence_s: float
+    """To fence one broker, until all that it led is led by others."""
+    fence_stop_ms: float
+    fence_held: int
+    fence_led: int
     rss_after_mb: float
     """With the snapshot written, and what had changed meanwhile."""
 
@@ -96,6 +104,10 @@ ROWS: Final = (
     Row("... the whole snapshot", "s", lambda m: m.snapshot_s),
     Row("all partitions with a broker in the ISR, the slowest", "ms", lambda m: m.isr_ms, 10, 2),
     Row("... how many these are", "", lambda m: m.isr_count),
+    Row("a broker is fenced: until others lead what it led", "s", lambda m: m.fence_s, 0.5, 0.1),
+    Row("... longest stop of everything else", "ms", lambda m: m.fence_stop_ms),
+    Row("... partitions with a replica on it", "", lambda m: m.fence_held),
+    Row("... of them, those that it led", "", lambda m: m.fence_led),
 )
 
 
@@ -217,6 +229,7 @@ def measured(path: Path) -> Measured:
         slices.append(time.process_time() - at)
     rss_mb, peak_mb = memory_mb("VmRSS"), memory_mb("VmHWM")
     isr_ms, isr_count = _asked(image)
+    fenced = fence(image, _largest(image))
     gc.collect()
     gc.freeze()
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -232,6 +245,10 @@ def measured(path: Path) -> Measured:
         snapshot_s=sum(pauses),
         isr_ms=isr_ms,
         isr_count=isr_count,
+        fence_s=fenced.seconds,
+        fence_stop_ms=fenced.stop_ms,
+        fence_held=fenced.held,
+        fence_led=fenced.led,
         rss_after_mb=memory_mb("VmRSS"),
     )
 
@@ -251,6 +268,12 @@ def _asked(image: Image) -> tuple[float, int]:
         found = index.partitions(index.isr_of[broker_id])
         slowest = max(slowest, ((time.process_time() - at) * 1e3, len(found)))
     return slowest
+
+
+def _largest(image: Image) -> BrokerId:
+    """The broker with the most partitions."""
+    replicas_of = image.index.replicas_of
+    return max(replicas_of, key=lambda broker_id: len(replicas_of[broker_id]))
 
 
 def memory_mb(name: str) -> float:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from bench.fencing import fence
 from bench.scale import ROWS, Measured, a_cluster, memory_mb, met, table, write_snapshot
 from quorum.log.checkpoint import read_checkpoint
 from statemachine.image import Image
@@ -22,6 +23,10 @@ FOUND = Measured(
     snapshot_s=9,
     isr_ms=11,
     isr_count=6_000,
+    fence_s=0.3,
+    fence_stop_ms=4,
+    fence_held=6_000,
+    fence_led=2_000,
     rss_after_mb=260,
 )
 
@@ -35,6 +40,20 @@ def test_what_is_loaded_is_a_sound_cluster_of_the_size_that_was_asked_for(tmp_pa
     assert [len(keys) for keys in image.index.isr_of.values()] == pytest.approx(
         [1_250 * 3 / 7] * 7, rel=0.1
     )
+
+
+def test_a_broker_is_fenced_as_the_product_does_it(tmp_path: Path) -> None:
+    checkpoint = read_checkpoint(write_snapshot(a_cluster(500, 5), tmp_path))
+    image = Image()
+    load(image, checkpoint.records(), checkpoint.id.offset)
+    held, led = (len(part[3]) for part in (image.index.replicas_of, image.index.leader_of))
+    found = fence(image, 3)
+    check_image(image)
+    assert (found.held, found.led) == (held, led)
+    assert 0 < led < held
+    assert image.brokers[3].fenced
+    assert not image.index.leader_of[3]
+    assert 0 < found.stop_ms <= found.seconds * 1e3
 
 
 @pytest.mark.parametrize(("value", "reached"), [(300, "aim"), (301, "must"), (401, "no")])

@@ -1,0 +1,88 @@
+"""What it takes a controller to fence a broker on which thousands of partitions are.
+
+One controller's share of it, in this process and in the slices in which the product does it:
+decide, write, replay. No quorum and no disk are in it; with them it is the step `fence` of
+`bench.partitions`, in a cluster that has no other partitions.
+"""
+
+from collections.abc import Callable
+from time import process_time
+from typing import NamedTuple
+
+from bench.faults import RunFailed
+from broker.appending import REPLAYED_US
+from broker.decision_batches import batching
+from broker.slicing import Slicing
+from statemachine.commands import FenceBrokers
+from statemachine.decide import deciding
+from statemachine.image import Image
+from statemachine.replay import replay
+from statemachine.slices import Slices
+from statemachine.vocabulary import NO_LEADER, BrokerId
+
+
+class Fenced(NamedTuple):
+    """What it took, in processor time."""
+
+    seconds: float
+    stop_ms: float
+    """The longest slice."""
+    held: int
+    """Partitions that had a replica on the broker."""
+    led: int
+    """Those of them that it led."""
+
+
+class _Turns:
+    """What is to be called in a moment, and how long each call took."""
+
+    def __init__(self) -> None:
+        self._due: list[Callable[[], None]] = []
+        self.seconds: list[float] = []
+
+    def take(self) -> None:
+        """Call one after the other, until nothing is due."""
+        while self._due:
+            call = self._due.pop()
+            self.timed(call)
+
+    def later(self, call: Callable[[], None]) -> None:
+        """Call it when it is due."""
+        self._due.append(call)
+
+    def timed(self, call: Callable[[], None]) -> None:
+        """Call it now."""
+        begun = process_time()
+        call()
+        self.seconds.append(process_time() - begun)
+
+
+def fence(image: Image, broker_id: BrokerId) -> Fenced:
+    """Fence the broker; raises `RunFailed` unless others lead then all that it led."""
+    index = image.index
+    held, led = index.count(index.replicas_of, broker_id), index.count(index.leader_of, broker_id)
+    image.journal_from(image.end_offset)
+    turns = _Turns()
+    slicing = Slicing(turns.later)
+    turns.timed(lambda: slicing.add(_fencing(image, broker_id), _never_lost))
+    turns.take()
+    image.committed(image.end_offset)
+    image.stop_journal()
+    left = index.count(index.leader_of, broker_id) + index.count(index.leader_of, NO_LEADER)
+    if left:
+        raise RunFailed(f"{left} partitions have no leader, now that broker {broker_id} is fenced")
+    return Fenced(sum(turns.seconds), max(turns.seconds) * 1e3, held, led)
+
+
+def _fencing(image: Image, broker_id: BrokerId) -> Slices[None]:
+    decision = yield from deciding(image, FenceBrokers(broker_ids=(broker_id,)))
+    batches = yield from batching(decision.records, image.level)
+    assert batches is not None, "it fits into one decision"
+    for batch in batches:
+        for record in batch.records:
+            replay(image, record, image.end_offset)
+            yield REPLAYED_US
+
+
+def _never_lost() -> None:
+    raise AssertionError("nobody else can come to lead")
