@@ -36,6 +36,7 @@ _DONE: Final = {
     Operation.ROLL_BACK: "rolled back",
     Operation.PRIORITY: "put before or behind others",
     Operation.THROTTLE: "throttled",
+    Operation.ALTER: "altered",
 }
 
 

@@ -15,7 +15,9 @@ from statemachine.errors import Error, Refusal
 
 MoveCommand: TypeAlias = PauseMoves | ResumeMoves | CancelMoves | RollBackMove | AlterMove
 
-_OF_ONE: Final = (Operation.ROLL_BACK, Operation.PRIORITY, Operation.THROTTLE)
+_ORDERING: Final = (Operation.PRIORITY, Operation.ALTER)
+_THROTTLING: Final = (Operation.THROTTLE, Operation.ALTER)
+_OF_ONE: Final = (Operation.ROLL_BACK, Operation.PRIORITY, Operation.THROTTLE, Operation.ALTER)
 
 
 def command_of(request: MovesRequest, who: str) -> MoveCommand | Refusal:
@@ -37,6 +39,12 @@ def command_of(request: MovesRequest, who: str) -> MoveCommand | Refusal:
         case Operation.THROTTLE:
             rate = request.throttle_bytes_per_s
             return AlterMove(move_id=request.move_ids[0], throttle_bytes_per_s=rate)
+        case Operation.ALTER:
+            return AlterMove(
+                move_id=request.move_ids[0],
+                priority=request.priority,
+                throttle_bytes_per_s=request.throttle_bytes_per_s,
+            )
         case Operation.CANCEL:
             return CancelMoves(
                 partitions=tuple((each.topic, each.partition) for each in request.partitions),
@@ -52,9 +60,9 @@ def _wrong(request: MovesRequest) -> str | None:
     parts = request.topics or request.partitions
     if request.dry_run and not is_cancel:
         return "only a cancel can be tried; leave the dry run out"
-    if request.priority and request.operation is not Operation.PRIORITY:
+    if request.priority and request.operation not in _ORDERING:
         return "a priority is given to one move by itself; leave it out"
-    if request.throttle_bytes_per_s and request.operation is not Operation.THROTTLE:
+    if request.throttle_bytes_per_s and request.operation not in _THROTTLING:
         return "a throttle is given to one move by itself; leave it out"
     if parts and not is_cancel:
         return "topics and partitions can only be cancelled; name moves"

@@ -55,6 +55,8 @@ class Operation(IntEnum):
     ROLL_BACK = 4
     PRIORITY = 5
     THROTTLE = 6
+    ALTER = 7
+    """Both of these at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

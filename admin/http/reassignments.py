@@ -45,10 +45,11 @@ LARGE_BYTES: Final = 256 * 1024
 
 
 _ALTERED: Final = {
-    "priority": Operation.PRIORITY,
-    "throttle_bytes_per_s": Operation.THROTTLE,
+    ("priority",): Operation.PRIORITY,
+    ("throttle_bytes_per_s",): Operation.THROTTLE,
+    ("priority", "throttle_bytes_per_s"): Operation.ALTER,
 }
-"""What can be changed of a move that runs."""
+"""What can be changed of a move that runs, by itself and together."""
 
 
 def add_routes(router: web.UrlDispatcher) -> None:
@@ -167,10 +168,13 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def patch(request: web.Request) -> web.Response:
-    """Change how a move goes on: `{"priority": 5}` or `{"throttle_bytes_per_s": 1000000}`."""
+    """Change how a move goes on: `{"priority": 5, "throttle_bytes_per_s": 1000000}`, or one of them.
+
+    Where one of them cannot be, neither is changed.
+    """
     check_parameters(request)
-    id, (name, value) = _id(request), _change_in(await request.read())
-    await _changed(request, _ALTERED[name], move_ids=(id,), **{name: value})
+    id, wished = _id(request), _change_in(await request.read())
+    await _changed(request, _ALTERED[tuple(sorted(wished))], move_ids=(id,), **wished)
     return await _told(request, id)
 
 
@@ -310,20 +314,22 @@ def _id(request: web.Request) -> int:
     return int(text)
 
 
-def _change_in(body: bytes) -> tuple[str, int]:
-    right = 'the body is to be {"priority": 5} or {"throttle_bytes_per_s": 1000000}'
+def _change_in(body: bytes) -> dict[str, int]:
+    right = 'the body is to be {"priority": 5} or {"throttle_bytes_per_s": 1000000}, or both in one'
     try:
         asked = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Problem(400, "Invalid change", f"the body is not JSON: {error}") from error
-    if not isinstance(asked, dict) or len(asked) != 1 or not asked.keys() <= _ALTERED.keys():
+    if not isinstance(asked, dict) or tuple(sorted(asked)) not in _ALTERED:
         raise Problem(400, "Invalid change", right)
-    ((name, value),) = asked.items()
     try:
-        return name, priority_of(value) if name == "priority" else throttle_of(value)
+        return {name: _READ[name](value) for name, value in asked.items()}
     except InvalidPlan as error:
-        raise Problem(400, f"Invalid {name}", str(error)) from error
+        raise Problem(400, "Invalid change", str(error)) from error
 
+
+_READ: Final = {"priority": priority_of, "throttle_bytes_per_s": throttle_of}
+"""How each is read; what is wrong with it is an `InvalidPlan`."""
 
 KEYED: Final = frozenset(
     {

@@ -76,6 +76,10 @@ async def test_over_http_a_move_is_begun_with_it_and_it_changes(tmp_path: Path) 
         assert (told["throttle_bytes_per_s"], told["throttle_lost"]) == (50, [LOST])
         lifted, _ = await sent(http, "PATCH", f"{PATH}/1", {"throttle_bytes_per_s": 0})
         assert (lifted.body["throttle_bytes_per_s"], rates(node)) == (None, {})
+        both = {"throttle_bytes_per_s": 70, "priority": 3}
+        altered_both, _ = await sent(http, "PATCH", f"{PATH}/1", both)
+        assert (altered_both.status, both.items() <= altered_both.body.items()) == (200, True)
+        assert rates(node) == {"103": "70"}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,9 @@ async def test_over_http_a_move_is_begun_with_it_and_it_changes(tmp_path: Path) 
         ({"throttle_bytes_per_s": -1}, "throttle_bytes_per_s is -1; it is a whole number from 1"),
         ({"throttle_bytes_per_s": "fast"}, 'throttle_bytes_per_s is "fast"; it is a whole'),
         ({"throttle": 1}, 'the body is to be {"priority": 5} or {"throttle_bytes_per_s": 1000000}'),
-        ({"throttle_bytes_per_s": 1, "priority": 1}, 'the body is to be {"priority": 5} or'),
+        ({"throttle_bytes_per_s": 1, "priority": 1.5}, "priority is 1.5; it is a whole number"),
+        ({"throttle_bytes_per_s": -1, "priority": 1}, "throttle_bytes_per_s is -1; it is a whole"),
+        ({}, "or both in one"),
         ([], "the body is to be"),
     ],
 )
@@ -97,6 +103,8 @@ async def test_over_http_what_is_wrong_with_it_is_told(
         answer, _ = await sent(http, "PATCH", f"{PATH}/1", body)
         check_problem(answer, 400)
         assert words in answer.body["detail"]
+        move = node.controller.image.moves[1]
+        assert (move.priority, move.throttle_bytes_per_s) == (0, 0)
 
 
 async def test_on_the_command_line_a_plan_is_executed_at_a_rate(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class AlterMovesRequest:
     __header_schema__: ClassVar[type[RequestHeader]] = RequestHeader
     timeout: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
     operation: i8 = field(metadata={"kafka_type": "int8"})
-    """1 pauses, 2 resumes, 3 cancels, 4 rolls back, 5 gives a priority, 6 a throttle."""
+    """1 pauses, 2 resumes, 3 cancels, 4 rolls back, 5 gives a priority, 6 a throttle, 7 both."""
     move_ids: tuple[i64, ...] = field(metadata={"kafka_type": "int64"})
     topics: tuple[NamedTopic, ...]
     """Of a cancel: what of these topics is under way, in a move or not."""

@@ -141,7 +141,7 @@ async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
         (
             {"operation": 9},
             "operation 9 is not known; there is 1 pause, 2 resume, 3 cancel, 4 roll back,"
-            " 5 priority, 6 throttle",
+            " 5 priority, 6 throttle, 7 alter",
         ),
         ({"move_ids": ()}, "nothing is named; name moves, or ask for everything"),
         (
