@@ -59,7 +59,7 @@ async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult:
         return PlanResult(reason=plan.message, moves=moves, emptying=emptying)
     begun = Begun()
     if plan and not request.dry_run:
-        await begun.begin(service, who, plan, _move(brokers))
+        await begun.begin(service, who, plan, _move(request, brokers))
     if request.unregister and not rows:
         seen = await _forget(service, who, brokers, seen)
     current = {named: free[named] for named in plan}
@@ -75,12 +75,13 @@ async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult:
     )
 
 
-def _move(brokers: Sequence[int]) -> BeginMove:
+def _move(request: PlanRequest, brokers: Sequence[int]) -> BeginMove:
     return BeginMove(
         reassignments=(),
         kind=MoveKind.DRAIN,
         name=f"decommission of {names_of(brokers)}"[:NAME_CHARACTERS_MAX],
         broker=brokers[0] if len(brokers) == 1 else None,
+        throttle_bytes_per_s=request.throttle_bytes_per_s,
     )
 
 

@@ -36,6 +36,7 @@ def plan_moves(request: PlanRequest) -> Question:
             replication_factor=request.factor,
             dry_run=request.dry_run,
             unregister=request.unregister,
+            throttle=request.throttle_bytes_per_s,
         )
 
     return Question(

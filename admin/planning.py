@@ -96,8 +96,12 @@ async def _with_factor(service: Service, who: str, request: PlanRequest) -> Plan
         return PlanResult(reason=plan.message)
     begun = Begun()
     if not request.dry_run:
-        name = f"replication factor {request.factor}"
-        await begun.begin(service, who, plan, BeginMove(reassignments=(), name=name))
+        wish = BeginMove(
+            reassignments=(),
+            name=f"replication factor {request.factor}",
+            throttle_bytes_per_s=request.throttle_bytes_per_s,
+        )
+        await begun.begin(service, who, plan, wish)
     return PlanResult(
         moves=begun.moves,
         planned=len(plan),

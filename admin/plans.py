@@ -10,6 +10,7 @@ from typing import Final
 
 from admin.model import UNKNOWN, PartitionId
 from admin.moves import PartitionOutcome
+from statemachine.throttle import rate_refusal
 
 FACTOR_MAX: Final = 32_767
 PARTITIONS_TOLD_MAX: Final = 20_000
@@ -43,6 +44,8 @@ class PlanRequest:
     dry_run: bool = False
     unregister: bool = False
     """Of a drain: forget those brokers that have nothing any more and are dead."""
+    throttle_bytes_per_s: int = 0
+    """Of the moves that are begun, to and from each broker; 0 is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,11 @@ class PlanResult:
 
 def wrong(request: PlanRequest) -> str | None:
     """What contradicts itself in the request, with what would be right; None if nothing does."""
+    refusal = rate_refusal(request.throttle_bytes_per_s)
+    if refusal is not None:
+        return refusal.message
+    if request.throttle_bytes_per_s and request.operation in (Operation.SPREAD, Operation.UNDRAIN):
+        return "nothing is copied by it; leave the throttle out"
     named = request.brokers
     if named is not None and len(set(named)) != len(named):
         return "a broker is named twice; name each once"

@@ -17,6 +17,7 @@ from admin.cli.common import (
     write,
     write_data,
 )
+from admin.cli.moves.types import RATE
 
 brokers_option = click.option(
     "--brokers", type=BrokerList(), required=True, help="The brokers, by id: 101,102."
@@ -74,6 +75,11 @@ def safe_to_stop(
 @click.option(
     "--unregister", is_flag=True, help="Once they have nothing and are stopped, forget them."
 )
+@click.option(
+    "--throttle",
+    type=RATE,
+    help="Bytes a second that are copied at most to each broker, and from each, meanwhile.",
+)
 @click.option("--wait", is_flag=True, help="Come back when nothing is left on them.")
 @target_options
 @output_option
@@ -84,6 +90,7 @@ def decommission(
     brokers: tuple[int, ...],
     dry_run: bool,
     unregister: bool,
+    throttle: int | None,
     wait: bool,
     output: str,
     **whom: Any,
@@ -98,12 +105,16 @@ def decommission(
     if dry_run and wait:
         raise click.UsageError("--dry-run begins nothing to wait for; leave --wait out")
     from admin.cli.decommissioning import decommission as work
+    from admin.plans import Operation, PlanRequest
 
-    ctx.exit(
-        run(
-            work(target(**whom), brokers, output, dry_run=dry_run, unregister=unregister, wait=wait)
-        )
+    asked = PlanRequest(
+        operation=Operation.DRAIN,
+        brokers=brokers,
+        dry_run=dry_run,
+        unregister=unregister,
+        throttle_bytes_per_s=throttle or 0,
     )
+    ctx.exit(run(work(target(**whom), asked, output, wait=wait)))
 
 
 @command.command()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from admin.cli import brokers_text as text
-from admin.cli import emptying_text
+from admin.cli import emptying_text, throttled
 from admin.cli.common import Exit, Target, say, write, write_data
 from admin.cli.moves import copies_text
 from admin.cli.moves import text as moves_text
@@ -25,29 +25,18 @@ WAIT_SECONDS: Final = 1.0
 """Between two looks of a command that waits."""
 
 
-async def decommission(
-    whom: Target,
-    brokers: Sequence[int],
-    output: str,
-    *,
-    dry_run: bool,
-    unregister: bool,
-    wait: bool,
-) -> Exit:
+async def decommission(whom: Target, request: PlanRequest, output: str, *, wait: bool) -> Exit:
     """Cordon the brokers, move away what they have, and in the end forget them if wanted."""
     tell = write if output == "table" else _untold
-    request = PlanRequest(
-        operation=Operation.DRAIN,
-        brokers=tuple(brokers),
-        dry_run=dry_run,
-        unregister=unregister,
-    )
+    brokers, unregister = request.brokers or (), request.unregister
     async with whom.client() as client:
         found = await client.plan_moves(request)
-        if dry_run and found.reason is None:
+        if request.dry_run and found.reason is None:
             _foretell(brokers, found, await bytes_of(client, found), output)
             return Exit.DONE
         exit_code = _told(brokers, found, tell, unregister=unregister)
+        if output == "table":
+            await throttled.tell(client, found.moves, request.throttle_bytes_per_s)
         said = ""
         while wait and exit_code is Exit.NOT_FINISHED and not found.emptying.leaderless:
             if not found.emptying.held:

@@ -1,31 +1,28 @@
 """`metaquorum topics alter --replication-factor`: another number of replicas, by a move."""
 
-from admin.cli import emptying_text
+from admin.cli import emptying_text, throttled
 from admin.cli.common import Exit, Target, say, write
 from admin.log_sizes import bytes_of
-from admin.plans import Operation, PlanRequest
+from admin.plans import PlanRequest
 
 
-async def change_factor(
-    whom: Target, topic: str, factor: int, *, brokers: tuple[int, ...] | None, dry_run: bool
-) -> Exit:
-    """Begin a move that gives every partition of the topic so many replicas, or tell of it."""
-    request = PlanRequest(
-        operation=Operation.FACTOR, topics=(topic,), factor=factor, brokers=brokers, dry_run=dry_run
-    )
+async def change_factor(whom: Target, request: PlanRequest) -> Exit:
+    """Begin a move that gives partitions of topics so many replicas, or tell of it."""
+    dry_run = request.dry_run
     size_bytes = None
     async with whom.client() as client:
         found = await client.plan_moves(request)
         if dry_run and found.reason is None:
             size_bytes = await bytes_of(client, found)
+        if found.accepted:
+            write(emptying_text.begun(found))
+            await throttled.tell(client, found.moves, request.throttle_bytes_per_s)
     if found.reason is not None:
         say(f"Error: {found.reason}")
         return Exit.FAILED
     if dry_run:
         write(emptying_text.foreseen(found, size_bytes))
         return Exit.DONE
-    if found.accepted:
-        write(emptying_text.begun(found))
     if found.refused_count:
         say(emptying_text.refused(found))
     return Exit.FAILED if found.refused_count else Exit.DONE

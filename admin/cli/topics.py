@@ -17,6 +17,7 @@ from admin.cli.common import (
     write,
     write_data,
 )
+from admin.cli.moves.types import RATE
 from admin.cli.topic_name import topic_name
 
 if TYPE_CHECKING:
@@ -96,6 +97,11 @@ def describe(
     help="How many replicas each partition is to have in the end.",
 )
 @click.option("--brokers", type=BrokerList(), help="Those that may get the new replicas: 101,102.")
+@click.option(
+    "--throttle",
+    type=RATE,
+    help="Bytes a second that are copied at most to each broker, and from each, meanwhile.",
+)
 @click.option("--dry-run", is_flag=True, help="Tell what a new factor would move; begin nothing.")
 @target_options
 @click.pass_context
@@ -106,6 +112,7 @@ def alter(
     partitions: int | None,
     factor: int | None,
     brokers: tuple[int, ...] | None,
+    throttle: int | None,
     dry_run: bool,
     **whom: Any,
 ) -> None:
@@ -114,14 +121,26 @@ def alter(
     """
     if (partitions is None) == (factor is None):
         raise click.UsageError("give --partitions or --replication-factor, one of them at a time")
-    if factor is None and (dry_run or brokers is not None):
-        option = "--dry-run" if dry_run else "--brokers"
-        raise click.UsageError(f"{option} goes with --replication-factor; leave it out")
+    for option, given in (
+        ("--dry-run", dry_run),
+        ("--brokers", brokers is not None),
+        ("--throttle", throttle is not None),
+    ):
+        if factor is None and given:
+            raise click.UsageError(f"{option} goes with --replication-factor; leave it out")
     if factor is not None:
         from admin.cli.factor import change_factor
+        from admin.plans import Operation, PlanRequest
 
-        work = change_factor(target(**whom), topic, factor, brokers=brokers, dry_run=dry_run)
-        ctx.exit(run(work))
+        asked = PlanRequest(
+            operation=Operation.FACTOR,
+            topics=(topic,),
+            factor=factor,
+            brokers=brokers,
+            throttle_bytes_per_s=throttle or 0,
+            dry_run=dry_run,
+        )
+        ctx.exit(run(change_factor(target(**whom), asked)))
     assert partitions is not None
     run(_alter(target(**whom), topic, partitions))
     say(f"Topic {topic} has {partitions} partitions.")

@@ -1,5 +1,6 @@
 """Plans over HTTP: spread topics, change a replication factor, empty brokers and go back."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -8,6 +9,7 @@ from aiohttp import web
 from admin.http.problems import Problem
 from admin.http.requests import ANONYMOUS, CAPABILITIES, as_json, check_parameters, is_asked
 from admin.moves_data import moving_data
+from admin.plan_file import InvalidPlan, throttle_of
 from admin.plans import FACTOR_MAX, Operation, PlanRequest, PlanResult
 from admin.plans_data import begun_data, emptying_data, plan_data
 
@@ -16,6 +18,7 @@ LOOK_AGAIN_SECONDS: Final = 2
 """What one is told to wait before asking how far an emptying is."""
 BROKER_ID_NOT_REGISTERED: Final = 102
 MOVES: Final = "/v1/reassignments"
+THROTTLE: Final = "throttle_bytes_per_s"
 
 
 def add_routes(router: web.UrlDispatcher) -> None:
@@ -50,11 +53,12 @@ async def post_generate(request: web.Request) -> web.Response:
 async def post_factor(request: web.Request) -> web.Response:
     """Another number of replicas for topics: 202 with where it is told of; `?dry_run=true` tells.
 
-    `{"topics": ["a"], "replication_factor": 3}`; with `brokers` these alone get new replicas.
+    `{"topics": ["a"], "replication_factor": 3}`; with `brokers` these alone get new replicas, and
+    with `throttle_bytes_per_s` at that rate.
     """
     check_parameters(request, "dry_run")
     dry_run = is_asked(request, "dry_run")
-    known = {"topics", "replication_factor", "brokers", "rack_aware"}
+    known = {"topics", "replication_factor", "brokers", "rack_aware", THROTTLE}
     fields = _fields(await request.read(), known)
     found = await _planned(
         request,
@@ -64,6 +68,7 @@ async def post_factor(request: web.Request) -> web.Response:
             brokers=_brokers(fields),
             heeds_racks=_rack_aware(fields),
             factor=_factor(fields),
+            throttle_bytes_per_s=_throttle(fields),
             dry_run=dry_run,
         ),
     )
@@ -74,40 +79,43 @@ async def post_factor(request: web.Request) -> web.Response:
 async def get_emptying(request: web.Request) -> web.Response:
     """How far the broker is from having no replicas; it changes nothing."""
     check_parameters(request)
-    return await _emptied(request, dry_run=True)
+    return await _emptied(request, _emptying(request, dry_run=True))
 
 
 async def put_emptying(request: web.Request) -> web.Response:
     """Empty the broker, dead or alive: 202 with the move that does it, 200 once it is empty.
 
     Asked again, it begins what could not be begun before. `?dry_run=true` only tells;
-    `?unregister=true` forgets the broker once it is empty and stopped.
+    `?unregister=true` forgets the broker once it is empty and stopped. With a body like
+    `{"throttle_bytes_per_s": 1000000}` what is begun by it goes at that rate.
     """
     check_parameters(request, "dry_run", "unregister")
     dry_run, unregister = is_asked(request, "dry_run"), is_asked(request, "unregister")
-    return await _emptied(request, dry_run=dry_run, unregister=unregister, begins=True)
+    fields = _fields(await request.read(), {THROTTLE}, like=f'{{"{THROTTLE}": 1000000}}')
+    asked = _emptying(request, dry_run=dry_run)
+    asked = replace(asked, unregister=unregister, throttle_bytes_per_s=_throttle(fields))
+    return await _emptied(request, asked, begins=True)
 
 
 async def put_back(request: web.Request) -> web.Response:
     """Let the broker get new replicas again, and cancel what empties it."""
     check_parameters(request)
+    _fields(await request.read(), set(), like="{}")
     asked = PlanRequest(operation=Operation.UNDRAIN, brokers=(_id(request),))
     found = await _planned(request, asked)
     _check_known(found, asked)
     return as_json({"broker_id": _id(request), "cordoned": False, **begun_data(found)})
 
 
+def _emptying(request: web.Request, *, dry_run: bool) -> PlanRequest:
+    return PlanRequest(operation=Operation.DRAIN, brokers=(_id(request),), dry_run=dry_run)
+
+
 async def _emptied(
-    request: web.Request, *, dry_run: bool, unregister: bool = False, begins: bool = False
+    request: web.Request, asked: PlanRequest, *, begins: bool = False
 ) -> web.Response:
-    asked = PlanRequest(
-        operation=Operation.DRAIN,
-        brokers=(_id(request),),
-        dry_run=dry_run,
-        unregister=unregister,
-    )
     found = await request.app[CAPABILITIES].plan_moves(ANONYMOUS, asked)
-    if not found.emptying.held and not unregister:
+    if not found.emptying.held and not asked.unregister:
         _check_known(found, asked)
     if begins and found.reason is not None:
         raise Problem(409, "No plan", found.reason, retriable=False)
@@ -117,13 +125,13 @@ async def _emptied(
         moves = [moving_data(each) for each in told.moves]
     body = {
         "broker_id": _id(request),
-        "dry_run": dry_run,
+        "dry_run": asked.dry_run,
         **emptying_data(found),
         **plan_data(found),
         **begun_data(found),
         "moves": moves,
     }
-    is_begun = begins and not dry_run and found.emptying.held > 0
+    is_begun = begins and not asked.dry_run and found.emptying.held > 0
     return _begun(found, body, status=202 if is_begun else 200)
 
 
@@ -159,16 +167,19 @@ def _check_known(found: PlanResult, asked: PlanRequest) -> None:
             )
 
 
-def _fields(body: bytes, known: set[str]) -> dict[str, Any]:
+def _fields(
+    body: bytes, known: set[str], *, like: str = '{"topics": ["a"]}'
+) -> dict[str, Any]:
     try:
         asked = orjson.loads(body) if body.strip() else {}
     except orjson.JSONDecodeError as error:
         raise _invalid(f"the body is not JSON: {error}") from error
     if not isinstance(asked, dict):
-        raise _invalid('the body is to be an object like {"topics": ["a"]}')
+        raise _invalid(f"the body is to be an object like {like}")
     for name in asked:
         if name not in known:
-            raise _invalid(f"{name!r} is not known; there is {', '.join(sorted(known))}")
+            there = ", ".join(sorted(known)) or "nothing that can be said"
+            raise _invalid(f"{name!r} is not known; there is {there}")
     return asked
 
 
@@ -208,6 +219,13 @@ def _factor(fields: dict[str, Any]) -> int:
         raise _invalid(f"replication_factor is {found!r}; {right}")
     factor: int = found
     return factor
+
+
+def _throttle(fields: dict[str, Any]) -> int:
+    try:
+        return throttle_of(fields.get(THROTTLE, 0))
+    except InvalidPlan as error:
+        raise _invalid(str(error)) from error
 
 
 def _invalid(detail: str) -> Problem:

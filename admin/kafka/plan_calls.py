@@ -88,6 +88,7 @@ def _request(message: Any) -> PlanRequest:
         factor=message.replication_factor,
         dry_run=message.dry_run,
         unregister=message.unregister,
+        throttle_bytes_per_s=message.throttle,
     )
 
 

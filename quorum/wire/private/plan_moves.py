@@ -34,6 +34,8 @@ class PlanMovesRequest:
     """Only answer what would be begun. What spreads topics is never begun by this."""
     unregister: bool = field(metadata={"kafka_type": "bool"})
     """Forget emptied brokers that have nothing any more and are dead."""
+    throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 0}, default=i64(0))
+    """Of the moves that it begins, in bytes a second to and from each broker; 0 is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
