@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from admin.model import Reassignment
 from admin.moves import PARTITIONS_SHOWN_MAX
 from statemachine.copies import Told, partition_copies, untold
@@ -20,20 +22,40 @@ def underway(
     detailed: bool,
     told: Told = untold,
 ) -> tuple[Reassignment, ...]:
-    """All of them or those wanted, in order; if `detailed`, with where the first ones stand.
+    """All of them or those wanted, in order; if `detailed`, step by step, and where these stand.
 
-    To tell where a partition stands takes time, in which the controller hears nobody. `told` is
-    what brokers say of their copies.
+    Otherwise as Kafka's tools have to see it, which know of no steps. To tell where a partition
+    stands takes time, in which the controller hears nobody. `told` is what brokers say of their
+    copies.
     """
     named = None
     if wanted is not None:
         named = [(name, number) for name, numbers in wanted.items() for number in numbers]
-    room = PARTITIONS_SHOWN_MAX if detailed else 0
+    found = reassignments(image, named)
+    if not detailed:
+        return tuple([_listed(_whole(each), {}) for each in found])
     return tuple(
         [
-            _listed(each, _standing(image, each, told) if place < room else {})
-            for place, each in enumerate(reassignments(image, named))
+            _listed(each, _standing(image, each, told) if place < PARTITIONS_SHOWN_MAX else {})
+            for place, each in enumerate(found)
         ]
+    )
+
+
+def _whole(found: Underway) -> Underway:
+    """The reassignment as if all that is left of it were one step, as it is with Kafka.
+
+    Kafka's `--cancel` takes back what adds or removes somebody (4.2.0), or what adds nobody or
+    removes somebody (3.9.1): what waits, and a step that only adds, would be passed over by one of
+    them if only the step under way were told.
+    """
+    replicas, target = found.replicas, found.target
+    coming = tuple([each for each in target if each not in replicas])
+    return replace(
+        found,
+        replicas=replicas + coming,
+        adding=tuple([each for each in target if each in coming or each in found.adding]),
+        removing=tuple([each for each in replicas if each not in target]),
     )
 
 

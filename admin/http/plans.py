@@ -167,9 +167,7 @@ def _check_known(found: PlanResult, asked: PlanRequest) -> None:
             )
 
 
-def _fields(
-    body: bytes, known: set[str], *, like: str = '{"topics": ["a"]}'
-) -> dict[str, Any]:
+def _fields(body: bytes, known: set[str], *, like: str = '{"topics": ["a"]}') -> dict[str, Any]:
     try:
         asked = orjson.loads(body) if body.strip() else {}
     except orjson.JSONDecodeError as error:

@@ -168,7 +168,7 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def patch(request: web.Request) -> web.Response:
-    """Change how a move goes on: `{"priority": 5, "throttle_bytes_per_s": 1000000}`, or one of them.
+    """Change how a move goes on: `{"priority": 5, "throttle_bytes_per_s": 1000000}` or one of them.
 
     Where one of them cannot be, neither is changed.
     """

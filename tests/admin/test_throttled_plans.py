@@ -28,7 +28,9 @@ async def test_over_http_a_broker_is_emptied_at_a_rate(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         await join(node.controller, 101, 102, 103)
         await asked(node.controller, topic("a", 101, 102))
-        tried = await http._send("PUT", f"{EMPTYING}?dry_run=true", json={"throttle_bytes_per_s": 5})
+        tried = await http._send(
+            "PUT", f"{EMPTYING}?dry_run=true", json={"throttle_bytes_per_s": 5}
+        )
         assert (tried.status, rates(node)) == (200, {})
         begun = await http._send("PUT", EMPTYING, json={"throttle_bytes_per_s": 1_000})
         assert (begun.status, begun.body["moves"][0]["throttle_bytes_per_s"]) == (202, 1_000)

@@ -1,6 +1,7 @@
 """AlterPartitionReassignments and ListPartitionReassignments with what is ours in them."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from admin.model import Assignment, PartitionResult
 from admin.new_moves import NewMove
 from quorum.wire.apis import ApiKey
 from statemachine import commands
-from statemachine.settings import PARALLEL_PARTITIONS
-from tests.admin.controller.asking import asked, isr, join, move, topic
+from statemachine.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
+from tests.admin.controller.asking import asked, isr, join, move, topic, topic_id
 from tests.admin.kafka_door.samples import alter_reassignments, list_reassignments
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
@@ -158,6 +159,69 @@ async def test_partitions_that_wait_are_listed_with_why_they_do(tmp_path: Path) 
         )
         assert second.since_ms > 0
         assert only == second
+
+
+async def test_kafkas_tools_can_take_back_what_waits_and_steps_that_only_add(
+    tmp_path: Path,
+) -> None:
+    """To them all that is left is one reassignment: which of it is under way is not theirs to know.
+
+    `--cancel` of 4.2.0 takes back what adds or removes somebody, that of 3.9.1 what adds nobody or
+    removes somebody.
+    """
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        await four_brokers(node)
+        limits = change(ALL_BROKERS, (PARALLEL_PARTITIONS, SET, "1"), (PARALLEL_REPLICAS, SET, "1"))
+        await asked(node.controller, commands.IncrementalAlterConfigs(changes=(limits,)))
+        await altered(client, 1, [("a", each, (103, 102)) for each in (0, 1, 2)])
+        async with client_of(node) as ours:
+            steps = await ours.list_reassignments()
+        assert [(each.adding, each.removing) for each in steps] == [
+            ((103,), ()),
+            ((), ()),
+            ((), ()),
+        ]
+        listing = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
+        found = await client.send(listing, list_reassignments(listing))
+        ((*listed,),) = (each.partitions for each in found.topics)
+        assert {
+            (each.replicas, each.adding_replicas, each.removing_replicas) for each in listed
+        } == {((101, 102, 103), (103,), (101,))}
+        tools: list[Callable[[Any], bool]] = [
+            lambda each: bool(each.adding_replicas or each.removing_replicas),
+            lambda each: bool(not each.adding_replicas or each.removing_replicas),
+        ]
+        for takes in tools:
+            assert [each.partition_index for each in listed if takes(each)] == [0, 1, 2]
+        back = await altered(client, 1, [("a", each, None) for each in (0, 1, 2)])
+        assert [int(each.error_code) for each in parts(back)] == [0, 0, 0]
+        assert (await client.send(listing, list_reassignments(listing))).topics == ()
+        ended = node.controller.image.moves[1].ended
+        assert ended is not None
+        assert (ended.cancelled, ended.completed) == (3, 0)
+
+
+async def test_what_is_left_of_a_move_is_listed_for_kafkas_tools_until_its_last_step(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        await four_brokers(node)
+        limits = change(ALL_BROKERS, (PARALLEL_REPLICAS, SET, "1"))
+        await asked(node.controller, commands.IncrementalAlterConfigs(changes=(limits,)))
+        await altered(client, 1, [("b", 0, (103, 104))])
+        listing = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
+        told = []
+        while found := (await client.send(listing, list_reassignments(listing))).topics:
+            ((each,),) = (topic.partitions for topic in found)
+            told.append((each.replicas, each.adding_replicas, each.removing_replicas))
+            (partition,) = (
+                one for _, one in node.controller.image.topics[topic_id("b")].existing()
+            )
+            await asked(node.controller, isr(node.controller, "b", partition.replicas))
+        assert told == [
+            ((101, 102, 103, 104), (103, 104), (101, 102)),
+            ((103, 102, 104), (104,), (102,)),
+        ]
 
 
 async def test_two_operators_who_contradict_each_other_are_both_told_what_became_of_it(
