@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 from admin.model import Assignment, PartitionId, TopicDescription
 from admin.new_moves import PRIORITY_MAX, PRIORITY_MIN, THROTTLE_MAX, NewMove, wrong_name
+from admin.shown import shown
 
 VERSION: Final = 1
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -47,7 +48,7 @@ def parse_move(text: str) -> NewMove:
     found = _object(_json(text), "the plan", _MOVE_FIELDS)
     dry_run = found.get("dry_run", False)
     if not isinstance(dry_run, bool):
-        raise InvalidPlan(f"dry_run is {_shown(dry_run)}; it is true or false")
+        raise InvalidPlan(f"dry_run is {shown(dry_run)}; it is true or false")
     return NewMove(
         assignments=_assignments(_entries(found, "the plan")),
         name=_name(found.get("name", "")),
@@ -62,7 +63,7 @@ def priority_of(value: Any) -> int:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not PRIORITY_MIN <= value <= PRIORITY_MAX:
         limits = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
-        raise InvalidPlan(f"priority is {_shown(value)}; it is {limits}")
+        raise InvalidPlan(f"priority is {shown(value)}; it is {limits}")
     number: int = value
     return number
 
@@ -72,14 +73,14 @@ def throttle_of(value: Any) -> int:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not 0 <= value <= THROTTLE_MAX:
         limits = f"a whole number from 1 to {THROTTLE_MAX}, or 0 for none"
-        raise InvalidPlan(f"throttle_bytes_per_s is {_shown(value)}; it is {limits}")
+        raise InvalidPlan(f"throttle_bytes_per_s is {shown(value)}; it is {limits}")
     number: int = value
     return number
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidPlan(f"name is {_shown(value)}; it is a text")
+        raise InvalidPlan(f"name is {shown(value)}; it is a text")
     reason = wrong_name(value)
     if reason is not None:
         raise InvalidPlan(reason)
@@ -159,12 +160,12 @@ def _entries(found: Mapping[str, Any], what: str, name: str = "partitions") -> l
     """The list of this name, which is there beside the version."""
     version = found.get("version", VERSION)
     if version != VERSION or isinstance(version, bool):
-        raise InvalidPlan(f"Not supported version field value {version}; write {VERSION}")
+        raise InvalidPlan(f"Not supported version field value {shown(version)}; write {VERSION}")
     if name not in found:
         raise InvalidPlan(f'{what} has no field "{name}"')
     entries = found[name]
     if not isinstance(entries, list):
-        raise InvalidPlan(f'"{name}" is {_shown(entries)}; it must be a list')
+        raise InvalidPlan(f'"{name}" is {shown(entries)}; it must be a list')
     return entries
 
 
@@ -174,6 +175,11 @@ def _json(text: str) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InvalidPlan(f"not valid JSON at {where}: {error.msg}") from None
+    except InvalidPlan:
+        raise
+    except ValueError:
+        # Python reads no number of thousands of digits.
+        raise InvalidPlan("a number in it has more digits than any id can have") from None
     except RecursionError:
         raise InvalidPlan("its JSON is nested far deeper than a plan is") from None
 
@@ -193,12 +199,13 @@ def _no_constant(text: str) -> NoReturn:
 
 def _object(value: Any, what: str, fields: Sequence[str]) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidPlan(f"{what} is {_shown(value)}; it must be an object")
+        raise InvalidPlan(f"{what} is {shown(value)}; it must be an object")
     for name in value:
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
+            # Whatever is longer than any field is not one that is misspelt.
+            near = difflib.get_close_matches(name, fields, n=1) if len(name) < 40 else []
             hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(fields)}"
-            raise InvalidPlan(f'{what} has an unknown field "{name}"; {hint}')
+            raise InvalidPlan(f"{what} has an unknown field {shown(name)}; {hint}")
     return value
 
 
@@ -213,7 +220,7 @@ def _assignment(entry: Any, place: int) -> Assignment:
     id = PartitionId(topic, number)
     replicas = fields["replicas"]
     if not isinstance(replicas, list):
-        raise InvalidPlan(f"the replicas of {id} are {_shown(replicas)}; they must be a list")
+        raise InvalidPlan(f"the replicas of {id} are {shown(replicas)}; they must be a list")
     if not replicas:
         raise InvalidPlan(f"Partition replica list cannot be empty: {id}")
     brokers = tuple(_id(replica, f"a replica of {id}") for replica in replicas)
@@ -223,7 +230,7 @@ def _assignment(entry: Any, place: int) -> Assignment:
 
 def _topic(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value or not _is_unicode(value):
-        raise InvalidPlan(f"the topic of {what} is {_shown(value)}; it must be a name")
+        raise InvalidPlan(f"the topic of {what} is {shown(value)}; it must be a name")
     return value
 
 
@@ -234,9 +241,7 @@ def _is_unicode(text: str) -> bool:
 
 def _id(value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= ID_MAX:
-        raise InvalidPlan(
-            f"{what} is {_shown(value)}; it must be a whole number from 0 to {ID_MAX}"
-        )
+        raise InvalidPlan(f"{what} is {shown(value)}; it must be a whole number from 0 to {ID_MAX}")
     return value
 
 
@@ -244,11 +249,11 @@ def _check_log_dirs(log_dirs: Any, id: PartitionId, brokers: Sequence[int]) -> N
     if log_dirs is None:
         return
     if not isinstance(log_dirs, list) or not all(isinstance(one, str) for one in log_dirs):
-        raise InvalidPlan(f"the log_dirs of {id} are {_shown(log_dirs)}; write a list of texts")
+        raise InvalidPlan(f"the log_dirs of {id} are {shown(log_dirs)}; write a list of texts")
     if len(log_dirs) != len(brokers):
         raise InvalidPlan(
             f"Size of replicas list {list(brokers)} is different from size of log dirs list "
-            f"{_shown(log_dirs)} for partition {id}"
+            f"{shown(log_dirs)} for partition {id}"
         )
     for log_dir in log_dirs:
         if log_dir != ANY_LOG_DIR:
@@ -292,8 +297,3 @@ def _first(words: list[str]) -> list[str]:
     if len(words) <= NAMED_MAX:
         return words
     return [*words[:NAMED_MAX], f"and {len(words) - NAMED_MAX:,} more"]
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -67,7 +67,10 @@ class BrokerList(click.ParamType["tuple[int, ...]"]):
         if isinstance(value, tuple):
             return value
         for word in value.split(","):
-            if not (word.isascii() and word.isdecimal()) or int(word) > BROKER_ID_MAX:
+            is_number = word.isascii() and word.isdecimal()
+            # Also of digits there are too many to be read as a number.
+            is_number = is_number and len(word) <= len(str(BROKER_ID_MAX))
+            if not is_number or int(word) > BROKER_ID_MAX:
                 self.fail(f"{word!r} is no id of a broker; write 101,102", param, ctx)
         ids = tuple(map(int, value.split(",")))
         twice = sorted({id for id in ids if ids.count(id) > 1})

@@ -1,16 +1,19 @@
 """Brokers over HTTP: who is there, who gets new replicas, who may stop."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from aiohttp import web
 
 from admin.care_data import broker_data, safety_data, standings_data
 from admin.faults import Refused
-from admin.http.problems import Problem
-from admin.http.requests import ANONYMOUS, CAPABILITIES, as_json, check_parameters, is_stale
-
-ID_MAX: Final = 2**31 - 1
+from admin.http.requests import (
+    ANONYMOUS,
+    CAPABILITIES,
+    as_json,
+    broker_in,
+    check_parameters,
+    is_stale,
+)
 
 
 def add_routes(router: web.UrlDispatcher) -> None:
@@ -33,7 +36,7 @@ async def get_all(request: web.Request) -> web.Response:
 async def get_one(request: web.Request) -> web.Response:
     """One of them."""
     check_parameters(request, "stale")
-    return await _told(request, _id(request.match_info["id"]), stale=is_stale(request))
+    return await _told(request, broker_in(request.match_info["id"]), stale=is_stale(request))
 
 
 async def put_cordon(request: web.Request) -> web.Response:
@@ -49,18 +52,19 @@ async def delete_cordon(request: web.Request) -> web.Response:
 async def get_safety(request: web.Request) -> web.Response:
     """Whether the broker may stop, and the partitions that say no."""
     check_parameters(request, "stale")
-    return await _judged(request, [_id(request.match_info["id"])])
+    return await _judged(request, [broker_in(request.match_info["id"])])
 
 
 async def get_safety_of_several(request: web.Request) -> web.Response:
     """Whether brokers may stop together: `?ids=101,102`."""
     check_parameters(request, "stale", "ids")
-    return await _judged(request, [_id(each) for each in request.query.get("ids", "").split(",")])
+    ids = request.query.get("ids", "").split(",")
+    return await _judged(request, [broker_in(each) for each in ids])
 
 
 async def _cordoned(request: web.Request, *, cordoned: bool) -> web.Response:
     check_parameters(request)
-    broker = _id(request.match_info["id"])
+    broker = broker_in(request.match_info["id"])
     (result,) = await request.app[CAPABILITIES].cordon_brokers(
         ANONYMOUS, [broker], cordoned=cordoned
     )
@@ -79,9 +83,3 @@ async def _told(request: web.Request, broker: int, *, stale: bool = False) -> we
 async def _judged(request: web.Request, brokers: Sequence[int]) -> web.Response:
     found = await request.app[CAPABILITIES].safe_to_stop(brokers, stale=is_stale(request))
     return as_json(safety_data(found))
-
-
-def _id(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) > ID_MAX:
-        raise Problem(400, "Invalid broker", f"{text!r} is no id of a broker; write one like 101")
-    return int(text)

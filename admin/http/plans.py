@@ -7,13 +7,21 @@ import orjson
 from aiohttp import web
 
 from admin.http.problems import Problem
-from admin.http.requests import ANONYMOUS, CAPABILITIES, as_json, check_parameters, is_asked
+from admin.http.requests import (
+    ANONYMOUS,
+    BROKER_ID_MAX,
+    CAPABILITIES,
+    as_json,
+    broker_in,
+    check_parameters,
+    is_asked,
+)
 from admin.moves_data import moving_data
 from admin.plan_file import InvalidPlan, throttle_of
 from admin.plans import FACTOR_MAX, Operation, PlanRequest, PlanResult
 from admin.plans_data import begun_data, emptying_data, plan_data
+from admin.shown import shown
 
-ID_MAX: Final = 2**31 - 1
 LOOK_AGAIN_SECONDS: Final = 2
 """What one is told to wait before asking how far an emptying is."""
 BROKER_ID_NOT_REGISTERED: Final = 102
@@ -186,7 +194,7 @@ def _topics(fields: dict[str, Any]) -> tuple[str, ...] | None:
     if found is None:
         return None
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise _invalid(f'topics is {found!r}; it is a list of names like ["a", "b"]')
+        raise _invalid(f'topics is {shown(found)}; it is a list of names like ["a", "b"]')
     return tuple(found)
 
 
@@ -195,26 +203,27 @@ def _brokers(fields: dict[str, Any]) -> tuple[int, ...] | None:
     if found is None:
         return None
     if not isinstance(found, list) or not all(_is_id(each) for each in found):
-        raise _invalid(f"brokers is {found!r}; it is a list of ids like [101, 102]")
+        raise _invalid(f"brokers is {shown(found)}; it is a list of ids like [101, 102]")
     return tuple(found)
 
 
 def _is_id(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= ID_MAX
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= BROKER_ID_MAX
 
 
 def _rack_aware(fields: dict[str, Any]) -> bool:
     found = fields.get("rack_aware", True)
     if not isinstance(found, bool):
-        raise _invalid(f"rack_aware is {found!r}; it is true or false")
+        raise _invalid(f"rack_aware is {shown(found)}; it is true or false")
     return found
 
 
 def _factor(fields: dict[str, Any]) -> int:
     found: Any = fields.get("replication_factor")
     if not _is_id(found) or not 1 <= found <= FACTOR_MAX:
+        said = shown(found) if "replication_factor" in fields else "missing"
         right = f"it is a whole number from 1 to {FACTOR_MAX}"
-        raise _invalid(f"replication_factor is {found!r}; {right}")
+        raise _invalid(f"replication_factor is {said}; {right}")
     factor: int = found
     return factor
 
@@ -231,7 +240,4 @@ def _invalid(detail: str) -> Problem:
 
 
 def _id(request: web.Request) -> int:
-    text = request.match_info["id"]
-    if not (text.isascii() and text.isdecimal()) or int(text) > ID_MAX:
-        raise Problem(400, "Invalid broker", f"{text!r} is no id of a broker; write one like 101")
-    return int(text)
+    return broker_in(request.match_info["id"])

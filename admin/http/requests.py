@@ -8,10 +8,12 @@ from aiohttp import web
 from admin.anywhere import Anywhere
 from admin.http.problems import HAS_KEY, REPEATED, Problem
 from admin.keys import wrong_key
+from admin.shown import SHOWN_CHARACTERS_MAX
 
 CAPABILITIES: Final = web.AppKey("capabilities", Anywhere)
 ANONYMOUS: Final = "User:ANONYMOUS"
 KEY_HEADER: Final = "Idempotency-Key"
+BROKER_ID_MAX: Final = 2**31 - 1
 
 
 def check_parameters(request: web.Request, *known: str) -> None:
@@ -50,6 +52,15 @@ def key_of(request: web.Request) -> str:
         raise Problem(400, "Invalid key", f"{KEY_HEADER}: {reason}")
     request[HAS_KEY] = True
     return given[0]
+
+
+def broker_in(text: str) -> int:
+    """The id of a broker in a path or a parameter; a `Problem` where it is none."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(BROKER_ID_MAX))
+    if not is_number or int(text) > BROKER_ID_MAX:
+        quoted = text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}..."
+        raise Problem(400, "Invalid broker", f"{quoted!r} is no id of a broker; write one like 101")
+    return int(text)
 
 
 def note_repeated(request: web.Request, is_repeated: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 
 from admin.http.problems import Problem
+from admin.shown import shown
 from quorum.core.limits import VOTERS_MAX
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
 from quorum.log.uuids import uuid_from_text
@@ -44,7 +45,8 @@ def successor_in(body: bytes) -> ReplicaId | None:
     if to is None:
         return None
     if not isinstance(to, int) or isinstance(to, bool) or not 0 <= to <= _ID_MAX:
-        raise Problem(400, "Invalid transfer", f"to is {to!r}; it is the id of a voter, like 3")
+        wrong = f"to is {shown(to)}; it is the id of a voter, like 3"
+        raise Problem(400, "Invalid transfer", wrong)
     return ReplicaId(to)
 
 
@@ -57,7 +59,8 @@ def _key(named: Any) -> ReplicaKey:
             raise _problem(f"directory_id: {error}") from error
         named = named["id"]
     if not isinstance(named, int) or isinstance(named, bool) or not 0 <= named <= _ID_MAX:
-        raise _problem(f"{named!r} is no voter: give an id, or an object with id and directory_id")
+        right = "give an id, or an object with id and directory_id"
+        raise _problem(f"{shown(named)} is no voter: {right}")
     return ReplicaKey(ReplicaId(named), directory_id)
 
 

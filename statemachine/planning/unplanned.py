@@ -45,7 +45,7 @@ def too_few(named: str, needed: int, there: int) -> Unplanned | None:
         return None
     return Unplanned(
         Reason.TOO_FEW_BROKERS,
-        f"{named} has {needed} replicas, and there are {there} brokers to have them",
+        f"{named} needs {needed} brokers for its replicas, and can have {there}",
     )
 
 

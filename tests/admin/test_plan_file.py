@@ -54,6 +54,7 @@ def test_the_version_may_be_left_out() -> None:
         ('{"version": NaN}', "not valid JSON: NaN is not a number"),
         ('{"version": 1, "version": 1}', 'the field "version" is there twice in one object'),
         ("[" * 100_000, "its JSON is nested far deeper than a plan is"),
+        (f"[{'9' * 5_000}]", "a number in it has more digits than any id can have"),
         ("[]", "the plan is []; it must be an object"),
         ("{}", 'the plan has no field "partitions"'),
     ],
@@ -62,11 +63,18 @@ def test_what_is_not_json_is_refused_with_its_place(text: str, message: str) -> 
     assert refusal(text) == message
 
 
+def test_however_deep_its_json_is_nested_it_is_refused_in_a_sentence() -> None:
+    """What is read just so is shown from deeper in the program, and may be too deep for that."""
+    for depth in range(800, 1_000, 3):
+        nested = "[" * depth + "]" * depth
+        assert "nested far deeper" in refusal(nested) or "must be an object" in refusal(nested)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         (plan(entry(), version=2), "Not supported version field value 2; write 1"),
-        (plan(entry(), version=True), "Not supported version field value True; write 1"),
+        (plan(entry(), version=True), "Not supported version field value true; write 1"),
         (plan(), "Partition reassignment list cannot be empty"),
         ({"partitions": {}}, '"partitions" is {}; it must be a list'),
         (

@@ -112,7 +112,7 @@ async def test_what_cannot_be_planned_for_is_named(tmp_path: Path) -> None:
         await asked(node.controller, topic("moving", 101))
         await asked(node.controller, move("moving", 102))
         for name, onto, words in (
-            ("a", "101", "a-0 has 2 replicas, and there are 1 brokers to have them"),
+            ("a", "101", "a-0 needs 2 brokers for its replicas, and can have 1"),
             ("a", "101,109", "Unknown broker id 109; the brokers are 101, 102"),
             ("none", "101", "Topic none not found."),
             ("moving", "101,102", "moving-0 is being reassigned; wait until that is done, or"),

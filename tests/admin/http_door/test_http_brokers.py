@@ -61,6 +61,7 @@ async def test_whether_brokers_may_stop_is_said_with_the_partitions_that_say_no(
         ("GET", "/v1/brokers/x", 400, "'x' is no id of a broker; write one like 101"),
         ("GET", "/v1/brokers/-1/safe-to-stop", 400, "'-1' is no id of a broker"),
         ("GET", "/v1/brokers/99999999999", 400, "is no id of a broker"),
+        ("GET", f"/v1/brokers/{'9' * 5_000}", 400, "9...' is no id of a broker"),
         ("GET", "/v1/brokers/7", 404, "Broker ID 7 is not currently registered"),
         ("PUT", "/v1/brokers/7/cordon", 404, "broker 7 cannot be cordoned: Broker ID 7 is not"),
         ("DELETE", "/v1/brokers/7/cordon", 404, "broker 7 cannot be uncordoned: Broker ID 7"),

@@ -1,5 +1,6 @@
 """Moves over HTTP: looked at, held up, cancelled and rolled back, at any controller."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.support.controllers import Node, a_controller, controllers
 
 MOVE = "/v1/reassignments/1"
 CANCEL = "/v1/reassignments:cancel"
+NESTED = json.loads("[" * 400 + "]" * 400)
 
 
 async def moving(node: Node) -> None:
@@ -245,6 +247,7 @@ async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
         ("POST", CANCEL, {"topics": []}, 400, "topics is []; it is a list of at least one"),
         ("POST", CANCEL, {"topics": [7]}, 400, "7 is no name of a topic"),
         ("POST", CANCEL, {"moves": ["x"]}, 400, '"x" is no id of a move'),
+        ("POST", CANCEL, {"moves": [NESTED]}, 400, "[[[... is no id of a move; write one like 3"),
         ("POST", CANCEL, {"partitions": ["a-0"]}, 400, '"a-0" is no partition; write'),
         (
             "POST",

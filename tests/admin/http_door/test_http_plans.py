@@ -10,6 +10,7 @@ from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_cli import brokers
 from tests.admin.controller.asking import asked, isr, join, move, topic, topic_id
 from tests.admin.http_door.test_http_api import Http, check_problem, http_door
+from tests.admin.http_door.test_http_moves import NESTED
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.support.controllers import UNHURRIED, Node, a_controller, active, controllers
@@ -203,11 +204,11 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         again = await http.post(path, body)
         check_problem(again, 409, "every partition has 2 replica(s) already")
         many = await http.post(path, {"topics": ["a"], "replication_factor": 4})
-        check_problem(many, 409, "a-0 has 4 replicas, and there are 3 brokers to have them")
+        check_problem(many, 409, "a-0 needs 4 brokers for its replicas, and can have 3")
         (other,) = {102, 103} - set(replicas(node))
         await put(http, f"/v1/brokers/{other}/cordon")
         closed = await http.post(path, {**body, "replication_factor": 3, "brokers": [other]})
-        check_problem(closed, 409, "a-0 has 3 replicas, and there are 2 brokers to have them")
+        check_problem(closed, 409, "a-0 needs 3 brokers for its replicas, and can have 2")
 
 
 @pytest.mark.parametrize(
@@ -229,16 +230,23 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         ("POST", EMPTYING, None, 405, "takes GET, HEAD, PUT, not POST"),
         ("POST", ":generate", [], 400, 'the body is to be an object like {"topics": ["a"]}'),
         ("POST", ":generate", {"topic": "a"}, 400, "'topic' is not known; there is brokers, rack_"),
-        ("POST", ":generate", {"topics": "a"}, 400, "topics is 'a'; it is a list of names"),
+        ("POST", ":generate", {"topics": "a"}, 400, 'topics is "a"; it is a list of names'),
+        ("POST", ":generate", {"topics": NESTED}, 400, "[[[...; it is a list of names"),
         ("POST", ":generate", {"topics": []}, 400, "no topic is named; name at least one"),
         ("POST", ":generate", {"topics": ["a", "a"]}, 400, "a topic is named twice"),
         ("POST", ":generate", {"topics": ["gone"]}, 404, "there is no topic gone"),
-        ("POST", ":generate", {"brokers": [True]}, 400, "brokers is [True]; it is a list of ids"),
+        ("POST", ":generate", {"brokers": [True]}, 400, "brokers is [true]; it is a list of ids"),
         ("POST", ":generate", {"brokers": [7, 7]}, 400, "a broker is named twice"),
         ("POST", ":generate", {"brokers": [7]}, 404, "broker 7 not registered; the brokers are"),
         ("POST", ":generate", {"rack_aware": 1}, 400, "rack_aware is 1; it is true or false"),
         ("POST", ":generate", {}, 409, "there are no partitions to be planned for"),
-        ("POST", ":replication-factor", {"topics": ["a"]}, 400, "replication_factor is None; it"),
+        (
+            "POST",
+            ":replication-factor",
+            {"topics": ["a"]},
+            400,
+            "replication_factor is missing; it",
+        ),
         (
             "POST",
             ":replication-factor",
