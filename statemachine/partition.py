@@ -352,18 +352,23 @@ def _epochs_violation(partition: Partition, before: Partition, is_still: bool) -
         return f"partition epoch {partition.partition_epoch} after {before.partition_epoch}"
     leads_anew = partition.leader != before.leader
     risen = partition.leader_epoch - before.leader_epoch
-    was_still = not (before.target or before.adding or before.removing)
-    if was_still and partition.replicas is before.replicas:
-        is_right = risen == leads_anew
-    elif is_still and not was_still:
-        is_right = risen == 1
-    else:
-        # The end of a step, or of a move that was complete at once, begins a leader epoch as well.
-        is_right = leads_anew <= risen <= 1
-    if is_right:
+    ends_step = _ends_step(partition, before, is_still)
+    least = leads_anew or ends_step is True
+    if least <= risen <= (leads_anew or ends_step is not False):
         return None
     epochs = f"leader epoch {partition.leader_epoch} after {before.leader_epoch}"
     return f"{epochs}, leader {partition.leader} after {before.leader}"
+
+
+def _ends_step(partition: Partition, before: Partition, is_still: bool) -> bool | None:
+    """Whether the change ends a step, which begins a leader epoch; None where it may or may not."""
+    if partition.adding or partition.removing:
+        # It grows, or catches up.
+        return False
+    if before.adding or before.removing or (is_still and before.target):
+        # A new target may have taken away what was being added, and leave nothing under way.
+        return True if is_still or partition.target == before.target else None
+    return partition.replicas is not before.replicas and partition.replicas != before.replicas
 
 
 def _move_violation(partition: Partition) -> str | None:

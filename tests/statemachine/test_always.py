@@ -169,3 +169,50 @@ def test_the_end_of_a_move_begins_a_leader_epoch(partition: Partition) -> None:
     assert "leader epoch" in (violation(over, min_isr=MIN_ISR, before=partition) or "")
     right = replace(over, leader_epoch=partition.leader_epoch + 1)
     assert violation(right, min_isr=MIN_ISR, before=partition) is None
+
+
+@given(partition=led())
+def test_growth_leaves_the_leader_epoch_alone(partition: Partition) -> None:
+    right = change(
+        partition,
+        replicas=(*partition.replicas, STRANGER),
+        adding=(STRANGER,),
+        target=(*partition.replicas, STRANGER),
+        original=partition.replicas,
+        stage=Stage(move=1, step=1),
+        directories=(*partition.directories, directory(STRANGER)),
+    )
+    assert violation(right, min_isr=MIN_ISR, before=partition) is None
+    grown = replace(right, leader_epoch=partition.leader_epoch + 1)
+    assert "leader epoch" in (violation(grown, min_isr=MIN_ISR, before=partition) or "")
+
+
+@given(partition=led())
+def test_what_is_complete_at_once_begins_a_leader_epoch(partition: Partition) -> None:
+    reordered = change(partition, replicas=partition.replicas[::-1])
+    assert "leader epoch" in (violation(reordered, min_isr=MIN_ISR, before=partition) or "")
+    right = replace(reordered, leader_epoch=partition.leader_epoch + 1)
+    assert violation(right, min_isr=MIN_ISR, before=partition) is None
+
+
+@given(partition=moving())
+def test_the_end_of_a_step_begins_a_leader_epoch_with_others_to_come(partition: Partition) -> None:
+    _, second, *others = partition.replicas
+    before = replace(
+        partition, isr=(second,), leader=second, elr=(), target=(*partition.target, STRANGER)
+    )
+    left = {"replicas": (second, *others), "directories": partition.directories[1:]}
+    over = change(before, adding=(), removing=(), **left)
+    assert "leader epoch" in (violation(over, min_isr=MIN_ISR, before=before) or "")
+    right = replace(over, leader_epoch=before.leader_epoch + 1)
+    assert violation(right, min_isr=MIN_ISR, before=before) is None
+
+
+@given(partition=moving())
+def test_a_new_target_that_leaves_nothing_under_way_is_no_end_of_a_step(
+    partition: Partition,
+) -> None:
+    kept = {"replicas": partition.replicas[:-1], "directories": partition.directories[:-1]}
+    target = (*partition.replicas[:-1], STRANGER)
+    waits = change(partition, adding=(), removing=(), target=target, **kept)
+    assert violation(waits, min_isr=MIN_ISR, before=partition) is None
