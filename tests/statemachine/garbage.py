@@ -14,6 +14,7 @@ from statemachine.commands import (
     AlterMove,
     AlterPartition,
     AlterReassignments,
+    AssignReplicasToDirs,
     BeginMove,
     BrokerHeartbeat,
     CancelMoves,
@@ -22,8 +23,10 @@ from statemachine.commands import (
     ConfigOp,
     ConfigReplacement,
     CordonBrokers,
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    DirectoryAssignment,
     ElectionType,
     ElectLeaders,
     FeatureUpdate,
@@ -35,6 +38,7 @@ from statemachine.commands import (
     IsrProposal,
     Keyed,
     KeyedCommand,
+    MorePartitions,
     NewTopic,
     PauseMoves,
     QuotaChange,
@@ -50,7 +54,7 @@ from statemachine.commands import (
 )
 from statemachine.features import FEATURES as KNOWN_FEATURES
 from statemachine.vocabulary import MoveKind
-from tests.statemachine.world import CLUSTER_ID, feature
+from tests.statemachine.world import CLUSTER_ID, directory, feature
 
 TOPIC_IDS = st.integers(1, 3).map(lambda number: UUID(int=number << 80))
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -59,6 +63,10 @@ LONGS = st.one_of(st.integers(-2, 60), st.integers(-(2**63), 2**63 - 1))
 TEXT = st.one_of(NAMES, st.text(max_size=8))
 MANY_INTS = st.lists(INTS, max_size=5).map(tuple)
 ANY_UUID = st.one_of(TOPIC_IDS, st.uuids())
+A_DIRECTORY = st.one_of(
+    st.sampled_from([UUID(int=n) for n in range(3)]), st.integers(1, 6).map(directory), st.uuids()
+)
+DIRECTORY_IDS = st.lists(A_DIRECTORY, max_size=3).map(tuple)
 ENDPOINTS = st.lists(
     st.builds(
         records.Endpoint,
@@ -99,6 +107,12 @@ NEW_TOPICS = st.builds(
     assignments=st.lists(st.tuples(INTS, MANY_INTS), max_size=3).map(tuple),
     configs=st.lists(st.tuples(TEXT, st.one_of(st.none(), TEXT)), max_size=2).map(tuple),
 )
+MORE_PARTITIONS = st.builds(
+    MorePartitions,
+    name=TEXT,
+    count=st.one_of(st.integers(-3, 6), st.just(2**31 - 1)),
+    assignments=st.one_of(st.none(), st.lists(MANY_INTS, max_size=3).map(tuple)),
+)
 FEATURE_NAMES = st.one_of(TEXT, st.sampled_from(sorted(KNOWN_FEATURES)))
 RESOURCES: dict[str, st.SearchStrategy[Any]] = {
     "resource_type": st.one_of(st.sampled_from([2, 4, 8, 16, 32]), st.integers(-128, 127)),
@@ -128,15 +142,15 @@ ASKED = st.lists(
     max_size=3,
 ).map(tuple)
 MOVE_IDS = st.one_of(st.none(), st.lists(LONGS, max_size=3).map(tuple))
-KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
-    st.builds(
+KEYED_BY_KIND: dict[type, st.SearchStrategy[KeyedCommand]] = {
+    AlterReassignments: st.builds(
         AlterReassignments,
         reassignments=ASKED,
         priority=INTS,
         dry_run=st.booleans(),
         throttle_bytes_per_s=LONGS,
     ),
-    st.builds(
+    BeginMove: st.builds(
         BeginMove,
         reassignments=ASKED,
         kind=st.sampled_from(MoveKind),
@@ -144,8 +158,8 @@ KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
         broker=st.one_of(st.none(), INTS),
         throttle_bytes_per_s=LONGS,
     ),
-    st.builds(RollBackMove, move_id=LONGS),
-    st.builds(
+    RollBackMove: st.builds(RollBackMove, move_id=LONGS),
+    CancelMoves: st.builds(
         CancelMoves,
         partitions=st.lists(st.tuples(TEXT, INTS), max_size=3).map(tuple),
         topics=st.lists(TEXT, max_size=2).map(tuple),
@@ -153,25 +167,26 @@ KEYED: st.SearchStrategy[KeyedCommand] = st.one_of(
         everything=st.booleans(),
         dry_run=st.booleans(),
     ),
-    st.builds(PauseMoves, moves=MOVE_IDS, who=TEXT),
-    st.builds(ResumeMoves, moves=MOVE_IDS),
-    st.builds(
+    PauseMoves: st.builds(PauseMoves, moves=MOVE_IDS, who=TEXT),
+    ResumeMoves: st.builds(ResumeMoves, moves=MOVE_IDS),
+    AlterMove: st.builds(
         AlterMove,
         move_id=LONGS,
         priority=st.one_of(st.none(), INTS),
         throttle_bytes_per_s=st.one_of(st.none(), LONGS),
     ),
-)
-GARBAGE: st.SearchStrategy[Command] = st.one_of(
-    KEYED,
-    st.builds(
+}
+KEYED = st.one_of(*KEYED_BY_KIND.values())
+GARBAGE_BY_KIND: dict[type, st.SearchStrategy[Command]] = {
+    **KEYED_BY_KIND,
+    Keyed: st.builds(
         Keyed,
         key=st.one_of(TEXT, st.just("x" * 300)),
         fingerprint=st.binary(max_size=70),
         command=KEYED,
     ),
-    st.just(ForgetMoves()),
-    st.builds(
+    ForgetMoves: st.just(ForgetMoves()),
+    IncrementalAlterConfigs: st.builds(
         IncrementalAlterConfigs,
         changes=st.lists(
             st.builds(
@@ -191,7 +206,7 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
         ).map(tuple),
         validate_only=st.booleans(),
     ),
-    st.builds(
+    AlterConfigs: st.builds(
         AlterConfigs,
         replacements=st.lists(
             st.builds(
@@ -205,7 +220,7 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
         ).map(tuple),
         validate_only=st.booleans(),
     ),
-    st.builds(
+    AlterClientQuotas: st.builds(
         AlterClientQuotas,
         changes=st.lists(
             st.builds(
@@ -225,12 +240,12 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
         ).map(tuple),
         validate_only=st.booleans(),
     ),
-    st.builds(
+    FoundCluster: st.builds(
         FoundCluster,
         metadata_version=INTS,
         features=st.lists(st.tuples(FEATURE_NAMES, INTS), max_size=2).map(tuple),
     ),
-    st.builds(
+    UpdateFeatures: st.builds(
         UpdateFeatures,
         updates=st.lists(
             st.builds(
@@ -246,15 +261,15 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
         voters=MANY_INTS,
         kraft_version=st.integers(0, 1),
     ),
-    st.builds(
+    RegisterController: st.builds(
         RegisterController,
         controller_id=INTS,
         incarnation_id=st.uuids(),
         endpoints=ENDPOINTS,
         features=FEATURES,
     ),
-    st.builds(AllocateProducerIds, broker_id=INTS, broker_epoch=LONGS),
-    st.builds(
+    AllocateProducerIds: st.builds(AllocateProducerIds, broker_id=INTS, broker_epoch=LONGS),
+    RegisterBroker: st.builds(
         RegisterBroker,
         broker_id=INTS,
         cluster_id=st.sampled_from([CLUSTER_ID, ""]),
@@ -263,38 +278,62 @@ GARBAGE: st.SearchStrategy[Command] = st.one_of(
         endpoints=ENDPOINTS,
         features=FEATURES,
         rack=st.one_of(st.none(), TEXT),
-        log_dirs=st.lists(st.uuids(), max_size=2).map(tuple),
+        log_dirs=DIRECTORY_IDS,
+        previous_epoch=st.one_of(st.none(), LONGS),
+        kraft_version=INTS,
     ),
-    st.builds(
+    BrokerHeartbeat: st.builds(
         BrokerHeartbeat,
         broker_id=INTS,
         broker_epoch=LONGS,
         metadata_offset=LONGS,
         want_fence=st.booleans(),
         want_shut_down=st.booleans(),
+        offline_log_dirs=DIRECTORY_IDS,
         lowest_live_offset=st.one_of(st.none(), LONGS),
     ),
-    st.builds(FenceBrokers, broker_ids=MANY_INTS),
-    st.builds(UnregisterBroker, broker_id=INTS),
-    st.builds(CordonBrokers, broker_ids=MANY_INTS, cordoned=st.booleans()),
-    st.builds(
+    FenceBrokers: st.builds(FenceBrokers, broker_ids=MANY_INTS),
+    UnregisterBroker: st.builds(UnregisterBroker, broker_id=INTS),
+    CordonBrokers: st.builds(CordonBrokers, broker_ids=MANY_INTS, cordoned=st.booleans()),
+    AssignReplicasToDirs: st.builds(
+        AssignReplicasToDirs,
+        broker_id=INTS,
+        broker_epoch=LONGS,
+        assignments=st.lists(
+            st.builds(
+                DirectoryAssignment, directory_id=A_DIRECTORY, topic_id=ANY_UUID, partition=INTS
+            ),
+            max_size=3,
+        ).map(tuple),
+    ),
+    CreateTopics: st.builds(
         CreateTopics,
         topics=st.lists(NEW_TOPICS, max_size=3).map(tuple),
         validate_only=st.booleans(),
         default_partition_count=INTS.filter(lambda count: count < 100),
         default_replication_factor=INTS,
     ),
-    st.builds(DeleteTopics, topics=st.lists(st.one_of(TEXT, ANY_UUID), max_size=3).map(tuple)),
-    st.builds(
+    CreatePartitions: st.builds(
+        CreatePartitions,
+        topics=st.lists(MORE_PARTITIONS, max_size=3).map(tuple),
+        validate_only=st.booleans(),
+    ),
+    DeleteTopics: st.builds(
+        DeleteTopics, topics=st.lists(st.one_of(TEXT, ANY_UUID), max_size=3).map(tuple)
+    ),
+    AlterPartition: st.builds(
         AlterPartition,
         broker_id=INTS,
         broker_epoch=LONGS,
         proposals=st.lists(PROPOSALS, max_size=3).map(tuple),
     ),
-    st.builds(AdvanceMoves),
-    st.builds(
+    AdvanceMoves: st.builds(AdvanceMoves),
+    ElectLeaders: st.builds(
         ElectLeaders,
         election=st.sampled_from(ElectionType),
         partitions=st.one_of(st.none(), st.lists(st.tuples(TEXT, INTS), max_size=3).map(tuple)),
     ),
-)
+}
+"""What there may be wrong with each command there is."""
+
+GARBAGE = st.one_of(*GARBAGE_BY_KIND.values())

@@ -5,7 +5,7 @@ back from its bytes, how the epochs count, and that the index says what a scan s
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 from hypothesis import given, settings
@@ -17,14 +17,18 @@ from statemachine.commands import (
     AlterMove,
     AlterPartition,
     AlterReassignments,
+    AssignReplicasToDirs,
     BeginMove,
     BrokerHeartbeat,
     CancelMoves,
     Command,
     ConfigChange,
     ConfigOp,
+    CordonBrokers,
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    DirectoryAssignment,
     ElectionType,
     ElectLeaders,
     FenceBrokers,
@@ -32,6 +36,7 @@ from statemachine.commands import (
     IsrMember,
     IsrProposal,
     Keyed,
+    MorePartitions,
     NewTopic,
     PauseMoves,
     Reassignment,
@@ -45,7 +50,7 @@ from statemachine.image import Image
 from statemachine.replay import replay
 from statemachine.settings import CLUSTER_CONFIGS
 from tests.statemachine.checks import check_image, contents
-from tests.statemachine.garbage import GARBAGE, NAMES, TOPIC_IDS
+from tests.statemachine.garbage import A_DIRECTORY, GARBAGE, GARBAGE_BY_KIND, NAMES, TOPIC_IDS
 from tests.statemachine.world import CLUSTER_ID, World, directory, incarnation
 from tests.statemachine.world import FEATURES as FEATURES_OF_BROKERS
 
@@ -82,6 +87,7 @@ def a_heartbeat(draw: Draw, image: Image) -> Command:
         metadata_offset=image.end_offset - draw(st.sampled_from([1, 1, 1, 5])),
         want_fence=draw(st.sampled_from([False, False, True])),
         want_shut_down=draw(st.sampled_from([False, False, True])),
+        offline_log_dirs=draw(st.sampled_from([(), (), (), (directory(broker_id),)])),
         lowest_live_offset=draw(st.sampled_from([None, image.end_offset - 1, 0])),
     )
 
@@ -215,6 +221,33 @@ def an_operator(draw: Draw, _image: Image) -> Command:
     return command
 
 
+def growth(draw: Draw, _image: Image) -> Command:
+    """More partitions, placed or by hand, and brokers that are to get none of them."""
+    if draw(st.booleans()):
+        broker_ids = draw(st.lists(BROKERS, max_size=2).map(tuple))
+        return CordonBrokers(broker_ids=broker_ids, cordoned=draw(st.booleans()))
+    by_hand = st.one_of(st.none(), st.lists(REPLICAS, min_size=1, max_size=2).map(tuple))
+    more = st.builds(MorePartitions, name=NAMES, count=st.integers(1, 4), assignments=by_hand)
+    return CreatePartitions(topics=tuple(draw(st.lists(more, min_size=1, max_size=2))))
+
+
+def directories(draw: Draw, image: Image) -> Command:
+    """A broker says where its replicas are: where it can be, where nobody knows, or it is lost."""
+    broker_id = draw(BROKERS)
+    broker = image.brokers.get(broker_id)
+    asked = st.builds(
+        DirectoryAssignment,
+        directory_id=st.one_of(st.just(directory(broker_id)), A_DIRECTORY),
+        topic_id=TOPIC_IDS,
+        partition=NUMBERS,
+    )
+    return AssignReplicasToDirs(
+        broker_id=broker_id,
+        broker_epoch=0 if broker is None else broker.epoch,
+        assignments=tuple(draw(st.lists(asked, min_size=1, max_size=3))),
+    )
+
+
 def configs(draw: Draw, _image: Image) -> Command:
     """The configurations that the state machine heeds, of topics and of all brokers."""
     op = st.builds(
@@ -256,6 +289,8 @@ SENSIBLE = st.sampled_from(
         moves,
         topics,
         configs,
+        growth,
+        directories,
         an_operator,
     ]
 )
@@ -297,6 +332,10 @@ def test_with_eligible_leader_replicas_they_hold_as_well(data: st.DataObject) ->
     """KIP-966: `checks` say what is asked of the ELR, the ISR and the last known leader."""
     steps = data.draw(st.integers(5, 25))
     a_busy_cluster(data, steps, data.draw(st.sampled_from([23, 29])), elr=True)
+
+
+def test_every_command_there_is_is_tried_with_what_may_be_wrong_with_it() -> None:
+    assert GARBAGE_BY_KIND.keys() == set(get_args(Command))
 
 
 @settings(max_examples=150)
