@@ -173,13 +173,13 @@ def _full(image: Image, found: Step, in_force: Limits) -> Iterator[Why]:
     """The limits that leave no room for the step."""
     index = image.index
     if len(index.stepping) >= in_force.parallel_partitions:
-        detail = f"{len(index.stepping)} partitions have a step under way"
+        detail = f"partitions with a step under way: {len(index.stepping)}"
         yield Why(reason=Reason.LIMIT_PARTITIONS, detail=detail)
     if found.moves_leader and index.leader_moves >= in_force.leader_movements:
-        detail = f"{index.leader_moves} steps that move a leader are under way"
+        detail = f"steps under way that move a leader: {index.leader_moves}"
         yield Why(reason=Reason.LIMIT_LEADER_MOVEMENTS, detail=detail)
     if index.adding_total + len(found.adding) > in_force.replica_movements:
-        detail = f"{index.adding_total} replicas are being added, and it would add "
+        detail = f"replicas that are being added: {index.adding_total}, it would add "
         yield Why(reason=Reason.LIMIT_REPLICA_MOVEMENTS, detail=f"{detail}{len(found.adding)}")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.statemachine.moves_stage import MovesStage
+from tests.statemachine.care_stage import CareStage
 from tests.support.transcript import Transcripts
 from tests.support.tree import ROOT
 
@@ -13,7 +13,7 @@ STORIES = sorted(path.stem for path in (ROOT / "tests" / "transcripts").glob("mo
 def test_a_partition_tells_the_story_as_it_is_recorded(
     story: str, transcripts: Transcripts
 ) -> None:
-    transcripts.check(story, MovesStage().answer)
+    transcripts.check(story, CareStage().answer)
 
 
 def test_there_are_stories_of_moves() -> None:

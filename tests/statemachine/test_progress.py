@@ -102,7 +102,7 @@ def test_what_waits_for_a_place_says_which_limit_it_is() -> None:
     world = a_world((PARALLEL_PARTITIONS, SET, "1"))
     world.reassign(1, 2, 4)
     world.reassign(1, 2, 4, number=1)
-    detail = "1 partitions have a step under way"
+    detail = "partitions with a step under way: 1"
     assert why(world, 1) == (State.WAITING, Reason.LIMIT_PARTITIONS, detail)
     assert (at(world, 1).step, at(world, 1).of) == (1, 1)
     world = a_world((LEADER_MOVEMENTS, SET, "1"))

@@ -155,7 +155,7 @@ async def test_partitions_that_wait_are_listed_with_why_they_do(tmp_path: Path) 
         assert (second.target, second.move_id, second.state) == ((101, 103), 1, "waiting")
         assert (second.reason, second.detail) == (
             "limit-partitions",
-            "1 partitions have a step under way",
+            "partitions with a step under way: 1",
         )
         assert second.since_ms > 0
         assert only == second
