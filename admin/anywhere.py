@@ -19,6 +19,7 @@ from admin import (
     new_moves,
     plan_questions,
     planning,
+    plans,
     reassignment_questions,
 )
 from admin.asking import Question
@@ -224,6 +225,7 @@ class Anywhere:
 
     async def plan_moves(self, who: str, request: PlanRequest) -> PlanResult:
         """Spread topics, change a replication factor, empty brokers, or end that."""
+        request = plans.with_key(request)
 
         async def here() -> PlanResult:
             found = await planning.carry_out(self._service, who, request)
@@ -232,7 +234,10 @@ class Anywhere:
             return found
 
         return await self._ask(
-            here, lambda client: client.plan_moves(request), changes=not request.dry_run
+            here,
+            lambda client: client.plan_moves(request),
+            changes=not request.dry_run,
+            has_key=bool(request.key),
         )
 
     async def alter_voters(self, who: str, target: Sequence[ReplicaKey] | None) -> None:

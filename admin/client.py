@@ -15,6 +15,7 @@ from admin import (
     lead_questions,
     move_questions,
     plan_questions,
+    plans,
     questions,
     reassignment_questions,
     voter_questions,
@@ -278,7 +279,8 @@ class AdminClient:
 
     async def plan_moves(self, request: PlanRequest) -> PlanResult:
         """Spread topics, change a replication factor, empty brokers, or end that."""
-        return plan_questions.read_plan(await self._ask(plan_questions.plan_moves(request)))
+        question = plan_questions.plan_moves(plans.with_key(request))
+        return plan_questions.read_plan(await self._ask(question))
 
     async def _ask(self, question: Question) -> Answer:
         return await self._asker.ask(question, within_ms=self._timeout_ms)

@@ -7,12 +7,12 @@ controller. Asked again, it begins what could not be begun before, and says what
 from collections.abc import Sequence
 from typing import Final
 
-from admin import move_service
 from admin.model import PartitionId
-from admin.moves import PartitionOutcome
+from admin.moves import MoveAnswer, PartitionOutcome
+from admin.plan_pieces import PARTITIONS_MAX, Pieces
 from admin.plan_steps import (
-    BEGUN_AT_ONCE_MAX,
     Begun,
+    begun_before,
     foreseen,
     held_now,
     in_pieces,
@@ -32,6 +32,7 @@ from statemachine.commands import (
 from statemachine.errors import Error
 from statemachine.limits import REFUSED_SHOWN_MAX
 from statemachine.planning.drain import drain as drained
+from statemachine.planning.placing import Assignment
 from statemachine.planning.survey import Ground, Held, Stay, drained_keys, ground, held_keys
 from statemachine.planning.unplanned import Unplanned
 from statemachine.vocabulary import NO_MOVE, MoveKind
@@ -43,28 +44,33 @@ NAME_CHARACTERS_MAX: Final = 200
 async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult:
     """Cordon brokers, begin what takes away what they have, forget them if that is wanted."""
     brokers = request.brokers or ()
+    pieces, begun = Pieces(service, who, request), Begun()
+    begun.take(await pieces.done_before(BeginMove(reassignments=())))
+    before, wanted = await begun_before(service, begun.moves)
     seen = (await service.read(ground)).value
     cordoned: list[int] = []
-    if not request.dry_run:
+    if not (request.dry_run or pieces.is_over):
         fresh = [each for each in brokers if each in seen.racks and each not in seen.cordoned]
         cordoned = await _cordon(service, who, fresh, cordoned=True)
     rows = await held_now(service, held_keys, brokers)
     free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
-    plan = await in_pieces(
-        drained(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
-    )
+    plan: Assignment | Unplanned = {}
+    if not pieces.is_over:
+        plan = await in_pieces(
+            drained(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
+        )
     moves = sorted({row.move for row in rows if row.stay is Stay.LEAVING} - {NO_MOVE})
     if isinstance(plan, Unplanned):
         emptying = _emptying(seen, brokers, rows, cordoned)
         return PlanResult(reason=plan.message, moves=moves, emptying=emptying)
-    begun = Begun()
-    if plan and not request.dry_run:
-        await begun.begin(service, who, plan, _move(request, brokers))
-    if request.unregister and not rows:
-        seen = await _forget(service, who, brokers, seen)
-    current = {named: free[named] for named in plan}
+    if not (request.dry_run or pieces.is_over):
+        await begun.begin(pieces, plan, _move(request, brokers))
+        if request.unregister and not rows:
+            seen = await _forget(service, who, brokers, seen)
+    current = {**before, **{named: free[named] for named in plan}}
+    plan = {**wanted, **plan}
     return PlanResult(
-        moves=[*moves, *begun.moves],
+        moves=sorted({*moves, *begun.moves}),
         planned=len(plan),
         partitions=planned(current, plan),
         accepted=begun.accepted,
@@ -72,6 +78,7 @@ async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult:
         refused_count=begun.refused_count,
         foreseen=await foreseen(current, plan, seen.racks),
         emptying=_emptying(seen, brokers, rows, cordoned),
+        is_repeated=pieces.is_over,
     )
 
 
@@ -129,7 +136,11 @@ async def undrain(service: Service, who: str, request: PlanRequest) -> PlanResul
     What has gone already does not come back by that: a rollback of the move brings it back.
     """
     brokers = request.brokers or ()
+    pieces = Pieces(service, who, request)
+    answers = await pieces.done_before(CancelMoves())
     seen = (await service.read(ground)).value
+    if pieces.is_over:
+        return _undrained(answers, (), _emptying(seen, brokers, (), ()), is_repeated=True)
     cordoned: list[int] = []
     if not request.dry_run:
         known = [each for each in brokers if each in seen.racks]
@@ -137,18 +148,33 @@ async def undrain(service: Service, who: str, request: PlanRequest) -> PlanResul
     rows = [
         row for row in await held_now(service, drained_keys, brokers) if row.stay is Stay.LEAVING
     ]
+    named = [(row.topic, row.partition) for row in rows]
+    wishes = [
+        CancelMoves(
+            partitions=tuple(named[start : start + PARTITIONS_MAX]), dry_run=request.dry_run
+        )
+        for start in pieces.starts(len(named))
+    ]
+    answers += await pieces.carry_out(wishes)
+    return _undrained(answers, rows, _emptying(seen, brokers, (), cordoned))
+
+
+def _undrained(
+    answers: Sequence[MoveAnswer],
+    rows: Sequence[Held],
+    emptying: Emptying,
+    *,
+    is_repeated: bool = False,
+) -> PlanResult:
     outcomes: list[PartitionOutcome] = []
-    for start in range(0, len(rows), BEGUN_AT_ONCE_MAX):
-        part = tuple((row.topic, row.partition) for row in rows[start : start + BEGUN_AT_ONCE_MAX])
-        command = CancelMoves(partitions=part, dry_run=request.dry_run)
-        answer = await move_service.alter_moves(service, who, command)
+    for answer in answers:
         assert isinstance(answer, MovesCancelled)
         outcomes += [outcome_of(each) for each in answer.partitions]
     refused = [each for each in outcomes if each.error_code]
     done = [each for each in outcomes if not each.error_code]
     return PlanResult(
         moves=sorted({row.move for row in rows}),
-        planned=len(rows),
+        planned=len(outcomes),
         partitions=[
             PlannedPartition(id=each.id, replicas=each.replicas, target=each.replicas)
             for each in done[:PARTITIONS_TOLD_MAX]
@@ -156,5 +182,6 @@ async def undrain(service: Service, who: str, request: PlanRequest) -> PlanResul
         accepted=len(done),
         refused=refused[:REFUSED_SHOWN_MAX],
         refused_count=len(refused),
-        emptying=_emptying(seen, brokers, (), cordoned),
+        emptying=emptying,
+        is_repeated=is_repeated,
     )

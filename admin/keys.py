@@ -33,11 +33,14 @@ def wrong_key(key: str) -> str | None:
     return None
 
 
-def keyed(command: KeyedCommand, key: str) -> Keyed | KeyedCommand:
-    """The command as it is to be submitted; without a key, or where it changes nothing, itself."""
+def keyed(command: KeyedCommand, key: str, of_request: bytes | None = None) -> Keyed | KeyedCommand:
+    """The command as it is to be submitted; without a key, or where it changes nothing, itself.
+
+    `of_request` is the fingerprint of the request that it is a part of, where it is not all of it.
+    """
     if not key or is_dry_run(command):
         return command
-    return Keyed(key=key, fingerprint=_fingerprint(command), command=command)
+    return Keyed(key=key, fingerprint=of_request or fingerprint(command), command=command)
 
 
 def is_dry_run(command: KeyedCommand) -> bool:
@@ -45,7 +48,7 @@ def is_dry_run(command: KeyedCommand) -> bool:
     return isinstance(command, AlterReassignments | CancelMoves) and command.dry_run
 
 
-def _fingerprint(command: KeyedCommand) -> bytes:
+def fingerprint(asked: object) -> bytes:
     """The same for the same request, whoever is asked, by whichever door."""
-    kind, body = type(command).__name__.encode(), msgspec.msgpack.encode(command)
+    kind, body = type(asked).__name__.encode(), msgspec.msgpack.encode(asked)
     return blake2b(kind + body, digest_size=_FINGERPRINT_BYTES).digest()

@@ -39,18 +39,27 @@ async def alter_reassignments(
 
 
 async def alter_moves(
-    service: Service, who: str, command: MoveCommand | BeginMove, key: str = ""
+    service: Service,
+    who: str,
+    command: MoveCommand | BeginMove,
+    key: str = "",
+    of_request: bytes | None = None,
 ) -> MoveAnswer:
-    """Begin, pause, resume, cancel, roll back or order moves."""
-    answer = await _carried_out(service, who, command, key)
+    """Begin, pause, resume, cancel, roll back or order moves.
+
+    `of_request` is the fingerprint of what the command is a part of, and has the key.
+    """
+    answer = await _carried_out(service, who, command, key, of_request)
     assert isinstance(answer, MovesAltered | MovesCancelled | MoveStarted), (
         f"{answer} answers {command}"
     )
     return answer
 
 
-async def _carried_out(service: Service, who: str, command: KeyedCommand, key: str) -> Answer:
-    answer = await service.carry_out(who, keyed(command, key))
+async def _carried_out(
+    service: Service, who: str, command: KeyedCommand, key: str, of_request: bytes | None = None
+) -> Answer:
+    answer = await service.carry_out(who, keyed(command, key, of_request))
     if isinstance(answer, Done):
         raise Refused("the request was not carried out", answer.error.code, answer.message)
     return answer

@@ -37,6 +37,7 @@ def plan_moves(request: PlanRequest) -> Question:
             dry_run=request.dry_run,
             unregister=request.unregister,
             throttle=request.throttle_bytes_per_s,
+            key=request.key,
         )
 
     return Question(
@@ -101,6 +102,7 @@ def read_plan(answer: Answer) -> PlanResult:
             strange=response.strange,
             alive=response.alive,
         ),
+        is_repeated=response.repeated,
     )
 
 

@@ -5,25 +5,24 @@ Each piece takes a few milliseconds, and the controller goes on in between.
 
 import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from admin import move_service
+from admin import move_plans
 from admin.model import UNKNOWN, PartitionId
-from admin.moves import PartitionOutcome
+from admin.moves import MoveAnswer, PartitionOutcome
+from admin.plan_pieces import PARTITIONS_MAX, Pieces
 from admin.plans import PARTITIONS_TOLD_MAX, BrokerShare, Foreseen, PlannedPartition
 from admin.service import Service
 from statemachine.commands import BeginMove, MoveStarted, Reassignment, ReassignmentAltered
+from statemachine.errors import Refusal
 from statemachine.image import Image
 from statemachine.planning.outcome import outcome
 from statemachine.planning.placing import Assignment
 from statemachine.planning.racks import Racks
 from statemachine.planning.survey import PIECE_PARTITIONS, Held, held
-from statemachine.vocabulary import BrokerId
-
-BEGUN_AT_ONCE_MAX: Final = 5_000
-"""Partitions of one move that is begun here; what needs more of them is several moves."""
+from statemachine.vocabulary import BrokerId, Replicas
 
 T = TypeVar("T")
 
@@ -66,7 +65,7 @@ class Begun:
         self.refused_count = 0
         self.refused: list[PartitionOutcome] = []
 
-    async def begin(self, service: Service, who: str, plan: Assignment, command: BeginMove) -> None:
+    async def begin(self, pieces: Pieces, plan: Assignment, command: BeginMove) -> None:
         """Begin moves as `command` says, of all that is planned."""
         asked = tuple(
             [
@@ -74,15 +73,42 @@ class Begun:
                 for (topic, number), replicas in plan.items()
             ]
         )
-        for start in range(0, len(asked), BEGUN_AT_ONCE_MAX):
-            part = asked[start : start + BEGUN_AT_ONCE_MAX]
-            wish = replace(command, reassignments=part, who=who)
-            answer = await move_service.alter_moves(service, who, wish)
+        wishes = [
+            replace(command, reassignments=asked[start : start + PARTITIONS_MAX], who=pieces.who)
+            for start in pieces.starts(len(asked))
+        ]
+        self.take(await pieces.carry_out(wishes))
+
+    def take(self, answers: Sequence[MoveAnswer]) -> None:
+        """What pieces have come to, now or in an attempt before this one."""
+        for answer in answers:
             assert isinstance(answer, MoveStarted)
             self.moves += [answer.move_id] if answer.move_id else []
             self.accepted += answer.accepted
             self.refused_count += answer.refused_count
             self.refused += [outcome_of(each) for each in answer.refused]
+
+
+async def begun_before(service: Service, moves: Sequence[int]) -> tuple[Assignment, Assignment]:
+    """What partitions had before these moves, and what the moves want them to have."""
+    current: dict[tuple[str, int], Replicas] = {}
+    plan: dict[tuple[str, int], Replicas] = {}
+    for move_id in moves:
+        part, count = 0, 1
+        while part < count:
+            found = (await service.read(_plan_part(move_id, part))).value
+            if isinstance(found, Refusal):
+                # It ended long ago, and is not listed any more.
+                break
+            for id, target in found.targets.items():
+                plan[id.topic, id.partition] = tuple(target)
+                current[id.topic, id.partition] = tuple(found.originals[id])
+            part, count = part + 1, found.part_count
+    return current, plan
+
+
+def _plan_part(move_id: int, part: int) -> Callable[[Image], move_plans.MovePlan | Refusal]:
+    return lambda image: move_plans.plan(image, move_id, part)
 
 
 def outcome_of(answer: ReassignmentAltered) -> PartitionOutcome:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from admin.draining import drain, undrain
-from admin.plan_steps import Begun, foreseen, in_pieces, names_of, planned
+from admin.plan_pieces import Pieces
+from admin.plan_steps import Begun, begun_before, foreseen, in_pieces, names_of, planned
 from admin.plans import PARTITIONS_TOLD_MAX, Operation, PlanRequest, PlanResult, wrong
 from admin.service import Service
 from statemachine.commands import BeginMove
@@ -19,6 +20,7 @@ from statemachine.image import Image
 from statemachine.limits import PLANNED_PARTITIONS_MAX
 from statemachine.planning.factor import with_factor
 from statemachine.planning.generate import generate
+from statemachine.planning.placing import Assignment
 from statemachine.planning.racks import Racks
 from statemachine.planning.survey import Ground, NoTopic, Piece, ground, topics_piece
 from statemachine.planning.unplanned import Unplanned
@@ -80,28 +82,44 @@ async def _spread(service: Service, request: PlanRequest) -> PlanResult | Refusa
 
 async def _with_factor(service: Service, who: str, request: PlanRequest) -> PlanResult | Refusal:
     seen = (await service.read(ground)).value
+    racks: Racks = seen.racks if request.heeds_racks else dict.fromkeys(seen.racks)
+    pieces, begun = Pieces(service, who, request), Begun()
+    begun.take(await pieces.done_before(BeginMove(reassignments=())))
+    before, plan = await begun_before(service, begun.moves)
+    if pieces.is_over:
+        return await _factor_told(begun, before, plan, racks, is_repeated=True)
     onto = _onto(seen, request)
     if isinstance(onto, Refusal):
         return onto
     standing = await _standing(service, request.topics)
     if isinstance(standing, Refusal):
         return standing
-    if standing.moving:
-        return PlanResult(reason=_moving(standing.moving))
-    current = standing.replicas
-    racks: Racks = seen.racks if request.heeds_racks else dict.fromkeys(seen.racks)
+    left = {each: had for each, had in standing.replicas.items() if each not in plan}
+    moving = [each for each in standing.moving if each in left]
+    if moving:
+        return PlanResult(reason=_moving(moving))
     takers = [each for each in onto if each in seen.takers]
-    plan = await in_pieces(with_factor(current, request.factor, takers, racks, loads=seen.loads))
-    if isinstance(plan, Unplanned):
-        return PlanResult(reason=plan.message)
-    begun = Begun()
+    more = await in_pieces(with_factor(left, request.factor, takers, racks, loads=seen.loads))
+    if isinstance(more, Unplanned):
+        if not begun.moves:
+            return PlanResult(reason=more.message)
+        more = {}
     if not request.dry_run:
-        wish = BeginMove(
-            reassignments=(),
-            name=f"replication factor {request.factor}",
-            throttle_bytes_per_s=request.throttle_bytes_per_s,
-        )
-        await begun.begin(service, who, plan, wish)
+        await begun.begin(pieces, more, _factor_move(request))
+    return await _factor_told(begun, {**left, **before}, {**plan, **more}, racks)
+
+
+def _factor_move(request: PlanRequest) -> BeginMove:
+    return BeginMove(
+        reassignments=(),
+        name=f"replication factor {request.factor}",
+        throttle_bytes_per_s=request.throttle_bytes_per_s,
+    )
+
+
+async def _factor_told(
+    begun: Begun, current: Assignment, plan: Assignment, racks: Racks, *, is_repeated: bool = False
+) -> PlanResult:
     return PlanResult(
         moves=begun.moves,
         planned=len(plan),
@@ -110,6 +128,7 @@ async def _with_factor(service: Service, who: str, request: PlanRequest) -> Plan
         refused=begun.refused,
         refused_count=begun.refused_count,
         foreseen=await foreseen(current, plan, racks),
+        is_repeated=is_repeated,
     )
 
 

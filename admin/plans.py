@@ -4,10 +4,11 @@ Frozen values that every door, client and command shares; they know neither the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
+from admin.keys import new_key, wrong_key
 from admin.model import UNKNOWN, PartitionId
 from admin.moves import PartitionOutcome
 from statemachine.throttle import rate_refusal
@@ -46,6 +47,8 @@ class PlanRequest:
     """Of a drain: forget those brokers that have nothing any more and are dead."""
     throttle_bytes_per_s: int = 0
     """Of the moves that are begun, to and from each broker; 0 is no limit."""
+    key: str = ""
+    """Asked again with it, it is not carried out again; a dry run needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,15 +123,25 @@ class PlanResult:
     refused_count: int = 0
     foreseen: Foreseen = field(default_factory=Foreseen)
     emptying: Emptying = field(default_factory=Emptying)
+    is_repeated: bool = False
+    """Whether it had been asked for before, with the same key."""
+
+
+def with_key(request: PlanRequest) -> PlanRequest:
+    """The request with a key where one that is asked again must not be carried out again.
+
+    All but another factor can be asked for again at any time: what is so already is left.
+    """
+    if request.key or request.dry_run or request.operation is not Operation.FACTOR:
+        return request
+    return replace(request, key=new_key())
 
 
 def wrong(request: PlanRequest) -> str | None:
     """What contradicts itself in the request, with what would be right; None if nothing does."""
-    refusal = rate_refusal(request.throttle_bytes_per_s)
-    if refusal is not None:
-        return refusal.message
-    if request.throttle_bytes_per_s and request.operation in (Operation.SPREAD, Operation.UNDRAIN):
-        return "nothing is copied by it; leave the throttle out"
+    reason = _wrong_of_begun(request)
+    if reason is not None:
+        return reason
     named = request.brokers
     if named is not None and len(set(named)) != len(named):
         return "a broker is named twice; name each once"
@@ -143,6 +156,17 @@ def wrong(request: PlanRequest) -> str | None:
     if named == ():
         return "no broker is named; name at least one, or none at all for all that take replicas"
     return _wrong_of_topics(request)
+
+
+def _wrong_of_begun(request: PlanRequest) -> str | None:
+    refusal = rate_refusal(request.throttle_bytes_per_s)
+    if refusal is not None:
+        return refusal.message
+    if request.throttle_bytes_per_s and request.operation in (Operation.SPREAD, Operation.UNDRAIN):
+        return "nothing is copied by it; leave the throttle out"
+    if request.key and request.operation is Operation.SPREAD:
+        return "a plan that spreads topics begins nothing; leave the key out"
+    return wrong_key(request.key) if request.key else None
 
 
 def _wrong_of_topics(request: PlanRequest) -> str | None:

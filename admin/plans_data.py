@@ -48,7 +48,7 @@ def emptying_data(found: PlanResult) -> dict[str, Any]:
         "registered": not emptying.strange,
         "alive": bool(emptying.alive),
         "partitions_held": emptying.held,
-        "partitions_leaving": emptying.leaving + found.accepted,
+        "partitions_leaving": _leaving(found),
         "partitions_leaderless": _named(emptying.leaderless),
         "partitions_busy": _named(emptying.busy),
     }
@@ -58,7 +58,12 @@ def _state(found: PlanResult) -> str:
     """empty; moving while all is on its way; waiting where something cannot be, or is not asked."""
     if not found.emptying.held:
         return "empty"
-    return "moving" if found.emptying.held == found.emptying.leaving + found.accepted else "waiting"
+    return "moving" if found.emptying.held <= _leaving(found) else "waiting"
+
+
+def _leaving(found: PlanResult) -> int:
+    """Partitions on their way; of what had begun before, those that are so still."""
+    return found.emptying.leaving + (0 if found.is_repeated else found.accepted)
 
 
 def _foreseen(foreseen: Foreseen, bytes_moved: int | None) -> dict[str, Any]:

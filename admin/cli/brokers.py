@@ -17,7 +17,7 @@ from admin.cli.common import (
     write,
     write_data,
 )
-from admin.cli.moves.types import RATE
+from admin.cli.moves.types import RATE, check_key, key_option
 
 brokers_option = click.option(
     "--brokers", type=BrokerList(), required=True, help="The brokers, by id: 101,102."
@@ -81,6 +81,7 @@ def safe_to_stop(
     help="Bytes a second that are copied at most to each broker, and from each, meanwhile.",
 )
 @click.option("--wait", is_flag=True, help="Come back when nothing is left on them.")
+@key_option
 @target_options
 @output_option
 @click.pass_context
@@ -92,6 +93,7 @@ def decommission(
     unregister: bool,
     throttle: int | None,
     wait: bool,
+    key: str,
     output: str,
     **whom: Any,
 ) -> None:
@@ -104,6 +106,7 @@ def decommission(
         raise click.UsageError("--dry-run changes nothing; leave --unregister out")
     if dry_run and wait:
         raise click.UsageError("--dry-run begins nothing to wait for; leave --wait out")
+    check_key(key, dry_run=dry_run)
     from admin.cli.decommissioning import decommission as work
     from admin.plans import Operation, PlanRequest
 
@@ -113,19 +116,24 @@ def decommission(
         dry_run=dry_run,
         unregister=unregister,
         throttle_bytes_per_s=throttle or 0,
+        key=key,
     )
     ctx.exit(run(work(target(**whom), asked, output, wait=wait)))
 
 
 @command.command()
 @brokers_option
+@key_option
 @target_options
 @click.pass_context
-def recommission(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
+def recommission(ctx: click.Context, /, brokers: tuple[int, ...], key: str, **whom: Any) -> None:
     """Undo a decommission: cancel the moves that empty brokers, and end the cordon."""
+    check_key(key)
     from admin.cli.decommissioning import recommission as work
+    from admin.plans import Operation, PlanRequest
 
-    ctx.exit(run(work(target(**whom), brokers)))
+    asked = PlanRequest(operation=Operation.UNDRAIN, brokers=brokers, key=key)
+    ctx.exit(run(work(target(**whom), asked)))
 
 
 async def _show(whom: Target, output: str, *, stale: bool) -> None:

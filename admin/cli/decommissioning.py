@@ -6,6 +6,7 @@ can be done now, and says what is left; nothing is remembered here between the c
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from admin.cli import brokers_text as text
@@ -13,9 +14,10 @@ from admin.cli import emptying_text, throttled
 from admin.cli.common import Exit, Target, say, write, write_data
 from admin.cli.moves import copies_text
 from admin.cli.moves import text as moves_text
+from admin.cli.planned import with_key_told
 from admin.log_sizes import bytes_of
 from admin.model import PartitionId
-from admin.plans import Operation, PlanRequest, PlanResult
+from admin.plans import PlanRequest, PlanResult
 from admin.plans_data import begun_data, emptying_data, plan_data
 
 if TYPE_CHECKING:
@@ -30,14 +32,15 @@ async def decommission(whom: Target, request: PlanRequest, output: str, *, wait:
     tell = write if output == "table" else _untold
     brokers, unregister = request.brokers or (), request.unregister
     async with whom.client() as client:
-        found = await client.plan_moves(request)
+        found = await with_key_told(client, request)
         if request.dry_run and found.reason is None:
             _foretell(brokers, found, await bytes_of(client, found), output)
             return Exit.DONE
         exit_code = _told(brokers, found, tell, unregister=unregister)
         if output == "table":
             await throttled.tell(client, found.moves, request.throttle_bytes_per_s)
-        said = ""
+        # What the key was for has been done; from here on it is asked how far it is.
+        request, said = replace(request, key=""), ""
         while wait and exit_code is Exit.NOT_FINISHED and not found.emptying.leaderless:
             if not found.emptying.held:
                 break
@@ -119,12 +122,10 @@ def _emptied(
     return Exit.NOT_FINISHED
 
 
-async def recommission(whom: Target, brokers: Sequence[int]) -> Exit:
+async def recommission(whom: Target, request: PlanRequest) -> Exit:
     """Let the brokers get replicas again, and cancel the moves that are emptying them."""
     async with whom.client() as client:
-        found = await client.plan_moves(
-            PlanRequest(operation=Operation.UNDRAIN, brokers=tuple(brokers))
-        )
+        found = await with_key_told(client, request)
     if found.emptying.cordoned:
         write(text.cordoned(found.emptying.cordoned, cordoned=False))
     if found.accepted:

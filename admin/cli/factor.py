@@ -2,6 +2,7 @@
 
 from admin.cli import emptying_text, throttled
 from admin.cli.common import Exit, Target, say, write
+from admin.cli.planned import with_key_told
 from admin.log_sizes import bytes_of
 from admin.plans import PlanRequest
 
@@ -11,7 +12,7 @@ async def change_factor(whom: Target, request: PlanRequest) -> Exit:
     dry_run = request.dry_run
     size_bytes = None
     async with whom.client() as client:
-        found = await client.plan_moves(request)
+        found = await with_key_told(client, request)
         if dry_run and found.reason is None:
             size_bytes = await bytes_of(client, found)
         if found.accepted:

@@ -17,7 +17,7 @@ from admin.cli.common import (
     write,
     write_data,
 )
-from admin.cli.moves.types import RATE
+from admin.cli.moves.types import RATE, check_key, key_option
 from admin.cli.topic_name import topic_name
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def describe(
     help="Bytes a second that are copied at most to each broker, and from each, meanwhile.",
 )
 @click.option("--dry-run", is_flag=True, help="Tell what a new factor would move; begin nothing.")
+@key_option
 @target_options
 @click.pass_context
 def alter(
@@ -114,6 +115,7 @@ def alter(
     brokers: tuple[int, ...] | None,
     throttle: int | None,
     dry_run: bool,
+    key: str,
     **whom: Any,
 ) -> None:
     """Give TOPIC more partitions, of which it can never have fewer again, or another replication
@@ -125,9 +127,11 @@ def alter(
         ("--dry-run", dry_run),
         ("--brokers", brokers is not None),
         ("--throttle", throttle is not None),
+        ("--key", bool(key)),
     ):
         if factor is None and given:
             raise click.UsageError(f"{option} goes with --replication-factor; leave it out")
+    check_key(key, dry_run=dry_run)
     if factor is not None:
         from admin.cli.factor import change_factor
         from admin.plans import Operation, PlanRequest
@@ -139,6 +143,7 @@ def alter(
             brokers=brokers,
             throttle_bytes_per_s=throttle or 0,
             dry_run=dry_run,
+            key=key,
         )
         ctx.exit(run(change_factor(target(**whom), asked)))
     assert partitions is not None

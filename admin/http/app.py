@@ -52,7 +52,7 @@ async def heed_keys(request: web.Request, handler: Handler) -> web.StreamRespons
 def _takes_key(request: web.Request) -> bool:
     found = request.match_info
     # What is not there at all is said by whoever looks for it.
-    return found.http_exception is not None or found.handler in reassignments.KEYED
+    return found.http_exception is not None or found.handler in reassignments.KEYED | plans.KEYED
 
 
 async def get_quorum(request: web.Request) -> web.Response:

@@ -15,6 +15,8 @@ from admin.http.requests import (
     broker_in,
     check_parameters,
     is_asked,
+    key_of,
+    note_repeated,
 )
 from admin.moves_data import moving_data
 from admin.plan_file import InvalidPlan, throttle_of
@@ -78,6 +80,7 @@ async def post_factor(request: web.Request) -> web.Response:
             factor=_factor(fields),
             throttle_bytes_per_s=_throttle(fields),
             dry_run=dry_run,
+            key=key_of(request),
         ),
     )
     body = {"dry_run": dry_run, **plan_data(found), **begun_data(found)}
@@ -101,7 +104,12 @@ async def put_emptying(request: web.Request) -> web.Response:
     dry_run, unregister = is_asked(request, "dry_run"), is_asked(request, "unregister")
     fields = _fields(await request.read(), {THROTTLE}, like=f'{{"{THROTTLE}": 1000000}}')
     asked = _emptying(request, dry_run=dry_run)
-    asked = replace(asked, unregister=unregister, throttle_bytes_per_s=_throttle(fields))
+    asked = replace(
+        asked,
+        unregister=unregister,
+        throttle_bytes_per_s=_throttle(fields),
+        key=key_of(request),
+    )
     return await _emptied(request, asked, begins=True)
 
 
@@ -109,7 +117,7 @@ async def put_back(request: web.Request) -> web.Response:
     """Let the broker get new replicas again, and cancel what empties it."""
     check_parameters(request)
     _fields(await request.read(), set(), like="{}")
-    asked = PlanRequest(operation=Operation.UNDRAIN, brokers=(_id(request),))
+    asked = PlanRequest(operation=Operation.UNDRAIN, brokers=(_id(request),), key=key_of(request))
     found = await _planned(request, asked)
     _check_known(found, asked)
     return as_json({"broker_id": _id(request), "cordoned": False, **begun_data(found)})
@@ -123,6 +131,7 @@ async def _emptied(
     request: web.Request, asked: PlanRequest, *, begins: bool = False
 ) -> web.Response:
     found = await request.app[CAPABILITIES].plan_moves(ANONYMOUS, asked)
+    note_repeated(request, found.is_repeated)
     if not found.emptying.held and not asked.unregister:
         _check_known(found, asked)
     if begins and found.reason is not None:
@@ -155,6 +164,7 @@ def _begun(found: PlanResult, body: dict[str, Any], *, status: int) -> web.Respo
 async def _planned(request: web.Request, asked: PlanRequest) -> PlanResult:
     """What came of it; a `Problem` with the reason if there is no plan."""
     found = await request.app[CAPABILITIES].plan_moves(ANONYMOUS, asked)
+    note_repeated(request, found.is_repeated)
     if found.reason is not None:
         raise Problem(409, "No plan", found.reason, retriable=False)
     return found
@@ -241,3 +251,7 @@ def _invalid(detail: str) -> Problem:
 
 def _id(request: web.Request) -> int:
     return broker_in(request.match_info["id"])
+
+
+KEYED: Final = frozenset({post_factor, put_emptying, put_back})
+"""The handlers that take an `Idempotency-Key`."""

@@ -75,6 +75,7 @@ async def plan_moves(call: Call, service: Service) -> Any:
         cordoned=tuple(emptying.cordoned),
         strange=tuple(emptying.strange),
         alive=tuple(emptying.alive),
+        repeated=found.is_repeated,
     )
 
 
@@ -89,6 +90,7 @@ def _request(message: Any) -> PlanRequest:
         dry_run=message.dry_run,
         unregister=message.unregister,
         throttle_bytes_per_s=message.throttle,
+        key=message.key,
     )
 
 

@@ -1,4 +1,4 @@
-"""What the commands about moves take for an id, a priority, a rate and a partition: one place."""
+"""What commands about moves take: an id, a priority, a rate, a key, a partition. One place."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,24 @@ RATE: Final = click.IntRange(1, 2**63 - 1)
 RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
 """As above; 0 is no limit."""
 PARTITION_MAX: Final = 2**31 - 1
+
+
+key_option = click.option(
+    "--key", default="", help="Carried out once, however often it is asked for with this key."
+)
+
+
+def check_key(key: str, *, dry_run: bool = False) -> None:
+    """A usage error for what cannot be a key, or where none is needed; the empty one is none."""
+    if not key:
+        return
+    if dry_run:
+        raise click.UsageError("--dry-run begins nothing; leave --key out")
+    from admin.keys import wrong_key
+
+    reason = wrong_key(key)
+    if reason is not None:
+        raise click.UsageError(reason)
 
 
 class PartitionName(click.ParamType["PartitionId"]):

@@ -36,6 +36,8 @@ class PlanMovesRequest:
     """Forget emptied brokers that have nothing any more and are dead."""
     throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 0}, default=i64(0))
     """Of the moves that it begins, in bytes a second to and from each broker; 0 is no limit."""
+    key: str = field(metadata={"kafka_type": "string", "tag": 1}, default="")
+    """Chosen by the asker: asked again with it, it is not carried out again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,3 +129,5 @@ class PlanMovesResponse:
     strange: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"}, default=())
     """Brokers that are not registered."""
     alive: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"}, default=())
+    repeated: bool = field(metadata={"kafka_type": "bool", "tag": 0}, default=False)
+    """Whether a request with its key was answered before; then nothing was done now."""

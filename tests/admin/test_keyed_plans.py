@@ -1,0 +1,247 @@
+"""What is planned with a key is begun once: other factors, emptied brokers, and an end to that."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admin.cli.main import group
+from admin.plans import Operation, PlanRequest
+from admin.service import NotActive
+from broker.unavailable import Unavailable
+from quorum.wire.apis import ApiKey
+from statemachine import commands
+from tests.admin.cli.test_brokers_cli import run
+from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.controller.asking import asked, isr, join, move, topic
+from tests.admin.http_door.test_http_api import Http, check_problem, http_door
+from tests.admin.http_door.test_http_new_moves import sent
+from tests.admin.http_door.test_http_plans import put, replicas
+from tests.admin.kafka_door.test_kafka_plans import ASKED
+from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.admin.kafka_door.test_kafka_voters import client_of
+from tests.support.controllers import UNHURRIED, a_controller, active, controllers
+from tests.support.kafka_client import kafka_client
+
+FACTOR = "/v1/reassignments:replication-factor"
+EMPTYING = "/v1/brokers/102/decommission"
+BACK = "/v1/brokers/102/recommission"
+KEY = {"Idempotency-Key": "monday-7"}
+AGAIN = "Idempotent-Replayed"
+SAID_AGAIN = "It had been asked for before with this key; nothing was done a second time.\n"
+
+
+def factor(count: int) -> dict[str, Any]:
+    return {"topics": ["a"], "replication_factor": count}
+
+
+async def keyed_put(http: Http, path: str, body: Any = None) -> tuple[Any, dict[str, str]]:
+    """The body of an answer that is no problem, and its headers that matter."""
+    answer, headers = await sent(http, "PUT", path, body, KEY)
+    assert answer.status in (200, 202), answer.body
+    return answer.body, headers
+
+
+async def test_another_factor_is_begun_once_whoever_is_asked_again(tmp_path: Path) -> None:
+    """The answer was lost; meanwhile it is done, and somebody has changed it again."""
+    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+        first = await at_rest(nodes.values())
+        await join(first.controller, 101, 102, 103)
+        await asked(first.controller, topic("a", 101))
+        async with http_door(first) as http:
+            begun, headers = await sent(http, "POST", FACTOR, factor(2), KEY)
+            assert (begun.status, headers["Location"]) == (202, "/v1/reassignments/1")
+            had = replicas(first)
+            await asked(first.controller, isr(first.controller, "a", had))
+            await asked(first.controller, move("a", 101))
+            async with client_of(first) as client:
+                await client.transfer_leadership()
+            other = await active(nodes.values())
+            again, headers = await sent(http, "POST", FACTOR, factor(2), KEY)
+            assert again == begun
+            assert headers[AGAIN] == "true"
+            changed, _ = await sent(http, "POST", FACTOR, factor(3), KEY)
+            check_problem(changed, 422, "the key monday-7 belongs to another request")
+        assert replicas(other) == (101,)
+        assert sorted(other.controller.image.moves) == [1, 2]
+
+
+async def test_an_emptying_that_was_undone_is_not_begun_again_by_a_retry(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, 102))
+        begun, headers = await keyed_put(http, EMPTYING)
+        assert (begun["move_ids"], headers) == (
+            [1],
+            {"Location": "/v1/reassignments/1"},
+        )
+        await put(http, BACK)
+        again, headers = await keyed_put(http, EMPTYING)
+        assert headers[AGAIN] == "true"
+        assert (again["plan"], again["partitions_accepted"]) == (begun["plan"], 1)
+        # How far it is, is told as it is now.
+        assert (again["state"], again["partitions_leaving"]) == ("waiting", 0)
+        assert not node.controller.image.brokers[102].cordoned
+        assert replicas(node) == (101, 102)
+        anew = await put(http, EMPTYING)
+        assert (anew["move_ids"], anew["partitions_accepted"]) == ([2], 1)
+
+
+async def test_that_a_broker_had_nothing_is_remembered_as_well(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102, 103)
+        empty, headers = await keyed_put(http, EMPTYING)
+        assert (empty["state"], headers) == ("empty", {})
+        await put(http, BACK)
+        await asked(node.controller, topic("a", 101, 102))
+        again, headers = await keyed_put(http, EMPTYING)
+        assert (again["state"], headers) == ("waiting", {AGAIN: "true"})
+        assert node.controller.image.moves == {}
+
+
+async def test_what_is_emptied_anew_is_not_cancelled_by_a_retry(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, 102))
+        await put(http, EMPTYING)
+        back, _ = await keyed_put(http, BACK)
+        assert back["partitions_accepted"] == 1
+        await put(http, EMPTYING)
+        again, headers = await keyed_put(http, BACK)
+        assert (again["partitions_accepted"], headers) == (1, {AGAIN: "true"})
+        image = node.controller.image
+        assert (image.brokers[102].cordoned, image.moves[2].ended) == (True, None)
+
+
+@pytest.mark.parametrize("operation", [Operation.FACTOR, Operation.DRAIN, Operation.UNDRAIN])
+async def test_who_was_interrupted_between_two_pieces_goes_on_behind_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: Operation
+) -> None:
+    """A plan of many partitions is several moves; the lead was lost after the first of them."""
+    for module in ("plan_pieces", "plan_steps", "draining"):
+        monkeypatch.setattr(f"admin.{module}.PARTITIONS_MAX", 2)
+    async with a_controller(tmp_path) as node, client_of(node) as client:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, 102, partitions=5))
+        if operation is Operation.UNDRAIN:
+            await client.plan_moves(PlanRequest(operation=Operation.DRAIN, brokers=(102,)))
+        is_factor = operation is Operation.FACTOR
+        request = PlanRequest(
+            operation=operation,
+            topics=("a",) if is_factor else None,
+            factor=3 if is_factor else 0,
+            brokers=None if is_factor else (102,),
+            key="k",
+        )
+        carry_out, done = node.service.carry_out, [0]
+
+        async def interrupted(who: str, command: Any, **others: Any) -> Any:
+            done[0] += isinstance(command, commands.Keyed)
+            if done[0] == 2:
+                raise NotActive(Unavailable.NOT_ACTIVE, None)
+            return await carry_out(who, command, **others)
+
+        monkeypatch.setattr(node.service, "carry_out", interrupted)
+        whole = await client.plan_moves(request)
+        assert done[0] > 3
+        assert (whole.accepted, whole.refused_count, whole.is_repeated) == (5, 0, False)
+        assert len(whole.partitions) == 5
+        again = await client.plan_moves(request)
+        assert (again.accepted, again.is_repeated) == (5, True)
+        if operation is not Operation.UNDRAIN:
+            assert (whole.moves, again.moves) == ((1, 2, 3), (1, 2, 3))
+            assert set(again.partitions) == set(whole.partitions)
+
+
+async def test_the_command_line_takes_a_key_and_says_that_it_knows_it(tmp_path: Path) -> None:
+    def alter(*arguments: str) -> Result:
+        whom = ("--bootstrap-controller", str(node.address))
+        return CliRunner().invoke(group, ["topics", "alter", "a", *arguments, *whom])
+
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 101))
+        words = ("--replication-factor", "2", "--brokers", "102", "--key", "k")
+        begun = await asyncio.to_thread(alter, *words)
+        again = await asyncio.to_thread(alter, *words)
+        assert (begun.exit_code, begun.stderr) == (0, "")
+        assert (again.exit_code, again.stdout, again.stderr) == (0, begun.stdout, SAID_AGAIN)
+        await asked(node.controller, isr(node.controller, "a", (101, 102)))
+        emptied = await run(node, "decommission", "--brokers", "102", "--key", "d")
+        assert emptied.exit_code == 3, emptied.output
+        emptied = await run(node, "decommission", "--brokers", "102", "--key", "d")
+        assert (emptied.exit_code, emptied.stderr) == (3, SAID_AGAIN)
+        back = await run(node, "recommission", "--brokers", "102", "--key", "b")
+        assert (back.exit_code, back.stderr) == (0, "")
+        back = await run(node, "recommission", "--brokers", "102", "--key", "b")
+        assert (back.exit_code, back.stderr) == (0, SAID_AGAIN)
+        other = await run(node, "recommission", "--brokers", "102", "--key", "d")
+        assert other.exit_code == 1
+        assert "the key d belongs to another request" in other.stderr
+
+
+async def test_another_factor_has_a_key_in_any_case_and_looks_at_emptyings_have_none(
+    tmp_path: Path,
+) -> None:
+    """Who waits for an emptying asks every second: each key would be a record of the log."""
+    async with a_controller(tmp_path) as node, client_of(node) as client:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, 102))
+        for dry_run in (True, False):
+            drain = PlanRequest(operation=Operation.DRAIN, brokers=(102,), dry_run=dry_run)
+            await client.plan_moves(drain)
+        await client.plan_moves(PlanRequest(operation=Operation.UNDRAIN, brokers=(102,)))
+        assert node.controller.image.keys == {}
+        wish = PlanRequest(operation=Operation.FACTOR, topics=("a",), factor=3)
+        await client.plan_moves(wish)
+        assert len(node.controller.image.keys) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"key": "x" * 256}, "a key has 1 to 255 characters, not 256"),
+        ({"key": "a\n"}, "other characters than printable ASCII"),
+        ({"key": "k", "operation": 1, "broker_ids": None}, "begins nothing; leave the key out"),
+    ],
+)
+async def test_a_key_that_cannot_be_is_refused_with_what_would_be_right(
+    tmp_path: Path, wrong: dict[str, Any], words: str
+) -> None:
+    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
+        answer = await client.ask(ApiKey.PLAN_MOVES, 0, **{**ASKED, **wrong})
+        assert answer.error_code == 42
+        assert words in answer.error_message
+
+
+async def test_over_http_a_key_is_refused_where_nothing_begins_and_passed_over_where_it_is_tried(
+    tmp_path: Path,
+) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, 102))
+        plan, _ = await sent(http, "POST", "/v1/reassignments:generate", {}, KEY)
+        check_problem(plan, 400, "takes no Idempotency-Key; leave it out")
+        long, _ = await sent(http, "PUT", EMPTYING, None, {"Idempotency-Key": "x" * 256})
+        check_problem(long, 400, "a key has 1 to 255 characters, not 256")
+        tried, headers = await sent(http, "PUT", f"{EMPTYING}?dry_run=true", None, KEY)
+        assert (tried.status, headers) == (200, {})
+        assert node.controller.image.keys == {}
+
+
+def test_on_the_command_line_wrong_keys_are_refused_before_anything_is_sent() -> None:
+    emptied = ("brokers", "decommission", "--brokers", "1")
+    for arguments, words in (
+        ((*emptied, "--dry-run", "--key", "k"), "--dry-run begins nothing; leave --key out"),
+        ((*emptied, "--key", "é"), "other characters than printable ASCII"),
+        (("brokers", "recommission", "--brokers", "1", "--key", "x" * 256), "a key has 1 to 255"),
+        (("topics", "alter", "a", "--partitions", "2", "--key", "k"), "--key goes with"),
+        (
+            ("topics", "alter", "a", "--replication-factor", "2", "--dry-run", "--key", "k"),
+            "--dry-run begins nothing; leave --key out",
+        ),
+    ):
+        done = CliRunner().invoke(group, [*arguments, "--bootstrap-controller", "h:1"])
+        assert done.exit_code == 2
+        assert words in done.stderr
