@@ -253,7 +253,7 @@ class Controller:
         is_still = self._slicing.is_idle and self.image.end_offset <= self.committed
         if is_still and self._the_quorum.accepts(1):
             no_op = Batch((NoOp(),), [encode(NoOp(), self.image.level)])
-            whole(self._appending.append(self._the_quorum, (no_op,)))
+            whole(self._appending.append(self._the_quorum, [no_op]))
         return interval_ms
 
     # What the quorum says (ports.StateMachine).

@@ -70,7 +70,11 @@ class Deciding:
             if not quorum.accepts(len(batches[-1].values), after=before_last):
                 return _reason_to_refuse(quorum)
             asked.is_proposed = True
-            yield from self._appending.append(quorum, batches)
+            answer, decided, is_complete = decision.answer, decision.decided, decision.is_complete
+            # Its records go with the batches, one after the other.
+            del decision
+            yield from self._appending.append(quorum, batches, decided)
+            return answer if is_complete else Unavailable.OVERLOADED
         return decision.answer if decision.is_complete else Unavailable.OVERLOADED
 
     def _decided(self, command: Command) -> Slices[tuple[Decision, list[Batch] | None]]:

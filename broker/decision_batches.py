@@ -29,6 +29,7 @@ from statemachine.limits import (
 )
 from statemachine.records import BeginTransaction, EndTransaction, Record, RegisterBroker
 from statemachine.serde import encode
+from statemachine.serde.writing import Writer
 from statemachine.slices import Slices, whole
 
 TRANSACTION_RECORDS_MAX: Final = 120_000
@@ -38,7 +39,7 @@ CUT_RECORDS_MAX: Final = 2_500
 """Records of one batch, where there are several: a few milliseconds to append."""
 
 _NAME: Final = "one decision"
-_ENCODED_US: Final = 5
+_ENCODED_US: Final = 3
 """To write one record."""
 _ENCODED_AT_ONCE: Final = 16
 
@@ -98,8 +99,9 @@ def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
 def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None]:
     """As `batches_of`, in slices."""
     values: list[bytes] = []
+    write = Writer(level).value
     for each in records:
-        values.append(encode(each, level))
+        values.append(write(each))
         if not len(values) % _ENCODED_AT_ONCE:
             yield _ENCODED_AT_ONCE * _ENCODED_US
     if not values:

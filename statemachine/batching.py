@@ -238,9 +238,7 @@ def _of_deleted(draft: Draft, turns: Turns) -> Iterator[Turn]:
 def _drafted(draft: Draft, turns: Turns) -> Iterator[tuple[Topic, int, Partition]]:
     """The partitions that are not, or may not be, where the image has them."""
     image = draft.image
-    changed = draft.changed_partitions()
-    for (topic_id, number), partition in changed.items():
-        topic = image.topics[topic_id]
+    for topic, number, partition in draft.changed_partitions():
         if partition.target or turns.turn(topic.keys[number]) is not None:
             yield topic, number, partition
     for broker_id in draft.returned_brokers():
@@ -249,7 +247,7 @@ def _drafted(draft: Draft, turns: Turns) -> Iterator[tuple[Topic, int, Partition
             assert found is not None, f"turn {turn} is of no partition"
             topic, number = found
             partition_before = topic.partition(number)
-            if partition_before is not None and (topic.topic_id, number) not in changed:
+            if partition_before is not None and not draft.has_changed(topic, number):
                 yield topic, number, partition_before
 
 

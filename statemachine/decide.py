@@ -96,7 +96,7 @@ def deciding(image: Image, command: Command, *, now_ms: int = 0) -> Slices[Decis
         if draft.ended or draft.has_freed_configs:
             yield from throttle.release(draft)
     draft.check_epoch()
-    return Decision(tuple(draft.records), answer, draft.is_complete)
+    return Decision(tuple(draft.records), answer, draft.is_complete, draft.decided)
 
 
 def _answer(draft: Draft, command: Command) -> Slices[Answer]:

@@ -5,7 +5,7 @@ did. The image stays as it is.
 """
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -42,6 +42,7 @@ class Draft:
     """An image, and the records of the command being decided on top of it."""
 
     __slots__ = (
+        "_again",
         "_configs",
         "_live",
         "_log_dirs",
@@ -95,7 +96,8 @@ class Draft:
         self.key, self.fingerprint = "", b""
         """By what the request is known that is being carried out, if it has a key."""
         self._configs: dict[Resource, dict[str, str]] = {}
-        self._partitions: dict[tuple[UUID, int], Partition] = {}
+        self._partitions: dict[int, Partition] = {}
+        self._again: set[int] = set()
         self._live: dict[BrokerId, bool] = {}
         self._log_dirs: dict[BrokerId, Directories] = {}
         self._moves: dict[MoveId, Move] = {}
@@ -109,10 +111,12 @@ class Draft:
 
     def partition(self, topic: Topic, number: int) -> Partition | None:
         """The partition as the records so far leave it."""
-        if not self._partitions:
-            return topic.partition(number)
-        drafted = self._partitions.get((topic.topic_id, number))
-        return topic.partition(number) if drafted is None else drafted
+        drafted = self._partitions
+        if drafted and 0 <= number < len(topic.keys):
+            partition = drafted.get(topic.keys[number])
+            if partition is not None:
+                return partition
+        return topic.partition(number)
 
     def put_partition(
         self,
@@ -126,15 +130,33 @@ class Draft:
 
         `asked_by` is the move that has asked for it, or any that it was in before.
         """
-        self._partitions[(topic.topic_id, number)] = after
+        key = topic.keys[number]
+        if key in self._partitions:
+            self._again.add(key)
+        self._partitions[key] = after
         if before.stage is not after.stage:
             self._note_move(before, after, asked_by)
         if after.target and not after.steps:
             self.has_waiting = True
 
-    def changed_partitions(self) -> Mapping[tuple[UUID, int], Partition]:
-        """The partitions that the records so far change, by topic id and number."""
-        return self._partitions
+    @property
+    def decided(self) -> Mapping[int, Partition]:
+        """The partitions that the records so far change once, as they leave them, by their keys."""
+        if not self._again:
+            return self._partitions
+        return {key: each for key, each in self._partitions.items() if key not in self._again}
+
+    def changed_partitions(self) -> Iterator[tuple[Topic, int, Partition]]:
+        """All that the records so far change, in the order in which they were changed first."""
+        at = self.image.index.at
+        for key, partition in self._partitions.items():
+            found = at(key)
+            assert found is not None, f"{partition} is changed before it exists"
+            yield (*found, partition)
+
+    def has_changed(self, topic: Topic, number: int) -> bool:
+        """Whether the records so far change the partition, which exists."""
+        return topic.keys[number] in self._partitions
 
     def delete_topic(self, topic: Topic) -> None:
         """The records so far delete the topic."""

@@ -143,8 +143,8 @@ class Image:
         assert offset >= journal.start, f"what is before {journal.start} is committed"
         entries = list(journal.take_since(offset))
         self._journal = None
-        for _, undo, arguments in entries:
-            undo(*arguments)
+        for _, undo, *arguments in entries:
+            undo(self, *arguments)
         self._journal = journal
         self.end_offset = offset
         self.index.begin_anew()
@@ -173,7 +173,7 @@ class Image:
         else:
             assert self._journal.start <= end <= self.end_offset
             # The newest first, so that what was overwritten first has the last word.
-            for _, undo, arguments in self._journal.since(end):
+            for _, undo, *arguments in self._journal.since(end):
                 self._restore(past, undo, arguments)
             past.restored()
         self._past = past
@@ -266,7 +266,7 @@ class Image:
         """The topic and its partitions are gone."""
         self.index.remove(topic)
         if self._journal is not None:
-            self._journal.note(self._revive, topic)
+            self._journal.note(Image._revive, topic)
         self._set(self.topics, topic.topic_id, ABSENT)
         if self.topic_ids.get(topic.name) == topic.topic_id:
             self._set(self.topic_ids, topic.name, ABSENT)
@@ -350,31 +350,31 @@ class Image:
         assert journal is not None
         assert transaction is not None
         self.index.begin_anew()
-        for _, undo, arguments in journal.since(transaction.begun_at):
-            undo(*arguments)
+        for _, undo, *arguments in journal.since(transaction.begun_at):
+            undo(self, *arguments)
         if not self._keeps_undo:
             self._journal = None
 
     def _overwrote(self, topic: Topic, number: int, before: Partition | None) -> None:
         if self._journal is not None:
-            self._journal.note(self.set_partition, topic, number, before)
+            self._journal.note(Image.set_partition, topic, number, before)
         if self._touched is not None:
             self._touched.partitions[(topic.topic_id, number)] = None
 
-    def _restore(self, past: Past, undo: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    def _restore(self, past: Past, undo: Callable[..., None], arguments: list[Any]) -> None:
         """Let the past be as it was before the change that this call undoes."""
-        if undo == self.set_partition:
+        if undo is Image.set_partition:
             past.partitions.restore(*arguments)
-        elif undo == self._set:
+        elif undo is Image._set:
             live, key, before = arguments
             table = past.table(live)
             if table is not None:
                 table.restore(key, before)
-        elif undo == self._set_transaction:
+        elif undo is Image._set_transaction:
             (past.transaction,) = arguments
         else:
             # A topic that is gone has its partitions still.
-            assert undo == self._revive, undo
+            assert undo is Image._revive, undo
 
     def _revive(self, topic: Topic) -> None:
         self.index.revive(topic)
@@ -383,7 +383,7 @@ class Image:
 
     def _set_transaction(self, transaction: Transaction | None) -> None:
         if self._journal is not None:
-            self._journal.note(self._set_transaction, self.transaction)
+            self._journal.note(Image._set_transaction, self.transaction)
         self.transaction = transaction
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
@@ -397,4 +397,4 @@ class Image:
         else:
             table[key] = value
         if self._journal is not None:
-            self._journal.note(self._set, table, key, before)
+            self._journal.note(Image._set, table, key, before)

@@ -6,6 +6,7 @@ change of its partition; other partitions of the request go on.
 
 from msgspec.structs import replace
 
+from statemachine.alike import Alike
 from statemachine.change import change_partition
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered, PartitionsAltered
 from statemachine.configs import min_isr
@@ -24,9 +25,9 @@ def alter_partition(draft: Draft, command: AlterPartition) -> Slices[PartitionsA
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
         return PartitionsAltered(error=stale.error, message=stale.message)
-    partitions = []
+    partitions, alike = [], Alike(draft)
     for proposal in command.proposals:
-        partitions.append(_altered(draft, command.broker_id, proposal))
+        partitions.append(_altered(draft, alike, command.broker_id, proposal))
         yield CHANGED_US
     return PartitionsAltered(partitions=tuple(partitions))
 
@@ -44,7 +45,9 @@ def stale_broker(draft: Draft, broker_id: BrokerId, broker_epoch: int) -> Refusa
     return None
 
 
-def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> PartitionAltered:
+def _altered(
+    draft: Draft, alike: Alike, sender: BrokerId, proposal: IsrProposal
+) -> PartitionAltered:
     topic = draft.image.topics.get(proposal.topic_id)
     if topic is None:
         return _refused(
@@ -54,22 +57,19 @@ def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> Partition
     if partition is None:
         unknown = f"topic {topic.name} has no partition {proposal.partition}"
         return _refused(proposal, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
-    isr = tuple([member.broker_id for member in proposal.isr])
-    refusal = (
-        _outdated(partition, sender, proposal)
-        or _impossible(partition, proposal, isr)
-        or _ineligible(draft.image.brokers, proposal)
-        or _misplaced(draft, partition, proposal)
-    )
+    refusal = _outdated(partition, sender, proposal)
     if refusal is not None:
         return _refused(proposal, refusal)
-    # The order says nothing: a change of it alone would only cost an epoch.
-    if set(isr) == set(partition.isr):
-        isr = partition.isr
-    after = _only_isr(draft, topic, proposal, partition, isr)
-    if after is None:
-        wish = replace(partition, isr=isr, recovery=proposal.recovery)
-        after = change_partition(draft, topic, proposal.partition, wish)
+    after = alike.change(
+        topic,
+        proposal.partition,
+        partition,
+        (proposal.isr, proposal.recovery),
+        partition.stage.move,
+        lambda: _changed(draft, topic, partition, proposal),
+    )
+    if isinstance(after, Refusal):
+        return _refused(proposal, after)
     if after.leader != sender:
         done = "a step of the reassignment" if after.target else "the reassignment"
         moved = f"{done} is complete and {after.leader} leads"
@@ -83,6 +83,28 @@ def _altered(draft: Draft, sender: BrokerId, proposal: IsrProposal) -> Partition
         recovery=after.recovery,
         partition_epoch=after.partition_epoch,
     )
+
+
+def _changed(
+    draft: Draft, topic: Topic, partition: Partition, proposal: IsrProposal
+) -> Partition | Refusal:
+    """The partition with the ISR that its leader wants; its epochs say nothing about that."""
+    isr = tuple([member.broker_id for member in proposal.isr])
+    refusal = (
+        _impossible(partition, proposal, isr)
+        or _ineligible(draft.image.brokers, proposal)
+        or _misplaced(draft, partition, proposal)
+    )
+    if refusal is not None:
+        return refusal
+    # The order says nothing: a change of it alone would only cost an epoch.
+    if set(isr) == set(partition.isr):
+        isr = partition.isr
+    after = _only_isr(draft, topic, proposal, partition, isr)
+    if after is None:
+        wish = replace(partition, isr=isr, recovery=proposal.recovery)
+        after = change_partition(draft, topic, proposal.partition, wish)
+    return after
 
 
 def _only_isr(

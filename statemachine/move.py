@@ -28,12 +28,12 @@ class Left(Struct, frozen=True, kw_only=True, gc=False):
         """All of them."""
         return self.cancelled + self.superseded + self.gone
 
-    def plus(self, outcome: MoveOutcome) -> "Left":
-        """One more has left like this."""
-        if outcome is MoveOutcome.COMPLETED:
+    def plus(self, outcome: MoveOutcome, count: int = 1) -> "Left":
+        """So many more have left like this."""
+        if outcome is MoveOutcome.COMPLETED or not count:
             return self
         name = outcome.name.lower()
-        return replace(self, **{name: getattr(self, name) + 1})
+        return replace(self, **{name: getattr(self, name) + count})
 
 
 NOBODY_LEFT: Final = Left()

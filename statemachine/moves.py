@@ -12,6 +12,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from statemachine import our_records, throttle
+from statemachine.alike import Alike
 from statemachine.commands import (
     AlterReassignments,
     BeginMove,
@@ -36,7 +37,7 @@ from statemachine.progress import planned_steps
 from statemachine.reassignment import cancel, direct
 from statemachine.serde.ours import plan_bytes, plan_of
 from statemachine.slices import CHANGED_US, PLANNED_US, Slices
-from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, Replicas
+from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, MoveOutcome, Replicas
 
 
 class Beginning:
@@ -49,7 +50,10 @@ class Beginning:
         self._draft = draft
         self._first = len(draft.records)
         self._joined = 0
-        self._planned: dict[tuple[Topic, int], PlannedPartition] = {}
+        self._places: dict[int, int] = {}
+        self._topics: list[Topic] = []
+        self._planned: list[PlannedPartition] = []
+        self._alike = Alike(draft)
 
     @property
     def accepted(self) -> int:
@@ -63,15 +67,32 @@ class Beginning:
         if target == before.final:
             self.under_way = self.under_way or before.stage.move
             return before
-        after = direct(self._draft, topic, number, before, target, self.move_id)
+        after = self._alike.change(
+            topic,
+            number,
+            before,
+            target,
+            self.move_id,
+            lambda: direct(self._draft, topic, number, before, target, self.move_id),
+        )
         if not isinstance(after, Refusal):
             # One that the same request has taken out again is counted as often as it comes in.
             self._joined += before.stage.move != self.move_id
-            known = self._planned.get((topic, number))
-            original = before.base if known is None else known.original
-            planned = PlannedPartition(number=number, target=target, original=original)
-            self._planned[(topic, number)] = planned
+            self._plan(topic, number, before, target)
         return after
+
+    def _plan(self, topic: Topic, number: int, before: Partition, target: Replicas) -> None:
+        """The partition belongs to the move, in the place where it was asked for first."""
+        key = topic.keys[number]
+        place = self._places.get(key)
+        original = before.base if place is None else self._planned[place].original
+        planned = PlannedPartition(number=number, target=target, original=original)
+        if place is None:
+            self._places[key] = len(self._planned)
+            self._topics.append(topic)
+            self._planned.append(planned)
+        else:
+            self._planned[place] = planned
 
     def begin(self, request: MoveBegun) -> Slices[MoveId]:
         """Record the move, if there is one: `request` without the id and how many are accepted."""
@@ -79,16 +100,18 @@ class Beginning:
             return self.under_way
         draft = self._draft
         record = replace(request, id=self.move_id, partitions=self._joined)
-        planned = list(self._planned.items())
         parts = []
-        for part, start in enumerate(range(0, len(planned), MOVE_PART_PARTITIONS_MAX)):
-            some = planned[start : start + MOVE_PART_PARTITIONS_MAX]
-            plan = plan_bytes(_by_topic(some))
+        for part, start in enumerate(range(0, len(self._planned), MOVE_PART_PARTITIONS_MAX)):
+            end = start + MOVE_PART_PARTITIONS_MAX
+            some = self._planned[start:end]
+            plan = plan_bytes(_by_topic(self._topics[start:end], some))
             parts.append(our_records.MovePart(id=self.move_id, part=part, plan=plan))
             yield len(some) * PLANNED_US
         draft.began[self.move_id] = record
         end = len(draft.records)
-        yield from throttle.begin(draft, self.move_id, list(self._planned))
+        yield from throttle.begin(
+            draft, self.move_id, self._topics, [each.number for each in self._planned]
+        )
         # Before the first replica is added, for it is copied at once.
         first = [record, *parts, *draft.records[end:]]
         del draft.records[end:]
@@ -97,12 +120,15 @@ class Beginning:
 
 
 def _by_topic(
-    planned: Sequence[tuple[tuple[Topic, int], PlannedPartition]],
+    topics: Sequence[Topic], planned: Sequence[PlannedPartition]
 ) -> tuple[PlannedTopic, ...]:
-    return tuple(
-        PlannedTopic(topic_id=topic.topic_id, partitions=tuple(each for _, each in partitions))
-        for topic, partitions in groupby(planned, key=lambda each: each[0][0])
-    )
+    found = []
+    at = 0
+    for topic, same in groupby(topics):
+        end = at + len(list(same))
+        found.append(PlannedTopic(topic_id=topic.topic_id, partitions=tuple(planned[at:end])))
+        at = end
+    return tuple(found)
 
 
 def alter_reassignments(draft: Draft, command: AlterReassignments) -> Slices[ReassignmentsAltered]:
@@ -319,9 +345,9 @@ def end_moves(draft: Draft) -> None:
         move = draft.image.moves.get(move_id) if known is None else begun(known)
         if move is None or move.ended is not None or _partitions_in(draft, move_id):
             continue
-        left = move.left
-        for outcome in draft.left.get(move_id, ()):
-            left = left.plus(outcome)
+        left, outcomes = move.left, draft.left.get(move_id, [])
+        for outcome in MoveOutcome:
+            left = left.plus(outcome, outcomes.count(outcome))
         draft.ended.add(move_id)
         draft.records.append(ended(move, left, draft.now_ms))
 

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from statemachine import records
 from statemachine.commands import (
     CreatePartitions,
@@ -19,7 +21,7 @@ from statemachine.limits import CREATED_PARTITIONS_MAX, PARTITION_NUMBER_MAX
 from statemachine.partition import created, violation
 from statemachine.placement import placed
 from statemachine.reassignment import assignment_refusal
-from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices
+from statemachine.slices import PASSED_US, Slices
 from statemachine.vocabulary import Replicas
 
 
@@ -109,7 +111,11 @@ def _replication_factor(topic: Topic) -> int:
 def _as_asked(
     draft: Draft, first: int, assignments: Sequence[Replicas], factor: int
 ) -> Slices[Sequence[Replicas] | Refusal]:
+    allowed: set[Replicas] = set()
     for number, replicas in enumerate(assignments, start=first):
+        yield PASSED_US
+        if replicas in allowed:
+            continue
         refusal = replicas_refusal(draft, number, replicas)
         if refusal is not None:
             return refusal
@@ -118,7 +124,7 @@ def _as_asked(
                 Error.INVALID_REPLICA_ASSIGNMENT,
                 f"partition {number} has {len(replicas)} replicas, the topic's others {factor}",
             )
-        yield PASSED_US
+        allowed.add(replicas)
     return assignments
 
 
@@ -166,19 +172,29 @@ def append_partitions(
     draft: Draft, topic_id: UUID, assignment: Iterable[tuple[int, Replicas]]
 ) -> Slices[None]:
     """Record new partitions: number, and replicas of which at least one is live."""
+    alike: dict[Replicas, records.Partition] = {}
     for number, replicas in assignment:
-        isr = tuple([replica for replica in replicas if draft.live(replica)])
-        record = records.Partition(
-            partition_id=number,
-            topic_id=topic_id,
-            replicas=replicas,
-            isr=isr,
-            leader=isr[0],
-            leader_epoch=0,
-            partition_epoch=0,
-            directories=draft.directories(None, replicas),
-        )
-        wrong = violation(created(record))
-        assert wrong is None, f"new partition {number}: {wrong}"
-        draft.records.append(record)
-        yield LOOKED_AT_US
+        known = alike.get(replicas)
+        if known is None:
+            known = alike[replicas] = _new_partition(draft, topic_id, number, replicas)
+        draft.records.append(replace(known, partition_id=number))
+        yield PASSED_US
+
+
+def _new_partition(
+    draft: Draft, topic_id: UUID, number: int, replicas: Replicas
+) -> records.Partition:
+    isr = tuple([replica for replica in replicas if draft.live(replica)])
+    record = records.Partition(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=draft.directories(None, replicas),
+    )
+    wrong = violation(created(record))
+    assert wrong is None, f"new partition {number}: {wrong}"
+    return record

@@ -6,7 +6,7 @@ a broker) changes nothing, and so does a record of a type that is not known: who
 had reasons, and stopping here would help nobody. Nothing else in this package changes an image.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -35,6 +35,40 @@ def replay(image: Image, record: records.Record, offset: int) -> None:
     image.at(offset)
     REPLAY[type(record)](image, record, offset)
     image.end_offset = offset + 1
+
+
+def replay_decided(
+    image: Image, decision: Sequence[records.Record], offset: int, decided: Mapping[int, Partition]
+) -> None:
+    """As `replay` of each, the first one at `offset`, where they were decided on this very image.
+
+    What they make of partitions, `decided`, is taken over, and not made once more.
+    """
+    for record in decision:
+        image.at(offset)
+        if not (isinstance(record, records.PartitionChange) and _take_over(image, record, decided)):
+            REPLAY[type(record)](image, record, offset)
+        image.end_offset = offset = offset + 1
+
+
+def _take_over(
+    image: Image, record: records.PartitionChange, decided: Mapping[int, Partition]
+) -> bool:
+    """Let the partition be what was decided; whether this is the record that makes it that.
+
+    One that changes twice has to be changed twice, and ClearElr changes partitions as well: the
+    epoch tells of it, for each change adds one.
+    """
+    topic, number = image.topics.get(record.topic_id), record.partition_id
+    before = None if topic is None else topic.partition(number)
+    if topic is None or before is None:
+        return False
+    after = decided.get(topic.keys[number])
+    if after is None or after.partition_epoch != before.partition_epoch + 1:
+        return False
+    image.set_partition(topic, number, after)
+    note_left(image, before, after, record.move or NO_MOVE)
+    return True
 
 
 def _partition_change(image: Image, record: records.PartitionChange, _offset: int) -> None:

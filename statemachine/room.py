@@ -54,16 +54,16 @@ class Room:
 
 def room_of(draft: Draft, limits: Limits) -> Slices[Room]:
     """The room that there is after the records so far."""
-    room, changed = Room(draft.image.index, limits), draft.changed_partitions()
-    for (topic_id, number), after in changed.items():
-        before = draft.image.topics[topic_id].partition(number)
+    room = Room(draft.image.index, limits)
+    for topic, number, after in draft.changed_partitions():
+        before = topic.partition(number)
         if before is not None:
             room.give_back(before)
         room.take(after)
         yield PASSED_US
     for topic in draft.deleted_topics():
         for number, partition in topic.existing():
-            if (topic.topic_id, number) not in changed:
+            if not draft.has_changed(topic, number):
                 room.give_back(partition)
             yield PASSED_US
     return room

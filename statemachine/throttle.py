@@ -69,17 +69,19 @@ def rate_refusal(bytes_per_s: int | None) -> Refusal | None:
     )
 
 
-def begin(draft: Draft, move_id: MoveId, partitions: Sequence[tuple[Topic, int]]) -> Slices[None]:
-    """Set what the move needs that has just begun with these partitions.
+def begin(
+    draft: Draft, move_id: MoveId, topics: Sequence[Topic], numbers: Sequence[int]
+) -> Slices[None]:
+    """Set what the move needs that has just begun with these partitions: topic and number of each.
 
     Moves that they were in before have no say about them any more.
     """
     if draft.image.owned:
-        for name in dict.fromkeys(topic.name for topic, _ in partitions):
-            for key in _lists_of(name):
+        for topic in dict.fromkeys(topics):
+            for key in _lists_of(topic.name):
                 yield _set(draft, key)
     if _is_throttled(draft.move(move_id)):
-        yield from _take(draft, move_id, partitions)
+        yield from _take(draft, move_id, zip(topics, numbers, strict=True))
 
 
 def alter(draft: Draft, move_id: MoveId, before_bytes_per_s: int) -> Slices[None]:

@@ -111,11 +111,15 @@ class _Creation:
                 "the assigned partitions must be numbered from 0 on, each once, without a gap",
             )
         assignment = [by_number[number] for number in range(len(by_number))]
+        allowed: set[Replicas] = set()
         for number, replicas in enumerate(assignment):
+            yield PASSED_US
+            if replicas in allowed:
+                continue
             refusal = self._replicas_refusal(number, replicas, len(assignment[0]))
             if refusal is not None:
                 return refusal
-            yield PASSED_US
+            allowed.add(replicas)
         return assignment
 
     def _replicas_refusal(self, number: int, replicas: Replicas, factor: int) -> Refusal | None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import groupby
 from struct import Struct
 from typing import Final
+from uuid import UUID
 
 from quorum.wire.apis import ApiKey, VersionRange
 from quorum.wire.faults import Malformed
@@ -31,6 +32,8 @@ _UUID_BYTES: Final = 16
 _PARTITION_HEAD: Final = Struct(">ii")
 _ID: Final = Struct(">i")
 _MEMBER: Final = Struct(">iq")
+_TAGLESS: Final = Struct(">iqx")
+"""A member, and that it has no tagged fields."""
 _PARTITION_END: Final = Struct(">bi")
 _ONE_ITEM: Final = b"\x02"
 """What stands before a compact array of one item."""
@@ -39,6 +42,11 @@ _ANSWER_HEAD: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
 _CONTINUED: Final = 0x80
 """A varint whose first byte is below this has no other."""
+_ALIKE_MIN: Final = 2
+"""Partitions of one topic that are read together."""
+_REMEMBERED_MEMBERS_MAX: Final = 30
+_REMEMBERED_MAX: Final = 1 << 10
+"""ISRs that are remembered as they are asked for, and how large they are: half a megabyte."""
 _FORMS_MAX: Final = 64
 """Lengths of an ISR whose packing is remembered; real ones are a handful."""
 
@@ -89,6 +97,12 @@ def _read_topic(version: int, body: Data, at: int, proposals: list[IsrProposal])
     raw_id = bytes(body[at : at + _UUID_BYTES])
     count, at = _count(body, at + _UUID_BYTES)
     topic_id = uuid_of(raw_id)
+    if count >= _ALIKE_MIN:
+        read = len(proposals)
+        end = _read_alike(version, body, at, count, topic_id, proposals)
+        if end is not None:
+            return _past_tags(body, end)
+        del proposals[read:]
     for _ in range(count):
         partition, leader_epoch = _PARTITION_HEAD.unpack_from(body, at)
         isr, at = _isr(version, body, at + _PARTITION_HEAD.size)
@@ -106,8 +120,79 @@ def _read_topic(version: int, body: Data, at: int, proposals: list[IsrProposal])
     return _past_tags(body, at)
 
 
+def _read_alike(
+    version: int, body: Data, at: int, count: int, topic_id: UUID, proposals: list[IsrProposal]
+) -> int | None:
+    """Read so many partitions, and return where they end; None if not all are laid out alike.
+
+    A request about a thousand partitions mostly has ISRs of one size, and no tagged fields.
+    """
+    claimed = body[at + _PARTITION_HEAD.size]
+    if not 0 < claimed <= _REMEMBERED_MEMBERS_MAX + 1:
+        return None
+    form = _item(version, claimed - 1)
+    size = form.size
+    end = at + count * size
+    if end > len(body):
+        return None
+    items = bytes(body[at:end])
+    counts, ends = items[_PARTITION_HEAD.size :: size], items[size - 1 :: size]
+    if counts.count(claimed) != count or ends.count(_NO_TAGS) != count:
+        return None
+    known: dict[bytes, tuple[IsrMember, ...]] = {}
+    for partition, leader_epoch, raw, recovery, partition_epoch in form.iter_unpack(items):
+        isr = known.get(raw)
+        if isr is None:
+            remembered = _members(version, raw)
+            if remembered is None:
+                return None
+            isr = known[raw] = remembered
+        proposals.append(
+            IsrProposal(
+                topic_id=topic_id,
+                partition=partition,
+                leader_epoch=leader_epoch,
+                partition_epoch=partition_epoch,
+                isr=isr,
+                recovery=recovery,
+            )
+        )
+    return end
+
+
+@lru_cache
+def _item(version: int, members: int) -> Struct:
+    """A partition with an ISR of this size, in which nothing has tagged fields."""
+    return Struct(f">ii{1 + members * _member_bytes(version)}sbix")
+
+
+def _member_bytes(version: int) -> int:
+    """Of a member without tagged fields, and of the end of these where there may be any."""
+    return _ID.size if version < _BROKER_EPOCHS_FROM else _MEMBER.size + len(_NO_TAGS)
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _members(version: int, raw: bytes) -> tuple[IsrMember, ...] | None:
+    """The members that these bytes say, with their count; None where they have tagged fields.
+
+    The same few members come again and again, for brokers seldom start.
+    """
+    if version < _BROKER_EPOCHS_FROM:
+        return tuple([IsrMember(broker_id) for (broker_id,) in _ID.iter_unpack(raw[1:])])
+    size = _member_bytes(version)
+    if raw[size::size].count(_NO_TAGS) != raw[0] - 1:
+        return None
+    return tuple([IsrMember(*member) for member in _TAGLESS.iter_unpack(raw[1:])])
+
+
 def _isr(version: int, body: Data, at: int) -> tuple[tuple[IsrMember, ...], int]:
     """The members from `at` on; before version 3 nobody says with which epoch they fetched."""
+    claimed = body[at]
+    end = at + 1 + (claimed - 1) * _member_bytes(version)
+    if 0 < claimed <= _REMEMBERED_MEMBERS_MAX + 1 and end <= len(body):
+        remembered = _members(version, bytes(body[at:end]))
+        if remembered is not None:
+            return remembered, end
     members: list[IsrMember] = []
     count, at = _count(body, at)
     for _ in range(count):

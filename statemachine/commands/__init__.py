@@ -5,6 +5,7 @@ An answer leaves only after the records of its decision are committed. Where a c
 parts, each has its own result, and one that is refused leaves no trace.
 """
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -106,6 +107,7 @@ from statemachine.commands.topics import (
     TopicsCreated,
     TopicsDeleted,
 )
+from statemachine.partition import Partition
 
 __all__ = [
     "AdvanceMoves",
@@ -246,3 +248,5 @@ class Decision(Struct, frozen=True, gc=False):
     """Otherwise it is too much for one decision: the same command leads to the rest, decided on
     what these records leave, and the answer is that of the last one.
     """
+    decided: Mapping[int, Partition] = {}
+    """The partitions that the records change once, as these leave them; for `replay_decided`."""

@@ -47,7 +47,8 @@ _FRAME_BYTES: Final = 3
 _NUMBER: Final = struct.Struct(">i")
 CHANGE_HEAD_BYTES: Final = _FRAME_BYTES + _NUMBER.size + TOPIC_ID_BYTES
 """Of a PartitionChange: its frame, and the number and the topic of the partition it is about."""
-_REMEMBERED_BYTES_MAX: Final = 128
+_REMEMBERED_BYTES_MAX: Final = 384
+"""A change of six replicas with their directories, that begins a step of a move, has 180."""
 _NO_PARTITION: Final = bytes(CHANGE_HEAD_BYTES - _FRAME_BYTES)
 
 
