@@ -18,6 +18,7 @@ from admin import (
     moves,
     new_moves,
     plan_questions,
+    plan_sizes,
     planning,
     plans,
     reassignment_questions,
@@ -28,7 +29,14 @@ from admin.client import AdminClient, AdminError
 from admin.faults import Refused, Unreachable
 from admin.lead_questions import failing
 from admin.leaderless import leaderless
-from admin.model import LeadTransfer, QuorumDescription, Reassignments
+from admin.log_sizes import BytesMoved, copies_of
+from admin.model import (
+    Assignment,
+    LeadTransfer,
+    PartitionResult,
+    QuorumDescription,
+    Reassignments,
+)
 from admin.move_plans import MovePlan
 from admin.moves import MovesChanged, MovesRequest, MoveStandings, Page
 from admin.new_moves import BegunMove, NewMove, with_key
@@ -239,6 +247,17 @@ class Anywhere:
             changes=not request.dry_run,
             has_key=bool(request.key),
         )
+
+    async def bytes_of_plan(self, found: PlanResult) -> BytesMoved:
+        """What the plan would copy, as the brokers that are alive say it."""
+        return await plan_sizes.bytes_moved(self._service, copies_of(found))
+
+    async def bytes_of_move(
+        self, assignments: Sequence[Assignment], refused: Sequence[PartitionResult]
+    ) -> BytesMoved:
+        """What a move of all but those refused would copy, as the brokers that are alive say it."""
+        copies = await plan_sizes.copies_of(self._service, assignments, refused)
+        return await plan_sizes.bytes_moved(self._service, copies)
 
     async def alter_voters(self, who: str, target: Sequence[ReplicaKey] | None) -> None:
         """Let these vote in the end, or cancel what is under way (KIP-595)."""

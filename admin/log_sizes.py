@@ -1,11 +1,13 @@
 """How large partitions are: asked of every broker that is alive, for each knows its own logs only.
 
-Each is asked once. Who does not answer is done without: what that one alone has is unknown then.
+Each is asked once. Who does not answer is done without: what that one alone has is unknown then,
+and it is said who has kept silent.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from admin.addresses import Address
 from admin.channels import Channels, Unanswered
@@ -17,56 +19,105 @@ from quorum.wire.apis import ApiKey
 PATIENCE_MS: Final = 3_000
 """How long each broker may take."""
 ASKED_AT_ONCE_MAX: Final = 16
+NAMED_MAX: Final = 3
+"""Brokers and partitions that a reason names."""
+
+Place: TypeAlias = tuple[str, int]
+"""A topic by its name, and a partition of it."""
 
 
-async def log_sizes(
-    client: AdminClient, wanted: Collection[tuple[str, int]]
-) -> dict[tuple[str, int], int]:
+@dataclass(frozen=True, slots=True)
+class BytesMoved:
+    """What a plan copies, or why that is not known."""
+
+    size_bytes: int | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    largest: Mapping[Place, int]
+    """Bytes of the largest log of each partition of which any is known."""
+    silent: Sequence[str]
+    """Why brokers have not said anything, as they came."""
+
+
+async def log_sizes(client: AdminClient, wanted: Collection[Place]) -> Mapping[Place, int]:
     """Bytes of the largest log of each of these partitions, of those of which any is known."""
-    largest: dict[tuple[str, int], int] = {}
     if not wanted:
-        return largest
+        return {}
+    return (await _sizes([each.address for each in await client.brokers()], wanted)).largest
+
+
+async def bytes_of(client: AdminClient, found: PlanResult) -> BytesMoved:
+    """What the plan would copy."""
+    return await bytes_at([each.address for each in await client.brokers()], copies_of(found))
+
+
+def copies_of(found: PlanResult) -> Mapping[Place, int] | None:
+    """How often each partition of the plan is copied; None where not all of them are told."""
+    if len(found.partitions) < found.planned:
+        return None
+    return copied(
+        {(each.id.topic, each.id.partition): each.replicas for each in found.partitions},
+        {(each.id.topic, each.id.partition): each.target for each in found.partitions},
+    )
+
+
+def copied(
+    current: Mapping[Place, Sequence[int]], plan: Mapping[Place, Sequence[int]]
+) -> Mapping[Place, int]:
+    """How often each partition is copied by a plan; those that are not are left out."""
+    added = {place: len(set(wanted) - set(current[place])) for place, wanted in plan.items()}
+    return {place: count for place, count in added.items() if count}
+
+
+async def bytes_at(brokers: Sequence[Address], copies: Mapping[Place, int] | None) -> BytesMoved:
+    """What it takes to copy each partition so often; None stands for more than can be told."""
+    if copies is None:
+        return BytesMoved(None, "the plan has more partitions than are told of one by one")
+    if not copies:
+        return BytesMoved(0)
+    sizes = await _sizes(brokers, copies)
+    lacking = [place for place in copies if place not in sizes.largest]
+    if lacking:
+        return BytesMoved(None, _unknown(lacking, sizes.silent))
+    return BytesMoved(sum(sizes.largest[place] * count for place, count in copies.items()))
+
+
+def _unknown(lacking: Sequence[Place], silent: Sequence[str]) -> str:
+    partitions = [f"{topic}-{number}" for topic, number in lacking]
+    words = f"no broker that is alive has said how large {_first(partitions)} is"
+    return f"{words}; {_first(silent)}" if silent else words
+
+
+def _first(words: Sequence[str]) -> str:
+    more = len(words) - NAMED_MAX
+    return ", ".join(words[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+async def _sizes(brokers: Sequence[Address], wanted: Collection[Place]) -> _Sizes:
+    largest: dict[Place, int] = {}
+    silent: list[str] = []
     channels, room = Channels("metaquorum-admin"), asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
-    async def asked(address: Address) -> Mapping[tuple[str, int], int]:
+    async def ask(address: Address) -> None:
         async with room:
-            return await _sizes_at(channels, address, wanted)
+            try:
+                response = await channels.ask(
+                    address, ApiKey.DESCRIBE_LOG_DIRS, named(wanted), timeout_ms=PATIENCE_MS
+                )
+            except (Unanswered, Incompatible) as error:
+                # It is no reason to refuse a plan: the size is told as unknown.
+                silent.append(str(error))
+                return
+        for place, size_bytes in read_sizes(response).items():
+            largest[place] = max(size_bytes, largest.get(place, 0))
 
     try:
-        brokers = await client.brokers()
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(asked(each.address)) for each in brokers]
+            for each in brokers:
+                group.create_task(ask(each))
     finally:
         await channels.close()
-    for task in tasks:
-        for place, size_bytes in task.result().items():
-            largest[place] = max(size_bytes, largest.get(place, 0))
-    return largest
-
-
-async def _sizes_at(
-    channels: Channels, address: Address, wanted: Collection[tuple[str, int]]
-) -> Mapping[tuple[str, int], int]:
-    try:
-        response = await channels.ask(
-            address, ApiKey.DESCRIBE_LOG_DIRS, named(wanted), timeout_ms=PATIENCE_MS
-        )
-    except (Unanswered, Incompatible):
-        # It is no reason to refuse a plan: the size is told as unknown.
-        return {}
-    return read_sizes(response)
-
-
-async def bytes_of(client: AdminClient, found: PlanResult) -> int | None:
-    """Bytes that the plan would copy; None where the size of any partition is not known."""
-    added = {
-        (each.id.topic, each.id.partition): len(set(each.target) - set(each.replicas))
-        for each in found.partitions
-    }
-    if len(added) < found.planned:
-        return None
-    copied = {place: count for place, count in added.items() if count}
-    sizes = await log_sizes(client, copied)
-    if not copied.keys() <= sizes.keys():
-        return None
-    return sum(sizes[place] * count for place, count in copied.items())
+    return _Sizes(largest, silent)

@@ -1,22 +1,23 @@
 """What is told of plans as plain values: the JSON of the HTTP door and of commands alike."""
 
-from typing import Any
+from typing import Any, Final
 
+from admin.log_sizes import BytesMoved
 from admin.model import UNKNOWN, PartitionId
 from admin.plan_file import VERSION
 from admin.plans import Foreseen, PlanResult
 
+UNTRIED: Final = BytesMoved(None, "brokers are asked for it when a plan is tried (dry run)")
+"""Of what begins at once: what is left to copy is told with its moves."""
 
-def plan_data(found: PlanResult, bytes_moved: int | None = None) -> dict[str, Any]:
-    """A plan in the form of `reassign-partitions`, the one that leads back, and what it does.
 
-    `bytes_moved` is None where the size of any partition that would be copied is not known.
-    """
+def plan_data(found: PlanResult, moved: BytesMoved = UNTRIED) -> dict[str, Any]:
+    """A plan in the form of `reassign-partitions`, the one that leads back, and what it does."""
     return {
         "partitions_planned": found.planned,
         "plan": _file([(each.id, each.target) for each in found.partitions]),
         "rollback_plan": _file([(each.id, each.replicas) for each in found.partitions]),
-        "outcome": _foreseen(found.foreseen, bytes_moved),
+        "outcome": {**_foreseen(found.foreseen), **bytes_data(moved)},
     }
 
 
@@ -66,12 +67,16 @@ def _leaving(found: PlanResult) -> int:
     return found.emptying.leaving + (0 if found.is_repeated else found.accepted)
 
 
-def _foreseen(foreseen: Foreseen, bytes_moved: int | None) -> dict[str, Any]:
+def bytes_data(moved: BytesMoved) -> dict[str, Any]:
+    """What a plan copies, or why that is not known."""
+    return {"bytes_moved": moved.size_bytes, "bytes_moved_unknown": moved.reason}
+
+
+def _foreseen(foreseen: Foreseen) -> dict[str, Any]:
     return {
         "replicas_added": foreseen.replicas_added,
         "replicas_removed": foreseen.replicas_removed,
         "leaders_moved": foreseen.leaders_moved,
-        "bytes_moved": bytes_moved,
         "racks_shared_before": _known(foreseen.crowded_before),
         "racks_shared_after": _known(foreseen.crowded_after),
         "brokers": [

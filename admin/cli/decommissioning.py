@@ -15,7 +15,7 @@ from admin.cli.common import Exit, Target, say, write, write_data
 from admin.cli.moves import copies_text
 from admin.cli.moves import text as moves_text
 from admin.cli.planned import with_key_told
-from admin.log_sizes import bytes_of
+from admin.log_sizes import BytesMoved, bytes_of
 from admin.model import PartitionId
 from admin.plans import PlanRequest, PlanResult
 from admin.plans_data import begun_data, emptying_data, plan_data
@@ -56,15 +56,13 @@ async def decommission(whom: Target, request: PlanRequest, output: str, *, wait:
     return exit_code
 
 
-def _foretell(
-    brokers: Sequence[int], found: PlanResult, size_bytes: int | None, output: str
-) -> None:
+def _foretell(brokers: Sequence[int], found: PlanResult, moved: BytesMoved, output: str) -> None:
     """Say what would be begun."""
     if output != "table":
-        write_data({**emptying_data(found), **plan_data(found, size_bytes)}, output)
+        write_data({**emptying_data(found), **plan_data(found, moved)}, output)
         return
     write(emptying_text.progress(brokers, found))
-    foreseen = emptying_text.foreseen(found, size_bytes)
+    foreseen = emptying_text.foreseen(found, moved.size_bytes)
     write(foreseen if found.planned else "Nothing is to be moved.")
 
 

@@ -14,7 +14,7 @@ async def change_factor(whom: Target, request: PlanRequest) -> Exit:
     async with whom.client() as client:
         found = await with_key_told(client, request)
         if dry_run and found.reason is None:
-            size_bytes = await bytes_of(client, found)
+            size_bytes = (await bytes_of(client, found)).size_bytes
         if found.accepted:
             write(emptying_text.begun(found))
             await throttled.tell(client, found.moves, request.throttle_bytes_per_s)

@@ -21,7 +21,7 @@ from admin.http.requests import (
 from admin.moves_data import moving_data
 from admin.plan_file import InvalidPlan, throttle_of
 from admin.plans import FACTOR_MAX, Operation, PlanRequest, PlanResult
-from admin.plans_data import begun_data, emptying_data, plan_data
+from admin.plans_data import UNTRIED, begun_data, emptying_data, plan_data
 from admin.shown import shown
 
 LOOK_AGAIN_SECONDS: Final = 2
@@ -57,7 +57,7 @@ async def post_generate(request: web.Request) -> web.Response:
             dry_run=True,
         ),
     )
-    return as_json(plan_data(found))
+    return as_json(plan_data(found, await request.app[CAPABILITIES].bytes_of_plan(found)))
 
 
 async def post_factor(request: web.Request) -> web.Response:
@@ -83,7 +83,8 @@ async def post_factor(request: web.Request) -> web.Response:
             key=key_of(request),
         ),
     )
-    body = {"dry_run": dry_run, **plan_data(found), **begun_data(found)}
+    moved = await request.app[CAPABILITIES].bytes_of_plan(found) if dry_run else UNTRIED
+    body = {"dry_run": dry_run, **plan_data(found, moved), **begun_data(found)}
     return _begun(found, body, status=202 if found.accepted else 200)
 
 
@@ -140,11 +141,13 @@ async def _emptied(
     if found.moves:
         told = await request.app[CAPABILITIES].move_standings(list(found.moves))
         moves = [moving_data(each) for each in told.moves]
+    is_tried = begins and asked.dry_run
+    moved = await request.app[CAPABILITIES].bytes_of_plan(found) if is_tried else UNTRIED
     body = {
         "broker_id": _id(request),
         "dry_run": asked.dry_run,
         **emptying_data(found),
-        **plan_data(found),
+        **plan_data(found, moved),
         **begun_data(found),
         "moves": moves,
     }

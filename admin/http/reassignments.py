@@ -36,6 +36,7 @@ from admin.moves_data import (
 )
 from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, parse_move, priority_of, render_plan, throttle_of
+from admin.plans_data import bytes_data
 
 ID_MAX: Final = 2**63 - 1
 INVALID_REQUEST: Final = 42
@@ -104,7 +105,8 @@ async def post_plan(request: web.Request) -> web.Response:
     if len(found.refused) == len(found.results):
         raise refused(found.refused)
     if asked.dry_run:
-        return as_json(foreseen_data(found))
+        moved = await request.app[CAPABILITIES].bytes_of_move(asked.assignments, found.refused)
+        return as_json({**foreseen_data(found), **bytes_data(moved)})
     return _begun(begun_data(found), found.move_id)
 
 

@@ -3,16 +3,21 @@
 from dataclasses import replace
 from pathlib import Path
 
-from admin.log_sizes import bytes_of, log_sizes
+from admin.log_sizes import BytesMoved, bytes_of, log_sizes
 from admin.model import PartitionId
 from admin.plans import Operation, PlannedPartition, PlanRequest, PlanResult
 from quorum.transport.address import Address
 from quorum.wire.apis import ApiKey
+from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.controller.asking import asked, topic
 from tests.admin.embedded_brokers import embedded
+from tests.admin.http_door.test_http_api import http_door
 from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.broker.requests import batch
 from tests.support.controllers import HOST
 from tests.support.kafka_client import kafka_client
+
+MOVES = "/v1/reassignments"
 
 
 async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copies(
@@ -29,7 +34,8 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
         drained = await client.plan_moves(
             PlanRequest(operation=Operation.DRAIN, brokers=(101,), dry_run=True)
         )
-        assert (drained.planned, await bytes_of(client, drained)) == (2, 2 * len(records))
+        assert drained.planned == 2
+        assert await bytes_of(client, drained) == BytesMoved(2 * len(records))
         async with kafka_client(Address(HOST, cluster.brokers[101].port)) as broker:
             for version in (1, 4):
                 answer = await broker.ask(ApiKey.DESCRIBE_LOG_DIRS, version, topics=None)
@@ -42,5 +48,45 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
                 )
         strange = PlannedPartition(id=PartitionId("gone", 0), replicas=(101,), target=(102,))
         plan = PlanResult(planned=1, partitions=[strange])
-        assert await bytes_of(client, plan) is None
-        assert await bytes_of(client, replace(drained, planned=3)) is None
+        told = await bytes_of(client, plan)
+        assert told == BytesMoved(None, "no broker that is alive has said how large gone-0 is")
+        more = await bytes_of(client, replace(drained, planned=3))
+        assert more.reason == "the plan has more partitions than are told of one by one"
+
+
+async def test_over_http_a_dry_run_tells_how_much_it_copies_or_why_that_is_not_known(
+    tmp_path: Path,
+) -> None:
+    records = batch(b"x" * 1_000)
+    body = {"partitions": [{"topic": "t", "partition": 0, "replicas": [101, 102]}]}
+    factor = {"topics": ["t"], "replication_factor": 2}
+    tried = "?dry_run=true"
+    async with (
+        embedded(tmp_path, 101, 102) as cluster,
+        client_of(cluster.node) as client,
+        http_door(cluster.node) as http,
+    ):
+        await client.create_topic("t", assignments={0: [101]})
+        await cluster.produce(101, "t", records)
+        generated = await http.post(f"{MOVES}:generate", {"topics": ["t"], "brokers": [102]})
+        emptied = await http._send("PUT", f"/v1/brokers/101/decommission{tried}")
+        more = await http.post(f"{MOVES}:replication-factor{tried}", factor)
+        asked = await http.post(f"{MOVES}{tried}", body)
+        for answer in (generated, emptied, more):
+            told = answer.body["outcome"]
+            assert (told["bytes_moved"], told["bytes_moved_unknown"]) == (len(records), None)
+        assert asked.body["bytes_moved"] == len(records)
+        begun = await http.post(f"{MOVES}:replication-factor", factor)
+        assert begun.body["outcome"]["bytes_moved_unknown"] == (
+            "brokers are asked for it when a plan is tried (dry run)"
+        )
+
+
+async def test_who_does_not_answer_is_named_where_a_size_is_not_known(tmp_path: Path) -> None:
+    async with brokers(tmp_path, {101: None, 102: None}) as node, http_door(node) as http:
+        await asked(node.controller, topic("t", 101))
+        body = {"partitions": [{"topic": "t", "partition": 0, "replicas": [101, 102]}]}
+        told = (await http.post(f"{MOVES}?dry_run=true", body)).body
+        assert told["bytes_moved"] is None
+        words = "no broker that is alive has said how large t-0 is; "
+        assert told["bytes_moved_unknown"].startswith(words)
