@@ -52,7 +52,7 @@ class Writes(Protocol):
 
 
 class Reads(Protocol):
-    """A member of a consumer group."""
+    """A member of a consumer group, or a reader of its own."""
 
     def poll(self) -> Iterable[Given]:
         """The next records, if any come soon."""

@@ -15,7 +15,8 @@ from admin.client import AdminClient
 from admin.local import LocalCluster
 from admin.local_plan import LOG_FILE, NodePlan, Wanted, log_dir, settle
 from admin.model import TopicDescription
-from tests.process.kafka_traffic import PARTITIONS, Traffic, traffic
+from tests.process.kafka_groups import PARTITIONS, group_traffic
+from tests.process.kafka_traffic import Traffic
 from tests.support.kafka_tools import runtime
 
 VERSIONS: Final = ("4.2.0", "3.9.1")
@@ -101,7 +102,7 @@ class KafkaCluster:
         for broker in self.cluster.brokers:
             await self._until_known(topic, broker)
         logs = [log_dir(self.cluster.folder, node) for node in self.cluster.plan.brokers]
-        flowing: AbstractAsyncContextManager[Traffic] = traffic(self.servers, topic, logs)
+        flowing: AbstractAsyncContextManager[Traffic] = group_traffic(self.servers, topic, logs)
         async with flowing as it:
             yield it
             await self.until_whole()

@@ -1,183 +1,176 @@
-"""Producers and consumer groups at work on one topic of a real cluster, and the account of it.
+"""Unmodified clients at work on one topic of a real cluster, and the account of it.
 
-A producer of each kind writes to its half of the partitions; a group of each kind, two members in
-each, reads all of them. They are at it while a test does its worst, and then it is compared.
+A producer of each kind writes to its half of the partitions, with acks=all; who reads them is up to
+`kafka_groups` and `assigned_traffic`. They are at it while a test does its worst, and then it is
+compared.
 """
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from threading import Event
 from typing import Final
 
-from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
-
 from admin.demo.accounts import Written, content, number_of
 from tests.process.kafka_accounts import Deliveries, Run
-from tests.process.kafka_clients import (
-    CLOSE_SECONDS,
-    POLL_SECONDS,
-    RECORDS_MAX,
-    ConfluentMember,
-    ConfluentProducer,
-    PythonMember,
-    PythonProducer,
-    Reads,
-    Writes,
-    given,
-)
+from tests.process.kafka_clients import ConfluentProducer, PythonProducer, Reads, Writes
 from tests.process.kafka_evidence import evidence
 
-PARTITIONS: Final = 6
-MEMBERS: Final = 2
 RECORD_BYTES: Final = 100
 ROUND_SECONDS: Final = 0.05
-"""A producer writes one record to each of its partitions in a round."""
+RECORDS_A_ROUND: Final = 4
+"""A producer writes so many in a round, to its partitions in turn."""
 UNANSWERED_MAX: Final = 3_000
 """Records that a producer has not heard of; with more it waits."""
-FLOWING_SECONDS: Final = 60
-CATCH_UP_SECONDS: Final = 60
-POLLS_MAX: Final = 600
-"""Of a member that reads what is left to it."""
+FLOWING_SECONDS: Final = 90
+CATCH_UP_SECONDS: Final = 120
 
 PRODUCERS: Final[tuple[Callable[[str], Writes], ...]] = (PythonProducer, ConfluentProducer)
-GROUPS: Final[dict[str, Callable[..., Reads]]] = {
-    "python": PythonMember,
-    "confluent": ConfluentMember,
-}
+
+Runs = dict[int, Run]
+"""By partition: what one member is given between two assignments."""
 
 
 @dataclass
-class Group:
-    """A consumer group: who its members are, and what they were given."""
+class Audience:
+    """Those who read the topic together: a consumer group, or one reader alone."""
 
     name: str
-    member: Callable[..., Reads]
-    deliveries: Deliveries = field(default_factory=lambda: Deliveries(PARTITIONS))
+    join: Callable[[Runs], Reads]
+    """Another member, which begins a run of each partition whenever it is assigned that."""
+    members: int
+    begun: Sequence[int]
+    """By partition: how many records they are given before the traffic counts as flowing."""
+    deliveries: Deliveries
 
 
 class Traffic:
-    """What goes on at one topic; `traffic` starts and ends it."""
+    """What goes on at one topic; `flow` starts and ends it."""
 
-    def __init__(self, servers: str, topic: str, logs: Sequence[Path]) -> None:
-        """`logs` are the folders of the brokers' logs: evidence, should there be a fault."""
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        written: Sequence[Written],
+        audiences: Sequence[Audience],
+        logs: Sequence[Path],
+    ) -> None:
+        """`written` is what each partition has already; `logs` are the folders of the brokers'
+        logs: evidence, should there be a fault."""
         self._servers = servers
         self._topic = topic
+        self._written = written
+        self._audiences = audiences
         self._logs = logs
-        self.written = [Written() for _ in range(PARTITIONS)]
-        self.groups = [Group(f"{topic}-{name}", member) for name, member in GROUPS.items()]
         self._enough = Event()
         """No more is written."""
         self._ending = Event()
-        """Everything is written: members end once they have it all."""
+        """Everything is written: readers end once they have it all."""
         self._abandoned = Event()
-        """Members end at once."""
+        """Readers end at once."""
         self._producers: list[asyncio.Task[None]] = []
-        self._members: list[asyncio.Task[None]] = []
+        self._readers: list[asyncio.Task[None]] = []
+
+    @property
+    def threads(self) -> int:
+        """How many clients are at work at once."""
+        return len(PRODUCERS) + sum(each.members for each in self._audiences)
 
     @property
     def acknowledged(self) -> int:
         """Records that are acknowledged, in all partitions."""
-        return sum(len(each.acknowledged) for each in self.written)
+        return sum(len(each.acknowledged) for each in self._written)
 
-    def produce(self, producer: Callable[[str], Writes], partitions: Iterable[int]) -> None:
+    def produce(self, producer: Callable[[str], Writes], partitions: Sequence[int]) -> None:
         """Write to these partitions in turn until it is enough, and let it be acknowledged."""
-        mine = [(partition, self.written[partition]) for partition in partitions]
+        mine = [self._written[partition] for partition in partitions]
+        turns = cycle(partitions)
         writes = producer(self._servers)
         try:
             while not self._enough.wait(ROUND_SECONDS):
-                if sum(one.given - len(one.acknowledged) for _, one in mine) > UNANSWERED_MAX:
+                if sum(each.given - len(each.acknowledged) for each in mine) > UNANSWERED_MAX:
                     continue
-                for partition, one in mine:
+                for partition in islice(turns, RECORDS_A_ROUND):
+                    one = self._written[partition]
                     number, one.given = one.given, one.given + 1
                     value = content(partition, number, RECORD_BYTES)
                     writes.send(self._topic, partition, value, _noting(one, number))
         finally:
             writes.close()
 
-    def consume(self, group: Group, flowing: Event) -> None:
-        """Be a member of the group until it has everything."""
-        runs: dict[int, Run] = {}
-        member = group.member(
-            self._servers,
-            group.name,
-            self._topic,
-            lambda assigned: runs.update((partition, Run()) for partition in assigned),
-        )
+    def read(self, audience: Audience, flowing: Event) -> None:
+        """Be one of the audience until it has everything."""
+        deliveries = audience.deliveries
+        runs: Runs = {}
+        member = audience.join(runs)
         try:
-            while not self._has_enough(group):
+            while not self._has_enough(deliveries):
                 for partition, offset, value in member.poll():
                     number = number_of(value, partition)
-                    group.deliveries.note(partition, runs[partition], offset, number)
-                if group.deliveries.reach([1] * PARTITIONS):
+                    deliveries.note(partition, runs[partition], offset, number)
+                if not flowing.is_set() and deliveries.reach(audience.begun):
                     flowing.set()
         finally:
             member.close()
 
-    def _has_enough(self, group: Group) -> bool:
+    def _has_enough(self, deliveries: Deliveries) -> bool:
         if self._abandoned.is_set():
             return True
-        return self._ending.is_set() and group.deliveries.reach([w.given for w in self.written])
+        return self._ending.is_set() and deliveries.reach([w.given for w in self._written])
 
     def check(self) -> None:
-        """Each group was given what was written and nothing else, and stands nowhere beyond it."""
+        """Each audience was given what was written, in its order, and nothing else."""
         assert self.acknowledged > 0
-        for group in self.groups:
-            fault = group.deliveries.fault(self.written)
-            assert fault is None, f"{group.name}: {fault}\n{self._evidence(group)}"
-            left = _left_to(self._servers, group.name, self._topic)
-            ends = [each.end for each in left]
-            assert ends == group.deliveries.ends(), group.name
-            # A member that leaves while the group is being balanced anew may be refused its last
-            # commit; what it had is then given again, and nothing else is.
-            for each in left:
-                assert 0 < each.committed <= each.end, f"{group.name}: {each}"
-                assert each.given == list(range(each.committed, each.end)), f"{group.name}: {each}"
+        for each in self._audiences:
+            fault = each.deliveries.fault(self._written)
+            assert fault is None, f"{each.name}: {fault}\n{self._evidence(each)}"
 
-    def _evidence(self, group: Group) -> str:
-        places = group.deliveries.in_question(self.written)
+    def _evidence(self, audience: Audience) -> str:
+        places = audience.deliveries.in_question(self._written)
         acknowledged = {
             (partition, offset)
             for partition, offsets in places.items()
-            for offset in self.written[partition].acknowledged.values()
+            for offset in self._written[partition].acknowledged.values()
             if offset in offsets
         }
         batches = evidence(self._logs, self._topic, places)
         return f"acknowledged of these (partition, offset): {sorted(acknowledged)}\n{batches}"
 
     async def begin(self, tasks: asyncio.TaskGroup, pool: ThreadPoolExecutor) -> None:
-        """Start everything in threads of `pool`; returns once both groups are given records."""
+        """Start everything in threads of `pool`; returns once all audiences are given records."""
         loop = asyncio.get_running_loop()
 
         async def thread(work: Callable[..., None], *arguments: object) -> None:
             await loop.run_in_executor(pool, work, *arguments)
 
-        flowing = [Event() for _ in self.groups]
-        self._members = [
-            tasks.create_task(thread(self.consume, group, event))
-            for group, event in zip(self.groups, flowing, strict=True)
-            for _ in range(MEMBERS)
+        flowing = [(each, Event()) for each in self._audiences]
+        self._readers = [
+            tasks.create_task(thread(self.read, audience, event))
+            for audience, event in flowing
+            for _ in range(audience.members)
         ]
+        count = len(self._written)
         self._producers = [
-            tasks.create_task(thread(self.produce, producer, range(place, PARTITIONS, 2)))
+            tasks.create_task(thread(self.produce, producer, range(place, count, len(PRODUCERS))))
             for place, producer in enumerate(PRODUCERS)
         ]
-        for group, event in zip(self.groups, flowing, strict=True):
+        for audience, event in flowing:
             came = await loop.run_in_executor(pool, event.wait, FLOWING_SECONDS)
-            assert came, f"{group.name} was not given a record of each partition"
+            assert came, f"{audience.name} was given too little of what was written"
 
     async def end(self) -> None:
-        """Let everything be acknowledged, and then be consumed."""
+        """Let everything be acknowledged, and then be read."""
         self._enough.set()
         await asyncio.gather(*self._producers)
         self._ending.set()
-        await asyncio.wait(self._members, timeout=CATCH_UP_SECONDS)
+        await asyncio.wait(self._readers, timeout=CATCH_UP_SECONDS)
         self._abandoned.set()
-        await asyncio.gather(*self._members)
+        await asyncio.gather(*self._readers)
 
     def abandon(self) -> None:
         """Let every thread end as soon as it can."""
@@ -185,11 +178,14 @@ class Traffic:
         self._abandoned.set()
 
 
+def _noting(written: Written, number: int) -> Callable[[int], None]:
+    return lambda offset: written.acknowledge(number, 1, offset)
+
+
 @asynccontextmanager
-async def traffic(servers: str, topic: str, logs: Sequence[Path]) -> AsyncIterator[Traffic]:
-    """Traffic that flows; at the end it is compared, and a fault fails the test."""
-    it = Traffic(servers, topic, logs)
-    with ThreadPoolExecutor(len(PRODUCERS) + MEMBERS * len(GROUPS) + 1) as pool:
+async def flow(it: Traffic) -> AsyncIterator[Traffic]:
+    """Let it flow; at the end it is compared, and a fault fails the test."""
+    with ThreadPoolExecutor(it.threads + 1) as pool:
         try:
             async with asyncio.TaskGroup() as tasks:
                 await it.begin(tasks, pool)
@@ -201,37 +197,3 @@ async def traffic(servers: str, topic: str, logs: Sequence[Path]) -> AsyncIterat
     # kafka-python leaves sockets that could not connect to the collector, which warns of them:
     # here, where the warning is expected, and not in some other test.
     gc.collect()
-
-
-def _noting(written: Written, number: int) -> Callable[[int], None]:
-    return lambda offset: written.acknowledge(number, 1, offset)
-
-
-@dataclass
-class Left:
-    """What a group has left of a partition for a member that comes late."""
-
-    committed: int
-    end: int
-    given: list[int] = field(default_factory=list)
-    """The offsets of the records that the member was given."""
-
-
-def _left_to(servers: str, group: str, topic: str) -> list[Left]:
-    """By partition, what is left to this member, who goes on from where the group stands."""
-    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
-    try:
-        ends = [consumer.get_watermark_offsets(each, CLOSE_SECONDS)[1] for each in partitions]
-        committed = consumer.committed(partitions, CLOSE_SECONDS)
-        left = [Left(each.offset, end) for each, end in zip(committed, ends, strict=True)]
-        consumer.assign([TopicPartition(topic, n, OFFSET_STORED) for n in range(PARTITIONS)])
-        for _ in range(POLLS_MAX):
-            if all(len(each.given) >= each.end - each.committed for each in left):
-                break
-            for message in consumer.consume(RECORDS_MAX, POLL_SECONDS):
-                one = given(message)
-                left[one.partition].given.append(one.offset)
-    finally:
-        consumer.close()
-    return left

@@ -17,7 +17,7 @@ from admin.demo.story import plan_moves
 from admin.local_plan import log_dir
 from tests.process.kafka_cluster import VERSIONS, KafkaCluster, kafka_cluster
 from tests.process.kafka_first_clients import TOPIC, come_all_at_once, creations
-from tests.process.kafka_traffic import PARTITIONS
+from tests.process.kafka_groups import PARTITIONS
 from tests.process.kafka_transactions import tell_the_story
 
 pytestmark = [

@@ -1,50 +1,97 @@
 """Kafka's brokers copy at the rate of a move, and none is left where one of them is down."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from admin.client import AdminClient
-from admin.data.producer import Producer
-from quorum.records.encode import ClientRecord
+from admin.model import Assignment
 from statemachine import commands
 from statemachine.image import Image
-from statemachine.partition import Partition
-from statemachine.throttle_configs import FOLLOWER_RATE, LEADER_RATE
-from statemachine.vocabulary import BROKER_RESOURCE
-from tests.admin.controller.asking import asked
-from tests.process.one_kafka_broker import (
-    BROKER_ID,
-    KafkaBroker,
-    is_unfenced,
-    kafka_broker,
-    serve,
+from statemachine.throttle_configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
 )
-from tests.support.controllers import Node, a_controller
-from tests.support.kafka_tools import runtime
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
+from tests.admin.controller.asking import asked
+from tests.process.kafka_foreign_records import configs, write
+from tests.process.one_kafka_broker import BROKER_ID, PATIENCE_SECONDS, KafkaBroker
+from tests.process.two_kafka_brokers import (
+    BYTES_PER_S,
+    RELEASES,
+    SECOND,
+    TwoBrokers,
+    two_kafka_brokers,
+)
+from tests.support.controllers import Node
 
 pytestmark = pytest.mark.process
 
-RELEASES = [("3.9.1", 21), ("4.2.0", 29)]
-SECOND = 102
-BYTES_PER_S = 10_000
-VALUE_BYTES = 600_000
-VALUES = 8
-# In the words of every release of Kafka, about each replica that is added to a topic it knows.
-ADDED = "to exist, but it was missing. Creating..."
+RATE = str(BYTES_PER_S)
 
 
-def second_is_unfenced(image: Image) -> bool:
-    return SECOND in image.brokers and not image.brokers[SECOND].fenced
+async def until_rate_is(broker: KafkaBroker, broker_id: int, name: str, rate: str | None) -> None:
+    """Wait until the broker goes by this rate of its own; None is none."""
+    found: str | None = ""
+    async with (
+        asyncio.timeout(PATIENCE_SECONDS),
+        AdminClient([broker.address], is_controller=False) as client,
+    ):
+        while found != rate:
+            assert broker.process.returncode is None, broker.said[-3_000:]
+            listed = await client.describe_configs(BROKER_RESOURCE, str(broker_id))
+            found = next((each.value for each in listed if each.name == name), None)
 
 
-def partition_of(image: Image, topic: str) -> Partition:
-    """The only partition of a topic."""
-    found = image.topic_named(topic)
-    assert found is not None
-    partition = found.partition(0)
-    assert partition is not None
-    return partition
+@pytest.mark.parametrize(("version", "level"), RELEASES)
+async def test_brokers_throttle_what_a_controller_tells_them_to(
+    version: str, level: int, tmp_path: Path
+) -> None:
+    """KIP-73: a rate of a broker and replicas of a topic, of leaders or followers, are enough.
+
+    The rates and lists stand in the log as any controller may write them. Of three moves alike, the
+    one that is not throttled ends; one fetch of each of the others passes, and the rest would take
+    minutes. Once the records are taken back, they end at once.
+    """
+    async with two_kafka_brokers(tmp_path, version, level) as it:
+        await it.fill("free", "leader", "follower")
+        await throttle(it)
+        async with AdminClient([it.first.address], is_controller=False) as client:
+            plan = [
+                Assignment(topic=each, partition=0, replicas=(BROKER_ID, SECOND))
+                for each in ("leader", "follower", "free")
+            ]
+            results = await client.alter_reassignments(plan)
+            assert {each.error_code for each in results} == {0}
+
+        await it.until_copied("free")
+        for side, broker_id, rate, replicas in (
+            ("leader", BROKER_ID, LEADER_RATE, LEADER_REPLICAS),
+            ("follower", SECOND, FOLLOWER_RATE, FOLLOWER_REPLICAS),
+        ):
+            assert it.partition(side).isr == (BROKER_ID,)
+            no_rate = configs({rate: None}, str(broker_id))
+            write(it.node, (*no_rate, *configs({replicas: None}, side, TOPIC_RESOURCE)))
+            await it.until_copied(side)
+        it.check_complaints()
+
+
+async def throttle(it: TwoBrokers) -> None:
+    """Of one topic the leader's side, of another the follower's; return when both know."""
+    write(
+        it.node,
+        (
+            *configs({LEADER_REPLICAS: "*"}, "leader", TOPIC_RESOURCE),
+            *configs({FOLLOWER_REPLICAS: f"0:{SECOND}"}, "follower", TOPIC_RESOURCE),
+            *configs({LEADER_RATE: RATE}, str(BROKER_ID)),
+            *configs({FOLLOWER_RATE: RATE}, str(SECOND)),
+        ),
+    )
+    await until_rate_is(it.first, BROKER_ID, LEADER_RATE, RATE)
+    await until_rate_is(it.second, SECOND, FOLLOWER_RATE, RATE)
 
 
 def throttles(image: Image) -> dict[tuple[int, str], list[str]]:
@@ -54,17 +101,6 @@ def throttles(image: Image) -> dict[tuple[int, str], list[str]]:
         for resource, configs in image.configs.items()
     }
     return {resource: names for resource, names in found.items() if names}
-
-
-async def fill(broker: KafkaBroker, *topics: str) -> None:
-    """Topics with the same records, each on this broker alone."""
-    for topic in topics:
-        await serve(broker, topic)
-    async with Producer([broker.address]) as producer:
-        for topic in topics:
-            for _ in range(VALUES):
-                record = ClientRecord(1, None, bytes(VALUE_BYTES))
-                await (await producer.send(topic, 0, [record]))
 
 
 async def begin(node: Node, topic: str, bytes_per_s: int = 0) -> int:
@@ -77,20 +113,6 @@ async def begin(node: Node, topic: str, bytes_per_s: int = 0) -> int:
     return started.move_id
 
 
-async def rate_known(broker: KafkaBroker, name: str) -> str | None:
-    """The rate that the broker goes by; None where it knows none."""
-    async with AdminClient([broker.address], is_controller=False) as client:
-        listed = await client.describe_configs(BROKER_RESOURCE, str(BROKER_ID))
-    return next((each.value for each in listed if each.name == name), None)
-
-
-async def until_known(broker: KafkaBroker, node: Node, name: str, rate: str | None) -> None:
-    """Wait until the broker has applied it."""
-    while await rate_known(broker, name) != rate:
-        assert broker.process.returncode is None, broker.said[-3_000:]
-        await node.opened.quorum.leader_changed(within_seconds=0.02)
-
-
 @pytest.mark.parametrize(("version", "level"), RELEASES)
 async def test_a_move_holds_brokers_up_while_it_runs_and_leaves_nothing_where_one_is_down(
     version: str, level: int, tmp_path: Path
@@ -101,34 +123,24 @@ async def test_a_move_holds_brokers_up_while_it_runs_and_leaves_nothing_where_on
     minutes. One of them is let go, and ends at once; then the second broker dies, the other one is
     cancelled, and the first broker knows no rate any more.
     """
-    java = runtime(version)
-    async with (
-        a_controller(tmp_path, metadata_version=level, kraft_version=1) as node,
-        kafka_broker(tmp_path, java, node.address, metadata_version=level) as first,
-        kafka_broker(
-            tmp_path, java, node.address, metadata_version=level, broker_id=SECOND
-        ) as second,
-    ):
-        await first.until(node, is_unfenced)
-        await second.until(node, second_is_unfenced)
-        await fill(first, "free", "let-go", "cancelled")
+    async with two_kafka_brokers(tmp_path, version, level) as it:
+        node = it.node
+        await it.fill("free", "let-go", "cancelled")
         slow = [await begin(node, topic, BYTES_PER_S) for topic in ("let-go", "cancelled")]
         await begin(node, "free")
-        await second.until(node, lambda image: SECOND in partition_of(image, "free").isr)
-        image = node.controller.image
-        assert partition_of(image, "let-go").isr == partition_of(image, "cancelled").isr
-        assert partition_of(image, "let-go").isr == (BROKER_ID,)
-        await until_known(first, node, LEADER_RATE, str(BYTES_PER_S))
+        await it.until_copied("free")
+        assert it.partition("let-go").isr == it.partition("cancelled").isr == (BROKER_ID,)
+        await until_rate_is(it.first, BROKER_ID, LEADER_RATE, RATE)
 
         await asked(node.controller, commands.AlterMove(move_id=slow[0], throttle_bytes_per_s=0))
-        await second.until(node, lambda image: SECOND in partition_of(image, "let-go").isr)
-        assert partition_of(image, "cancelled").isr == (BROKER_ID,)
-        assert throttles(image)[(BROKER_RESOURCE, str(SECOND))] == [FOLLOWER_RATE, LEADER_RATE]
+        await it.until_copied("let-go")
+        assert it.partition("cancelled").isr == (BROKER_ID,)
+        set_of_second = throttles(node.controller.image)[(BROKER_RESOURCE, str(SECOND))]
+        assert set_of_second == [FOLLOWER_RATE, LEADER_RATE]
 
-        second.process.kill()
-        await second.process.wait()
+        it.second.process.kill()
+        await it.second.process.wait()
         await asked(node.controller, commands.CancelMoves(moves=(slow[1],)))
-        assert throttles(image) == {}
-        await until_known(first, node, LEADER_RATE, None)
-        assert first.complaints == []
-        assert [line for line in second.complaints if ADDED not in line] == []
+        assert throttles(node.controller.image) == {}
+        await until_rate_is(it.first, BROKER_ID, LEADER_RATE, None)
+        it.check_complaints()
