@@ -5,11 +5,11 @@ What Kafka's tools print is taken apart here; what it must say is up to the test
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from admin.local_plan import NodePlan
 from admin.model import Assignment, PartitionId
@@ -21,6 +21,8 @@ from tests.support.kafka_tools import runtime
 
 PATIENCE_SECONDS: Final = 180
 """How long what must come may take. It bounds a test that fails."""
+
+Answer = TypeVar("Answer")
 
 _ROW: Final = re.compile(
     r"\tTopic: (?P<topic>\S+)\s+Partition: (?P<number>\d+)\s+Leader: (?P<leader>\S+)\s+"
@@ -115,14 +117,15 @@ class Operator:
         self, topic: str, holds: Callable[[dict[int, Row]], bool], server: NodePlan | None = None
     ) -> dict[int, Row]:
         """Describe it again and again until it is as wanted."""
-        found: dict[int, Row] = {}
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while not found or not holds(found):
-                    found = await self.described(topic, server=server)
-        except TimeoutError:
-            raise AssertionError(f"in vain; {topic} is {found}") from None
-        return found
+        return await until(
+            lambda: self.described(topic, server=server), lambda rows: bool(rows) and holds(rows)
+        )
+
+    async def until_completed(self, plan: Path, partitions: int) -> str:
+        """What it says to `--verify` once it calls so many partitions completed."""
+        return await until(
+            lambda: self.verify(plan), lambda said: said.count("is completed") == partitions
+        )
 
     async def throttles(self, topic: str) -> set[str]:
         """The throttles that kafka-configs shows, of the topic and of every broker."""
@@ -133,6 +136,14 @@ class Operator:
             said = await self.run("kafka-configs.sh", *words)
             found |= set(re.findall(r"^  (\S*throttled\S*=\S+) ", said, re.MULTILINE))
         return found
+
+    async def until_throttles_are(self, topic: str, wanted: Collection[str]) -> None:
+        """Return once these throttles are shown, and no other."""
+        await until(lambda: self.throttles(topic), lambda found: found == set(wanted))
+
+    async def until_state_is(self, broker: NodePlan, state: str) -> None:
+        """Return once the broker is in this state."""
+        await until(self.states, lambda states: states.get(broker.id) == state)
 
     async def states(self) -> dict[int, str]:
         """Every registered broker in the word of kafka-cluster: fenced, unfenced."""
@@ -150,6 +161,23 @@ class Operator:
         named = {PartitionId(topic, number): replicas for number, replicas in wanted.items()}
         path.write_text(render_plan(named), encoding="utf-8")
         return path
+
+
+async def until(ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], bool]) -> Answer:
+    """Ask again and again until the answer is as wanted.
+
+    A broker of Kafka answers out of what it has replayed of the log, and tools ask any of them:
+    what one command has done, with Kafka's own controllers too, the next may not see yet.
+    """
+    found: Answer | None = None
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                found = await ask()
+                if holds(found):
+                    return found
+    except TimeoutError:
+        raise AssertionError(f"in vain; the last answer was {found}") from None
 
 
 def _ids(text: str | None) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from admin.demo.workload import Workload
 from admin.local import LocalCluster
 from admin.local_plan import Wanted, log_dir, settle
 from admin.model import Assignment, TopicDescription
+from admin.move_plans import whole
 from admin.moves import MovesRequest, MoveStanding, Operation
 from broker.storage import partition_folders
 from statemachine.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
@@ -158,6 +159,15 @@ class MovedCluster(KafkaCluster):
         results = await self.client.alter_reassignments(plan)
         assert [each for each in results if each.error_code] == []
         return await self.last_move()
+
+    async def note_plans(self) -> None:
+        """Count what all moves are to do among what was asked for, whoever made their plans."""
+        for move in (await self.client.move_standings()).moves:
+            plan = await whole(self.client.move_plan, move.id)
+            self.asked += [
+                Assignment(topic=id.topic, partition=id.partition, replicas=tuple(replicas))
+                for id, replicas in plan.targets.items()
+            ]
 
     async def last_move(self) -> int:
         """The id of the move that was begun last."""

@@ -16,9 +16,11 @@ import pytest_asyncio
 from admin.demo.accounts import balance
 from admin.demo.workload import read_back
 from admin.local_plan import NodePlan, log_dir
-from admin.model import NO_LEADER, Assignment
+from admin.model import NO_LEADER
 from broker.storage import partition_folders
-from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator
+from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
+from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator, until
 
 pytestmark = [
     pytest.mark.long,
@@ -65,7 +67,7 @@ async def test_a_broker_that_is_killed_is_fenced_and_the_move_rests_until_it_is_
         killed = await cluster.a_leader_of(topic)
         await cluster.cluster.kill(killed.name)
         await cluster.until_without(killed)
-        assert (await kafka.states())[killed.id] == "fenced"
+        await kafka.until_state_is(killed, "fenced")
         server = next(node for node in cluster.cluster.plan.brokers if node != killed)
         rows = await kafka.until_described(
             topic,
@@ -82,11 +84,11 @@ async def test_a_broker_that_is_killed_is_fenced_and_the_move_rests_until_it_is_
         assert "in sync, and min ISR is 2" in (await kafka.ours("moves", "show", str(move))).out
 
         await cluster.cluster.restart(killed.name)
-        assert (await kafka.states())[killed.id] == "unfenced"
+        await kafka.until_state_is(killed, "unfenced")
         await kafka.reassign(plan, "--execute", "--additional", "--throttle", WIDE)
         ended = await cluster.until_ended(move)
         assert (ended.state, ended.completed) == ("completed", PARTITIONS), ended
-    assert (await kafka.verify(plan)).count("is completed") == PARTITIONS
+    await kafka.until_completed(plan, PARTITIONS)
     assert await cluster.layout(topic) == wanted
 
 
@@ -98,14 +100,11 @@ async def test_a_broker_is_emptied_stopped_forgotten_and_welcome_again(kafka: Op
     async with cluster.flowing(topic, written):
         emptied = await until_done(kafka, "decommission", "--brokers", id)
         assert emptied.endswith(f"Broker {id}: no replicas left.\n")
-        for name, described in (await cluster.client.describe_topics()).items():
-            rows = await kafka.described(name)
-            assert all(leaving.id not in row.replicas for row in rows.values()), rows
-            # Whatever it was given up for was wanted, by whoever made the plan.
-            cluster.asked += [
-                Assignment(topic=name, partition=each.partition, replicas=tuple(each.replicas))
-                for each in described.partitions
-            ]
+        for name in await cluster.client.describe_topics():
+            await kafka.until_described(
+                name, lambda rows: all(leaving.id not in row.replicas for row in rows.values())
+            )
+        await cluster.note_plans()
         await until_nothing_is_on(kafka, leaving)
         alive = await kafka.ours("brokers", "decommission", "--brokers", id, "--unregister")
         assert (alive.code, "not unregistered: stop them first" in alive.err) == (
@@ -115,12 +114,69 @@ async def test_a_broker_is_emptied_stopped_forgotten_and_welcome_again(kafka: Op
         await cluster.shut_down(leaving)
         gone = await until_done(kafka, "decommission", "--brokers", id, "--unregister")
         assert gone.endswith(f"Broker {id}: not registered.\n")
-        assert leaving.id not in await kafka.states()
+        await until(kafka.states, lambda states: leaving.id not in states)
         # It registers anew, and the cordon went with its registration.
         await cluster.cluster.restart(leaving.name)
-        assert (await kafka.states())[leaving.id] == "unfenced"
+        await kafka.until_state_is(leaving, "unfenced")
         standings = (await cluster.client.broker_standings([leaving.id])).brokers
         assert [each.is_cordoned for each in standings] == [False]
+
+
+async def test_a_broker_that_is_being_emptied_is_taken_back_and_keeps_what_it_has(
+    kafka: Operator,
+) -> None:
+    """Copies are held up by throttles of the test; who was given a part of one gives it up."""
+    topic, cluster = "taken-back", kafka.it
+    before = cluster.ring(PARTITIONS)
+    written = await cluster.place(topic, before, BYTES_EACH)
+    staying = cluster.cluster.plan.brokers[-1]
+    id = str(staying.id)
+    async with cluster.flowing(topic, written):
+        await cluster.client.alter_configs(TOPIC_RESOURCE, topic, {FOLLOWER_REPLICAS: "*"})
+        for broker in cluster.brokers:
+            rate = {FOLLOWER_RATE: TIGHT}
+            await cluster.client.alter_configs(BROKER_RESOURCE, str(broker), rate)
+        begun = await kafka.ours("brokers", "decommission", "--brokers", id)
+        assert begun.code == NOT_FINISHED, begun
+        steps = await until(
+            cluster.client.list_reassignments,
+            lambda found: any(each.adding and each.topic == topic for each in found),
+        )
+        listed = await kafka.listed(topic)
+        assert listed.keys() == {each.partition for each in steps if each.topic == topic}
+        assert all(each.removing == (staying.id,) for each in listed.values()), listed
+        await cluster.note_plans()
+        undone = await kafka.ours("brokers", "recommission", "--brokers", id)
+        assert undone.code == 0, undone
+        assert f"Broker {id} gets new replicas again." in undone.out, undone
+        assert await kafka.listed(topic) == {}
+        await kafka.until_described(
+            topic, lambda rows: {n: row.replicas for n, row in rows.items()} == before
+        )
+        await cluster.client.alter_configs(TOPIC_RESOURCE, topic, {}, [FOLLOWER_REPLICAS])
+        for broker in cluster.brokers:
+            await cluster.client.alter_configs(BROKER_RESOURCE, str(broker), {}, [FOLLOWER_RATE])
+    await cluster.until_disks_agree(topic)
+
+
+async def test_a_dead_broker_is_emptied_and_forgotten_by_one_command(kafka: Operator) -> None:
+    """Nobody has to bring it back first; comes it back all the same, it is new and empty."""
+    topic, cluster = "buried", kafka.it
+    written = await cluster.place(topic, cluster.ring(PARTITIONS), BYTES_EACH)
+    dead = cluster.cluster.plan.brokers[0]
+    id = str(dead.id)
+    async with cluster.flowing(topic, written):
+        await cluster.cluster.kill(dead.name)
+        await cluster.until_without(dead)
+        gone = await until_done(kafka, "decommission", "--brokers", id, "--unregister")
+        assert gone.endswith(f"Broker {id}: not registered.\n"), gone
+        await cluster.note_plans()
+        await until(kafka.states, lambda states: dead.id not in states)
+        left = await cluster.layout(topic)
+        assert not any(dead.id in replicas for replicas in left.values()), left
+        await cluster.cluster.restart(dead.name)
+        await kafka.until_state_is(dead, "unfenced")
+    await until_nothing_is_on(kafka, dead)
 
 
 async def until_done(kafka: Operator, *arguments: str) -> str:
