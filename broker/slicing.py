@@ -69,22 +69,28 @@ class Slicing:
         left_us = SLICE_US
         try:
             while self._pieces and left_us > 0:
-                left_us -= self._take()
+                left_us = self._take(left_us)
         finally:
             self._is_busy = bool(self._pieces) and self._later is not None
             if self._is_busy:
                 self._call_again()
 
-    def _take(self) -> int:
-        """What a part of the first piece has cost; 0 of one that is over, or done at once."""
+    def _take(self, left_us: int) -> int:
+        """Do the first piece, or as much of it as that is enough for; returns what is left of it.
+
+        What is done at once costs nothing.
+        """
+        share = 0 if self._later is None else 1
         try:
-            cost_us = next(self._pieces[0].work)
-        except BaseException as end:
+            for cost_us in self._pieces[0].work:
+                left_us -= share * cost_us
+                if left_us <= 0:
+                    return left_us
+        except BaseException:
             self._pieces.popleft()
-            if isinstance(end, StopIteration):
-                return 0
             raise
-        return 0 if self._later is None else cost_us
+        self._pieces.popleft()
+        return left_us
 
     def _call_again(self) -> None:
         assert self._later is not None, "what is done at once is done by now"

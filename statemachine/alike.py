@@ -17,6 +17,7 @@ from statemachine.errors import Refusal
 from statemachine.index import Topic
 from statemachine.partition import Partition
 from statemachine.records import PartitionChange
+from statemachine.slices import CHANGED_US, REPEATED_US
 from statemachine.vocabulary import MoveId
 
 _EPOCHS: Final = frozenset({"leader_epoch", "partition_epoch"})
@@ -42,11 +43,13 @@ class _Change(NamedTuple):
 class Alike:
     """The changes of one command, each for all partitions that it is the same for."""
 
-    __slots__ = ("_draft", "_known")
+    __slots__ = ("_draft", "_known", "cost_us")
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._known: dict[Hashable, _Change] = {}
+        self.cost_us = CHANGED_US
+        """What the last change has cost, for `Slices`."""
 
     def change(
         self,
@@ -65,8 +68,10 @@ class Alike:
         """
         key = (topic, asked, _looks(before))
         known = self._known.get(key)
+        self.cost_us = REPEATED_US
         if known is not None and known.before.directories == before.directories:
             return self._repeated(known, topic, number, before, asked_by)
+        self.cost_us = CHANGED_US
         records = self._draft.records
         count = len(records)
         outcome = decide()

@@ -213,9 +213,11 @@ class Image:
         if self._journal is not None:
             self._journal.offset = offset
 
-    def set_partition(self, topic: Topic, number: int, after: Partition | None) -> None:
-        """The partition of this number is `after`; None is "does not exist"."""
-        before = topic.partition(number)
+    def set_partition(
+        self, topic: Topic, number: int, after: Partition | None, known: Partition | None = None
+    ) -> None:
+        """The partition is `after`; None is "does not exist". Before it was what is `known`."""
+        before = topic.partition(number) if known is None else known
         if before is None:
             if after is None:
                 return
@@ -335,7 +337,6 @@ class Image:
         """What follows can be aborted."""
         if self._journal is None:
             self._journal = Journal(offset)
-            self.at(offset)
         self._set_transaction(Transaction(offset, self.level))
 
     def end_transaction(self) -> None:
@@ -346,11 +347,10 @@ class Image:
 
     def abort_transaction(self) -> None:
         """What was done since the transaction began never was. Undoing it is a change too."""
-        journal, transaction = self._journal, self.transaction
-        assert journal is not None
-        assert transaction is not None
+        assert self._journal is not None
+        assert self.transaction is not None
         self.index.begin_anew()
-        for _, undo, *arguments in journal.since(transaction.begun_at):
+        for _, undo, *arguments in self._journal.since(self.transaction.begun_at):
             undo(self, *arguments)
         if not self._keeps_undo:
             self._journal = None

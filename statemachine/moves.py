@@ -56,6 +56,11 @@ class Beginning:
         self._alike = Alike(draft)
 
     @property
+    def cost_us(self) -> int:
+        """What the last partition has cost that was directed somewhere, for `Slices`."""
+        return self._alike.cost_us
+
+    @property
     def accepted(self) -> int:
         """Partitions that belong to the move."""
         return len(self._planned)
@@ -143,7 +148,7 @@ def alter_reassignments(draft: Draft, command: AlterReassignments) -> Slices[Rea
     partitions = []
     for asked in command.reassignments:
         partitions.append(_altered(draft, beginning, asked, may_change))
-        yield CHANGED_US
+        yield beginning.cost_us if asked.replicas is not None else CHANGED_US
     refused = sum(each.error is not Error.NONE for each in partitions)
     request = _request(draft, command.who, MoveKind.REASSIGN, refused)
     request = replace(

@@ -44,30 +44,43 @@ def replay_decided(
 
     What they make of partitions, `decided`, is taken over, and not made once more.
     """
+    topic_id, topic = None, None
     for record in decision:
         image.at(offset)
-        if not (isinstance(record, records.PartitionChange) and _take_over(image, record, decided)):
+        is_taken_over = False
+        if isinstance(record, records.PartitionChange):
+            if record.topic_id is not topic_id:
+                topic_id = record.topic_id
+                topic = image.topics.get(topic_id)
+            is_taken_over = topic is not None and _take_over(image, topic, record, decided)
+        else:
+            topic_id = None
+        if not is_taken_over:
             REPLAY[type(record)](image, record, offset)
         image.end_offset = offset = offset + 1
 
 
 def _take_over(
-    image: Image, record: records.PartitionChange, decided: Mapping[int, Partition]
+    image: Image,
+    topic: Topic,
+    record: records.PartitionChange,
+    decided: Mapping[int, Partition],
 ) -> bool:
     """Let the partition be what was decided; whether this is the record that makes it that.
 
     One that changes twice has to be changed twice, and ClearElr changes partitions as well: the
     epoch tells of it, for each change adds one.
     """
-    topic, number = image.topics.get(record.topic_id), record.partition_id
-    before = None if topic is None else topic.partition(number)
-    if topic is None or before is None:
+    number = record.partition_id
+    before = topic.partition(number)
+    if before is None:
         return False
     after = decided.get(topic.keys[number])
     if after is None or after.partition_epoch != before.partition_epoch + 1:
         return False
-    image.set_partition(topic, number, after)
-    note_left(image, before, after, record.move or NO_MOVE)
+    image.set_partition(topic, number, after, before)
+    if after.stage is not before.stage:
+        note_left(image, before, after, record.move or NO_MOVE)
     return True
 
 

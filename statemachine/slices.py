@@ -17,6 +17,8 @@ Slices: TypeAlias = Generator[int, None, T]
 # As measured on one core of a common server, rounded up.
 CHANGED_US: Final = 20
 """To decide a change of a partition."""
+REPEATED_US: Final = 8
+"""To say again of a partition what was decided of one like it."""
 CREATED_US: Final = 6
 """To place and record a new partition."""
 PLANNED_US: Final = 3

@@ -99,11 +99,16 @@ _SHARE_OF_TIME: Final = 0.95
 """Of the time that the asker gives, what is used up here: that nobody leads has to get there."""
 
 
+def bounded(message: str) -> str:
+    """The message of an error, or its beginning."""
+    if len(message) <= MESSAGE_CHARACTERS_MAX:
+        return message
+    return f"{message[:MESSAGE_CHARACTERS_MAX]}..."
+
+
 def _bounded(values: dict[str, Any]) -> dict[str, Any]:
     message = values.get("error_message")
-    if message is None or len(message) <= MESSAGE_CHARACTERS_MAX:
-        return values
-    return {**values, "error_message": f"{message[:MESSAGE_CHARACTERS_MAX]}..."}
+    return values if message is None else {**values, "error_message": bounded(message)}
 
 
 def code(number: int) -> Any:
@@ -130,7 +135,9 @@ def respond_to(request: InboundRequest, call: Call, payload: Any) -> None:
 
 
 def encode_answer(call: Call, payload: Any) -> bytes:
-    """The body of kio's response; one that is as of an offset says so."""
+    """The body of kio's response, or of one in bytes; one that is as of an offset says so."""
+    if isinstance(payload, bytes):
+        return payload
     if not isinstance(payload, AsOf):
         return encode_response_body(call.api_key, call.version, payload)
     body = encode_response_body(call.api_key, call.version, payload.value)

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from admin import model, move_service
 from admin.kafka.beside import done, late
-from admin.kafka.call import Call, code
+from admin.kafka.call import Call, code, encode_answer
+from admin.kafka.reassignment_answers import with_partitions
 from admin.new_moves import refusal_of
 from admin.service import AsOf, Service
 from statemachine.commands import (
@@ -45,12 +46,21 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
 
 
 def _answered(call: Call, answer: ReassignmentsAltered, *, may_change: bool, is_ours: bool) -> Any:
+    if not is_ours:
+        empty = encode_answer(call, _whole(call, answer, may_change=may_change, responses=()))
+        return with_partitions(empty, call.version, answer.partitions)
     responses = _by_topic(
         call,
         "ReassignableTopicResponse",
         answer.partitions,
-        lambda each: _altered(call, each, is_ours=is_ours),
+        lambda each: _altered(call, each),
     )
+    return _whole(call, answer, may_change=may_change, responses=responses)
+
+
+def _whole(
+    call: Call, answer: ReassignmentsAltered, *, may_change: bool, responses: tuple[Any, ...]
+) -> Any:
     return call.respond(
         allow_replication_factor_change=may_change,
         error_code=code(0),
@@ -88,17 +98,14 @@ def _command(message: Any) -> AlterReassignments:
     )
 
 
-def _altered(call: Call, part: ReassignmentAltered, *, is_ours: bool) -> Any:
-    told: dict[str, Any] = {}
-    if is_ours:
-        steps = tuple(call.part("PlannedStep", replicas=each) for each in part.steps)
-        told = {"replicas": part.replicas, "planned_steps": steps}
+def _altered(call: Call, part: ReassignmentAltered) -> Any:
     return call.part(
         "ReassignablePartitionResponse",
         partition_index=part.partition,
         error_code=code(part.error.code),
         error_message=part.message or None,
-        **told,
+        replicas=part.replicas,
+        planned_steps=tuple(call.part("PlannedStep", replicas=each) for each in part.steps),
     )
 
 
