@@ -128,7 +128,7 @@ async def test_a_client_asks_any_controller_and_learns_what_the_answer_is_as_of(
 async def test_http_answers_stale_where_asked_for(tmp_path: Path) -> None:
     async with a_scene(tmp_path) as scene:
         follower = scene.followers[0]
-        async with http_door(follower, wait_seconds=0.1) as http:
+        async with http_door(follower) as http, http_door(follower, wait_seconds=0.1) as hasty:
             found = (await http.get("/v1/reassignments")).body
             assert (found["total"], found["as_of_offset"]) == (
                 1,
@@ -136,7 +136,7 @@ async def test_http_answers_stale_where_asked_for(tmp_path: Path) -> None:
             )
             for gone in (scene.leader, scene.followers[1]):
                 await gone.stop()
-            assert (await http.get("/v1/reassignments")).status == 503
+            assert (await hasty.get("/v1/reassignments")).status == 503
             stale = (await http.get("/v1/reassignments?stale=true")).body
             assert stale == {**found, "as_of_offset": follower.controller.committed}
             quorum = (await http.get("/v1/quorum?stale=true")).body

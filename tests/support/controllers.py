@@ -248,11 +248,23 @@ async def a_controller(
 
 
 async def active(nodes: Collection[Node]) -> Node:
-    """The active controller among these, as soon as there is one that has founded its cluster."""
+    """The active controller among these, once all of them that run follow it.
+
+    Before that, one that has not heard of it may yet be elected in its place; afterwards a lead
+    ends only when somebody was silent for `fetch_timeout_ms`, or gives it up. It has founded its
+    cluster by then.
+    """
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
-            for node in nodes:
-                if node.controller.is_active and not node.running.done():
+            running = [each for each in nodes if not each.running.done()]
+            for node in running:
+                if node.controller.is_active and all(_follows(each, node) for each in running):
                     await node.service.read(lambda image: image.level)
                     return node
             await next(iter(nodes)).opened.quorum.leader_changed(within_seconds=0.01)
+
+
+def _follows(node: Node, leader: Node) -> bool:
+    """Whether the node knows that this one leads; the leader itself does."""
+    quorum = node.opened.quorum
+    return quorum.leader == leader.node_id and quorum.node.epoch == leader.opened.quorum.node.epoch

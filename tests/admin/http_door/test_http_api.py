@@ -254,7 +254,6 @@ async def test_a_plan_that_needs_more_than_one_batch_is_taken_whole_by_every_nod
         await asked(leader.controller, topic("a", 101, partitions=BATCH_RECORDS_MAX - 1))
         await asked(leader.controller, topic("b", 101, partitions=5))
         follower = next(each for each in nodes.values() if each is not leader)
-        await knows_a_leader(follower)
         for node in (leader, follower):
             async with http_door(node, wait_seconds=PATIENCE_SECONDS) as http:
                 answer = await http.post("/v1/reassignments", many)
@@ -267,7 +266,6 @@ async def test_a_follower_answers_as_the_leader_does(tmp_path: Path) -> None:
         await join(leader.controller, 101, 102)
         await asked(leader.controller, topic("a", 101, partitions=2))
         follower = next(each for each in nodes.values() if each is not leader)
-        await knows_a_leader(follower)
         async with http_door(leader) as at_leader, http_door(follower) as at_follower:
             answer = await at_follower.post(
                 "/v1/reassignments", plan(("a", 0, [102]), ("a", 7, [102]))
@@ -286,11 +284,6 @@ async def test_a_follower_answers_as_the_leader_does(tmp_path: Path) -> None:
             ]
             assert facts[0] == facts[1]
             assert facts[0]["leader_id"] == leader.node_id
-
-
-async def knows_a_leader(node: Node) -> None:
-    while node.opened.quorum.leader is None:
-        await node.opened.quorum.leader_changed(within_seconds=1)
 
 
 def steady(body: Any) -> Any:

@@ -16,7 +16,6 @@ from tests.admin.http_door.test_http_api import (
     Http,
     check_problem,
     http_door,
-    knows_a_leader,
     plan,
 )
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
@@ -83,7 +82,6 @@ async def test_the_same_request_is_carried_out_once_whoever_is_asked_again(tmp_p
         left = [each for each in nodes.values() if each is not first]
         leader = await active(left)
         follower = next(each for each in left if each is not leader)
-        await knows_a_leader(follower)
         for node in (leader, follower):
             async with http_door(node, wait_seconds=PATIENCE_SECONDS) as http:
                 again, headers = await sent(http, "POST", PATH, body, KEY)

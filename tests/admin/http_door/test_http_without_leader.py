@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.admin.controller.asking import asked, busy, join, topic
-from tests.admin.http_door.test_http_api import check_problem, http_door, knows_a_leader, plan
+from tests.admin.http_door.test_http_api import check_problem, http_door, plan
 from tests.support.controllers import Node, a_controller, active, controllers
 
 
@@ -21,7 +21,6 @@ async def test_a_request_to_a_leader_that_falls_silent_is_made_again_to_the_next
         await join(leader.controller, 101, 102)
         await asked(leader.controller, topic("a", 101))
         follower = next(each for each in nodes.values() if each is not leader)
-        await knows_a_leader(follower)
         async with http_door(follower) as http, silence_of(leader) as heard:
             asking = asyncio.get_running_loop().create_task(
                 http.post("/v1/reassignments", plan(("a", 0, [102])))
@@ -101,7 +100,6 @@ async def test_a_leader_that_never_answers_leaves_the_outcome_of_a_change_unknow
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await active(nodes.values())
         follower = next(each for each in nodes.values() if each is not leader)
-        await knows_a_leader(follower)
         async with http_door(follower, wait_seconds=0.2) as http, silence_of(leader):
             moved = await http.post("/v1/reassignments", plan(("a", 0, [102])))
             asked_only = await http.get("/v1/quorum")

@@ -42,7 +42,6 @@ async def a_scene(folder: Path) -> AsyncIterator[Scene]:
     async with controllers(folder, 1, 2, 3) as nodes:
         leader = await active(nodes.values())
         first, second = (node for node in nodes.values() if node is not leader)
-        await knows_the_leader(first)
         async with (
             kafka_client(leader.address) as at_leader,
             kafka_client(first.address) as at_follower,
@@ -50,11 +49,6 @@ async def a_scene(folder: Path) -> AsyncIterator[Scene]:
             for broker_id in (101, 102):
                 await joined(at_leader, broker_id, CLUSTER_ID)
             yield Scene(leader, (first, second), at_leader, at_follower)
-
-
-async def knows_the_leader(node: Node) -> None:
-    while node.opened.quorum.leader is None:
-        await node.opened.quorum.leader_changed(within_seconds=1)
 
 
 async def test_a_follower_answers_what_the_leader_would_have_answered(tmp_path: Path) -> None:
