@@ -16,7 +16,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-PYTEST := $(BIN)/python -m pytest
+# The suite starts some thousand interpreters: what is compiled is kept, in $(VENV) and not in the tree.
+KEPT := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
+PYTEST := $(KEPT) $(BIN)/python -m pytest
 # On all cores; a test module stays in one process, and those with the most tests begin.
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.

@@ -33,7 +33,10 @@ CLUSTERS: Final = (
         old="        image.rewind(self._replaying.end)\n",
         new="",
         caught_by=("P22",),
-        directed="tests/admin/controller/test_controller_lead.py",
+        directed=(
+            "tests/admin/controller/test_controller_lead.py::"
+            "test_losing_the_lead_restores_the_image_that_is_committed"
+        ),
         kind="cluster",
     ),
     Mutant(
@@ -52,7 +55,10 @@ CLUSTERS: Final = (
         old="        known = draft.image.keys.get(command.key)\n",
         new="        known = None\n",
         caught_by=("L3",),
-        directed="tests/statemachine/test_retries.py",
+        directed=(
+            "tests/statemachine/test_retries.py::"
+            "test_the_same_request_is_carried_out_once_and_answered_alike"
+        ),
         kind="cluster",
     ),
     Mutant(

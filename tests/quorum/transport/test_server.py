@@ -1,3 +1,4 @@
+import asyncio
 import itertools
 import struct
 
@@ -224,12 +225,19 @@ def test_a_body_that_the_handler_cannot_read_is_the_fault_of_the_peer(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
+        echo, seen = Handler(), asyncio.Event()
+
         def handler(request: InboundRequest) -> None:
-            raise Malformed(ApiKey.VOTE, 1, "no such topic")
+            if request.correlation_id == 1:
+                seen.set()
+                raise Malformed(ApiKey.VOTE, 1, "no such topic")
+            echo(request)
 
         async with serving(handler, CLOCK) as (_, port), peer_of(port) as peer:
             peer.write(vote(1))
-            await peer.lost
+            await seen.wait()
+            await is_served(port)
+            assert peer.lost.done(), "before somebody else was answered"
             assert our_warnings(caplog) == [
                 f"listener: closed the connection of {peer.name}: Vote v1: no such topic"
             ]
