@@ -77,10 +77,11 @@ class Controller:
         default_min_isr: int = 1,
         no_op_interval_ms: int = 0,
         later: Later | None = None,
+        slice_us: int | None = None,
     ) -> None:
         """A cluster that is founded here gets this level, and `features` that differ from its
         defaults. `no_op_interval_ms` without an append are followed by a NoOp; 0 is never. `later`
-        goes on with what takes long; without it nothing is done in slices."""
+        goes on with what takes longer than `slice_us`; without it nothing is done in slices."""
         self.image = Image()
         self.sessions: Sessions | None = None
         """What the active controller knows of its brokers; None while this is not it."""
@@ -105,7 +106,7 @@ class Controller:
         self._deciding = Deciding(
             self.image, self._appending, wall_clock=wall_clock, metadata_version=metadata_version
         )
-        self._slicing = Slicing(later)
+        self._slicing = Slicing(later, slice_us)
         self._looking = Looking(
             self.image, answers=self._answers, appending=self._appending, slicing=self._slicing
         )

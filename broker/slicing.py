@@ -30,9 +30,10 @@ class _Piece(NamedTuple):
 class Slicing:
     """Pieces of work in the order in which they came; the first one may be under way."""
 
-    def __init__(self, later: Later | None) -> None:
-        """Without `later` everything is done at once."""
+    def __init__(self, later: Later | None, slice_us: int | None = None) -> None:
+        """Without `later` everything is done at once; `slice_us` is for one turn, None as usual."""
         self._later = later
+        self._slice_us = slice_us
         self._pieces: deque[_Piece] = deque()
         self._is_due = False
         self._is_busy = False
@@ -66,7 +67,7 @@ class Slicing:
 
     def _go_on(self) -> None:
         self._is_busy = True
-        left_us = SLICE_US
+        left_us = SLICE_US if self._slice_us is None else self._slice_us
         try:
             while self._pieces and left_us > 0:
                 left_us = self._take(left_us)

@@ -25,6 +25,7 @@ from chaos.audience import Speaker
 from chaos.cluster import desk
 from chaos.cluster.fetching import Fetching
 from chaos.cluster.life import Life
+from chaos.cluster.places import Places
 from chaos.cluster.process import ClusterProcess
 from chaos.cluster.replicas import Replicas
 from chaos.cluster.serving import Serving
@@ -68,6 +69,7 @@ class BrokerProcess(ClusterProcess):
         super().__init__(world, machine, speaker, past, rng)
         self.metadata.read_from(self.replica)
         self.replicas = Replicas(self)
+        self.places = Places(self)
         self.life = Life(self, previous_epoch=world.previous_epochs.pop(self.id, NO_EPOCH))
         self.serving = Serving(self)
         self.fetching = Fetching(self)
@@ -89,7 +91,13 @@ class BrokerProcess(ClusterProcess):
         return leader if leader in self.world.voters else None
 
     def ask_controller(
-        self, serve: Serve, done: Respond, *, timeout_ms: int, twice: bool = False
+        self,
+        serve: Serve,
+        done: Respond,
+        *,
+        timeout_ms: int,
+        twice: bool = False,
+        held_ms: int = 0,
     ) -> None:
         """Ask the active controller; `done` with None where nobody is known to be that."""
         self._act()
@@ -97,7 +105,9 @@ class BrokerProcess(ClusterProcess):
         if to is None:
             self.later(1, partial(done, None))
         else:
-            self.world.wire.ask(self, to, serve, done, timeout_ms=timeout_ms, twice=twice)
+            self.world.wire.ask(
+                self, to, serve, done, timeout_ms=timeout_ms, twice=twice, held_ms=held_ms
+            )
 
     def registered(self, epoch: int) -> None:
         """It is registered with this epoch."""
@@ -152,6 +162,7 @@ class BrokerProcess(ClusterProcess):
 
     def _changed(self, touched: Touched) -> None:
         self.replicas.apply(touched)
+        self.places.say()
         brokers = (self._image.brokers.get(each) for each in touched.brokers)
         if any(each is not None and each.stopping_at is not None for each in brokers):
             self.life.beat_soon()
@@ -177,6 +188,7 @@ class BrokerProcess(ClusterProcess):
         """See the port."""
         self.serving.stirred(partition)
         self.fetching.moved(partition)
+        self.places.say()
 
     def proposed(self, partition: Partition, proposal: Proposal) -> None:
         """See the port."""
@@ -207,11 +219,16 @@ class BrokerProcess(ClusterProcess):
             self._back_off()
             return
         self._proposes = True
+        for key, (_, proposal) in batch.items():
+            members = dict(zip(proposal.isr, proposal.broker_epochs, strict=True))
+            part = (key.topic_id.hex, key.number)
+            self.world.history.model.propose(part, proposal.partition_epoch, members)
         self.ask_controller(
             desk.command(_asked(self.broker_id, self.broker_epoch, batch)),
             partial(self._altered, batch),
             timeout_ms=CONTROLLER_TIMEOUT_MS,
             twice=True,
+            held_ms=self.world.late_proposals.held_ms(batch),
         )
 
     def _altered(self, batch: Batch, answer: Any) -> None:

@@ -36,6 +36,8 @@ LIMITS: Final = (
     "reassignment.parallel.leader.movements",
     "reassignment.max.concurrent.replica.movements",
 )
+RATES: Final = (0, 0, 2_000, 20_000)
+"""Of moves, in bytes a second; 0 is no throttle."""
 TIMEOUT_MS: Final = 3_000
 HEDGE_MS: Final = 300
 TRIES_MAX: Final = 12
@@ -104,6 +106,8 @@ class Client:
         self._count = 0
         self._seen: dict[int, int] = {}
         self._looks = False
+        self.waits = 0
+        """How much it has asked that is neither answered nor given up."""
         self.is_done = False
         """Whether it asks nothing more."""
 
@@ -138,8 +142,10 @@ class Client:
     def ask(self, request: Request, then: Callable[[Hashable], None]) -> None:
         """Ask this, write down what comes of it, and go on with what it was told; None: nothing."""
         noted = None if request.key is None else self.book.calls(request.key, request.asked)
+        self.waits += 1
 
         def done(answer: Any) -> None:
+            self.waits -= 1
             told: Hashable = None
             if answer is None:
                 self.world.note("a client is told nothing")
@@ -164,6 +170,9 @@ class Client:
 
     def _go_on(self, _: Hashable = None) -> None:
         if self.is_done:
+            return
+        if self.world.holds_still:
+            self._pause(None)
             return
         if self.rng.randrange(6) == 0:
             self._look_somewhere()
@@ -205,7 +214,8 @@ class Client:
         replicas = None if chance < 0.6 else self._replicas()
         if replicas is not None:
             self.world.history.model.ask(KEPT, number, replicas)
-        return requests.reassign(KEPT, number, replicas, who=str(self._id), key=key)
+        rate = 0 if replicas is None else self.rng.choice(RATES)
+        return requests.reassign(KEPT, number, replicas, who=str(self._id), key=key, rate=rate)
 
     def _about_a_topic(self) -> Request:
         name = self.rng.choice(PASSING)
@@ -237,8 +247,12 @@ class Client:
                 return requests.resume(move_id, who=who, key=self._key())
             case 6 if self.rng.randrange(2):
                 return requests.take_back(move_id, key=self._key())
-            case 6:
+            case 6 if self.rng.randrange(2):
                 return requests.prefer(move_id, self.rng.randrange(-2, 3), key=self._key())
+            case 6:
+                return requests.slow_down(move_id, self.rng.choice(RATES), key=self._key())
+            case _ if self.rng.randrange(2):
+                return requests.left_of(self.rng.choice(self.world.history.keys.moves))
             case _:
                 return requests.look(move_id)
 
@@ -248,7 +262,8 @@ class Client:
         parts = tuple((MOVED, number, self._replicas()) for number in numbers)
         for topic, number, replicas in parts:
             self.world.history.model.ask(topic, number, replicas)
-        return requests.begin(parts, self.world.moves.append, who=str(self._id), key=self._key())
+        began, rate = self.world.moves.append, self.rng.choice(RATES)
+        return requests.begin(parts, began, who=str(self._id), key=self._key(), rate=rate)
 
     def _of_the_cluster(self) -> Request:
         """How moves go, and what is asked of the partitions that they move."""

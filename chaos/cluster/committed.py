@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from broker.hosting import PartitionKey
 from chaos.cluster.facts import Fact, fact
+from chaos.cluster.judged import Judged
 from chaos.cluster.keys import Keys
-from chaos.cluster.model import Model
 from chaos.cluster.plans import Plans
 from chaos.cluster.views import NOTHING, View, view_of_model, view_of_snapshot
 from chaos.history import History
@@ -21,7 +21,7 @@ class ClusterHistory(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model = Model()
+        self.model = Judged(hears=True)
         self.keys = Keys()
         self.on_facts: list[Callable[[list[Fact]], None]] = []
         """Told of each batch once it is folded."""

@@ -38,6 +38,11 @@ class Data:
                 "P21", f"{process.id} removes {key}, and has been a replica since {since}"
             )
 
+    def loses(self, replica: ReplicaId) -> None:
+        """Its whole disk is gone."""
+        for each in [each for each in self._held_since if each[0] == replica]:
+            del self._held_since[each]
+
     def check_end(self) -> None:
         """P21: nobody has data of what is not on it."""
         view = self._world.history.view_at(self._world.history.end)

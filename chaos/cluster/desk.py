@@ -12,6 +12,7 @@ from broker.unavailable import Unavailable
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.wire import Respond, Serve
 from statemachine import commands
+from statemachine.copies import CopyReport
 from statemachine.sessions import NEVER_HEARD
 
 
@@ -52,8 +53,8 @@ def _registered(node: ControllerProcess, broker_id: int, respond: Respond, answe
     respond(answer)
 
 
-def heartbeat(asked: commands.BrokerHeartbeat) -> Serve:
-    """A broker lives, and says what it wants next."""
+def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = ()) -> Serve:
+    """A broker lives, says what it wants next, and how far its copies are."""
 
     def serve(process: ClusterProcess, respond: Respond) -> None:
         node = _controller(process)
@@ -64,6 +65,7 @@ def heartbeat(asked: commands.BrokerHeartbeat) -> Serve:
         broker = controller.image.brokers.get(asked.broker_id)
         if broker is not None and broker.epoch == asked.broker_epoch:
             sessions.touch(asked.broker_id, asked.metadata_offset, node.now_ms())
+            sessions.copies.reported(asked.broker_id, copies, node.now_ms())
         lowest = sessions.lowest_live_offset(controller.image)
         node.submit(replace(asked, lowest_live_offset=lowest), respond)
 

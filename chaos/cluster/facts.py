@@ -6,6 +6,7 @@ tag is kept: a field that this table does not name is found under its number, as
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -183,12 +184,18 @@ def _tags(data: _Bytes) -> dict[int, bytes]:
 
 def fact(offset: int, value: bytes) -> Fact:
     """What the record at this offset says."""
+    return Fact(offset, *_parsed(value))
+
+
+# Snapshots say most of what the ones before have said.
+@lru_cache(maxsize=10_000)
+def _parsed(value: bytes) -> tuple[str, Mapping[str | int, Any]]:
     data = _Bytes(value)
     frame, type_id, version = data.count(), data.count(), data.count()
-    assert frame == 1, f"offset {offset} has a frame of version {frame}"
+    assert frame == 1, f"{value!r} has a frame of version {frame}"
     layout = LAYOUTS.get(type_id)
     if layout is None:
-        return Fact(offset, "", {})
+        return "", {}
     said: dict[str | int, Any] = {}
     for field, kind in layout.fields.items():
         name, _, since = field.partition("@")
@@ -197,5 +204,5 @@ def fact(offset: int, value: bytes) -> Fact:
     for tag, raw in _tags(data).items():
         name, kind = layout.tags.get(tag, ("", ""))
         said[name or tag] = _READ[kind](_Bytes(raw)) if name else raw
-    assert data.at == len(value), f"offset {offset} has {len(value) - data.at} bytes too many"
-    return Fact(offset, layout.name, said)
+    assert data.at == len(value), f"{value!r} has {len(value) - data.at} bytes too many"
+    return layout.name, said

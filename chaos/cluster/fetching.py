@@ -13,7 +13,6 @@ from broker.fetch_request import Position
 from broker.hosting import PartitionKey
 from broker.limits import REPLICA_FETCH_TIMEOUT_MS
 from broker.partition import Partition
-from broker.throttling import Throttles
 from chaos.cluster.serving import fetch
 from quorum.core.vocabulary import ReplicaId
 
@@ -26,7 +25,6 @@ class Fetching:
 
     def __init__(self, process: "BrokerProcess") -> None:
         self._process = process
-        self._throttles = Throttles()
         self._copying: dict[int, Copying] = {}
         self._under_way: dict[int, int] = {}
         self._rounds: dict[int, int] = {}
@@ -45,7 +43,10 @@ class Fetching:
         leader = following.leader
         self._leader_of[partition] = leader
         if leader not in self._copying:
-            self._copying[leader] = Copying(leader, self._process, self._throttles.follower)
+            replicas = self._process.replicas
+            self._copying[leader] = Copying(
+                leader, self._process, replicas.throttles.follower, replicas.copies
+            )
             self._under_way[leader] = self._rounds[leader] = 0
         self._copying[leader].add(partition)
         self._stir(leader)

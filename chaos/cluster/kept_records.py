@@ -13,6 +13,7 @@ from uuid import UUID
 from broker.hosting import PartitionKey
 from chaos.cluster.clients import KEPT
 from chaos.cluster.facts import Fact
+from chaos.cluster.parts import without
 from chaos.cluster.replicas import folder_of
 from chaos.disk import VirtualDisk
 from chaos.stored import Stored, batches, records
@@ -64,6 +65,8 @@ class Records:
         self._acknowledged: dict[int, dict[int, bytes]] = {}
         self._read: dict[int, dict[int, bytes]] = {}
         self._committed: dict[PartitionKey, int] = {}
+        self._lost: set[int] = set()
+        """Whose disk has lost something, until that is known."""
 
     def acknowledged(self, number: int, base: int, values: list[bytes]) -> None:
         """A producer was told that its records are there from this offset on."""
@@ -93,11 +96,17 @@ class Records:
         if self._world.history.model.topics[key.topic_id.hex] == KEPT:
             self.is_committed(key, end)
         for member in part.isr:
+            if member in self._lost:
+                continue
             has = end_on(self._disk(member), partition.key)
             if has < end:
                 raise Violation(
                     "P19", f"{partition} is committed up to {end}, and {member} has {has} in sync"
                 )
+
+    def loses(self, broker_id: int) -> None:
+        """Its disk is about to lose something that others in sync have."""
+        self._lost.add(broker_id)
 
     def is_committed(self, key: PartitionKey, end: int) -> None:
         """Everything below is committed."""
@@ -106,11 +115,13 @@ class Records:
     def changed(self, facts: Sequence[Fact]) -> None:
         """P19, of who comes into the ISR: it has all that is known to be committed."""
         for each in facts:
+            if each.type == "RegisterBroker":
+                self._lost.discard(each.said["broker_id"])
             if each.type != "PartitionChange" or "isr" not in each.said:
                 continue
             key = PartitionKey(UUID(hex=each.said["topic_id"]), each.said["partition_id"])
             end = self._committed.get(key, 0)
-            for member in each.said["isr"]:
+            for member in without(each.said["isr"], tuple(self._lost)):
                 has = end_on(self._disk(member), key) if end else 0
                 if has < end:
                     text = f"{member} comes into the ISR of {key} with {has} of {end}"

@@ -116,11 +116,12 @@ class Life:
                 self._back_off()
 
     def _beat(self) -> None:
-        waits = self.living.wants_fence(is_settled=True)
+        waits = self.living.wants_fence(is_settled=self._process.places.is_settled)
         asked = self._heartbeat(want_fence=waits)
         answered = partial(self._beaten, self._round)
         timeout_ms = self._session_timeout_ms // 2
-        self._process.ask_controller(desk.heartbeat(asked), answered, timeout_ms=timeout_ms)
+        beat = desk.heartbeat(asked, self._process.replicas.copy_reports())
+        self._process.ask_controller(beat, answered, timeout_ms=timeout_ms)
 
     def _heartbeat(
         self, *, want_fence: bool = False, want_shut_down: bool = False

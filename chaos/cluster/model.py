@@ -1,25 +1,14 @@
-"""What committed records make of a cluster, folded by the judges, and what must hold of it.
+"""What committed records make of a cluster, folded by the judges; see `chaos.cluster.parts`, too.
 
-P1 to P17 of docs/chaos.md, as far as records alone tell. A change of a partition is
-judged as it comes (`chaos.cluster.rules`); what a decision has to bring about by its end, at the
-end of its batch.
+Nothing is judged here, and nothing of the product is used: whoever judges (`chaos.cluster.judged`)
+hears of each broker that is registered and of each change of a partition.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from chaos.cluster.facts import Fact
-from chaos.cluster.parts import NOBODY, Ids, Key, Part, changed, created, without
-from chaos.cluster.rules import Change, of_a_change, of_a_state, require
-from chaos.violation import Violation
-
-UNLIMITED: Final = 2**31 - 1
-LIMITS: Final = (
-    "parallel.partition.count",
-    "max.concurrent.replica.movements",
-    "parallel.replica.count",
-    "parallel.leader.movements",
-)
+from chaos.cluster.parts import Key, Part, changed, created
 
 
 class Broker(NamedTuple):
@@ -32,27 +21,23 @@ class Broker(NamedTuple):
 
 
 class Model:
-    """One cluster. `take` each batch of the log in order, and `ask` before what clients ask."""
+    """One cluster."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, str] = {}
         self.parts: dict[Key, Part] = {}
         self.settings: dict[tuple[int, str, str], str] = {}
-        self._epoch = -1
-        self._asked: set[tuple[str, int, Ids]] = set()
         self._open: list[Fact] | None = None
 
-    def ask(self, topic: str, number: int, replicas: Ids) -> None:
-        """Somebody wants the partition to have these replicas."""
-        self._asked.add((topic, number, replicas))
+    @property
+    def is_whole(self) -> bool:
+        """Whether no transaction is open."""
+        return self._open is None
 
-    def take(self, batch: Iterable[Fact], refused: Collection[Key] = ()) -> None:
-        """The facts of one batch; what was `refused` by the decision behind it has none in it."""
+    def fold(self, batch: Iterable[Fact]) -> None:
+        """Take in the facts of one batch; those of a transaction count with its end."""
         for fact in batch:
-            key = (fact.said.get("topic_id"), fact.said.get("partition_id"))
-            if key in refused:
-                raise Violation("P17", f"{key} was refused, and yet {fact} is in the log")
             if fact.type == "BeginTransaction":
                 self._open = []
             elif fact.type in ("EndTransaction", "AbortTransaction"):
@@ -63,8 +48,6 @@ class Model:
                 self._open.append(fact)
             else:
                 self._fold(fact)
-        for key, part in self.parts.items() if self._open is None else ():
-            self._settle(key, part)
 
     def live(self, broker_id: int) -> bool:
         """Whether the broker may lead and be in sync."""
@@ -76,48 +59,18 @@ class Model:
         places = (2, topic, name), (4, "", name)
         return next((value for value in map(self.settings.get, places) if value), default)
 
-    def allows_unclean(self, key: Key) -> bool:
-        """Whether somebody who is not in sync may lead the partition."""
-        value = self.setting(self.topics[key[0]], "unclean.leader.election.enable", "false")
-        return value == "true"
+    # --- for whoever judges ------------------------------------------------------------------
 
-    def min_isr(self, key: Key, replicas: Ids) -> int:
-        """How many must be in sync where these are the replicas."""
-        configured = self.setting(self.topics[key[0]], "min.insync.replicas", "1")
-        return min(max(1, int(configured)), len(replicas))
+    def on_created(self, fact: Fact, key: Key, part: Part) -> None:
+        """There is a partition that was none."""
 
-    def is_complete(self, key: Key, part: Part, isr: Ids) -> bool:
-        """Whether the step under way is, once these are in sync."""
-        if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
-            return set(part.aimed) <= set(isr)
-        enough = len(without(isr, part.removing)) >= self.min_isr(key, part.aimed)
-        return enough and set(part.adding) <= set(isr)
+    def on_changed(self, fact: Fact, key: Key, before: Part, after: Part) -> None:
+        """A record has changed a partition."""
 
-    def limit(self, name: str) -> int:
-        """A limit of reassignments, by what follows "reassignment." in its name."""
-        return int(self.setting("", f"reassignment.{name}", str(UNLIMITED)))
+    def on_registered(self, fact: Fact, before: Broker | None, after: Broker) -> None:
+        """A broker is registered; `before` is what was known under its id."""
 
-    @property
-    def goes_in_steps(self) -> bool:
-        """Whether anything is limited, so that a move may take several steps."""
-        return any(self.limit(name) != UNLIMITED for name in LIMITS)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether what is under way is within the limits."""
-        under_way = [part for part in self.parts.values() if part.adding or part.removing]
-        added = sum(len(part.adding) for part in under_way)
-        return len(under_way) <= self.limit(LIMITS[0]) and added <= self.limit(LIMITS[1])
-
-    @property
-    def has_room_for_leaders(self) -> bool:
-        """Whether the steps that move a leader are within their limit."""
-        return sum(part.moves_leader for part in self.parts.values()) <= self.limit(LIMITS[3])
-
-    def was_asked(self, key: Key, replicas: Ids) -> bool:
-        """Whether anybody wanted the partition to have these replicas, and they exist."""
-        asked = (self.topics[key[0]], key[1], replicas) in self._asked
-        return asked and set(replicas) <= self.brokers.keys()
+    # --- the records -------------------------------------------------------------------------
 
     def _fold(self, fact: Fact) -> None:
         if fact.type in _FOLDED:
@@ -126,16 +79,13 @@ class Model:
     def _create(self, fact: Fact) -> None:
         key, part = (fact.said["topic_id"], fact.said["partition_id"]), created(fact.said)
         self.parts[key] = part
-        require(fact, of_a_state(self, key, part))
-        require(fact, [("P10", all(map(self.live, part.isr)), "who is in sync is alive")])
+        self.on_created(fact, key, part)
 
     def _change(self, fact: Fact) -> None:
         key = (fact.said["topic_id"], fact.said["partition_id"])
         before = self.parts[key]
         after = self.parts[key] = changed(before, fact.said)
-        require((fact, before), of_a_state(self, key, after))
-        change = Change(before, after, "leader" in fact.said)
-        require((fact, before), of_a_change(self, key, change))
+        self.on_changed(fact, key, before, after)
 
     def _name(self, fact: Fact) -> None:
         self.topics[fact.said["topic_id"]] = fact.said["name"]
@@ -167,28 +117,10 @@ class Model:
 
     def _register(self, fact: Fact) -> None:
         said, before = fact.said, self.brokers.get(fact.said["broker_id"])
-        epoch, incarnation = said["broker_epoch"], said["incarnation_id"]
-        if before is not None and before.incarnation == incarnation:
-            rules = [("P11", epoch == before.epoch, "an incarnation keeps its epoch")]
-        else:
-            rises = epoch == fact.offset > self._epoch
-            rules = [("P11", rises, "an epoch is the offset of its record, and rises")]
-        require(fact, rules)
-        self._epoch = max(self._epoch, epoch)
         stops = bool(said.get("in_controlled_shutdown"))
-        broker = Broker(epoch, incarnation, bool(said["fenced"]), stops)
-        self.brokers[said["broker_id"]] = broker
-
-    def _settle(self, key: Key, part: Part) -> None:
-        """What holds once a decision is whole."""
-        late = part.steps and self.is_complete(key, part, part.isr)
-        led = part.leader == NOBODY or all(map(self.live, part.isr))
-        rules = [
-            ("P5" if part.adding else "P7", not late, "what could be complete is"),
-            ("P12", led, "a broker that may not be in sync is, or leads"),
-            ("P12", part.leader != NOBODY or len(part.isr) <= 1, "the last one alone stays"),
-        ]
-        require((key, part), rules)
+        after = Broker(said["broker_epoch"], said["incarnation_id"], bool(said["fenced"]), stops)
+        self.on_registered(fact, before, after)
+        self.brokers[said["broker_id"]] = after
 
 
 _FENCES: Final = {"FenceBroker": 1, "UnfenceBroker": -1}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from chaos.cluster.facts import Fact
-from chaos.cluster.model import LIMITS, UNLIMITED, Model
+from chaos.cluster.judged import LIMITS, UNLIMITED, Judged
 from chaos.cluster.parts import Ids, Key, Part, changed, without
 from chaos.violation import Violation
 
@@ -24,7 +24,7 @@ class Begun(NamedTuple):
 class Plans:
     """Folds what is committed into a model, and looks at each step that begins."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Judged) -> None:
         self._model = model
 
     def take(self, facts: Sequence[Fact]) -> None:

@@ -4,6 +4,7 @@ What a quorum of plain words tells its judges, these tell as well; what stands a
 here, and a broker in `chaos.cluster.broker`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +38,7 @@ SLICE_MS: Final = 1
 LISTENER: Final = "CONTROLLER"
 
 
-class ClusterProcess(Process):
+class ClusterProcess(Process, ABC):
     """See `Process`; `above` is told what the quorum says, and its image is judged."""
 
     world: "ClusterWorld"
@@ -46,9 +47,9 @@ class ClusterProcess(Process):
     """What a broker gives to others; a controller has none, and nobody asks it."""
 
     @property
+    @abstractmethod
     def image(self) -> Image:
         """What it makes of the log."""
-        raise NotImplementedError
 
     def check_view(self, end: int) -> None:
         """P22: its image is what everything below `end`, a boundary, comes to."""
@@ -136,7 +137,8 @@ class ControllerProcess(ClusterProcess):
             features=((ELR_VERSION, int(settings.has_elr)),),
             default_min_isr=settings.min_isr,
             no_op_interval_ms=NO_OP_INTERVAL_MS,
-            later=partial(self.later, SLICE_MS),
+            later=partial(self._go_on_later, world),
+            slice_us=settings.slice_us,
         )
         super().__init__(world, machine, speaker, past, rng)
         self.controller.attach(_Port(self))
@@ -150,6 +152,10 @@ class ControllerProcess(ClusterProcess):
     @property
     def image(self) -> Image:
         return self.controller.image
+
+    def _go_on_later(self, world: "ClusterWorld", happen: Callable[[], None]) -> None:
+        world.note("a decision is cut into slices")
+        self.later(SLICE_MS, happen)
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         # Who has led since may have committed more, and this one not know it.

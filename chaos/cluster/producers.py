@@ -6,6 +6,7 @@ from the beginning again and again.
 """
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -43,6 +44,14 @@ class Written(NamedTuple):
     base_offset: int
 
 
+class OutOfOrder(NamedTuple):
+    """A leader does not know what was written before; one that is deposed may not."""
+
+    key: PartitionKey
+    leader: int
+    leader_epoch: int
+
+
 class Read(NamedTuple):
     """What a consumer was given."""
 
@@ -50,7 +59,7 @@ class Read(NamedTuple):
     batches: tuple[Stored, ...]
 
 
-class _Asker:
+class _Asker(ABC):
     """Somebody who asks brokers; see `chaos.cluster.wire.Caller`."""
 
     def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
@@ -77,8 +86,9 @@ class _Asker:
         """Ask one thing after the other from now on."""
         self.later(self.rng.randrange(*PAUSE_MS), self._go_on)
 
+    @abstractmethod
     def _go_on(self) -> None:
-        raise NotImplementedError
+        """Ask the next thing."""
 
     def find_leader(self, number: int, then: Callable[[ReplicaId | None], None]) -> None:
         """Ask any broker who leads this partition of the topic."""
@@ -139,13 +149,20 @@ class Producer(_Asker):
             self.world.note("a batch is acknowledged")
             self.world.records.acknowledged(number, answer.base_offset, values)
             self.begin()
-        elif answer is SequenceError.OUT_OF_ORDER:
+        elif isinstance(answer, OutOfOrder) and self._leads(answer):
             raise Violation(
                 "P18",
                 f"what {self._id} wrote to {number} before {values}, and was told so, is gone",
             )
         else:
             self._again(number, batch, values)
+
+    def _leads(self, answer: OutOfOrder) -> bool:
+        """Whether who answered leads, as far as is committed."""
+        key = answer.key
+        part = self.world.history.model.parts.get((key.topic_id.hex, key.number))
+        led = None if part is None else (part.leader, part.leader_epoch)
+        return led == (answer.leader, answer.leader_epoch)
 
 
 class Consumer(_Asker):
@@ -204,6 +221,10 @@ def _produce(number: int, batch: bytes) -> Serve:
             respond(Refusal.UNKNOWN_TOPIC_OR_PARTITION)
             return
         result = partition.produce(batch, for_all=True, wall_ms=process.now_wall_ms())
+        if result is SequenceError.OUT_OF_ORDER:
+            leader = int(process.id)
+            respond(OutOfOrder(partition.key, leader, partition.leader_epoch))
+            return
         if not isinstance(result, Appended):
             respond(result)
             return

@@ -16,12 +16,15 @@ from broker.hosting import PartitionKey
 from broker.limits import MESSAGE_BYTES_MAX
 from broker.partition import Partition
 from broker.recovery import OpenedLog, open_log
-from broker.replica import LiveEpochs
+from broker.replica import Following, LiveEpochs
+from broker.reports import CopyReports
+from broker.throttling import Throttles
 from chaos.cluster.partition_disk import PartitionDisk
 from quorum.log.files import make_folder, sync_folder
 from quorum.log.filesystem import FileSystem
+from statemachine.copies import CopyReport
 from statemachine.touched import Touched
-from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
     from chaos.cluster.broker import BrokerProcess
@@ -59,6 +62,8 @@ class Replicas:
         self.disk = PartitionDisk(process)
         self.partitions: dict[PartitionKey, Partition] = {}
         self.live: LiveEpochs = {}
+        self.throttles = Throttles()
+        self.copies = CopyReports()
         self._unsettled = Unsettled()
         self._keys: deque[PartitionKey] = deque()
         self._settles = False
@@ -85,6 +90,10 @@ class Replicas:
         self._when_settled.append(then)
         self._settle_soon()
 
+    def copy_reports(self) -> tuple[CopyReport, ...]:
+        """What the controller is to be told now of the replicas that are being added here."""
+        return self.copies.due(self._process.now_ms(), self._being_added)
+
     def close(self) -> None:
         """Write and sync every log, as a process that ends in good order does."""
         for each in self.partitions.values():
@@ -107,14 +116,30 @@ class Replicas:
         process = self._process
         names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
         is_for_all = any(kind == BROKER_RESOURCE for kind, _ in touched.configs)
+        if is_for_all:
+            configs, broker_id = process.image.configs, str(process.broker_id)
+            own = configs.get((BROKER_RESOURCE, broker_id), {})
+            shared = configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
+            self.throttles.configure(own, shared, process.now_ms())
         for key, partition in self.partitions.items():
             if is_for_all or partition.topic in names:
+                was_throttled = partition.is_throttled
                 partition.settings = settings_of(
                     process.image, process.broker_id, partition.topic, MESSAGE_BYTES_MAX
                 )
                 assignment = assignment_of(process.image, process.broker_id, key)
                 if assignment is not None:
                     partition.assign(assignment)
+                if was_throttled:
+                    process.moved(partition)
+
+    def _being_added(self, key: PartitionKey) -> Following | None:
+        process, partition = self._process, self.partitions.get(key)
+        topic = process.image.topics.get(key.topic_id)
+        found = None if topic is None else topic.partition(key.number)
+        if partition is None or found is None or process.broker_id not in found.adding:
+            return None
+        return partition.following
 
     def _settle_soon(self) -> None:
         if not self._settles:

@@ -16,6 +16,7 @@ from chaos.cluster.wire import Respond, Serve
 from chaos.linearizability import Key
 from chaos.violation import Violation
 from statemachine import commands
+from statemachine.copies import move_copies
 from statemachine.errors import Error
 from statemachine.image import Image
 from statemachine.move_queries import summary_of
@@ -87,11 +88,12 @@ def essence(answer: Any) -> Hashable:
 
 
 def reassign(
-    topic: str, number: int, replicas: Replicas | None, *, who: str, key: str = ""
+    topic: str, number: int, replicas: Replicas | None, *, who: str, key: str = "", rate: int = 0
 ) -> Request:
-    """Let the partition have these replicas; None takes back what is under way."""
+    """Let the partition have these replicas, copied at that rate; None takes back what is under
+    way."""
     part = commands.Reassignment(topic=topic, partition=number, replicas=replicas)
-    command = commands.AlterReassignments(reassignments=(part,), who=who)
+    command = commands.AlterReassignments(reassignments=(part,), who=who, throttle_bytes_per_s=rate)
     asked = said.Cancel() if replicas is None else said.Reassign(replicas)
 
     def understood(answer: Any) -> Hashable:
@@ -215,13 +217,14 @@ def begin(
     *,
     who: str,
     key: str,
+    rate: int = 0,
 ) -> Request:
     """Begin a move of these partitions; `began` is told its id, 0 where nothing had to change."""
     asked = tuple(
         commands.Reassignment(topic=topic, partition=number, replicas=replicas)
         for topic, number, replicas in parts
     )
-    command = commands.BeginMove(reassignments=asked, who=who)
+    command = commands.BeginMove(reassignments=asked, who=who, throttle_bytes_per_s=rate)
     allowed = frozenset({Error.NONE, Error.INVALID_REQUEST, Error.INVALID_REPLICA_ASSIGNMENT})
 
     def understood(answer: Any) -> Hashable:
@@ -247,6 +250,28 @@ def prefer(move_id: int, priority: int, *, key: str) -> Request:
     """Let the move go before others, or after them."""
     altered = commands.AlterMove(move_id=move_id, priority=priority)
     return _altered(move_id, None, altered, key)._replace(key=None)
+
+
+def slow_down(move_id: int, rate: int, *, key: str) -> Request:
+    """Let the move copy so many bytes a second at most; 0 is as fast as it can."""
+    altered = commands.AlterMove(move_id=move_id, throttle_bytes_per_s=rate)
+    return _altered(move_id, None, altered, key)._replace(key=None)
+
+
+def left_of(move_id: int) -> Request:
+    """How much is left to be copied of the move?"""
+
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        assert isinstance(process, ControllerProcess)
+        told = process.controller.told_of_copies()
+        process.controller.query(lambda image: move_copies(image, move_id, told), respond)
+
+    def understood(left: Any) -> Hashable:
+        if min(left.bytes_left, left.bytes_per_s, left.known, left.unknown) < 0:
+            raise Violation("L7", f"of the move {move_id} there is left {left}")
+        return said.Done()
+
+    return Request(None, ("left of", move_id), serve, understood, may_repeat=True)
 
 
 def take_back(move_id: int, *, key: str) -> Request:

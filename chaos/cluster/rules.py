@@ -46,6 +46,10 @@ class Cluster(Protocol):
         """Whether anybody wanted the partition to have these replicas, and they exist."""
         ...
 
+    def was_proposed(self, key: Key, partition_epoch: int, came: Ids) -> bool:
+        """Whether a leader has asked for all of them then, each as it is registered now."""
+        ...
+
     def allows_unclean(self, key: Key) -> bool:
         """Whether somebody who is not in sync may lead the partition."""
         ...
@@ -157,7 +161,7 @@ def of_a_change(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     return [
         *_of_epochs_and_growth(change),
         *_of_an_end(cluster, key, change),
-        *_of_the_isr(cluster, change),
+        *_of_the_isr(cluster, key, change),
         *_of_what_was_asked(cluster, key, change),
     ]
 
@@ -213,14 +217,19 @@ def _of_an_end(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     ]
 
 
-def _of_the_isr(cluster: Cluster, change: Change) -> list[Rule]:
+def _of_the_isr(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     before, after, _ = change
     came, led = change.came, before.leader != NOBODY
     let_in = led and (before.leader == after.leader or change.ends or change.at_once)
     alone = after.isr == (after.leader,)
+    # Who was eligible, or nobody was: the controller itself lets in whom it elects.
+    is_chosen = before.leader != after.leader and not (change.completes or change.at_once)
+    elected = alone and (not led or is_chosen or bool(after.recovery) or set(came) <= {*before.elr})
+    known = cluster.was_proposed(key, before.partition_epoch, came)
     return [
         ("P9", not came or let_in or alone, "only the leader lets anybody in"),
         ("P10", all(map(cluster.live, came)), "who comes into the ISR is alive"),
+        ("P10", not came or elected or known, "the leader has asked for this incarnation of it"),
     ]
 
 

@@ -106,7 +106,9 @@ class Serving:
         for key, part in asked.parts.items():
             if part.refusal is not None or part.diverging is not None:
                 return True
-            if self._process.replicas.partitions[key].log_end > part.position.offset:
+            partition = self._process.replicas.partitions[key]
+            has_more = partition.log_end > part.position.offset
+            if has_more and not self._is_held_back(partition, asked.follower):
                 return True
         return False
 
@@ -126,9 +128,19 @@ class Serving:
         if self._parked.get(asked.follower) is asked:
             del self._parked[asked.follower]
         self._look_for_moves(asked)
-        asked.respond({key: self._given(key, part) for key, part in asked.parts.items()})
+        follower = asked.follower
+        asked.respond({key: self._given(key, part, follower) for key, part in asked.parts.items()})
 
-    def _given(self, key: PartitionKey, part: _Part) -> Given:
+    def _is_throttled(self, partition: Partition, follower: int) -> bool:
+        """Whether this follower is given records only as the throttle allows (KIP-73)."""
+        is_named = partition.key.number in partition.settings.leader_throttled
+        return is_named and partition.leading is not None and follower not in partition.leading.isr
+
+    def _is_held_back(self, partition: Partition, follower: int) -> bool:
+        bucket, now_ms = self._process.replicas.throttles.leader, self._process.now_ms()
+        return self._is_throttled(partition, follower) and bucket.wait_ms(now_ms) > 0
+
+    def _given(self, key: PartitionKey, part: _Part, follower: int) -> Given:
         if part.refusal is not None:
             return Given(part.refusal.code, part.refusal.name)
         partition = self._process.replicas.partitions[key]
@@ -136,8 +148,17 @@ class Serving:
         if part.diverging is not None:
             epoch, end_offset = part.diverging.epoch, part.diverging.offset
             return Given(0, "", epoch, end_offset, known)
+        if self._is_held_back(partition, follower):
+            self._process.world.note("a follower is held back by a throttle")
+            return Given(0, "", NO_EPOCH, -1, known)
         start, end = Offset(part.position.offset), Offset(partition.log_end)
-        data = partition.log.read(start, end, REPLICA_FETCH_BYTES_MAX) if end > start else b""
+        now_ms, bucket = self._process.now_ms(), self._process.replicas.throttles.leader
+        is_throttled = self._is_throttled(partition, follower)
+        room_bytes = bucket.room_bytes(now_ms) if is_throttled else None
+        most_bytes = min(REPLICA_FETCH_BYTES_MAX, room_bytes or REPLICA_FETCH_BYTES_MAX)
+        data = partition.log.read(start, end, most_bytes) if end > start else b""
+        if is_throttled:
+            bucket.take(len(data), now_ms)
         return Given(0, "", NO_EPOCH, -1, known, data)
 
 

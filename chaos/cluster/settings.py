@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from broker.slicing import SLICE_US
 from chaos.faults import NEEDS, Fault
 from chaos.profile import Profile, Rates
 from quorum.snapshotting import SnapshotLimits
@@ -54,6 +55,13 @@ class Settings:
     pause_ms_max: int
     """Between two things that a client asks."""
     producers: int
+    slice_us: int
+    """Of work that a controller does before others have a turn; a change of a partition is 20."""
+    losses: int
+    """How often a broker is to lose what it has written, or its whole disk."""
+    has_late_proposals: bool
+    """Whether requests for a larger ISR are held back until who is to join is another incarnation.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,4 +140,7 @@ def _settings(rng: random.Random, brokers: int) -> Settings:
         clients=rng.choice((1, 2, 4)),
         pause_ms_max=rng.choice((200, 1_000)),
         producers=rng.choice((1, 1, 2)),
+        slice_us=rng.choice((1, 30, 60, SLICE_US)),
+        has_late_proposals=rng.random() < 0.25,
+        losses=rng.choice((0, 0, 0, 2)),
     )

@@ -13,6 +13,7 @@ from uuid import UUID
 from chaos import sequential as said
 from chaos.cluster import requests
 from chaos.cluster.clients import KEPT, LIMITS, MOVED, NOTED, PASSING, Client
+from chaos.cluster.losses import Losses
 from chaos.cluster.parts import NOBODY
 from chaos.cluster.producers import Consumer, Producer
 from chaos.cluster.requests import Request
@@ -28,6 +29,8 @@ RETRY_MS: Final = 200
 ANSWERED_MIN: Final = 10
 """Answers to clients; a run with fewer has shown nothing."""
 RULE: Final = "reassignment.completion.rule"
+THROTTLED: Final = "replication.throttled"
+"""In the names of all configurations of a throttle; nobody but moves sets them here."""
 
 
 class ClusterSimulation(Simulation):
@@ -46,6 +49,7 @@ class ClusterSimulation(Simulation):
         ]
         self._askers.append(Consumer(cluster, len(self._askers), self._stream("consumer")))
         self._helper = Client(cluster, len(self._clients), self._stream("helper"))
+        self._losses = Losses(self, self._stream("losses"))
         self._has_begun = False
         self._closes = self._is_closed = False
 
@@ -98,6 +102,22 @@ class ClusterSimulation(Simulation):
         if not self._has_begun:
             self._reach(lambda: self._has_begun, "brokers of a new cluster hold nothing")
 
+    # --- what is lost on the way -------------------------------------------------------------
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no client waits for an answer."""
+        return not any(each.waits for each in (*self._clients, self._helper))
+
+    def pass_ms(self, ms: int) -> None:
+        """Let so much time pass."""
+        self._pass(ms)
+
+    def _disturb(self) -> None:
+        super()._disturb()
+        for _ in range(self.cluster.settings.losses):
+            self._losses.strike()
+
     # --- the end -----------------------------------------------------------------------------
 
     def _has_converged(self) -> bool:
@@ -134,9 +154,12 @@ class ClusterSimulation(Simulation):
         self._helper.ask(wishes[0], told)
 
     def _is_settled(self) -> bool:
-        """Whether every broker is alive, every move is over and every replica in sync."""
+        """Whether every broker is alive, every move is over, throttle and all, and every replica in
+        sync."""
         model = self.cluster.history.model
         if not all(model.live(int(each)) for each in self.cluster.brokers):
+            return False
+        if any(value and THROTTLED in name for (_, _, name), value in model.settings.items()):
             return False
         return all(
             not part.moves and part.leader != NOBODY and len(part.isr) == len(part.replicas)

@@ -69,12 +69,20 @@ class Wire:
         *,
         timeout_ms: int,
         twice: bool = False,
+        held_ms: int = 0,
     ) -> None:
-        """Let `serve` happen at `to`, and then `done` with what it responds."""
+        """Let `serve` happen at `to`, and then `done` with what it responds.
+
+        What is held back so long is on its way all the same, whatever becomes of who asked.
+        """
         call = _Call(caller, done)
         caller.later(timeout_ms, partial(call.end, None))
         arrive = partial(self._arrive, call, to, serve, twice)
-        self._world.network.carry((caller.id, to), arrive, is_request=True)
+        carry = partial(self._world.network.carry, (caller.id, to), arrive, is_request=True)
+        if held_ms:
+            self._world.timeline.after(held_ms, carry)
+        else:
+            carry()
 
     def _arrive(self, call: _Call, to: ReplicaId, serve: Serve, twice: bool) -> None:
         if call.has_arrived and not twice:

@@ -16,6 +16,7 @@ from chaos.cluster.committed import ClusterHistory
 from chaos.cluster.data import Data
 from chaos.cluster.facts import Fact
 from chaos.cluster.kept_records import Records
+from chaos.cluster.late_proposals import LateProposals
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.replicas import PARTITIONS
 from chaos.cluster.settings import ClusterProfile
@@ -43,8 +44,12 @@ class ClusterWorld(World):
         self.records = Records(self)
         self.history.on_facts.append(self.records.changed)
         self.book = Book()
+        self.late_proposals = LateProposals(self, self._stream("late proposals"))
         self.moves: list[int] = []
         """The ids of moves that clients were told."""
+        self.holds_still = False
+        """Whether clients are to ask nothing now."""
+        self._keeps = True
 
     def process_of(self, replica: ReplicaId) -> ClusterProcess | None:
         """The process that runs there now, or None."""
@@ -70,10 +75,16 @@ class ClusterWorld(World):
     def _lose_power(self, speaker: Speaker, machine: Machine) -> None:
         """What is in the logs of partitions is kept: it is promised only as long as not all that
         are in sync lose it at once."""
-        held = machine.disk.kept(PARTITIONS)
+        held = machine.disk.kept(PARTITIONS) if self._keeps else None
         if held is not None:
             _sync(held)
         super()._lose_power(speaker, machine)
+
+    def lose_what_is_not_synced(self, broker: ReplicaId) -> None:
+        """Let it lose power, and of the logs of partitions any part of what was not synced."""
+        self._keeps = False
+        self.cut_power(broker)
+        self._keeps = True
 
     def _leave(self, process: Process) -> None:
         if isinstance(process, BrokerProcess):

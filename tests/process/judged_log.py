@@ -11,7 +11,7 @@ from typing import Final
 from admin.local_plan import NodePlan, log_dir
 from admin.model import Assignment
 from chaos.cluster.facts import Fact, fact
-from chaos.cluster.model import Model
+from chaos.cluster.judged import Judged
 from chaos.processes.judge import committed_log, disagreements
 from quorum.records.batch import headers
 from quorum.records.decode import decode as records_of
@@ -36,7 +36,7 @@ def judge(
     assert disagreements(logs, end) == []
     start, log = min(logs.values())
     assert start == 0, f"the log begins at {start}; nobody can judge what came before"
-    model = Model()
+    model = Judged()
     for one in asked:
         model.ask(one.topic, one.partition, one.replicas or ())
     pauses = Pauses()
@@ -58,7 +58,7 @@ def batches(log: bytes) -> Iterator[Batch]:
         ]
 
 
-def adds_too_many(model: Model, said: Fact) -> bool:
+def adds_too_many(model: Judged, said: Fact) -> bool:
     """Whether a step adds more replicas than are allowed, and min ISR does not need them.
 
     The model, which has the whole batch behind it, does not judge the first limit: rule 4 of

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from chaos.cluster.facts import Fact, fact
-from chaos.cluster.model import Model
+from chaos.cluster.judged import Judged
 from chaos.cluster.parts import Part
 from statemachine import our_records, records
 from statemachine.limits import METADATA_VERSION_MAX
@@ -58,7 +58,7 @@ def test_what_is_asked_for_under_a_pause_and_begins_after_it_is_none() -> None:
 def test_a_step_adds_no_more_than_it_may_but_for_min_isr(
     adding: tuple[int, ...], isr: tuple[int, ...], is_too_many: bool
 ) -> None:
-    model = Model()
+    model = Judged()
     model.topics[TOPIC_ID.hex] = "t"
     model.settings[4, "", "reassignment.parallel.replica.count"] = "1"
     model.settings[2, "t", "min.insync.replicas"] = "2"

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from chaos.cluster.facts import Fact, fact
-from chaos.cluster.model import Model
+from chaos.cluster.judged import Judged
 from statemachine import commands
 from statemachine.decide import decide
 from statemachine.partition import Partition
@@ -34,7 +34,7 @@ class Decided(World):
     """A cluster whose every decision goes to the model, as the bytes of one batch."""
 
     def __init__(self, broker_count: int = 0, level: int = LEVEL, *, elr: bool = False) -> None:
-        self.model = Model()
+        self.model = Judged(hears=True)
         super().__init__(broker_count, level, elr=elr)
 
     def ask(self, command: commands.Command) -> commands.Decision:
@@ -42,6 +42,11 @@ class Decided(World):
         if isinstance(command, commands.AlterReassignments):
             for each in command.reassignments:
                 self.model.ask(each.topic, each.partition, each.replicas or ())
+        if isinstance(command, commands.AlterPartition):
+            for one in command.proposals:
+                members = {each.broker_id: each.broker_epoch for each in one.isr}
+                key = (one.topic_id.hex, one.partition)
+                self.model.propose(key, one.partition_epoch, members)
         base, ids = self.image.end_offset, dict(self.image.topic_ids)
         decision = decide(self.image, command)
         values = [encode(record, self.image.level) for record in decision.records]
