@@ -26,7 +26,11 @@ def of_partition(topic: Topic, number: int, partition: Partition, told: Told) ->
 def of_move(image: Image, move_id: int, told: Told, at_most: int) -> dict[str, int]:
     """Of a whole move that runs; `at_most` so many of its partitions are looked at."""
     found = move_copies(image, move_id, told, at_most)
-    numbers = {"copies_unknown": found.unknown, "time_left_ms": _known(found.time_left_ms)}
+    numbers = {
+        "copies_unknown": found.unknown,
+        "copies_behind": found.behind,
+        "time_left_ms": _known(found.time_left_ms),
+    }
     if found.known:
         numbers |= {"bytes_left": found.bytes_left, "bytes_per_s": found.bytes_per_s}
     return numbers

@@ -20,6 +20,7 @@ from statemachine.commands import (
 from statemachine.config_rules import KINDS
 from statemachine.copies import Told, untold
 from statemachine.errors import Error, Refusal
+from statemachine.falling_behind import position_as_told
 from statemachine.image import Image
 from statemachine.index import Topic
 from statemachine.limits import COPIES_LOOKED_AT_MAX
@@ -30,7 +31,6 @@ from statemachine.move_queries import (
     summary_of,
 )
 from statemachine.owned import OwnedKey
-from statemachine.progress import position
 from statemachine.retries import refused_first
 from statemachine.vocabulary import MoveKind, MoveState
 
@@ -175,6 +175,8 @@ class MoveStanding:
     bytes_per_s: int = UNKNOWN
     copies_unknown: int = 0
     """Partitions of which it is not known."""
+    copies_behind: int = 0
+    """Partitions that never catch up like this: more is written to them than is copied."""
     time_left_ms: int = UNKNOWN
     """Until all of the move is done; `UNKNOWN` too if partitions wait, or have further steps."""
     has_more: bool = False
@@ -345,7 +347,7 @@ def _word(name: str) -> str:
 
 
 def _moving(image: Image, topic: Topic, number: int, told: Told) -> MovingPartition:
-    partition, found = topic.partition(number), position(image, topic, number)
+    partition, found = topic.partition(number), position_as_told(image, topic, number, told)
     assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
     assert found is not None, f"{topic.name}-{number} is in a move, and does not move"
     return MovingPartition(

@@ -51,6 +51,7 @@ def moving_data(move: MoveStanding) -> dict[str, Any]:
         "bytes_per_s": _known(move.bytes_per_s),
         "time_left_ms": _known(move.time_left_ms),
         "partitions_bytes_unknown": move.copies_unknown,
+        "partitions_falling_behind": move.copies_behind,
     }
 
 

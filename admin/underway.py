@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from admin.model import Reassignment
 from admin.moves import PARTITIONS_SHOWN_MAX
 from statemachine.copies import Told, partition_copies, untold
+from statemachine.falling_behind import position_as_told
 from statemachine.image import Image
 from statemachine.partition import Partition
-from statemachine.progress import position
 from statemachine.queries import Underway, reassignments
 
 
@@ -75,7 +75,8 @@ def _listed(found: Underway, standing: Mapping[str, Any]) -> Reassignment:
 def _standing(image: Image, found: Underway, told: Told) -> Mapping[str, Any]:
     """What a `Reassignment` says of where the partition stands."""
     topic = image.topics[found.topic_id]
-    partition, where = topic.partition(found.partition), position(image, topic, found.partition)
+    partition = topic.partition(found.partition)
+    where = position_as_told(image, topic, found.partition, told)
     assert partition is not None
     assert where is not None, f"{found.topic}-{found.partition} is listed, and does not move"
     return {

@@ -6,19 +6,21 @@ is decided by it. It holds no clock: every method takes the time.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from statemachine.image import Image
 from statemachine.limits import (
     COPIES_LOOKED_AT_MAX,
+    COPY_FALLS_BEHIND_MS,
     COPY_REPORT_KEPT_MS,
     COPY_REPORTS_PER_BROKER_MAX,
 )
 from statemachine.partition import Partition
-from statemachine.vocabulary import BrokerId, MoveId
+from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
 _MS_PER_S: Final = 1_000
 
@@ -32,6 +34,23 @@ class CopyReport(Struct, frozen=True, kw_only=True, gc=False):
     """Until it has what the leader had committed, as far as that can be told from what came."""
     bytes_per_s: int
     """Of what came in the last ten seconds."""
+    behind_ms: int = 0
+    """Since when there has been less left than now, at every time: no broker says it, it is noted
+    by whoever hears them."""
+
+    @property
+    def falls_behind(self) -> bool:
+        """Whether it will never be in sync like this: more is written than is copied."""
+        return self.behind_ms >= COPY_FALLS_BEHIND_MS
+
+
+class _Said(NamedTuple):
+    report: CopyReport
+    at_ms: int
+    least_bytes: int
+    """The least that was left at any time."""
+    least_at_ms: int
+    """When that was so last."""
 
 
 Told: TypeAlias = Callable[[UUID, int, BrokerId], CopyReport | None]
@@ -49,7 +68,7 @@ class Copies:
     __slots__ = ("_of",)
 
     def __init__(self) -> None:
-        self._of: dict[BrokerId, dict[tuple[UUID, int], tuple[CopyReport, int]]] = {}
+        self._of: dict[BrokerId, dict[tuple[UUID, int], _Said]] = {}
         """By broker, in the order in which it was said, with when."""
 
     def reported(self, broker_id: BrokerId, reports: Sequence[CopyReport], now_ms: int) -> None:
@@ -57,11 +76,10 @@ class Copies:
         known = self._of.setdefault(broker_id, {})
         for report in reports:
             key = report.topic_id, report.partition
-            known.pop(key, None)
-            known[key] = report, now_ms
+            known[key] = _after(known.pop(key, None), report, now_ms)
         surplus = len(known) - COPY_REPORTS_PER_BROKER_MAX
-        for place, (key, (_, said_ms)) in enumerate([*known.items()]):
-            if place >= surplus and now_ms - said_ms < COPY_REPORT_KEPT_MS:
+        for place, (key, said) in enumerate([*known.items()]):
+            if place >= surplus and now_ms - said.at_ms < COPY_REPORT_KEPT_MS:
                 break
             del known[key]
 
@@ -70,11 +88,19 @@ class Copies:
 
         def told(topic_id: UUID, number: int, broker_id: BrokerId) -> CopyReport | None:
             found = self._of.get(broker_id, {}).get((topic_id, number))
-            if found is None or now_ms - found[1] >= COPY_REPORT_KEPT_MS:
+            if found is None or now_ms - found.at_ms >= COPY_REPORT_KEPT_MS:
                 return None
-            return found[0]
+            if found.report.bytes_left == found.least_bytes:
+                return found.report
+            return replace(found.report, behind_ms=now_ms - found.least_at_ms)
 
         return told
+
+
+def _after(before: _Said | None, report: CopyReport, now_ms: int) -> _Said:
+    if before is None or report.bytes_left <= before.least_bytes:
+        return _Said(report, now_ms, report.bytes_left, now_ms)
+    return _Said(report, now_ms, before.least_bytes, before.least_at_ms)
 
 
 class PartitionCopies(Struct, frozen=True, kw_only=True, gc=False):
@@ -83,7 +109,10 @@ class PartitionCopies(Struct, frozen=True, kw_only=True, gc=False):
     bytes_left: int
     bytes_per_s: int
     time_left_ms: int | None
-    """At this rate, of the replica that takes longest; None where one stands still."""
+    """At this rate, of the replica that takes longest; None where one stands still, or falls
+    behind."""
+    behind: Replicas = ()
+    """The replicas that fall behind."""
 
 
 def partition_copies(
@@ -93,6 +122,7 @@ def partition_copies(
     if partition.waits:
         return None
     bytes_left, rate, times = 0, 0, [0]
+    behind: list[BrokerId] = []
     for broker_id in partition.adding:
         if broker_id in partition.isr:
             continue
@@ -102,10 +132,12 @@ def partition_copies(
         bytes_left += report.bytes_left
         rate += report.bytes_per_s
         times.append(_time_ms(report))
+        behind += [broker_id] if report.falls_behind else []
     return PartitionCopies(
         bytes_left=bytes_left,
         bytes_per_s=rate,
         time_left_ms=None if _NEVER in times else max(times),
+        behind=tuple(behind),
     )
 
 
@@ -115,7 +147,7 @@ _NEVER: Final = -1
 def _time_ms(report: CopyReport) -> int:
     if not report.bytes_left:
         return 0
-    if not report.bytes_per_s:
+    if not report.bytes_per_s or report.falls_behind:
         return _NEVER
     return -(-report.bytes_left * _MS_PER_S // report.bytes_per_s)
 
@@ -132,7 +164,9 @@ class MoveCopies(Struct, frozen=True, kw_only=True, gc=False):
     """All the others, those that wait for a step included."""
     time_left_ms: int | None
     """Until the last partition has what it is to have, if nothing is unknown, no partition has a
-    further step to do, and none stands still; else None."""
+    further step to do, and none stands still or falls behind; else None."""
+    behind: int = 0
+    """Partitions of which a replica falls behind."""
 
 
 def move_copies(
@@ -146,7 +180,7 @@ def move_copies(
     index = image.index
     keys = index.keys_of_move(move_id)
     looked_at = (keys & index.stepping)[: max(at_most, 0)]
-    bytes_left, rate, known = 0, 0, 0
+    bytes_left, rate, known, behind = 0, 0, 0, 0
     time_ms: int | None = 0
     for topic, number in index.partitions(looked_at):
         partition = topic.partition(number)
@@ -157,6 +191,7 @@ def move_copies(
         known += 1
         bytes_left += found.bytes_left
         rate += found.bytes_per_s
+        behind += bool(found.behind)
         is_last = not partition.target or partition.aimed == partition.target
         if time_ms is not None:
             own_ms = found.time_left_ms if is_last else None
@@ -168,4 +203,5 @@ def move_copies(
         known=known,
         unknown=unknown,
         time_left_ms=None if unknown else time_ms,
+        behind=behind,
     )

@@ -97,6 +97,10 @@ COPY_REPORT_KEPT_MS: Final = 10_000
 COPY_REPORTS_PER_BROKER_MAX: Final = 10_000
 """Replicas of one broker of which is kept what it has said last: some 2 MB."""
 
+COPY_FALLS_BEHIND_MS: Final = 30_000
+"""A copy of which more is left than there was all this time falls behind: several times as long as
+the window over which brokers measure, and as the bites take that a tight throttle lets through."""
+
 COPIES_LOOKED_AT_MAX: Final = 1_000
 """Partitions that are looked at for one answer to tell what moves have left to copy: a few
 milliseconds."""

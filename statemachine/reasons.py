@@ -27,6 +27,8 @@ class Reason(Enum):
     """As many steps as may move a leader are under way."""
     LIMIT_REPLICA_MOVEMENTS = "limit-replica-movements"
     """As many replicas as may be added are being added."""
+    FALLING_BEHIND = "falling-behind"
+    """More is written to it than is copied: like this it is never in sync."""
     CATCHING_UP = "catching-up"
     """Replicas that are being added are not in sync yet."""
     MIN_ISR = "min-isr"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from admin.cli.main import group
 from admin.client import AdminClient
@@ -14,10 +15,13 @@ from admin.moves import MoveStanding
 from broker.report_bytes import with_reports
 from quorum.transport.outcomes import RequestFailed
 from quorum.wire.apis import ApiKey
+from statemachine import commands
 from statemachine.copies import CopyReport
+from statemachine.limits import COPY_FALLS_BEHIND_MS
 from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from tests.admin.controller.asking import asked, join, move, topic, topic_id
 from tests.admin.embedded_brokers import embedded
+from tests.admin.http_door.test_http_api import http_door
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.broker.nodes import until
@@ -98,6 +102,36 @@ async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_le
             assert (after.bytes_left, after.partitions[0].bytes_left) == (UNKNOWN, UNKNOWN)
             (listed,) = await client.list_reassignments()
             assert (listed.bytes_left, listed.bytes_per_s) == (UNKNOWN, UNKNOWN)
+
+
+async def test_an_operator_sees_that_a_move_never_ends_at_its_throttle(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1) as nodes:
+        node = await active(nodes.values())
+        await join(node.controller, 101, 102)
+        await asked(node.controller, topic("a", 101))
+        await asked(node.controller, move("a", 102))
+        await asked(node.controller, commands.AlterMove(move_id=1, throttle_bytes_per_s=250))
+        sessions = node.controller.sessions
+        assert sessions is not None
+        now_ms = node.controller._clock()
+        less = replace(REPORT, bytes_left=REPORT.bytes_left - 1)
+        sessions.copies.reported(102, [less], now_ms - COPY_FALLS_BEHIND_MS)
+        sessions.copies.reported(102, [REPORT], now_ms)
+        words = "more is written than is copied, so that it never is in sync: 102"
+        async with client_of(node) as client, http_door(node) as http:
+            found = await move_of(client)
+            (listed,) = await client.list_reassignments()
+            told = (await http.get("/v1/reassignments/1")).body
+        assert (found.copies_behind, found.time_left_ms) == (1, UNKNOWN)
+        (partition,) = found.partitions
+        assert (partition.reason, partition.reason_brokers) == ("falling-behind", (102,))
+        assert partition.detail == f"{words}; the move is throttled to 250 bytes/s"
+        assert (listed.reason, listed.detail) == (partition.reason, partition.detail)
+        assert told["partitions_falling_behind"] == 1
+        assert told["partitions"][0]["reason"] == "falling-behind"
+        shown = await asyncio.to_thread(shown_by_command, node)
+        assert "1 partition(s) fall behind: more is written than is copied." in shown
+        assert words in shown
 
 
 async def test_a_heartbeat_with_a_broken_report_ends_its_connection_and_nothing_else(

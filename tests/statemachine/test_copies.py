@@ -1,5 +1,8 @@
 """What is known of bytes left to copy: what brokers have said of late, and never a guess."""
 
+from msgspec.structs import replace
+
+from statemachine.commands import AlterMove, FenceBrokers
 from statemachine.copies import (
     Copies,
     CopyReport,
@@ -10,7 +13,14 @@ from statemachine.copies import (
     partition_copies,
     untold,
 )
-from statemachine.limits import COPY_REPORT_KEPT_MS, COPY_REPORTS_PER_BROKER_MAX
+from statemachine.falling_behind import position_as_told
+from statemachine.limits import (
+    COPY_FALLS_BEHIND_MS,
+    COPY_REPORT_KEPT_MS,
+    COPY_REPORTS_PER_BROKER_MAX,
+)
+from statemachine.progress import position
+from statemachine.reasons import Reason
 from tests.statemachine.test_batching import limited, some
 from tests.statemachine.test_moves import move
 from tests.statemachine.world import TOPIC_ID, World
@@ -82,6 +92,59 @@ def test_where_a_copy_stands_still_nobody_knows_when_it_ends_unless_nothing_is_l
     assert still == PartitionCopies(bytes_left=301, bytes_per_s=100, time_left_ms=None)
     done = left_of(world, said((4, report(0, 0, 0)), (5, report(0, 0, 0))))
     assert done == PartitionCopies(bytes_left=0, bytes_per_s=0, time_left_ms=0)
+
+
+def test_a_copy_of_which_ever_more_is_left_falls_behind_and_nobody_waits_for_its_end() -> None:
+    world, copies = moving((1, 2, 4)), Copies()
+    for at_ms, bytes_left in ((0, 500), (2_000, 400), (10_000, 600), (20_000, 500)):
+        copies.reported(4, [report(0, bytes_left)], at_ms)
+    early = left_of(world, copies.at(2_000 + COPY_FALLS_BEHIND_MS - 1))
+    assert early is None, "nothing is known that was said so long ago"
+    copies.reported(4, [report(0, 450)], 30_000)
+    not_yet = left_of(world, copies.at(1_999 + COPY_FALLS_BEHIND_MS))
+    assert not_yet == PartitionCopies(bytes_left=450, bytes_per_s=100, time_left_ms=4_500)
+    told = copies.at(2_000 + COPY_FALLS_BEHIND_MS)
+    assert left_of(world, told) == PartitionCopies(
+        bytes_left=450, bytes_per_s=100, time_left_ms=None, behind=(4,)
+    )
+    found = move_copies(world.image, 1, told)
+    assert (found.behind, found.time_left_ms) == (1, None)
+    copies.reported(4, [report(0, 400)], 34_000)
+    nearer = left_of(world, copies.at(36_000))
+    assert nearer == PartitionCopies(bytes_left=400, bytes_per_s=100, time_left_ms=4_000)
+
+
+def test_a_copy_that_stands_still_does_not_fall_behind() -> None:
+    """Of a tight throttle one bite passes, and no more for half a minute."""
+    world, copies = moving((1, 2, 4)), Copies()
+    for at_ms in range(0, 60_000, 2_000):
+        copies.reported(4, [report(0, 500, 0)], at_ms)
+    still = left_of(world, copies.at(60_000))
+    assert still == PartitionCopies(bytes_left=500, bytes_per_s=0, time_left_ms=None)
+
+
+def test_why_a_copy_never_ends_is_told_in_place_of_that_it_goes_on() -> None:
+    world, copies = moving((1, 2, 4)), Copies()
+    topic = world.image.topics[TOPIC_ID]
+    copies.reported(4, [report(0, 400)], 0)
+    copies.reported(4, [report(0, 401)], COPY_FALLS_BEHIND_MS)
+    told = copies.at(COPY_FALLS_BEHIND_MS)
+    plain = position_as_told(world.image, topic, 0, untold)
+    assert plain == position(world.image, topic, 0)
+    assert plain is not None
+    assert plain.reason is Reason.CATCHING_UP
+    found = position_as_told(world.image, topic, 0, told)
+    words = "more is written than is copied, so that it never is in sync: 4"
+    assert found == replace(plain, reason=Reason.FALLING_BEHIND, detail=words, brokers=(4,))
+    world.ask(AlterMove(move_id=1, throttle_bytes_per_s=7))
+    found = position_as_told(world.image, topic, 0, told)
+    assert found is not None
+    assert found.detail == f"{words}; the move is throttled to 7 bytes/s"
+    # Whoever cannot copy at all has another reason.
+    world.ask(FenceBrokers(broker_ids=(4,)))
+    found = position_as_told(world.image, topic, 0, told)
+    assert found is not None
+    assert found.reason is Reason.NO_LIVE_TARGET
 
 
 def test_what_one_replica_does_not_say_is_unknown_of_the_partition() -> None:

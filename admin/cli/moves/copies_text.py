@@ -18,7 +18,17 @@ def summary(move: MoveStanding) -> str:
         return "How much is left to copy is unknown."
     more = f" and what {move.copies_unknown} more partition(s) need" if move.copies_unknown else ""
     left, rate = _size(move.bytes_left), _rate(move.bytes_per_s)
-    return f"To be copied: {left}{more}, now at {rate}; time left: {_time(move)}."
+    words = f"To be copied: {left}{more}, now at {rate}; time left: {_time(move)}."
+    return f"{words} {_behind(move)}" if move.copies_behind else words
+
+
+def _behind(move: MoveStanding) -> str:
+    """What an operator has to know: it never ends by itself."""
+    words = f"{move.copies_behind} partition(s) fall behind: more is written than is copied."
+    if not move.throttle_bytes_per_s:
+        return words
+    command = f"`metaquorum moves throttle {move.id} BYTES_PER_S`"
+    return f"{words} Give it more: {command}, or 0 for no limit."
 
 
 def _size(size_bytes: int) -> str:

@@ -95,9 +95,17 @@ def shown(move: MoveStanding) -> str:
 
 
 STUCK: Final = frozenset(
-    {"all-paused", "move-paused", "hurt", "no-leader", "no-live-target", "not-registered"}
+    {
+        "all-paused",
+        "move-paused",
+        "hurt",
+        "no-leader",
+        "no-live-target",
+        "not-registered",
+        "falling-behind",
+    }
 )
-"""Reasons that do not pass by themselves: somebody, or something, has to come back."""
+"""Reasons that do not pass by themselves: somebody has to do something, or to come back."""
 
 
 def progress(move: MoveStanding) -> str:

@@ -100,6 +100,8 @@ class DescribedMove:
     bytes_per_s: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
     copies_unknown: i32 = field(metadata={"kafka_type": "int32"}, default=i32(0))
     """Partitions of which it is not known."""
+    copies_behind: i32 = field(metadata={"kafka_type": "int32"}, default=i32(0))
+    """Partitions that never catch up like this: more is written to them than is copied."""
     time_left_ms: i64 = field(metadata={"kafka_type": "int64"}, default=i64(-1))
     """Until all of it is done; -1 if it is not known."""
     has_more: bool = field(metadata={"kafka_type": "bool"}, default=False)

@@ -248,4 +248,9 @@ def test_what_is_left_to_copy_is_said_as_far_as_it_is_known() -> None:
     partly = replace(known, copies_unknown=4, time_left_ms=UNKNOWN)
     words = "To be copied: 3.0 GiB and what 4 more partition(s) need, now at 10.0 MiB/s; time left"
     assert f"{words}: unknown." in shown(partly)
+    behind = replace(known, copies_behind=2, time_left_ms=UNKNOWN)
+    words = "time left: unknown. 2 partition(s) fall behind: more is written than is copied."
+    assert f"{words}\n" in f"{shown(behind)}\n"
+    help = "Give it more: `metaquorum moves throttle 3 BYTES_PER_S`, or 0 for no limit."
+    assert f"{words} {help}" in shown(replace(behind, throttle_bytes_per_s=5))
     assert "copied" not in shown(replace(known, ended=True))
