@@ -26,7 +26,7 @@ from statemachine.serde.rows import (
     widened,
 )
 from statemachine.serde.shapes import encode_ordinary
-from statemachine.vocabulary import NO_LEADER, RECOVERED, Directories, Replicas
+from statemachine.vocabulary import NO_LEADER, RECOVERED, BrokerId, Directories, Replicas
 
 _NO_REPLICAS: Final = (0,) * WIDTH_MAX
 
@@ -145,7 +145,22 @@ class Columns:
         other._others = dict(self._others)
         return other
 
+    def others(self) -> list[tuple[int, Partition]]:
+        """Number and value of those that are not ordinary, in the order of their numbers.
+
+        Whatever is being moved is among them, and whatever has an ELR.
+        """
+        return sorted(self._others.items())
+
     # For whoever has no need of the partition as a value.
+
+    def broker_ids(self) -> set[BrokerId]:
+        """All that have a replica of a row; there may be more."""
+        form, found = self._form, set[BrokerId]()
+        end = FIRST_REPLICA + form.width
+        for fields in form.whole.iter_unpack(self._rows):
+            found.update(fields[FIRST_REPLICA:end])
+        return found
 
     def append_rows(self, rows: bytearray, form: Form, count: int) -> None:
         """So many partitions more, which are these rows."""

@@ -161,7 +161,7 @@ class Draft:
     def delete_topic(self, topic: Topic) -> None:
         """The records so far delete the topic."""
         self.deleted.add(topic.topic_id)
-        for _, partition in topic.existing():
+        for _, partition in topic.partitions.others():
             if partition.stage.move != NO_MOVE:
                 self._note_move(partition, None, NO_MOVE)
 

@@ -23,7 +23,7 @@ from statemachine.partition import Partition, moves_leader
 from statemachine.serde.rows import Rows
 from statemachine.settings import COMPLETION_RULE
 from statemachine.turns import Turns
-from statemachine.vocabulary import NO_MOVE, BrokerId, MoveId, Replicas
+from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
 from statemachine.walk import Walk
 
 NO_KEY: Final = 0xFFFFFFFF
@@ -52,6 +52,10 @@ class Topic:
         for number, partition in enumerate(self.partitions):
             if partition is not None:
                 yield number, partition
+
+    def numbers(self) -> list[int]:
+        """The numbers of the partitions that exist."""
+        return [number for number, key in enumerate(self.keys) if key != NO_KEY]
 
     def make_room(self, number: int) -> None:
         """Let there be a place for the partition of this number."""
@@ -179,10 +183,17 @@ class PartitionIndex:
 
     def remove(self, topic: Topic) -> None:
         """The topic is gone with all its partitions; it goes on having them for itself."""
-        keys = topic.keys
-        for number, partition in topic.existing():
-            self.update(keys[number], partition, None)
-            self.take_key(keys[number])
+        for number, partition in topic.partitions.others():
+            self.update(topic.keys[number], partition, None)
+        keys = BitMap([key for key in topic.keys if key != NO_KEY])
+        # What is no row is in none of the bitmaps any more, and none that is has an ELR.
+        for broker_id in (NO_LEADER, *topic.partitions.broker_ids()):
+            for part in (self.replicas_of, self.isr_of, self.leader_of):
+                bitmap = part.get(broker_id)
+                if bitmap is not None:
+                    bitmap.difference_update(keys)
+        for key in keys:
+            self.take_key(key)
 
     def revive(self, topic: Topic) -> None:
         """The topic is there again, with the partitions that it had."""

@@ -16,7 +16,7 @@ from statemachine import records
 from statemachine.image import Broker, Image, quota_holder
 from statemachine.index import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partition import NO_STAGE, Partition, created, left, merged
+from statemachine.partition import Partition, created, left, merged
 from statemachine.replay_moves import REPLAY_MOVES, forget_owned
 from statemachine.vocabulary import NO_MOVE, TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome
 
@@ -130,9 +130,9 @@ def _remove_topic(image: Image, record: records.RemoveTopic, _offset: int) -> No
     topic = image.topics.get(record.topic_id)
     if topic is None:
         return
-    moving = [partition for _, partition in topic.existing() if partition.stage is not NO_STAGE]
+    others = topic.partitions.others()
     image.remove_topic(topic)
-    for partition in moving:
+    for _, partition in others:
         note_left(image, partition, None)
     resource = (TOPIC_RESOURCE, topic.name)
     if resource in image.configs:
@@ -144,7 +144,7 @@ def _clear_elr(image: Image, record: records.ClearElr, _offset: int) -> None:
     for topic in list(image.topics.values()):
         if record.topic_name not in ("", topic.name):
             continue
-        for number, partition in topic.existing():
+        for number, partition in topic.partitions.others():
             if partition.elr or partition.last_known_elr:
                 cleared = records.PartitionChange(
                     partition_id=number, topic_id=topic.topic_id, elr=(), last_known_elr=()

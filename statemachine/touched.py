@@ -27,7 +27,7 @@ class Touched(Struct, gc=False):
 
 def touch_topic(touched: Touched, topic: Topic) -> None:
     """All partitions of the topic count as touched."""
-    for number, _ in topic.existing():
+    for number in topic.numbers():
         touched.partitions[(topic.topic_id, number)] = None
 
 
