@@ -9,6 +9,7 @@ never finished, and is never used. Nothing here writes one: `snapshot_folder` do
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ from quorum.records.voters import decode_kraft_version, decode_voters
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
+_BEHIND: Final = "it follows the footer"
 _REMEDY: Final = "Put a whole copy of it back, from a backup or another controller of the cluster"
 
 
@@ -56,20 +58,18 @@ class Checkpoint:
 
     def records(self) -> Iterator[bytes]:
         """The values of the data records, in order, read from the file anew."""
+        return chain.from_iterable(self._values())
+
+    def check_records(self) -> None:
+        """Read all of them; raises `CorruptBatch` or `UnsupportedCodec` for what is none."""
+        for _ in self._values():
+            pass
+
+    def _values(self) -> Iterator[list[bytes]]:
         with usable(self.path):
             for batch in batches_of(self.path, base=0, fs=self.fs):
                 if not batch.header.is_control:
-                    yield from _values(batch)
-
-
-def _values(batch: StoredBatch) -> Iterator[bytes]:
-    values = plain_values(batch.data, batch.header)
-    if values is not None:
-        yield from values
-        return
-    for record in decode(batch.data):
-        assert record.value is not None, "it was checked when it was opened"
-        yield record.value
+                    yield _values_of(batch)
 
 
 def checkpoint_id(name: str) -> LogEnd | None:
@@ -120,6 +120,10 @@ def read_checkpoint(path: Path, fs: FileSystem = OS, *, id_: LogEnd | None = Non
         with usable(path):
             for batch in batches_of(path, base=0, fs=fs):
                 reading.take(batch)
+        checkpoint = reading.end()
+        if not checkpoint.has_checksum:
+            # Whoever wrote ours vouches for every record, and wrote them as we read them.
+            checkpoint.check_records()
     except CorruptBatch as error:
         raise FileDamaged(
             path, f"damaged at byte {error.position}: {error.reason}", _REMEDY
@@ -128,7 +132,7 @@ def read_checkpoint(path: Path, fs: FileSystem = OS, *, id_: LogEnd | None = Non
         raise FormatUnknown(path, str(error)) from error
     except (BadControlRecord, UnsupportedCodec) as error:
         raise FileDamaged(path, str(error), _REMEDY) from error
-    return reading.end()
+    return checkpoint
 
 
 def foundation(
@@ -159,7 +163,10 @@ def foundation(
 
 
 class _Reading:
-    """One pass over a checkpoint: what it must begin with, may hold, and must end with."""
+    """One pass over a checkpoint: what it must begin with, may hold, and must end with.
+
+    What its data records say is not looked at: they are only counted.
+    """
 
     def __init__(self, path: Path, id_: LogEnd, fs: FileSystem) -> None:
         self._fs = fs
@@ -180,31 +187,21 @@ class _Reading:
                 batch.position,
                 f"its epoch is {batch.header.epoch}, that of the checkpoint {self._id.epoch}",
             )
-        values = self._data_alone(batch)
-        if values is None:
-            self._take_records(batch)
+        if batch.header.is_control:
+            self._take_control(batch)
+        elif self._closed:
+            raise CorruptBatch(batch.position, _BEHIND)
+        elif self._last_timestamp_ms is None:
+            raise CorruptBatch(batch.position, "its records precede the header")
         else:
-            self._record_count += len(values)
+            self._record_count += batch.header.record_count
         self._checksum = crc32c(batch.data, self._checksum)
 
-    def _data_alone(self, batch: StoredBatch) -> list[bytes] | None:
-        """What it says, if that is data where data may stand, and plain as ours is; else None."""
-        is_open = self._last_timestamp_ms is not None and not self._closed
-        if not is_open or batch.header.is_control:
-            return None
-        return plain_values(batch.data, batch.header)
-
-    def _take_records(self, batch: StoredBatch) -> None:
+    def _take_control(self, batch: StoredBatch) -> None:
         for record in decode(batch.data):
             if self._closed:
-                raise CorruptBatch(batch.position, "it follows the footer")
-            if record.control:
-                self._control(record, batch.position)
-            elif record.value is None or self._last_timestamp_ms is None:
-                what = "has no value" if record.value is None else "precedes the header"
-                raise CorruptBatch(batch.position, f"the record at offset {record.offset} {what}")
-            else:
-                self._record_count += 1
+                raise CorruptBatch(batch.position, _BEHIND)
+            self._control(record, batch.position)
 
     def _control(self, record: Record, position: int) -> None:
         kind = control_type(record.key)
@@ -249,3 +246,15 @@ class _Reading:
             has_checksum=self._has_checksum,
             fs=self._fs,
         )
+
+
+def _values_of(batch: StoredBatch) -> list[bytes]:
+    plain = plain_values(batch.data, batch.header)
+    if plain is not None:
+        return plain
+    values: list[bytes] = []
+    for record in decode(batch.data):
+        if record.value is None:
+            raise CorruptBatch(batch.position, f"the record at offset {record.offset} has no value")
+        values.append(record.value)
+    return values

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.checkpoint import (
@@ -14,10 +15,10 @@ from quorum.log.checkpoint import (
     read_checkpoint,
 )
 from quorum.log.errors import FileDamaged, FormatUnknown
-from quorum.records.batch import headers
+from quorum.records.batch import CorruptBatch, headers
 from quorum.records.control import ControlType, control_key
 from quorum.records.encode import encode, stamp
-from quorum.records.snapshots import encode_snapshot_header
+from quorum.records.snapshots import encode_snapshot_footer, encode_snapshot_header
 from tests.support.real_cluster import CLUSTER, IN_TREE, available, dump_beside, dumped
 
 SNAPSHOT = IN_TREE / "00000000000000000105-0000000001.checkpoint"
@@ -111,7 +112,7 @@ def test_a_checkpoint_needs_no_voters(tmp_path: Path) -> None:
     [
         ([], "it is empty"),
         ([header(), data(b"a")], "it has no footer, so it was never finished"),
-        ([data(b"a"), footer()], "damaged at byte 0: the record at offset 0 precedes the header"),
+        ([data(b"a"), footer()], "damaged at byte 0: its records precede the header"),
         ([header(), footer(), data(b"a")], "it follows the footer"),
         ([header(), header(), footer()], "a snapshot header comes first, and only there"),
         ([footer()], "a snapshot header comes first, and only there"),
@@ -133,6 +134,34 @@ def test_a_checkpoint_that_is_not_whole_is_refused_by_name(
         read_checkpoint(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert reason in str(caught.value)
+
+
+def no_record() -> bytearray:
+    """A batch with a sound checksum, whose one record is none."""
+    batch = data(b"a")
+    batch[-1] = 2  # Headers, which would follow.
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    return batch
+
+
+def test_records_for_which_nobody_vouches_are_all_looked_at(tmp_path: Path) -> None:
+    path = a_checkpoint(tmp_path, header(), data(b"a"), no_record(), footer())
+    with pytest.raises(FileDamaged, match=r"damaged at byte \d+: record 0 of 1"):
+        read_checkpoint(path)
+
+
+def test_records_that_their_writer_vouches_for_are_looked_at_when_they_are_read(
+    tmp_path: Path,
+) -> None:
+    """Ours does, in the footer; it has written them as they are read."""
+    path = a_checkpoint(tmp_path, header(), no_record())
+    checksum = encode_snapshot_footer(crc32c(path.read_bytes()))
+    whole = control((ControlType.SNAPSHOT_FOOTER, checksum))
+    checkpoint = read_checkpoint(a_checkpoint(tmp_path, header(), no_record(), whole))
+    assert checkpoint.has_checksum
+    assert checkpoint.record_count == 1
+    with pytest.raises(CorruptBatch, match="record 0 of 1"):
+        list(checkpoint.records())
 
 
 @pytest.mark.parametrize(
