@@ -5,7 +5,7 @@ for. A change of a partition is judged as it comes (`chaos.cluster.rules`); what
 bring about by its end, at the end of its batch.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from chaos.cluster.facts import Fact
@@ -32,6 +32,8 @@ class Judged(Model):
 
     def __init__(self, *, hears: bool = False) -> None:
         super().__init__()
+        self.watch: Callable[[Fact], None] = _nothing
+        """Told of each record that has counted."""
         self._hears = hears
         self._epoch = -1
         self._asked: set[tuple[str, int, Ids]] = set()
@@ -109,6 +111,9 @@ class Judged(Model):
 
     # --- what it judges ----------------------------------------------------------------------
 
+    def on_folded(self, fact: Fact) -> None:
+        self.watch(fact)
+
     def on_created(self, fact: Fact, key: Key, part: Part) -> None:
         require(fact, of_a_state(self, key, part))
         require(fact, [("P10", all(map(self.live, part.isr)), "who is in sync is alive")])
@@ -137,3 +142,7 @@ class Judged(Model):
             ("P12", part.leader != NOBODY or len(part.isr) <= 1, "the last one alone stays"),
         ]
         require((key, part), rules)
+
+
+def _nothing(_: Fact) -> None:
+    """Nobody watches."""

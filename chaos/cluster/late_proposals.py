@@ -14,8 +14,8 @@ from quorum.core.vocabulary import ReplicaId
 if TYPE_CHECKING:
     from chaos.cluster.world import ClusterWorld
 
-ONE_IN: Final = 4
-LATER_MS_MAX: Final = 3_000
+ONE_IN: Final = 2
+LATER_MS_MAX: Final = 2_000
 """After the session of who has died is over, at most."""
 
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from chaos.cluster.broker import BrokerProcess
 from chaos.cluster.clients import KEPT
 from chaos.cluster.parts import NOBODY, Part
 from chaos.network import STRAGGLING_MS_MAX
@@ -85,15 +86,20 @@ class Losses:
 
     def _is_still(self) -> bool:
         """Whether nobody waits for an answer, no partition with records moves, and all is well."""
-        world, model = self._world, self._world.history.model
-        if not self._simulation.is_quiet or len(world.processes) < len(world.everyone):
-            return False
-        if not all(model.live(int(each)) for each in world.brokers):
+        if not self._simulation.is_quiet or not all(map(self._is_known, self._world.brokers)):
             return False
         return all(
             part.leader != NOBODY and not part.moves and set(part.isr) == set(part.replicas)
             for part in self._kept()
         )
+
+    def _is_known(self, replica: ReplicaId) -> bool:
+        """Whether the process that runs there is the one that is registered, and lives."""
+        model, process = self._world.history.model, self._world.process_of(replica)
+        broker = model.brokers.get(int(replica))
+        if broker is None or not isinstance(process, BrokerProcess) or not process.is_open:
+            return False
+        return model.live(int(replica)) and broker.epoch == process.broker_epoch
 
     def _can_do_without(self, victim: ReplicaId, parts: Iterable[Part]) -> bool:
         """Whether others are in sync with whatever of this it has."""

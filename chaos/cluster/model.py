@@ -61,6 +61,9 @@ class Model:
 
     # --- for whoever judges ------------------------------------------------------------------
 
+    def on_folded(self, fact: Fact) -> None:
+        """A record has counted."""
+
     def on_created(self, fact: Fact, key: Key, part: Part) -> None:
         """There is a partition that was none."""
 
@@ -75,6 +78,7 @@ class Model:
     def _fold(self, fact: Fact) -> None:
         if fact.type in _FOLDED:
             _FOLDED[fact.type](self, fact)
+            self.on_folded(fact)
 
     def _create(self, fact: Fact) -> None:
         key, part = (fact.said["topic_id"], fact.said["partition_id"]), created(fact.said)

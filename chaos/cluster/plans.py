@@ -5,12 +5,24 @@ the replicas as they were when it began. Who was alive is known at the end of th
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from chaos.cluster.facts import Fact
 from chaos.cluster.judged import LIMITS, UNLIMITED, Judged
 from chaos.cluster.parts import Ids, Key, Part, changed, without
 from chaos.violation import Violation
+
+TELLING: Final = frozenset(
+    {
+        "RegisterBroker",
+        "UnregisterBroker",
+        "FenceBroker",
+        "UnfenceBroker",
+        "BrokerRegistrationChange",
+        "Config",
+    }
+)
+"""Types of records that a plan depends on, beside the partition itself."""
 
 
 class Begun(NamedTuple):
@@ -30,11 +42,18 @@ class Plans:
     def take(self, facts: Sequence[Fact]) -> None:
         """The facts of one batch."""
         begun = self._begun(facts)
-        # A batch may have several decisions: what counted for one is what was before, or is after.
+        # A batch may have several decisions, and one may say who is alive before its steps or after
+        # them: what counted for a step is what was before the batch, or at any record of it.
         allowed = [[self._plan(each)] for each in begun]
+
+        def look(fact: Fact) -> None:
+            if fact.type in TELLING:
+                for each, plans in zip(begun, allowed, strict=True):
+                    plans.append(self._plan(each))
+
+        self._model.watch = look
         self._model.take(facts)
         for each, plans in zip(begun, allowed, strict=True):
-            plans.append(self._plan(each))
             done = without(each.after.replicas, each.before.replicas), each.after.removing
             if None not in plans and done not in plans:
                 text = f"{each.key} {each.before} adds and drops {done}, planned is {plans[-1]}"

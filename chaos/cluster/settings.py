@@ -129,7 +129,7 @@ def _rates(rng: random.Random, rates: Rates) -> Rates:
 
 def _settings(rng: random.Random, brokers: int) -> Settings:
     factor = min(brokers, rng.choice((2, 3, 3)))
-    return Settings(
+    drawn = Settings(
         has_elr=rng.random() < 0.5,
         min_isr=rng.choice((1, min(2, factor))),
         session_timeout_ms=rng.choice((2_000, 9_000)),
@@ -144,3 +144,5 @@ def _settings(rng: random.Random, brokers: int) -> Settings:
         has_late_proposals=rng.random() < 0.25,
         losses=rng.choice((0, 0, 0, 2)),
     )
+    # Another incarnation is there before the leader asks again.
+    return replace(drawn, session_timeout_ms=2_000) if drawn.has_late_proposals else drawn
