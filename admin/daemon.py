@@ -5,6 +5,7 @@ that two doors lead to it. Nothing is decided here.
 """
 
 import asyncio
+import gc
 import logging
 import random
 import signal
@@ -98,6 +99,9 @@ async def _run(config: Config) -> None:
             tasks.create_task(opened.quorum.run())
             work = [tasks.create_task(each) for each in _background(config, controller, opened)]
             await _listen(config, controller, opened, parts)
+            # The program stays. To look through it for garbage, whenever much is new, would be the
+            # longest stop of all.
+            gc.freeze()
             logger.info("controller %d listens at %s", config.node_id, config.listener)
             await stop.wait()
             logger.info("stopping")

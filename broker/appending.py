@@ -17,12 +17,14 @@ from quorum.core.vocabulary import Offset
 from quorum.ports import Clock
 from statemachine.bulk import replay_values
 from statemachine.partition import Partition as PartitionValue
-from statemachine.records import Partition
+from statemachine.records import Partition, RemoveTopic
 from statemachine.replay import replay_decided
 from statemachine.slices import Slices
 
 REPLAYED_US: Final = 6
 """To replay one record of a decision."""
+REMOVED_US: Final = 500
+"""To replay one that removes a topic, with a thousand partitions."""
 _REFUSED_US: Final = 1_000_000
 """More than any slice: nothing can be done before others have had their turn."""
 _AT_ONCE: Final = 16
@@ -90,7 +92,8 @@ class Appending:
         for at in range(0, len(batch.records), _AT_ONCE):
             some = batch.records[at : at + _AT_ONCE]
             replay_decided(self._replaying.image, some, offset + at, decided)
-            yield REPLAYED_US * len(some)
+            removed = sum([isinstance(record, RemoveTopic) for record in some])
+            yield REPLAYED_US * len(some) + REMOVED_US * removed
 
     def _replay_together(self, batch: Batch, offset: int) -> Slices[None]:
         """As others replay it: new partitions are made together in a third of the time."""

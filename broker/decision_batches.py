@@ -5,7 +5,7 @@ and EndTransaction (KIP-868), and so counts as a whole all the same: for our ima
 brokers, which show nothing of a transaction before it has ended.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX
@@ -42,6 +42,8 @@ _NAME: Final = "one decision"
 _ENCODED_US: Final = 3
 """To write one record."""
 _ENCODED_AT_ONCE: Final = 16
+_PUT_TOGETHER_US: Final = 1_000
+"""To put together a batch of many."""
 
 assert TRANSACTION_RECORDS_MAX + 2 <= UNCOMMITTED_RECORDS_MAX
 assert max(CREATED_PARTITIONS_MAX, LEAVING_PARTITIONS_MAX) < TRANSACTION_RECORDS_MAX
@@ -100,8 +102,10 @@ def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None
     """As `batches_of`, in slices."""
     values: list[bytes] = []
     write = Writer(level).value
+    has_broker = False
     for each in records:
         values.append(write(each))
+        has_broker = has_broker or isinstance(each, RegisterBroker)
         if not len(values) % _ENCODED_AT_ONCE:
             yield _ENCODED_AT_ONCE * _ENCODED_US
     if not values:
@@ -113,18 +117,22 @@ def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None
     if len(values) > TRANSACTION_RECORDS_MAX or max(map(len, values)) > BATCH_BYTES_MAX:
         return None
     # A broker's epoch is the offset of its record, and the opening record would shift it.
-    assert not any(isinstance(each, RegisterBroker) for each in records)
+    assert not has_broker
+    yield _PUT_TOGETHER_US
     begin, end = BeginTransaction(name=_NAME), EndTransaction()
     every = (begin, *records, end)
-    return list(_cut(every, [encode(begin, level), *values, encode(end, level)]))
+    return (yield from _cut(every, [encode(begin, level), *values, encode(end, level)]))
 
 
-def _cut(records: Sequence[Record], values: list[bytes]) -> Iterator[Batch]:
+def _cut(records: Sequence[Record], values: list[bytes]) -> Slices[list[Batch]]:
+    found: list[Batch] = []
     start = size_bytes = 0
     for place, value in enumerate(values):
         is_full = place - start == CUT_RECORDS_MAX or size_bytes + len(value) > BATCH_BYTES_MAX
         if is_full:
-            yield Batch(records[start:place], values[start:place])
+            found.append(Batch(records[start:place], values[start:place]))
             start, size_bytes = place, 0
+            yield _PUT_TOGETHER_US
         size_bytes += len(value)
-    yield Batch(records[start:], values[start:])
+    found.append(Batch(records[start:], values[start:]))
+    return found

@@ -202,7 +202,7 @@ def _about_topics(draft: Draft, command: TopicCommand) -> Slices[Answer]:
         case CreatePartitions():
             return new_partitions.create_partitions(draft, command)
         case DeleteTopics():
-            return at_once(topics.delete_topics(draft, command))
+            return topics.delete_topics(draft, command)
         case _:
             assert_never(command)
 

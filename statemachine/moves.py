@@ -36,7 +36,7 @@ from statemachine.partition import Partition
 from statemachine.progress import planned_steps
 from statemachine.reassignment import cancel, direct
 from statemachine.serde.ours import plan_bytes, plan_of
-from statemachine.slices import CHANGED_US, PLANNED_US, Slices
+from statemachine.slices import CHANGED_US, PASSED_US, PLANNED_US, Slices
 from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, MoveOutcome, Replicas
 
 
@@ -113,6 +113,7 @@ class Beginning:
             parts.append(our_records.MovePart(id=self.move_id, part=part, plan=plan))
             yield len(some) * PLANNED_US
         draft.began[self.move_id] = record
+        yield len(self._planned) * PASSED_US
         end = len(draft.records)
         yield from throttle.begin(
             draft, self.move_id, self._topics, [each.number for each in self._planned]
@@ -146,10 +147,12 @@ def alter_reassignments(draft: Draft, command: AlterReassignments) -> Slices[Rea
         return (yield from _foreseen(Draft(draft.image, draft.now_ms), command))
     beginning, may_change = Beginning(draft), command.may_change_factor
     partitions = []
+    refused = 0
     for asked in command.reassignments:
-        partitions.append(_altered(draft, beginning, asked, may_change))
+        answer = _altered(draft, beginning, asked, may_change)
+        refused += answer.error is not Error.NONE
+        partitions.append(answer)
         yield beginning.cost_us if asked.replicas is not None else CHANGED_US
-    refused = sum(each.error is not Error.NONE for each in partitions)
     request = _request(draft, command.who, MoveKind.REASSIGN, refused)
     request = replace(
         request,
@@ -158,6 +161,7 @@ def alter_reassignments(draft: Draft, command: AlterReassignments) -> Slices[Rea
         throttle_bytes_per_s=command.throttle_bytes_per_s,
     )
     move_id = yield from beginning.begin(request)
+    yield len(partitions) * PASSED_US
     return ReassignmentsAltered(partitions=tuple(partitions), move_id=move_id)
 
 

@@ -242,8 +242,8 @@ def _set(
         value = listed(parts(owned.previous or ""), kept, pairs)
     if value != current:
         draft.set_configs(resource, {name: value})
-    read = "" if current is None else current
-    return CONFIGURED_US + len(read) // BYTES_LISTED_IN_US
+    length = max(len(current or ""), len(value or ""))
+    return CONFIGURED_US + length // BYTES_LISTED_IN_US
 
 
 def _lowest_rate(draft: Draft, owned: Owned) -> str | None:

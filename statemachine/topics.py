@@ -21,7 +21,7 @@ from statemachine.index import Topic
 from statemachine.limits import CREATED_PARTITIONS_MAX
 from statemachine.new_partitions import append_partitions, replicas_refusal, too_few_brokers
 from statemachine.placement import placed
-from statemachine.slices import CREATED_US, PASSED_US, Slices
+from statemachine.slices import CONFIGURED_US, CREATED_US, PASSED_US, Slices
 from statemachine.topic_names import colliding, name_refusal
 from statemachine.vocabulary import TOPIC_RESOURCE, Replicas
 
@@ -166,9 +166,13 @@ class _Creation:
         yield from append_partitions(draft, topic.topic_id, enumerate(assignment))
 
 
-def delete_topics(draft: Draft, command: DeleteTopics) -> TopicsDeleted:
+def delete_topics(draft: Draft, command: DeleteTopics) -> Slices[TopicsDeleted]:
     """Delete each topic, or say why not."""
-    return TopicsDeleted(topics=tuple([_deleted(draft, asked) for asked in command.topics]))
+    answers = []
+    for asked in command.topics:
+        answers.append(_deleted(draft, asked))
+        yield CONFIGURED_US
+    return TopicsDeleted(topics=tuple(answers))
 
 
 def _deleted(draft: Draft, asked: str | UUID) -> TopicDeleted:

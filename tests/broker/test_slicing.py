@@ -56,6 +56,24 @@ def test_others_have_their_turns_while_something_takes_long() -> None:
     check_image(lone.controller.image)
 
 
+def test_others_have_their_turns_while_many_topics_are_deleted() -> None:
+    lone = Sliced(*BROKERS)
+    names = tuple(f"t{number}" for number in range(40))
+    for name in names:
+        lone.answer(topic(name, 101))
+    told = lone.ask(commands.DeleteTopics(topics=names))
+    slices = 0
+    while lone.take_slice():
+        slices += 1
+        lone.settle()
+    lone.settle()
+    assert slices >= 3
+    (answer,) = told
+    assert isinstance(answer, commands.TopicsDeleted)
+    assert not lone.controller.image.topics
+    assert contents(folded(lone)) == contents(lone.controller.image)
+
+
 def test_what_is_short_is_decided_where_it_is_asked_for() -> None:
     lone = Sliced(*BROKERS)
     told = lone.ask(topic("a", 101, 102))
