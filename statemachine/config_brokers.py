@@ -13,7 +13,7 @@ from typing import Final
 from statemachine.config_broker_table import BROKER_CONFIGS
 from statemachine.config_static import STATIC_BROKER_CONFIGS
 from statemachine.config_types import ConfigType, Definition
-from statemachine.settings import CLUSTER_CONFIGS
+from statemachine.settings import CLUSTER_CONFIGS, OF_REASSIGNMENTS
 from statemachine.vocabulary import CLUSTER_DEFAULT
 
 _OF_A_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
@@ -89,6 +89,10 @@ def _name_refusal(resource_name: str, name: str) -> str | None:
     if name in SECURITY_CONFIGS:
         return f"{name} can be changed of a single listener only: listener.name.<listener>.{name}"
     base = base_name(name)
+    if base.startswith(OF_REASSIGNMENTS) and base not in CLUSTER_CONFIGS:
+        # No plug-in's: one that is misspelt would leave unlimited what it is to limit.
+        there = ", ".join(sorted(CLUSTER_CONFIGS))
+        return f"{name} is no setting of reassignments; there are {there}"
     if base in CLUSTER_CONFIGS and (base != name or resource_name != CLUSTER_DEFAULT):
         return f"{base} is of the whole cluster: set it for all brokers, without naming one"
     if resource_name != CLUSTER_DEFAULT:

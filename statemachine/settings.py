@@ -16,6 +16,9 @@ from statemachine.configs import DEFAULTS, HoldsConfigs
 UNLIMITED: Final = INT_MAX
 """The default of every limit, as in KIP-435: Kafka's behaviour."""
 
+OF_REASSIGNMENTS: Final = "reassignment."
+"""What the names of all of them begin with, and no other one."""
+
 PARALLEL_REPLICAS: Final = "reassignment.parallel.replica.count"
 PARALLEL_PARTITIONS: Final = "reassignment.parallel.partition.count"
 LEADER_MOVEMENTS: Final = "reassignment.parallel.leader.movements"
@@ -90,6 +93,8 @@ CLUSTER_CONFIGS: Final = table(
     ),
 )
 """The settings by name. Kafka's brokers take them for those of a plug-in."""
+
+assert all(name.startswith(OF_REASSIGNMENTS) for name in CLUSTER_CONFIGS)
 
 
 def limits(holder: HoldsConfigs) -> Limits:

@@ -134,6 +134,11 @@ def test_what_is_only_validated_leaves_no_record() -> None:
         (ALL_BROKERS, ("process.roles", SET, "x"), "INVALID_REQUEST: process.roles cannot be"),
         (ALL_BROKERS, ("", SET, "x"), "INVALID_REQUEST: a configuration needs a name"),
         (ALL_BROKERS, ("listeners", SET, "x"), "name one broker"),
+        (
+            ALL_BROKERS,
+            ("reassignment.parallel.replicas.count", SET, "1"),
+            "is no setting of reassignments; there are reassignment.completion.rule, ",
+        ),
         (ALL_BROKERS, ("listener.name.x.ssl.key.password", SET, "x"), "name one broker"),
         ((4, "1"), ("ssl.key.password", SET, "x"), "listener.name.<listener>.ssl.key.password"),
         (
