@@ -168,11 +168,11 @@ def foreseen_data(found: BegunMove) -> dict[str, Any]:
 
 
 def refusals_data(refused: Sequence[PartitionResult]) -> list[dict[str, Any]]:
-    """The first of the partitions that are refused, each with its reason."""
+    """The first of the partitions that are refused, each with its reason; null is all of it."""
     return [
         {
             "topic": each.topic,
-            "partition": each.partition,
+            "partition": None if each.partition < 0 else each.partition,
             "kafka_error": each.error_name,
             "kafka_error_code": each.error_code,
             "message": each.message,

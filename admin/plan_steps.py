@@ -132,6 +132,9 @@ def planned(current: Assignment, plan: Assignment) -> list[PlannedPartition]:
 
 async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Foreseen:
     """What carrying out the plan would make of `current`."""
+    if not current:
+        # That nobody has anything of nothing would be taken for what the brokers have.
+        return Foreseen()
     # In a thread: it looks at every partition in one go.
     found = await asyncio.to_thread(outcome, current, plan, racks)
     before = {load.broker: load for load in found.before.loads}

@@ -54,6 +54,7 @@ def foreseen(found: PlanResult, size_bytes: int | None = None) -> str:
             f"Partitions that share racks needlessly: {told.crowded_before} now,"
             f" {told.crowded_after} then."
         )
+    lines.append("What each broker has of these partitions, and would have:")
     rows = [
         (
             each.broker,

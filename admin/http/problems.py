@@ -64,10 +64,12 @@ class Problem(Exception):
 def refused(results: Sequence[PartitionResult]) -> Problem:
     """Every part of a request was refused."""
     first = results[0]
+    # What is said of a whole topic names it.
+    where = "" if first.partition < 0 else f"{first.id}: "
     return Problem(
         400,
         "Refused",
-        f"{first.id}: {first.message or first.error_name}",
+        f"{where}{first.message or first.error_name}",
         kafka_error=first.error_name,
         kafka_error_code=first.error_code,
         retriable=False,

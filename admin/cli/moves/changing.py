@@ -77,6 +77,9 @@ def _tell(begun: BegunMove) -> Exit:
         write(text.started([one.id for one in begun.accepted]))
     if begun.move_id:
         write(text.move_id(begun.move_id))
+    elif begun.accepted and all(one.replicas for one in begun.accepted):
+        # Whoever says what they have knows of moves, and has begun none.
+        say(text.NOTHING_BEGUN)
     if begun.is_repeated:
         say(text.REPEATED)
     if not begun.refused:

@@ -184,7 +184,7 @@ async def _show(whom: Target, id: int, output: str, *, everything: bool, stale: 
 
     from admin.cli.moves import standing_text as text
     from admin.moves import Page
-    from admin.moves_data import whole_move_data
+    from admin.moves_data import pause_data, whole_move_data
 
     async with whom.client() as client:
         found = await client.move_standings([id], stale=stale)
@@ -197,9 +197,11 @@ async def _show(whom: Target, id: int, output: str, *, everything: bool, stale: 
             has_more = more.has_more
     move = replace(move, partitions=partitions)
     if output == "table":
-        write(text.shown(move))
+        paused = [] if move.ended else text.all_paused(found)
+        write("\n".join([*paused, text.shown(move)]))
     else:
-        write_data({"as_of_offset": found.as_of, **whole_move_data(move)}, output)
+        about = {"as_of_offset": found.as_of, "all_paused": pause_data(found)}
+        write_data(about | whole_move_data(move), output)
 
 
 async def _wait(whom: Target, id: int) -> Exit:

@@ -38,15 +38,20 @@ _OUTCOMES: Final = ("Partition", "Replicas")
 def listed(found: MoveStandings, *, running: bool) -> str:
     """What `list` prints."""
     shown = [each for each in found.moves if not (running and each.ended)]
-    lines = []
-    if found.all_paused_by is not None:
-        who, since = found.all_paused_by or "somebody", _time(found.all_paused_since_ms)
-        lines.append(f"All moves are paused by {who} since {since}.")
+    lines = all_paused(found)
     if shown:
         lines.append(columns(_MOVES, [_row(each) for each in shown]))
     else:
         lines.append("No moves are running." if running else "No moves are listed.")
     return "\n".join(lines)
+
+
+def all_paused(found: MoveStandings) -> list[str]:
+    """Who has paused all moves, which no move says of itself."""
+    if found.all_paused_by is None:
+        return []
+    who, since = found.all_paused_by or "somebody", _time(found.all_paused_since_ms)
+    return [f"All moves are paused by {who} since {since}."]
 
 
 def _row(move: MoveStanding) -> tuple[object, ...]:

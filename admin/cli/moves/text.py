@@ -134,6 +134,7 @@ def foreseen(outcome: Outcome) -> str:
             f"Partitions that share racks needlessly: {outcome.before.crowded} now,"
             f" {outcome.after.crowded} then."
         )
+    lines.append("What each broker has of the topics named, and would have:")
     loads = {load.broker: load for load in outcome.before.loads}
     rows = [
         (load.broker, *_before_and_then(loads.get(load.broker), load))
@@ -153,6 +154,7 @@ def started(ids: Sequence[PartitionId]) -> str:
 
 
 REPEATED = "It had been asked for before with this key; nothing was done a second time."
+NOTHING_BEGUN = "No move was begun: the replicas are those of the plan, or on their way there."
 NAMED_MAX = 20
 """Partitions that are told of one by one, where there can be any number."""
 

@@ -66,6 +66,7 @@ async def test_a_plan_is_proposed_in_the_words_of_kafkas_script_and_can_be_execu
         assert proposed.stderr == (
             "This plan would change 2 partitions: 2 replicas copied (size unknown), 2 removed,"
             " 2 preferred leaders moved.\n"
+            "What each broker has of the topics named, and would have:\n"
             "Broker  Replicas  Preferred\n"
             "101     3 -> 2    3 -> 1\n"
             "102     3 -> 2    0 -> 1\n"

@@ -81,6 +81,8 @@ async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
         first, _, row = (await run(node, "list")).stdout.splitlines()
         assert first.startswith("All moves are paused by User:ANONYMOUS since 20")
         assert row.split()[7] == "5"
+        one = (await run(node, "show", "1")).stdout.splitlines()
+        assert (one[0], one[1][:8]) == (first, "Move 1: ")
         assert (await run(node, "resume", "--all")).stdout == "The pause of all moves is over.\n"
 
 

@@ -201,6 +201,8 @@ async def test_partitions_and_topics_are_cancelled_by_name(tmp_path: Path) -> No
         assert [(each["topic"], each["partition"]) for each in left] == [("a", 0), ("c", 0)]
         again = await http.post("/v1/reassignments:cancel", body)
         check_problem(again, 409, "no partition of topic b is being reassigned")
+        assert again.body["detail"] == again.body["errors"][0]["message"]
+        assert [each["partition"] for each in again.body["errors"]] == [None, 1]
         one = await http.post(f"{MOVE}:cancel")
         assert (one.status, one.body["partitions_accepted"]) == (200, 1)
 

@@ -29,6 +29,12 @@ def cordoned(node: Node) -> bool:
     return node.controller.image.brokers[102].cordoned
 
 
+def of_all(told: Any) -> list[dict[str, int]]:
+    """What each broker has and would have, as a plan tells it."""
+    shares: list[dict[str, int]] = told["outcome"]["brokers"]
+    return shares
+
+
 async def put(http: Http, path: str) -> Any:
     """The body of the answer, which is no problem."""
     answer = await http._send("PUT", path)
@@ -46,6 +52,12 @@ async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
         follower = next(each for each in nodes.values() if each is not leader)
         async with http_door(follower) as http:
             tried = (await http._send("PUT", f"{EMPTYING}?dry_run=true")).body
+            shares = [(each["replicas_before"], each["replicas_after"]) for each in of_all(tried)]
+            assert shares == [(1, 1), (1, 0), (0, 1)], "of what is planned for"
+            nothing = (
+                await http._send("PUT", f"{EMPTYING.replace('102', '103')}?dry_run=true")
+            ).body
+            assert of_all(nothing) == []
             assert (tried["state"], tried["partitions_planned"]) == ("waiting", 1)
             assert tried["plan"]["partitions"][0]["replicas"] == [101, 103]
             assert tried["rollback_plan"]["partitions"][0]["replicas"] == [101, 102]
