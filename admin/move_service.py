@@ -6,6 +6,7 @@ carried out once, however often it is asked; where the key belongs to another re
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from admin.model import Reassignment
 from admin.move_requests import MoveCommand
 from admin.moves import MoveAnswer
 from admin.service import AsOf, Service
-from admin.underway import underway
+from admin.underway import listing, underway
 from statemachine.commands import (
     AlterReassignments,
     Answer,
@@ -27,6 +28,9 @@ from statemachine.commands import (
     MoveStarted,
     ReassignmentsAltered,
 )
+
+LISTED_AT_ONCE_MAX: Final = 500
+"""Partitions that are listed without a pause; a longer list waits for its turn among decisions."""
 
 
 async def alter_reassignments(
@@ -74,6 +78,12 @@ async def list_reassignments(
 ) -> AsOf[tuple[Reassignment, ...]]:
     """The partitions under way, all or those wanted; `detailed` with why they are not further."""
     told = service.controller.told_of_copies()
-    return await service.read(
-        lambda image: underway(image, wanted, detailed=detailed, told=told), stale=stale
+    moving = service.controller.image.index.moving
+    count = len(moving) if wanted is None else sum(map(len, wanted.values()))
+    if count < LISTED_AT_ONCE_MAX:
+        return await service.read(
+            lambda image: underway(image, wanted, detailed=detailed, told=told), stale=stale
+        )
+    return await service.read_long(
+        lambda image: listing(image, wanted, detailed=detailed, told=told), stale=stale
     )

@@ -65,6 +65,7 @@ from statemachine.commands import (
 )
 from statemachine.config_secrets import without_secrets
 from statemachine.image import Image
+from statemachine.slices import Slices
 
 audit = logging.getLogger("audit")
 
@@ -285,6 +286,21 @@ class Service:
             lambda found: _resolve(future, found),
             stale=stale,
         )
+        return await self._seen(future)
+
+    async def read_long(
+        self, reading: Callable[[Image], Slices[T]], *, stale: bool = False
+    ) -> AsOf[T]:
+        """As `read`, of what takes long: the active controller finds it in slices."""
+        future: asyncio.Future[AsOf[T] | Unavailable] = asyncio.get_running_loop().create_future()
+
+        def as_of(image: Image) -> Slices[AsOf[T]]:
+            return AsOf((yield from reading(image)), image.end_offset)
+
+        self.controller.query_long(as_of, lambda found: _resolve(future, found), stale=stale)
+        return await self._seen(future)
+
+    async def _seen(self, future: "asyncio.Future[AsOf[T] | Unavailable]") -> AsOf[T]:
         found = await future
         if isinstance(found, Unavailable):
             raise NotActive(found, self.quorum.leader, self.controller.progress)

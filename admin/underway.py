@@ -1,7 +1,7 @@
 """The partitions that are being reassigned, as an image tells of them and the doors list them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -12,7 +12,13 @@ from statemachine.copies import Told, partition_copies, untold
 from statemachine.falling_behind import position_as_told
 from statemachine.image import Image
 from statemachine.partition import Partition
-from statemachine.queries import Underway, reassignments
+from statemachine.queries import Underway, reassigned
+from statemachine.slices import Slices, whole
+
+_LISTED_US: Final = 10
+"""To list one."""
+_STANDING_US: Final = 100
+"""To tell where it stands as well."""
 
 
 def underway(
@@ -22,6 +28,17 @@ def underway(
     detailed: bool,
     told: Told = untold,
 ) -> tuple[Reassignment, ...]:
+    """As `listing`, at once."""
+    return whole(listing(image, wanted, detailed=detailed, told=told))
+
+
+def listing(
+    image: Image,
+    wanted: Mapping[str, Sequence[int]] | None,
+    *,
+    detailed: bool,
+    told: Told = untold,
+) -> Slices[tuple[Reassignment, ...]]:
     """All of them or those wanted, in order; if `detailed`, step by step, and where these stand.
 
     Otherwise as Kafka's tools have to see it, which know of no steps. To tell where a partition
@@ -31,15 +48,18 @@ def underway(
     named = None
     if wanted is not None:
         named = [(name, number) for name, numbers in wanted.items() for number in numbers]
-    found = reassignments(image, named)
-    if not detailed:
-        return tuple([_listed(_whole(each), {}) for each in found])
-    return tuple(
-        [
-            _listed(each, _standing(image, each, told) if place < PARTITIONS_SHOWN_MAX else {})
-            for place, each in enumerate(found)
-        ]
-    )
+    listed: list[Reassignment] = []
+    for each in reassigned(image, named):
+        if not detailed:
+            listed.append(_listed(_whole(each), {}))
+            yield _LISTED_US
+        elif len(listed) < PARTITIONS_SHOWN_MAX:
+            listed.append(_listed(each, _standing(image, each, told)))
+            yield _STANDING_US
+        else:
+            listed.append(_listed(each, {}))
+            yield _LISTED_US
+    return tuple(listed)
 
 
 def _whole(found: Underway) -> Underway:

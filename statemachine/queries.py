@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from statemachine.configs import min_isr
 from statemachine.image import Broker, Image
+from statemachine.in_order import in_order
 from statemachine.index import Topic
 from statemachine.partition import Partition
 from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId, MoveId, Replicas
@@ -52,11 +53,18 @@ def reassignments(
     image: Image, partitions: Collection[tuple[str, int]] | None = None
 ) -> tuple[Underway, ...]:
     """What is being reassigned (api 46), all of it or among these, in order of topic and number."""
+    return tuple(reassigned(image, partitions))
+
+
+def reassigned(
+    image: Image, partitions: Collection[tuple[str, int]] | None = None
+) -> Iterator[Underway]:
+    """As `reassignments`, one after the other; the image must not change meanwhile."""
     if partitions is None:
-        found = image.index.partitions(image.index.moving)
+        found = in_order(image.index, image.index.moving)
     else:
-        found = list(_named(image, partitions))
-    return tuple(
+        found = _named(image, partitions)
+    return (
         _underway(image, topic, number, partition)
         for topic, number in found
         if (partition := topic.partition(number)) is not None and partition.moving

@@ -81,8 +81,16 @@ async def test_nor_does_it_say_that_a_command_changes_nothing(tmp_path: Path) ->
         assert told == [Unavailable.NOT_ACTIVE]
 
 
-async def test_a_follower_answers_what_may_be_stale_and_says_as_of_when(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once_max", [0, 500])
+async def test_a_follower_answers_what_may_be_stale_and_says_as_of_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once_max: int
+) -> None:
+    monkeypatch.setattr(move_service, "LISTED_AT_ONCE_MAX", at_once_max)
     async with a_scene(tmp_path) as scene:
+        leader = scene.leader
+        found = await move_service.list_reassignments(leader.service, None, detailed=False)
+        assert [(each.topic, each.adding) for each in found.value] == [("a", (102,))]
+        assert found.offset == leader.controller.committed
         follower = scene.followers[0]
         with pytest.raises(NotActive):
             await move_service.list_reassignments(follower.service, None)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admin import move_service
 from admin.kafka import admin_apis, beside, door
 from admin.kafka.beside import Late, done, late, made, written
 from admin.kafka.door import OFFERED
@@ -29,6 +30,7 @@ def everything_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has any bytes, or any parts."""
     monkeypatch.setattr(door, "LONG_BODY_BYTES", 0)
     monkeypatch.setattr(beside, "LONG_PARTS", 0)
+    monkeypatch.setattr(move_service, "LISTED_AT_ONCE_MAX", 0)
 
 
 async def sent(node: Node, form: Form, body: bytes) -> Any:
