@@ -14,6 +14,7 @@ from statemachine.commands import (
     AlterReassignments,
     ElectionType,
     ElectLeaders,
+    LeadersElected,
     Reassignment,
     ReassignmentAltered,
     ReassignmentsAltered,
@@ -170,6 +171,10 @@ async def elect_leaders(call: Call, service: Service) -> Any:
         )
     command = ElectLeaders(election=election, partitions=partitions)
     answer = await service.elect_leaders(call.principal, command)
+    return late(lambda: _held(call, answer), len(answer.partitions))
+
+
+def _held(call: Call, answer: LeadersElected) -> Any:
     results = tuple(
         call.part(
             "ReplicaElectionResult",
