@@ -50,8 +50,11 @@ async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult:
     seen = (await service.read(ground)).value
     cordoned: list[int] = []
     if not (request.dry_run or pieces.is_over):
-        fresh = [each for each in brokers if each in seen.racks and each not in seen.cordoned]
-        cordoned = await _cordon(service, who, fresh, cordoned=True)
+        marked = seen.leaving if request.unregister else seen.cordoned
+        fresh = [each for each in brokers if each in seen.racks and each not in marked]
+        done = await _cordon(service, who, fresh, cordoned=True, unregister=request.unregister)
+        cordoned = [each for each in done if each not in seen.cordoned]
+        seen = (await service.read(ground)).value
     rows = await held_now(service, held_keys, brokers)
     free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
     plan: Assignment | Unplanned = {}
@@ -93,12 +96,17 @@ def _move(request: PlanRequest, brokers: Sequence[int]) -> BeginMove:
 
 
 async def _cordon(
-    service: Service, who: str, brokers: Sequence[int], *, cordoned: bool
+    service: Service,
+    who: str,
+    brokers: Sequence[int],
+    *,
+    cordoned: bool,
+    unregister: bool = False,
 ) -> list[int]:
     """Those of the brokers of which it is so now."""
     if not brokers:
         return []
-    command = CordonBrokers(broker_ids=tuple(brokers), cordoned=cordoned)
+    command = CordonBrokers(broker_ids=tuple(brokers), cordoned=cordoned, unregister=unregister)
     answer = await service.cordon_brokers(who, command)
     return [each.broker_id for each in answer.brokers if each.error is Error.NONE]
 
@@ -120,6 +128,7 @@ def _emptying(
         leaderless=_named(rows, Stay.LEADERLESS),
         busy=_named(rows, Stay.BUSY),
         cordoned=cordoned,
+        to_be_unregistered=[each for each in brokers if each in seen.leaving],
         strange=[each for each in brokers if each not in seen.racks],
         alive=[each for each in brokers if each in seen.racks and each not in seen.fenced],
     )
@@ -145,6 +154,7 @@ async def undrain(service: Service, who: str, request: PlanRequest) -> PlanResul
     if not request.dry_run:
         known = [each for each in brokers if each in seen.racks]
         cordoned = await _cordon(service, who, known, cordoned=False)
+        seen = (await service.read(ground)).value
     rows = [
         row for row in await held_now(service, drained_keys, brokers) if row.stay is Stay.LEAVING
     ]

@@ -99,6 +99,7 @@ def read_plan(answer: Answer) -> PlanResult:
             leaderless=_named(response.leaderless),
             busy=_named(response.busy),
             cordoned=response.cordoned,
+            to_be_unregistered=response.to_be_unregistered,
             strange=response.strange,
             alive=response.alive,
         ),

@@ -44,7 +44,7 @@ class PlanRequest:
     factor: int = 0
     dry_run: bool = False
     unregister: bool = False
-    """Of a drain: forget those brokers that have nothing any more and are dead."""
+    """Of a drain: forget the brokers once they have nothing any more and are dead, now or later."""
     throttle_bytes_per_s: int = 0
     """Of the moves that are begun, to and from each broker; 0 is no limit."""
     key: str = ""
@@ -99,6 +99,8 @@ class Emptying:
     """Those that are being moved, and keep a replica on the brokers."""
     cordoned: Sequence[int] = ()
     """Brokers that get no new replicas from now on, or again."""
+    to_be_unregistered: Sequence[int] = ()
+    """Brokers that are unregistered once they have nothing and are stopped, by whoever leads."""
     strange: Sequence[int] = ()
     """Brokers that are not registered, or not any more."""
     alive: Sequence[int] = ()

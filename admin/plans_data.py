@@ -48,6 +48,7 @@ def emptying_data(found: PlanResult) -> dict[str, Any]:
         "reason": found.reason,
         "registered": not emptying.strange,
         "alive": bool(emptying.alive),
+        "to_be_unregistered": bool(emptying.to_be_unregistered),
         "partitions_held": emptying.held,
         "partitions_leaving": _leaving(found),
         "partitions_leaderless": _named(emptying.leaderless),

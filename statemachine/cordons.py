@@ -2,7 +2,8 @@
 
 New replicas come by the creation of topics and partitions, by reassignments and by plans: each asks
 here. A reassignment that was asked for before goes on: who wants that stopped cancels it. A cordon
-outlives the broker's incarnations, and ends with its registration.
+outlives the broker's incarnations, and ends with its registration. So does the wish that a broker
+be unregistered once it is empty, which is carried out by `forgetting`.
 """
 
 from statemachine import records
@@ -34,6 +35,21 @@ def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Ref
     return None
 
 
+def _change(broker: Broker, command: CordonBrokers) -> list[records.Record]:
+    leaving = command.cordoned and (command.unregister or broker.leaving)
+    if (broker.cordoned, broker.leaving) == (command.cordoned, leaving):
+        return []
+    word = CORDON if command.cordoned else UNCORDON
+    return [
+        records.BrokerRegistrationChange(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.epoch,
+            cordoned=word if broker.cordoned != command.cordoned else 0,
+            leaving=word if broker.leaving != leaving else 0,
+        )
+    ]
+
+
 def cordon_brokers(draft: Draft, command: CordonBrokers) -> BrokersCordoned:
     """Cordon the brokers or end that, each on its own; what is so already is no error."""
     answers = []
@@ -49,14 +65,8 @@ def cordon_brokers(draft: Draft, command: CordonBrokers) -> BrokersCordoned:
                 )
             )
             continue
-        if broker.cordoned != command.cordoned and broker_id not in done:
-            draft.records.append(
-                records.BrokerRegistrationChange(
-                    broker_id=broker_id,
-                    broker_epoch=broker.epoch,
-                    cordoned=CORDON if command.cordoned else UNCORDON,
-                )
-            )
+        if broker_id not in done:
+            draft.records += _change(broker, command)
         done.add(broker_id)
         answers.append(BrokerCordoned(broker_id=broker_id))
     return BrokersCordoned(brokers=tuple(answers))

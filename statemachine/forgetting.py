@@ -3,18 +3,20 @@
 The active controller asks for it now and then, of itself; replay never looks at a clock.
 """
 
+from collections.abc import Iterator
 from itertools import islice
 
 from statemachine import our_records
 from statemachine.commands import Done, ForgetMoves
 from statemachine.draft import Draft
-from statemachine.image import Image
+from statemachine.image import Broker, Image
 from statemachine.limits import (
     ENDED_MOVES_KEPT_MS,
     ENDED_MOVES_MAX,
     KEYS_KEPT_MS,
     KEYS_MAX,
 )
+from statemachine.records import UnregisterBroker
 from statemachine.vocabulary import MoveId
 
 
@@ -24,6 +26,8 @@ def has_too_much(image: Image, now_ms: int) -> bool:
     Of the answers the one that came first tells of all: where clocks disagree, something is kept a
     little longer.
     """
+    if next(_gone(image), None) is not None:
+        return True
     remembered = next(iter(image.keys.values()), None)
     if remembered is not None and remembered.at_ms < now_ms - KEYS_KEPT_MS:
         return True
@@ -32,6 +36,9 @@ def has_too_much(image: Image, now_ms: int) -> bool:
 
 def forget_moves(draft: Draft, _command: ForgetMoves) -> Done:
     """Record that what is too old, or too much, is not kept any more."""
+    for broker in _gone(draft.image):
+        record = UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
+        draft.records.append(record)
     through = _last_to_forget(draft.image, draft.now_ms)
     if through is not None:
         draft.records.append(our_records.MovesForgotten(through=through))
@@ -39,6 +46,15 @@ def forget_moves(draft: Draft, _command: ForgetMoves) -> Done:
     if through_ms is not None:
         draft.records.append(our_records.KeysForgotten(through_ms=through_ms))
     return Done()
+
+
+def _gone(image: Image) -> Iterator[Broker]:
+    """The brokers that were to be unregistered once they have no replicas and are fenced."""
+    index = image.index
+    for broker in image.brokers.values():
+        is_to_go = broker.leaving and broker.fenced
+        if is_to_go and not index.count(index.replicas_of, broker.broker_id):
+            yield broker
 
 
 def _last_to_forget(image: Image, now_ms: int) -> MoveId | None:

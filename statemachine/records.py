@@ -67,6 +67,8 @@ class RegisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     """In a snapshot: at which offset of the log it began to stop, if it has."""
     cordoned: bool = False
     """In a snapshot: whether it is given no new replicas. Otherwise that is as it was before."""
+    leaving: bool = False
+    """In a snapshot: whether it is to be unregistered once it is empty. Otherwise as before."""
     fenced_at_ms: int | None = None
     """In a snapshot: when it was fenced, if it is and somebody noted the time."""
 
@@ -215,7 +217,7 @@ class ProducerIds(Struct, frozen=True, kw_only=True, gc=False):
 
 class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
     """What changes about a broker: fenced 1, unfenced -1, stopping 1, cordoned 1, given replicas
-    again -1; 0 or () is "unchanged".
+    again -1, to be unregistered once it is empty 1, to stay -1; 0 or () is "unchanged".
     """
 
     broker_id: BrokerId
@@ -224,6 +226,7 @@ class BrokerRegistrationChange(Struct, frozen=True, kw_only=True, gc=False):
     in_controlled_shutdown: int = 0
     log_dirs: Directories = ()
     cordoned: int = 0
+    leaving: int = 0
     at_ms: int | None = None
     """When, by the clock of the controller; of a broker that is fenced."""
 

@@ -26,6 +26,8 @@ class Broker(Struct, frozen=True, kw_only=True, gc=False):
     """The offset of its last RegisterBroker record."""
     cordoned: bool = False
     """Whether it is given no new replicas; it stays so over new incarnations."""
+    leaving: bool = False
+    """Whether it is unregistered once it has no replicas and is fenced; as above."""
     fenced_at_ms: int | None = None
     """Since when it has been fenced, where somebody noted it."""
 

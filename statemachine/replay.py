@@ -170,6 +170,7 @@ def _register_broker(image: Image, record: records.RegisterBroker, offset: int) 
         stopping_at=stopping_at if record.in_controlled_shutdown else None,
         registered_at=offset if record.registered_at is None else record.registered_at,
         cordoned=record.cordoned or (before is not None and before.cordoned),
+        leaving=record.leaving or (before is not None and before.leaving),
         fenced_at_ms=fenced_at_ms if record.fenced else None,
     )
     image.set_broker(record.broker_id, broker)
@@ -203,6 +204,8 @@ def _change_broker(image: Image, record: records.BrokerRegistrationChange, offse
         broker = replace(broker, stopping_at=offset)
     if record.cordoned:
         broker = replace(broker, cordoned=record.cordoned > 0)
+    if record.leaving:
+        broker = replace(broker, leaving=record.leaving > 0)
     if record.log_dirs:
         broker = replace(broker, log_dirs=record.log_dirs)
     image.set_broker(record.broker_id, broker)

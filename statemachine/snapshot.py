@@ -208,6 +208,7 @@ def _registration(broker: Broker) -> records.RegisterBroker:
         registered_at=broker.registered_at,
         stopping_at=broker.stopping_at,
         cordoned=broker.cordoned,
+        leaving=broker.leaving,
         fenced_at_ms=broker.fenced_at_ms,
     )
 

@@ -75,7 +75,7 @@ def strange(brokers: Sequence[int]) -> str:
 
 def still_alive(alive: Sequence[int]) -> str:
     """That a broker which lives is not unregistered: it would not know."""
-    return f"{_brokers(alive)} not unregistered: stop them first, then ask again"
+    return f"{_brokers(alive)} not unregistered: stop them first, and it is done then"
 
 
 def _brokers(ids: Sequence[int]) -> str:

@@ -26,6 +26,9 @@ def progress(brokers: Sequence[int], found: PlanResult) -> str:
     if emptying.leaderless:
         unled = _partitions(emptying.leaderless)
         lines.append(f"Without a leader, so that nothing can be copied: {unled}")
+    if emptying.to_be_unregistered:
+        then = "unregistered once nothing is left and it is stopped"
+        lines.append(f"{named(emptying.to_be_unregistered)}: {then}.")
     return "\n".join(lines)
 
 

@@ -76,6 +76,7 @@ async def plan_moves(call: Call, service: Service) -> Any:
         strange=tuple(emptying.strange),
         alive=tuple(emptying.alive),
         repeated=found.is_repeated,
+        to_be_unregistered=tuple(emptying.to_be_unregistered),
     )
 
 

@@ -60,6 +60,9 @@ class CordonBrokers(Struct, frozen=True, kw_only=True, gc=False):
 
     broker_ids: tuple[BrokerId, ...]
     cordoned: bool
+    unregister: bool = False
+    """Of a cordon: unregister each once it has no replicas and is fenced, whoever leads then. An
+    end of the cordon puts an end to that as well."""
 
 
 class BrokerRegistered(Struct, frozen=True, kw_only=True, gc=False):

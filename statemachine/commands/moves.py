@@ -139,7 +139,9 @@ class MovesAdvanced(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ForgetMoves(Struct, frozen=True, kw_only=True, gc=False):
-    """List and remember no longer what is too old or too much; asked by the active controller."""
+    """List and remember no longer what is too old or too much, and unregister brokers that were to
+    go once they are empty; asked by the active controller.
+    """
 
 
 KeyedCommand: TypeAlias = (

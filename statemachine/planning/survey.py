@@ -27,6 +27,8 @@ class Ground(Struct, frozen=True, kw_only=True):
     live: tuple[BrokerId, ...]
     fenced: tuple[BrokerId, ...]
     cordoned: tuple[BrokerId, ...]
+    leaving: tuple[BrokerId, ...]
+    """Those that are unregistered once they are empty and fenced."""
     racks: Racks
     """Of all that are registered."""
     loads: dict[BrokerId, int]
@@ -44,6 +46,7 @@ def ground(image: Image) -> Ground:
         live=tuple(each.broker_id for each in brokers if each.live),
         fenced=tuple(each.broker_id for each in brokers if each.fenced),
         cordoned=tuple(each.broker_id for each in brokers if each.cordoned),
+        leaving=tuple(each.broker_id for each in brokers if each.leaving),
         racks={each.broker_id: each.rack for each in brokers},
         loads={each: len(keys) for each, keys in sorted(index.replicas_of.items())},
         leads={each: len(keys) for each, keys in sorted(index.leader_of.items()) if each >= 0},

@@ -92,6 +92,7 @@ _REGISTER_BROKER: Final = (
     Field("stopping_at", I64, tag=OURS_FROM + 1),
     Field("cordoned", BOOL, tag=OURS_FROM + 2, default=False),
     Field("fenced_at_ms", I64, tag=OURS_FROM + 3),
+    Field("leaving", BOOL, tag=OURS_FROM + 4, default=False),
 )
 _REGISTRATION_CHANGE: Final = (
     *_BROKER_ID_AND_EPOCH,
@@ -100,6 +101,7 @@ _REGISTRATION_CHANGE: Final = (
     Field("log_dirs", _DIRECTORIES, since=2, tag=2, default=()),
     Field("cordoned", I8, tag=OURS_FROM, default=0),
     Field("at_ms", I64, tag=OURS_FROM + 1),
+    Field("leaving", I8, tag=OURS_FROM + 2, default=0),
 )
 _DELEGATION_TOKEN: Final = (
     Field("owner", STRING),

@@ -294,7 +294,9 @@ GARBAGE_BY_KIND: dict[type, st.SearchStrategy[Command]] = {
     ),
     FenceBrokers: st.builds(FenceBrokers, broker_ids=MANY_INTS),
     UnregisterBroker: st.builds(UnregisterBroker, broker_id=INTS),
-    CordonBrokers: st.builds(CordonBrokers, broker_ids=MANY_INTS, cordoned=st.booleans()),
+    CordonBrokers: st.builds(
+        CordonBrokers, broker_ids=MANY_INTS, cordoned=st.booleans(), unregister=st.booleans()
+    ),
     AssignReplicasToDirs: st.builds(
         AssignReplicasToDirs,
         broker_id=INTS,

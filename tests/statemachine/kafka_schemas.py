@@ -53,6 +53,7 @@ KAFKA: Final[dict[type, tuple[int, list[Row]]]] = {
             ("stopping_at", "int64", 0, 10_001, None),
             ("cordoned", "bool", 0, 10_002, False),
             ("fenced_at_ms", "int64", 0, 10_003, None),
+            ("leaving", "bool", 0, 10_004, False),
         ],
     ),
     records.UnregisterBroker: (1, [("broker_id", "int32"), ("broker_epoch", "int64")]),
@@ -157,6 +158,7 @@ KAFKA: Final[dict[type, tuple[int, list[Row]]]] = {
             ("log_dirs", "[]uuid", 2, 2, ()),
             ("cordoned", "int8", 0, 10_000, 0),
             ("at_ms", "int64", 0, 10_001, None),
+            ("leaving", "int8", 0, 10_002, 0),
         ],
     ),
     records.AccessControlEntry: (

@@ -93,8 +93,10 @@ def recorded(record: records.Record, *, named: bool) -> str | None:
 
 
 def _state(record: records.BrokerRegistrationChange) -> str:
-    if record.cordoned:
-        return "cordoned" if record.cordoned > 0 else "cordoned no more"
+    if record.cordoned or record.leaving:
+        words = {1: ["cordoned"], -1: ["cordoned no more"], 0: []}[record.cordoned]
+        words += {1: ["to be unregistered"], -1: ["to stay"], 0: []}[record.leaving]
+        return ", and ".join(words)
     if record.fenced:
         return "fenced" if record.fenced > 0 else "unfenced"
     return "stopping"

@@ -101,6 +101,37 @@ def test_a_cordon_outlives_incarnations_and_ends_with_the_registration() -> None
     assert not world.image.brokers[2].cordoned
 
 
+def test_the_wish_that_a_broker_be_unregistered_stays_until_the_cordon_ends() -> None:
+    world = World(broker_count=2)
+
+    def wish(*, cordoned: bool = True, unregister: bool = False) -> list[records.Record]:
+        command = CordonBrokers(broker_ids=(2,), cordoned=cordoned, unregister=unregister)
+        return list(world.ask(command).records)
+
+    def written(cordoned: int = 0, leaving: int = 0) -> list[records.Record]:
+        return [
+            records.BrokerRegistrationChange(
+                broker_id=2, broker_epoch=world.epoch(2), cordoned=cordoned, leaving=leaving
+            )
+        ]
+
+    assert wish() == written(cordoned=1)
+    assert wish(unregister=True) == written(leaving=1)
+    assert wish(unregister=True) == wish() == []
+    world.fence(2)
+    world.join(2, 2)
+    broker = world.image.brokers[2]
+    assert (broker.cordoned, broker.leaving) == (True, True)
+    assert wish(cordoned=False) == written(cordoned=-1, leaving=-1)
+    # What is not to get new replicas no more is not to go either.
+    assert wish(cordoned=False, unregister=True) == []
+    assert wish(unregister=True) == written(cordoned=1, leaving=1)
+    world.fence(2)
+    world.ask(commands.UnregisterBroker(broker_id=2))
+    world.join(2, 3)
+    assert not world.image.brokers[2].leaving
+
+
 def test_a_dead_broker_can_be_cordoned() -> None:
     world = World(broker_count=2)
     world.fence(2)

@@ -1,8 +1,10 @@
 """Moves that have ended and answers are kept for a time and up to a number, by records alone."""
 
+from typing import Any
+
 import pytest
 
-from statemachine import commands, our_records
+from statemachine import commands, our_records, records
 from statemachine.forgetting import has_too_much
 from statemachine.limits import ENDED_MOVES_KEPT_MS, ENDED_MOVES_MAX, KEYS_KEPT_MS
 from tests.statemachine.test_moves import move
@@ -27,12 +29,12 @@ def a_move_that_ends(world: World) -> None:
     move(world, {1: (*replicas[1:], replicas[0])})
 
 
-def forget(world: World) -> list[our_records.OurRecord]:
+def forget(world: World) -> list[Any]:
     """What the active controller then does; whether it had to be asked is told before."""
     asked = has_too_much(world.image, world.now_ms)
     decision = world.ask(commands.ForgetMoves())
     assert asked == bool(decision.records)
-    return list(decision.records)  # type: ignore[arg-type]
+    return list(decision.records)
 
 
 def test_moves_that_ended_a_week_ago_are_forgotten_and_running_ones_never(world: World) -> None:
@@ -100,3 +102,33 @@ def test_of_too_many_answers_the_first_are_forgotten(
         world.now_ms += 1
     assert len(forget(world)) == 1
     assert list(world.image.keys) == ["2", "3", "4"]
+
+
+def test_a_broker_that_was_to_go_is_unregistered_once_it_has_nothing_and_is_dead(
+    world: World,
+) -> None:
+    """Whoever leads then does it: all of it follows from the log."""
+
+    def let_go(broker_id: int, *, cordoned: bool = True) -> None:
+        command = commands.CordonBrokers(
+            broker_ids=(broker_id,), cordoned=cordoned, unregister=cordoned
+        )
+        world.ask(command)
+
+    let_go(2)
+    let_go(5)
+    assert forget(world) == [], "5 has nothing, and lives; 2 has replicas"
+    world.fence(2)
+    assert forget(world) == [], "2 is dead, and has replicas"
+    move(world, {0: (1, 3), 1: (1, 3)})
+    gone = records.UnregisterBroker(broker_id=2, broker_epoch=world.epoch(2))
+    assert forget(world) == [gone]
+    assert 2 not in world.image.brokers
+    let_go(5, cordoned=False)
+    world.fence(5)
+    assert forget(world) == [], "5 was asked to stay"
+    let_go(5)
+    assert len(forget(world)) == 1
+    world.fence(4)
+    assert forget(world) == [], "nobody wished that 4 goes"
+    assert sorted(world.image.brokers) == [1, 3, 4]

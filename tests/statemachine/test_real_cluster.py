@@ -50,6 +50,7 @@ REGISTERED: Final = {
     "registered_at": None,
     "stopping_at": None,
     "cordoned": False,
+    "leaving": False,
     "fenced_at_ms": None,
 }
 

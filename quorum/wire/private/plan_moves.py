@@ -33,7 +33,7 @@ class PlanMovesRequest:
     dry_run: bool = field(metadata={"kafka_type": "bool"})
     """Only answer what would be begun. What spreads topics is never begun by this."""
     unregister: bool = field(metadata={"kafka_type": "bool"})
-    """Forget emptied brokers that have nothing any more and are dead."""
+    """Forget emptied brokers once they have nothing any more and are dead, now or later."""
     throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 0}, default=i64(0))
     """Of the moves that it begins, in bytes a second to and from each broker; 0 is no limit."""
     key: str = field(metadata={"kafka_type": "string", "tag": 1}, default="")
@@ -131,3 +131,7 @@ class PlanMovesResponse:
     alive: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"}, default=())
     repeated: bool = field(metadata={"kafka_type": "bool", "tag": 0}, default=False)
     """Whether a request with its key was answered before; then nothing was done now."""
+    to_be_unregistered: tuple[BrokerId, ...] = field(
+        metadata={"kafka_type": "int32", "tag": 1}, default=()
+    )
+    """Of the brokers that are emptied, those that are forgotten then."""

@@ -127,14 +127,15 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
         again = await run(node, "decommission", "--brokers", "102", "--unregister")
         assert (again.exit_code, again.stdout) == (
             3,
-            "Broker 102: 1 partition(s) to be moved away, 1 on their way before, 0 planned now.\n",
+            "Broker 102: 1 partition(s) to be moved away, 1 on their way before, 0 planned now.\n"
+            "Broker 102: unregistered once nothing is left and it is stopped.\n",
         )
         await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
         alive = await run(node, "decommission", "--brokers", "102", "--unregister")
         assert (alive.exit_code, alive.stdout, alive.stderr) == (
             3,
             "Broker 102: no replicas left.\n",
-            "Broker 102 not unregistered: stop them first, then ask again\n",
+            "Broker 102 not unregistered: stop them first, and it is done then\n",
         )
         await asked(node.controller, commands.FenceBrokers(broker_ids=(102,)))
         done = await run(node, "decommission", "--brokers", "102", "--unregister")

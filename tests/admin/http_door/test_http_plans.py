@@ -13,6 +13,7 @@ from tests.admin.http_door.test_http_api import Http, check_problem, http_door
 from tests.admin.http_door.test_http_moves import NESTED
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
+from tests.broker.nodes import until
 from tests.support.controllers import UNHURRIED, Node, a_controller, active, controllers
 
 EMPTYING = "/v1/brokers/102/decommission"
@@ -115,6 +116,45 @@ async def test_an_empty_broker_is_forgotten_once_it_is_dead_if_that_is_asked_for
         assert (gone["alive"], gone["registered"]) == (False, False)
         assert 102 not in node.controller.image.brokers
         check_problem(await http.get(EMPTYING), 404, "Broker ID 102 is not currently registered")
+
+
+async def test_the_wish_to_forget_a_broker_outlives_its_asker_and_the_controller(
+    tmp_path: Path,
+) -> None:
+    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+        leader = await at_rest(nodes.values())
+        await join(leader.controller, 101, 102, 103)
+        await asked(leader.controller, topic("a", 101, 102))
+        async with http_door(leader) as http:
+            begun = await put(http, f"{EMPTYING}?unregister=true")
+            assert (begun["state"], begun["to_be_unregistered"]) == ("moving", True)
+            async with client_of(leader) as client:
+                await client.transfer_leadership()
+            other = await active(nodes.values())
+            found = (await http.get(EMPTYING)).body
+            assert (found["state"], found["to_be_unregistered"]) == ("moving", True)
+            await asked(other.controller, isr(other.controller, "a", (101, 102, 103)))
+            other.controller.sweep()
+            await asked(other.controller, commands.FenceBrokers(broker_ids=(102,)))
+            assert 102 in other.controller.image.brokers
+            other.controller.sweep()
+            await until(lambda: 102 not in other.controller.image.brokers)
+            check_problem(await http.get(EMPTYING), 404, "Broker ID 102 is not currently regist")
+
+
+async def test_a_recommission_takes_back_the_wish_to_forget_a_broker(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await join(node.controller, 101, 102, 103)
+        await put(http, EMPTYING)
+        assert (await http.get(EMPTYING)).body["to_be_unregistered"] is False
+        wished = await put(http, f"{EMPTYING}?unregister=true")
+        assert (wished["to_be_unregistered"], wished["registered"]) == (True, True)
+        assert (await put(http, EMPTYING))["to_be_unregistered"] is True
+        await put(http, BACK)
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(102,)))
+        node.controller.sweep()
+        assert (await http.get(EMPTYING)).body["to_be_unregistered"] is False
+        assert not node.controller.image.brokers[102].leaving
 
 
 async def test_a_broker_that_is_dead_and_unknown_is_emptied_of_what_it_still_has(
