@@ -35,15 +35,9 @@ _MINUTE = i32Timedelta.parse(datetime.timedelta(minutes=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsRequest:
-    __type__: ClassVar = EntityType.request
-    __version__: ClassVar[i16] = i16(1)
-    __flexible__: ClassVar[bool] = True
-    __api_key__: ClassVar[i16] = i16(45)
-    __header_schema__: ClassVar[type[RequestHeader]] = RequestHeader
-    timeout: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"}, default=_MINUTE)
-    allow_replication_factor_change: bool = field(metadata={"kafka_type": "bool"}, default=True)
-    topics: tuple[ReassignableTopic, ...]
+class AskedOfOurs:
+    """What only our controllers understand of the request, of whichever version."""
+
     key: str = field(metadata={"kafka_type": "string", "tag": 10_010}, default="")
     """Chosen by the asker: asked again with it, it is not carried out again."""
     throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 10_011}, default=i64(0))
@@ -55,6 +49,28 @@ class AlterPartitionReassignmentsRequest:
     """Of the move that it begins, for people."""
     priority: i32 = field(metadata={"kafka_type": "int32", "tag": 10_014}, default=i32(0))
     """Moves with a higher one step before others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldByOurs:
+    """What only they say in the answer."""
+
+    move_id: i64 = field(metadata={"kafka_type": "int64", "tag": 10_010}, default=i64(0))
+    """The move that it is, or that brings already what was asked for; 0 for none."""
+    repeated: bool = field(metadata={"kafka_type": "bool", "tag": 10_013}, default=False)
+    """Whether a request with its key was answered before; then nothing was done now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionReassignmentsRequest(AskedOfOurs):
+    __type__: ClassVar = EntityType.request
+    __version__: ClassVar[i16] = i16(1)
+    __flexible__: ClassVar[bool] = True
+    __api_key__: ClassVar[i16] = i16(45)
+    __header_schema__: ClassVar[type[RequestHeader]] = RequestHeader
+    timeout: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"}, default=_MINUTE)
+    allow_replication_factor_change: bool = field(metadata={"kafka_type": "bool"}, default=True)
+    topics: tuple[ReassignableTopic, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +114,7 @@ class ReassignableTopicResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(ToldByOurs):
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(1)
     __flexible__: ClassVar[bool] = True
@@ -109,7 +125,3 @@ class AlterPartitionReassignmentsResponse:
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
     error_message: str | None = field(metadata={"kafka_type": "string"})
     responses: tuple[ReassignableTopicResponse, ...]
-    move_id: i64 = field(metadata={"kafka_type": "int64", "tag": 10_010}, default=i64(0))
-    """The move that it is, or that brings already what was asked for; 0 for none."""
-    repeated: bool = field(metadata={"kafka_type": "bool", "tag": 10_013}, default=False)
-    """Whether a request with its key was answered before; then nothing was done now."""

@@ -15,12 +15,14 @@ from kio.schema.errors import ErrorCode
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v1.header import ResponseHeader
 from kio.static.constants import EntityType
-from kio.static.primitive import i16, i32, i32Timedelta, i64
+from kio.static.primitive import i16, i32Timedelta
 
 from quorum.wire.private.alter_reassignments import (
+    AskedOfOurs,
     PlannedStep,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
+    ToldByOurs,
 )
 
 __all__ = [
@@ -37,7 +39,7 @@ _MINUTE = i32Timedelta.parse(datetime.timedelta(minutes=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(AskedOfOurs):
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = i16(0)
     __flexible__: ClassVar[bool] = True
@@ -45,15 +47,10 @@ class AlterPartitionReassignmentsRequest:
     __header_schema__: ClassVar[type[RequestHeader]] = RequestHeader
     timeout: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"}, default=_MINUTE)
     topics: tuple[ReassignableTopic, ...]
-    key: str = field(metadata={"kafka_type": "string", "tag": 10_010}, default="")
-    throttle: i64 = field(metadata={"kafka_type": "int64", "tag": 10_011}, default=i64(0))
-    tried: tuple[ReassignableTopic, ...] = field(metadata={"tag": 10_012}, default=())
-    name: str = field(metadata={"kafka_type": "string", "tag": 10_013}, default="")
-    priority: i32 = field(metadata={"kafka_type": "int32", "tag": 10_014}, default=i32(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(ToldByOurs):
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)
     __flexible__: ClassVar[bool] = True
@@ -63,5 +60,3 @@ class AlterPartitionReassignmentsResponse:
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
     error_message: str | None = field(metadata={"kafka_type": "string"})
     responses: tuple[ReassignableTopicResponse, ...]
-    move_id: i64 = field(metadata={"kafka_type": "int64", "tag": 10_010}, default=i64(0))
-    repeated: bool = field(metadata={"kafka_type": "bool", "tag": 10_013}, default=False)

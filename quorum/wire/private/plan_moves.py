@@ -41,33 +41,6 @@ class PlanMovesRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedPartition:
-    __type__: ClassVar = EntityType.nested
-    __version__: ClassVar[i16] = i16(0)
-    __flexible__: ClassVar[bool] = True
-    __api_key__: ClassVar[i16] = i16(20_005)
-    __header_schema__: ClassVar[type[ResponseHeader]] = ResponseHeader
-    topic_name: str = field(metadata={"kafka_type": "string"})
-    partition_index: i32 = field(metadata={"kafka_type": "int32"})
-    replicas: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"})
-    """What it has now."""
-    target: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedPartition:
-    __type__: ClassVar = EntityType.nested
-    __version__: ClassVar[i16] = i16(0)
-    __flexible__: ClassVar[bool] = True
-    __api_key__: ClassVar[i16] = i16(20_005)
-    __header_schema__: ClassVar[type[ResponseHeader]] = ResponseHeader
-    topic_name: str = field(metadata={"kafka_type": "string"})
-    partition_index: i32 = field(metadata={"kafka_type": "int32"})
-    error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
-    error_message: str | None = field(metadata={"kafka_type": "string"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPartition:
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
@@ -76,6 +49,19 @@ class NamedPartition:
     __header_schema__: ClassVar[type[ResponseHeader]] = ResponseHeader
     topic_name: str = field(metadata={"kafka_type": "string"})
     partition_index: i32 = field(metadata={"kafka_type": "int32"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPartition(NamedPartition):
+    replicas: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"})
+    """What it has now."""
+    target: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedPartition(NamedPartition):
+    error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
+    error_message: str | None = field(metadata={"kafka_type": "string"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
