@@ -134,15 +134,16 @@ class Snapshots:
         if self._dropped:
             self._remove_dropped()
         due_ms = self._due_ms
-        if due_ms is not None:
-            now_ms = self._clock()
-            if now_ms < due_ms:
-                return due_ms
-            if self._taking is None:
-                self._begin(now_ms)
-            else:
-                self._slice(self._taking)
-                self._not_before_ms = now_ms + SLICE_PAUSE_MS
+        if due_ms is None:
+            return None
+        now_ms = self._clock()
+        if now_ms < due_ms:
+            return due_ms
+        if self._taking is None:
+            self._begin(now_ms)
+        else:
+            self._slice(self._taking)
+            self._not_before_ms = now_ms + SLICE_PAUSE_MS
         return self._due_ms
 
     def _begin(self, now_ms: int) -> None:

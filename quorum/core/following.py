@@ -119,11 +119,9 @@ def next_ms(state: State) -> int | None:
         return None
     if state.fetching.pending is not None:
         return state.fetching.overdue_ms
-    if _source(state) is None:
-        return None
     if state.log.durable != state.log.end.offset:
         return None  # Not time but the disk holds it back.
-    return state.fetching.not_before_ms
+    return None if _source(state) is None else state.fetching.not_before_ms
 
 
 def _source(state: State) -> ReplicaId | None:

@@ -36,6 +36,10 @@ class ReplicaKey:
     id: ReplicaId
     directory_id: UUID = NO_DIRECTORY
 
+    def __hash__(self) -> int:
+        # Looked up at every fetch: a UUID takes longer, and two directories of one id are rare.
+        return hash(self.id)
+
     def __str__(self) -> str:
         if self.directory_id == NO_DIRECTORY:
             return str(self.id)

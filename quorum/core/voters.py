@@ -63,10 +63,12 @@ class VoterSet:
 
     voters: tuple[Voter, ...] = ()
     ids: frozenset[ReplicaId] = field(init=False, repr=False, compare=False)
+    _rising: tuple[ReplicaId, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "voters", tuple(sorted(self.voters)))
-        object.__setattr__(self, "ids", frozenset(each.key.id for each in self.voters))
+        object.__setattr__(self, "_rising", tuple(each.key.id for each in self.voters))
+        object.__setattr__(self, "ids", frozenset(self._rising))
         assert len(self.ids) == len(self.voters), f"two voters of one id: {self.voters}"
 
     @classmethod
@@ -107,10 +109,10 @@ class VoterSet:
 
     def sorted(self) -> tuple[ReplicaId, ...]:
         """In rising order: what a node does must not depend on the order of a set."""
-        return tuple(each.key.id for each in self.voters)
+        return self._rising
 
     def others(self, me: ReplicaId) -> tuple[ReplicaId, ...]:
-        return tuple(each for each in self.sorted() if each != me)
+        return tuple([each for each in self._rising if each != me])
 
     def with_(self, voter: Voter) -> "VoterSet":
         """This set with `voter` added, or in the place of the one that has its id."""

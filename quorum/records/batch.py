@@ -123,7 +123,8 @@ def header_at(buffer: Buffer, position: int = 0) -> Header:
     if position < 0 or len(buffer) - position < HEADER_BYTES:
         present = max(0, len(buffer) - position)
         raise CorruptBatch(position, f"only {present} of the {HEADER_BYTES} bytes of its header")
-    return Header(*HEADER.unpack_from(buffer, position))
+    # As `Header(*...)`, in half the time: every batch that is appended or read comes by here.
+    return tuple.__new__(Header, HEADER.unpack_from(buffer, position))
 
 
 def headers(buffer: Buffer) -> Iterator[tuple[int, Header]]:
