@@ -43,13 +43,25 @@ class Clock(NamedTuple):
     latest_ms: int
 
 
-def entries(data: bytes) -> list[Entry | None]:
-    """What an index says; None for an entry that is not whole. Raises `ValueError` for no index."""
+class _Read(NamedTuple):
+    """How far an index was read, and with what it was compared."""
+
+    data: bytes
+    batches: Sequence[Stored]
+    end: int
+    """Of the records that it spoke of."""
+    is_sound: bool
+    """Whether its last entry was."""
+
+
+def entries(data: bytes, position: int = len(HEADER)) -> list[Entry | None]:
+    """What an index says from there on; None for an entry that is not whole. Raises `ValueError`
+    for no index."""
     header = data[: len(HEADER)]
     if not HEADER.startswith(header) and not HEADER.startswith(header.rstrip(b"\0")):
         raise ValueError(f"it begins with {header!r}")
     found: list[Entry | None] = []
-    for at in range(len(HEADER), len(data) - _ENTRY.size + 1, _ENTRY.size):
+    for at in range(position, len(data) - _ENTRY.size + 1, _ENTRY.size):
         time_ms, end, epoch, crc = _ENTRY.unpack_from(data, at)
         is_sound = crc32c(data[at : at + _CRC_AT]) == crc
         found.append(Entry(time_ms, end, epoch) if is_sound else None)
@@ -61,6 +73,7 @@ class AppendTimes:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[bytes, tuple[int, int]]] = {}
+        self._read: dict[str, _Read] = {}
 
     def check(
         self,
@@ -83,14 +96,25 @@ class AppendTimes:
             data = bytes(file.durable)
             if self._known.get(name) != (data, last):
                 if name not in spoiled or _has_header(data):
-                    _check(f"{who}: {name}", data, int(segment[:20]), batches, clock)
+                    nothing = _Read(HEADER, [], int(segment[:20]), True)
+                    read = self._read.get(name, nothing)
+                    if not _goes_on(read, data, batches):
+                        read = nothing
+                    self._read[name] = _check(f"{who}: {name}", read, data, batches, clock)
                 self._known[name] = data, last
+
+
+def _goes_on(read: _Read, data: bytes, batches: Sequence[Stored]) -> bool:
+    """Whether these begin with what was read and compared: that is as right as it was, for the
+    times that a clock has shown only become more."""
+    return data.startswith(read.data) and batches[: len(read.batches)] == read.batches
 
 
 def check_whole(who: object, index: bytes, last: Stored) -> None:
     """Whether an index tells of everything; it must while who writes it lives, and for good once
     its segment is complete."""
-    told = entries(index)
+    last_at = (len(index) - len(HEADER)) // _ENTRY.size * _ENTRY.size - _ENTRY.size
+    told = entries(index, len(HEADER) + max(0, last_at))
     if not told or told[-1] is None or told[-1].end != last.end:
         raise Violation("R27", f"{who} tells of {told[-1:]} at last, the log has {last}")
 
@@ -112,12 +136,13 @@ def _has_header(data: bytes) -> bool:
     return data.startswith(HEADER)
 
 
-def _check(where: str, data: bytes, base: int, batches: Sequence[Stored], clock: Clock) -> None:
+def _check(where: str, read: _Read, data: bytes, batches: Sequence[Stored], clock: Clock) -> _Read:
+    """Judge what follows what was read before; return all that is read now."""
     try:
-        found = entries(data)
+        found = entries(data, len(read.data))
     except ValueError as error:
         raise Violation("R27", f"{where} is no index: {error}") from error
-    at, start, is_sound = 0, base, True
+    at, start, is_sound = len(read.batches), read.end, read.is_sound
     for entry in found:
         if entry is None:
             is_sound = False
@@ -130,11 +155,13 @@ def _check(where: str, data: bytes, base: int, batches: Sequence[Stored], clock:
         if is_sound and (entry.time_ms, entry.epoch) != UNKNOWN:
             _check_known(where, entry, batches[first:at], clock)
         start, is_sound = entry.end, True
+    whole_bytes = len(read.data) + len(found) * _ENTRY.size
+    return _Read(read.data + data[len(read.data) : whole_bytes], batches[:at], start, is_sound)
 
 
 def _check_known(where: str, entry: Entry, batches: Sequence[Stored], clock: Clock) -> None:
-    other = next((each for each in batches if each.epoch != entry.epoch), None)
-    if other is not None:
-        raise Violation("R27", f"{where} has {entry}, and speaks of {other}")
+    for each in batches:
+        if each.epoch != entry.epoch:
+            raise Violation("R27", f"{where} has {entry}, and speaks of {each}")
     if not clock.earliest_ms <= entry.time_ms <= clock.latest_ms:
         raise Violation("R27", f"{where} has {entry}, which is no time of {clock}")

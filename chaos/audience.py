@@ -3,7 +3,7 @@
 A part of the judge (`chaos.judge`), by what it has counted as committed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chaos.history import History
 from chaos.model import State
@@ -21,10 +21,10 @@ class Speaker:
     truth: DiskTruth
     led: int = 0
     """The epoch that a process before it led last, where its disk shows that when it starts."""
+    id: ReplicaId = field(init=False)
 
-    @property
-    def id(self) -> ReplicaId:
-        return self.key.id
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", self.key.id)
 
     def __str__(self) -> str:
         return str(self.id)

@@ -67,10 +67,10 @@ def check_names(who: object, names: Collection[str]) -> None:
     `names` are those that the folder of the log has for good.
     """
     # Their numbers are written with all zeros: the order of the names is theirs.
-    start = int(min((each for each in names if each.endswith(".log")), default="0")[:20])
+    start = int(min([each for each in names if each.endswith(".log")], default="0")[:20])
     if not start:
         return
-    end = int(max((each for each in names if each.endswith(SUFFIX)), default="0")[:20])
+    end = int(max([each for each in names if each.endswith(SUFFIX)], default="0")[:20])
     if end < start:
         raise Violation("R21", f"{who} has a log from {start}, and as yet no snapshot of the rest")
 

@@ -6,8 +6,7 @@ Who has asked for records and is closed or refused twice in a row takes the othe
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorum.core.messages import FetchRequest, FetchSnapshotRequest, Request, VoteRequest
 from quorum.core.vocabulary import ReplicaId
@@ -16,8 +15,7 @@ from quorum.ports import Done
 GONE_AT: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     to: ReplicaId
     at: ReplicaId | None
     """Who listens where that one is believed to be."""

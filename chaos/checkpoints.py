@@ -39,9 +39,9 @@ def checkpoints(
     """Those that a folder names, and which of them were not `known`; only these are read."""
     found: dict[str, Checkpoint] = {}
     new: list[Checkpoint] = []
-    for name in sorted(names):
+    for name in sorted([each for each in names if each.endswith(SUFFIX)]):
         file = names[name]
-        if not name.endswith(SUFFIX) or not isinstance(file, File):
+        if not isinstance(file, File):
             continue
         before = known.get(name)
         if before is not None and before.file is file:

@@ -104,6 +104,8 @@ class VirtualDisk:
         self.rewritten: list[File] = []
         """Those of which a sync has replaced, or taken away, what was durable; for those who
         follow them, who clear this."""
+        self.named = 0
+        """How often names may have become durable, or others than before."""
         self._root = Folder() if root is None else root
         self._open: dict[int, _Open] = {}
         self._next_fd = 1_000_000
@@ -139,6 +141,7 @@ class VirtualDisk:
     def lose_power(self, chance: Chance) -> None:
         """Become what is left; the process is gone, and its descriptors with it."""
         self._root = self._root.after_power_loss(chance)
+        self.named += 1
         self.rewritten.clear()
         self.kill()
 
@@ -186,6 +189,7 @@ class VirtualDisk:
         folder = self._folder_of(path)
         folder.name((path.name, file))
         folder.sync()
+        self.named += 1
 
     # `FileSystem`
 
@@ -223,12 +227,12 @@ class VirtualDisk:
         if not open_.reads:
             raise _error(errno.EBADF, open_.path)
         match self._ask(Kind.READ, open_.path, position, size_bytes):
+            case None:
+                pass
             case Short(short_bytes):
                 size_bytes = min(size_bytes, short_bytes)
             case Misdirect():
                 raise AssertionError("a read cannot be misdirected")
-            case None:
-                pass
         return bytes(open_.node.shown[position : position + size_bytes])
 
     def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int, /) -> int:
@@ -238,13 +242,14 @@ class VirtualDisk:
         taken = bytes(data)
         landing = None
         match self._ask(Kind.WRITE, open_.path, position, len(taken)):
+            case None:
+                pass
             case Short(short_bytes):
                 taken = taken[:short_bytes]
             case Misdirect(elsewhere):
                 landing = Written(elsewhere, taken)
-            case None:
-                pass
-        taken = taken[: self._fitting(open_, position, len(taken))]
+        if self.capacity_bytes is not None:
+            taken = taken[: self._fitting(open_, position, len(taken))]
         open_.node.write(Written(position, taken), landing=landing)
         return len(taken)
 
@@ -263,7 +268,9 @@ class VirtualDisk:
             open_.node.fail_to_sync()
             raise
         open_.node.sync()
-        if isinstance(open_.node, File) and open_.node.rewritten_from is not None:
+        if isinstance(open_.node, Folder):
+            self.named += 1
+        elif open_.node.rewritten_from is not None:
             self.rewritten.append(open_.node)
 
     def fdatasync(self, fd: int, /) -> None:
@@ -332,12 +339,12 @@ class VirtualDisk:
         if self.watch is None:
             return None
         match self.watch(Operation(kind, path, position, size_bytes)):
+            case None:
+                return None
             case Fail(number):
                 raise _error(number, path)
             case Short() | Misdirect() as fault:
                 return fault
-            case None:
-                return None
             case other:
                 assert_never(other)
 

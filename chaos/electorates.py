@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from chaos.violation import Violation
-from quorum.core.vocabulary import NO_DIRECTORY, LogEnd, ReplicaId, ReplicaKey
+from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
 from quorum.records.voters import assignment_in, cluster_id_in
 
 
@@ -40,7 +40,8 @@ def assigned_by(base: int, end: int, epoch: int, data: bytes) -> Assigned | None
 
 def names(voter: ReplicaKey, replica: ReplicaKey) -> bool:
     """Whether this voter is that copy of the log."""
-    return voter.id == replica.id and voter.directory_id in (NO_DIRECTORY, replica.directory_id)
+    # As numbers, with 0 for a directory that is not known: asked at every message.
+    return voter.id == replica.id and (voter.directory_id.int in (0, replica.directory_id.int))
 
 
 def has_majority(electorate: Assigned, replicas: Collection[ReplicaKey]) -> bool:
@@ -51,9 +52,14 @@ def has_majority(electorate: Assigned, replicas: Collection[ReplicaKey]) -> bool
 
 def reached_by_majority(electorate: Assigned, ends: Mapping[ReplicaKey, int]) -> int:
     """The offset that more than half of the voters have reached."""
-    voters = electorate.voters
-    reached = [max((end for key, end in ends.items() if names(v, key)), default=0) for v in voters]
-    return sorted(reached, reverse=True)[len(voters) // 2]
+    reached = [_reached(voter, ends) for voter in electorate.voters]
+    return sorted(reached, reverse=True)[len(reached) // 2]
+
+
+def _reached(voter: ReplicaKey, ends: Mapping[ReplicaKey, int]) -> int:
+    if voter.directory_id.int:
+        return ends.get(voter, 0)
+    return max((end for key, end in ends.items() if names(voter, key)), default=0)
 
 
 def check_step(before: Assigned, after: Assigned) -> None:
@@ -135,10 +141,11 @@ class Electorates:
         """
         either = self.of_log(assigned, end, log_end)
         voters = either[-1].voters
-        told = " ".join(map(str, voters))
         if to not in {voter.id for voter in voters}:
+            told = " ".join(map(str, voters))
             raise Violation("R17", f"{who} asks {to} for a vote, at {log_end} {told} vote")
         if not any(names(voter, who) for each in either for voter in each.voters):
+            told = " ".join(map(str, voters))
             raise Violation("R17", f"{who} asks {to} for a vote, and is none of {told} itself")
 
     def check_founding(self, base: int, first: Assigned | None, data: bytes) -> None:

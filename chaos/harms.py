@@ -7,7 +7,6 @@ connection befalls the calls that are under way on it, as `chaos.calls` has it. 
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -183,7 +182,7 @@ class Harms:
             asker.enter(partial(asker.calls.is_useless, packet.call))
         else:
             # A part of a snapshot is checked when all of it is there.
-            self._network.deliver(replace(packet, records=told.records))
+            self._network.deliver(packet._replace(records=told.records))
 
     def _place_in(self, packet: Packet) -> int:
         if not isinstance(packet.response, FetchResponse):

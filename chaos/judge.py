@@ -93,6 +93,8 @@ class Judge(Audience):
             log = who.truth.assigned, who.truth.end, request.log_end
             self.electorates.check_asked(who.key, to, *log)
         match request:
+            case FetchRequest():
+                self._acknowledges(who, request)
             case VoteRequest(epoch=epoch, pre_vote=False):
                 self._vote(who, epoch, who.id)
             case BeginQuorumEpochRequest(epoch=epoch):
@@ -101,16 +103,15 @@ class Judge(Audience):
                 leadership = self._epochs.get(epoch)
                 if leadership is None or leadership.leader != who.id:
                     raise Violation("R1", f"{who} ends epoch {epoch}, which it does not lead")
-            case FetchRequest(epoch=epoch, log_end=end):
-                truth = who.truth
-                if epoch != truth.ballot.epoch:
-                    raise Violation(
-                        "R4", f"{who} fetches in epoch {epoch}, its disk: {truth.ballot}"
-                    )
-                if end.offset > truth.end or truth.end_at(end.offset) != end:
-                    raise Violation("R12", f"{who} acknowledges {end}, durable is {truth.end}")
             case VoteRequest() | FetchSnapshotRequest():
                 pass  # A question of no consequence; it acknowledges nothing.
+
+    def _acknowledges(self, who: Speaker, request: FetchRequest) -> None:
+        truth, epoch, end = who.truth, request.epoch, request.log_end
+        if epoch != truth.ballot.epoch:
+            raise Violation("R4", f"{who} fetches in epoch {epoch}, its disk: {truth.ballot}")
+        if truth.epoch_before(end.offset) != end.epoch:
+            raise Violation("R12", f"{who} acknowledges {end}, durable is {truth.end}")
 
     def answers(
         self, who: Speaker, to: ReplicaId, request: Request, response: Response, records: bytes
@@ -121,17 +122,17 @@ class Judge(Audience):
         if named is not None and leadership is not None and named != leadership.leader:
             raise Violation("R1", f"{who} names {named} as leader of {response.epoch}")
         match response:
+            case FetchResponse() if named == who.id and not response.error:
+                self._leads(who, response.epoch)
+                self._shows(who, response)
+                sent = batches(records) if records else ()
+                self._appear(who, sent, None)
+                if sent and sent[-1].end > self.committed_end:
+                    self._shows_uncommitted(who, to, sent[-1])
             case VoteResponse(granted=True, epoch=epoch):
                 assert isinstance(request, VoteRequest)
                 if not request.pre_vote:
                     self._vote(who, epoch, request.candidate.id)
-            case FetchResponse() if named == who.id and not response.error:
-                self._leads(who, response.epoch)
-                self._shows(who, response)
-                sent = batches(records)
-                self._appear(who, sent, None)
-                if sent and sent[-1].end > self.committed_end:
-                    self._shows_uncommitted(who, to, sent[-1])
             case FetchSnapshotResponse() if not response.error:
                 check_part(who, who.truth, response, records)
             case _:
@@ -292,6 +293,8 @@ class Judge(Audience):
         if leadership.start is None or not ends:
             return
         longest = max(leadership.truths.values(), key=lambda each: each.end)
+        if longest.end <= leadership.compared:
+            return  # Whoever counts, no more than this can be committed, and that was compared.
         *before, last = self.electorates.chain(longest.assigned, longest.end, epoch)
         counted = reached_by_majority(last, ends)
         for each in before:

@@ -10,7 +10,7 @@ from typing import Final
 from chaos.append_times import SUFFIX, AppendTimes, Clock, check_read, check_whole
 from chaos.boundaries import check_names
 from chaos.disk import Fail, Kind, Operation, VirtualDisk
-from chaos.platter import SECTOR_BYTES, File, Folder, Node
+from chaos.platter import SECTOR_BYTES, File, Folder
 from chaos.stored import Stored
 from chaos.truth import DiskTruth
 from chaos.violation import Died, Violation
@@ -38,17 +38,28 @@ class VirtualClock:
 
     offset_ms: int
     rate: float
+    _looked: tuple[int, int] = (-1, 0)
+    """When somebody looked at it last, and what it showed: many do in one moment."""
+    _asked: tuple[int, int] = (-1, 0)
+    """When what it shows was asked for last, and the answer: after each turn, most often again."""
 
     def at(self, now_ms: int) -> int:
         """What it shows then."""
-        return self.offset_ms + int(now_ms * self.rate)
+        if self._looked[0] != now_ms:
+            self._looked = now_ms, self._shows(now_ms)
+        return self._looked[1]
 
     def when(self, shown_ms: int) -> int:
         """The first moment at which it shows this, or more."""
-        moment_ms = int((shown_ms - self.offset_ms) / self.rate)
-        while self.at(moment_ms) < shown_ms:
-            moment_ms += 1
-        return moment_ms
+        if self._asked[0] != shown_ms:
+            moment_ms = int((shown_ms - self.offset_ms) / self.rate)
+            while self._shows(moment_ms) < shown_ms:
+                moment_ms += 1
+            self._asked = shown_ms, moment_ms
+        return self._asked[1]
+
+    def _shows(self, now_ms: int) -> int:
+        return self.offset_ms + int(now_ms * self.rate)
 
 
 @dataclass(eq=False, slots=True)
@@ -91,8 +102,8 @@ class Machine:
     """The names of all snapshots that were damaged."""
     times_spoiled: set[str] = field(default_factory=set)
     """The names of all indexes that were damaged."""
-    names_checked: dict[str, Node] | None = None
-    """What its folder named for good when that was last looked at."""
+    names_checked: tuple[VirtualDisk, int] | None = None
+    """The disk on which it was looked at what its folder names for good, and of which moment."""
     is_old: bool = False
     """Whether an older release of the program is on it (`chaos.release`)."""
     upgrades: bool = False
@@ -327,16 +338,18 @@ class Machine:
 
     def _check_names(self) -> None:
         """At every moment what is durable must do for a start; looked at when it is another."""
+        self.names_checked = self.disk, self.disk.named
         folder = self.disk.kept(LOG)
-        names = folder.durable if isinstance(folder, Folder) else None
-        if names is not None and names is not self.names_checked:
-            self.names_checked = names
-            check_names(self.key, names)
+        if isinstance(folder, Folder):
+            check_names(self.key, folder.durable)
 
     def _watch(self, operation: Operation) -> Fail | None:
-        if operation.changes:
+        if not operation.changes:
+            return None
+        # Durable names come with a sync of a folder alone, or with another disk.
+        if self.names_checked != (self.disk, self.disk.named):
             self._check_names()
-        if self.dies_after is not None and operation.changes:
+        if self.dies_after is not None:
             if self.dies_after <= 0:
                 raise Died
             self.dies_after -= 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 SECTOR_BYTES: Final = 512
 """The least that a disk writes whole, or not at all."""
@@ -26,16 +26,14 @@ class Chance(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """Bytes put somewhere."""
 
     position: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A length given to a file."""
 
     size_bytes: int

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from chaos.audience import Speaker
 from chaos.calls import Calls
+from chaos.draws import CoarseRandom
 from chaos.gossiping import Gossiping, cluster_for
 from chaos.ledger import Ledger
 from chaos.machine import Machine
-from chaos.network import Packet, as_received
+from chaos.network import Packet, as_asked, as_received
 from chaos.queues import Queues
 from chaos.release import cannot_be_asked
 from chaos.violation import Died, Violation
@@ -34,7 +35,7 @@ from quorum.ports import Done, LogFailure, StateSnapshot
 from quorum.replica import Replica
 
 if TYPE_CHECKING:
-    from chaos.world import CoarseRandom, World
+    from chaos.world import World
 
 ALL_BYTES: Final = 1 << 40
 
@@ -43,11 +44,12 @@ class Process:
     """Lives from its creation to `is_dead`; what comes later, for it or from it, means nothing."""
 
     def __init__(
-        self, world: "World", machine: Machine, speaker: Speaker, past: Past, rng: "CoarseRandom"
+        self, world: "World", machine: Machine, speaker: Speaker, past: Past, rng: CoarseRandom
     ) -> None:
         self.world = world
         self.machine = machine
         self.speaker = speaker
+        self.id = speaker.id
         self.boot = speaker.boot
         self.is_dead = False
         self.is_leaving = False
@@ -96,10 +98,6 @@ class Process:
         self._applying.read_from(self.replica)
         self._runs = True
         self._arm()
-
-    @property
-    def id(self) -> ReplicaId:
-        return self.speaker.id
 
     def __str__(self) -> str:
         return str(self.replica.node)
@@ -177,18 +175,10 @@ class Process:
 
     def arrived(self, packet: Packet) -> None:
         """See `chaos.network.End`."""
-        self.world.story.tell(
-            self.world.timeline.now_ms,
-            packet,
-            packet.message,
-            packet.sender,
-            packet.to,
-            packet.message.epoch,
-        )
-        if packet.response is None:
-            self.enter(partial(self._asked, packet))
-        else:
-            self.enter(partial(self._answered, packet))
+        message, now_ms = packet.message, self.world.timeline.now_ms
+        facts = packet.sender, packet.to, message.epoch
+        self.world.story.tell(now_ms, packet, message, *facts)
+        self.enter(partial(self._asked if packet.response is None else self._answered, packet))
 
     def refused(self, call: int) -> None:
         """See `chaos.network.End`."""
@@ -259,6 +249,13 @@ class Process:
             self.queues.check()
         self._arm()
 
+    def _is_early(self) -> bool:
+        """Whether a turn now would do nothing: nobody has woken it since, and no time is up."""
+        if self._turn_is_due or self._woken or self.is_leaving or self.replica.has_work:
+            return False
+        deadline_ms = self.replica.deadline_ms
+        return deadline_ms is not None and deadline_ms > self.now_ms()
+
     def _arm(self) -> None:
         """As the shell does: a timer that is early is cheap."""
         deadline_ms = self.replica.deadline_ms
@@ -272,8 +269,12 @@ class Process:
         self.later(at_ms - now_ms + self.world.lateness_ms(), partial(self._on_timer, at_ms))
 
     def _on_timer(self, at_ms: int) -> None:
-        if self._timer_ms == at_ms:
-            self._timer_ms = None
+        if self._timer_ms != at_ms:
+            return
+        self._timer_ms = None
+        if self._is_early():
+            self._arm()
+        else:
             self._turn()
 
     def _act(self) -> None:
@@ -294,10 +295,9 @@ class Process:
             size = min(request.max_bytes, self.fetch_bytes_max)
             round_ = 0 if self.world.profile.is_mute or self.machine.is_old else request.round
             if (size, round_) != (request.max_bytes, request.round):
-                request = replace(request, max_bytes=size, round=round_)
+                request = as_asked(request, size, round_)
         elif isinstance(request, FetchSnapshotRequest):
-            size = min(request.max_bytes, self.part_bytes_max)
-            request = replace(request, max_bytes=size)
+            request = replace(request, max_bytes=min(request.max_bytes, self.part_bytes_max))
             self._note_part(request)
         self.world.judge.asks(self.speaker, to, request)
         at = self.gossip.whereabouts(to)

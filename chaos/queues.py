@@ -6,7 +6,6 @@ of a process that waits for its disk is bounded by the connections, which are no
 replicas that a leader tells of, it remembers so many only.
 """
 
-from collections import Counter
 from enum import StrEnum
 from typing import Final
 
@@ -41,13 +40,14 @@ class Queues:
             Waiting.VOTERS: bounds.voter_requests + RECORDED_MAX,
             Waiting.TRANSFER: bounds.transfer_askers,
         }
-        self._waiting: Counter[Waiting] = Counter()
-        self._grew = False
+        self._waiting = dict.fromkeys(Waiting, 0)
+        self._grew: set[Waiting] = set()
+        """Where somebody has come since the last check: nowhere else can there be too many."""
 
     def comes(self, what: Waiting) -> None:
         """One more waits."""
         self._waiting[what] += 1
-        self._grew = True
+        self._grew.add(what)
 
     def goes(self, what: Waiting) -> None:
         """One is answered."""
@@ -67,9 +67,9 @@ class Queues:
         """All that has come was taken: so many may still wait."""
         if not self._grew:
             return
-        self._grew = False
-        for what in Waiting:
+        for what in Waiting if len(self._grew) > 1 else self._grew:
             self._check(what)
+        self._grew.clear()
 
     def check_reads(self) -> None:
         """A read that is one too many is refused at once."""

@@ -27,11 +27,14 @@ class Rumours:
         self._boots: dict[ReplicaKey, tuple[int, int]] = {}
         self._unknown: dict[ReplicaKey, int] = {}
         """The last timestamp of those of which neither the disk nor the clock knows now."""
+        self._judged: dict[tuple[int, ReplicaId], Sighting] = {}
+        """What each process has said of each replica last, since anything was rewound."""
 
     def rewinds(self, key: ReplicaKey) -> None:
         """An older copy of its disk was put back, and its clock is behind."""
         _, known = self._boots.pop(key, (0, -1))
         self._unknown[key] = max(known, self._unknown.get(key, -1))
+        self._judged.clear()
 
     def asks(self, who: Speaker, request: DiscoverBrokersRequest) -> None:
         """It says where it is, and asks where the others are."""
@@ -43,6 +46,10 @@ class Rumours:
 
     def _says(self, who: Speaker, sightings: Iterable[Sighting]) -> None:
         for each in sightings:
+            # The very same as the last time: it is no earlier boot than that, its place is the one
+            # that stands in `_places`, and of itself a process that lives is in its last boot.
+            if self._judged.get((who.boot, each.id)) is each:
+                continue
             timestamp = each.boot_timestamp
             if each.host == ABROAD:
                 raise Violation("R13", f"{who} says {each}, which nobody of its cluster has said")
@@ -50,12 +57,13 @@ class Rumours:
             if timestamp < before:
                 raise Violation("R22", f"{who} says {each}, and has known of boot {before}")
             self._said[who.boot, each.id] = timestamp
-            if timestamp <= self._unknown.get(each.key, -1):
-                continue
-            if self._places.setdefault((each.key, timestamp), each.address) != each.address:
-                raise Violation("R22", f"{who} says {each}, in another place than it was")
-            if each.key == who.key:
-                self._is(who, timestamp)
+            key = each.key
+            if timestamp > self._unknown.get(key, -1):
+                if self._places.setdefault((key, timestamp), each.address) != each.address:
+                    raise Violation("R22", f"{who} says {each}, in another place than it was")
+                if key == who.key:
+                    self._is(who, timestamp)
+            self._judged[who.boot, each.id] = each
 
     def _is(self, who: Speaker, timestamp: int) -> None:
         boot, known = self._boots.get(who.key, (who.boot, -1))

@@ -86,6 +86,8 @@ class Stickiness:
     def asked(self, who: Speaker, by: int, call: int, request: Request) -> None:
         """A request of the process of boot `by` has come."""
         match request:
+            case FetchRequest():
+                pass
             case EndQuorumEpochRequest(epoch=epoch, preferred_successors=successors):
                 self.forgets(who)
                 if who.id in successors:

@@ -3,7 +3,7 @@
 A few lines for each format, so that a mistake of the product's parser cannot hide itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -53,6 +53,19 @@ def batches(data: bytes | bytearray, position: int = 0, *, checked: bool = False
             break
         (delta,) = _INT.unpack_from(batch, _LAST_DELTA_AT)
         found.append(Stored(base, base + delta + 1, epoch, batch))
+        position = end
+    return found
+
+
+def same_front(data: bytes | bytearray, known: Sequence[Stored]) -> list[Stored]:
+    """Those of the known batches with which this begins, byte for byte."""
+    found: list[Stored] = []
+    position = 0
+    for batch in known:
+        end = position + len(batch.data)
+        if data[position:end] != batch.data:
+            break
+        found.append(batch)
         position = end
     return found
 

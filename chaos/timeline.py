@@ -17,11 +17,10 @@ class Timeline:
 
     def __init__(self) -> None:
         self.now_ms = 0
-        self.events = 0
-        """How much has happened so far."""
         self._heap: list[tuple[int, int, Happening]] = []
         self._put = 0
-        self._events_before = 0
+        self._at_once = 0
+        """How much has happened in this millisecond."""
 
     def after(self, delay_ms: int, happen: Happening) -> None:
         """Let this happen, once, so much later; at 0 it happens after all that is due now."""
@@ -34,14 +33,14 @@ class Timeline:
         heap = self._heap
         while not is_over():
             at_ms, _, happen = heap[0]
-            if at_ms > deadline_ms:
-                self.now_ms = deadline_ms
-                return False
+            if at_ms != self.now_ms:
+                if at_ms > deadline_ms:
+                    self.now_ms = deadline_ms
+                    return False
+                self.now_ms, self._at_once = at_ms, 0
             heappop(heap)
-            if at_ms > self.now_ms:
-                self.now_ms, self._events_before = at_ms, self.events
-            self.events += 1
-            if self.events - self._events_before > EVENTS_AT_ONCE_MAX:
+            self._at_once += 1
+            if self._at_once > EVENTS_AT_ONCE_MAX:
                 raise Violation("liveness", "the nodes keep each other busy without end")
             happen()
         return True

@@ -58,6 +58,7 @@ class Town:
         self._addresses: dict[ReplicaId, HostPort] = {
             each: ("localhost", 9_000 + each) for each in everyone
         }
+        self._at = {where: who for who, where in self._addresses.items()}
 
     def address_of(self, replica: ReplicaId) -> HostPort:
         """Where it listens, or will when it runs."""
@@ -66,13 +67,15 @@ class Town:
     def move(self, replica: ReplicaId) -> None:
         """Let it listen elsewhere; nobody listens any more where it was."""
         host, port = self._addresses[replica]
+        del self._at[host, port]
         self._addresses[replica] = (host, port + STREET)
+        self._at[host, port + STREET] = replica
 
     def at(self, address: HostPort, asker: ReplicaId) -> ReplicaId | None:
         """Whose machine this is, whether it runs or not; behind the VIP is who runs, anyone."""
         if address == VIP:
             return self._rng.choice(sorted(self._processes)) if self._processes else None
-        return next((who for who, where in self._addresses.items() if where == address), None)
+        return self._at.get(address)
 
     def ask(self, asker: "Process", place: HostPort, request: DiscoverBrokersRequest) -> None:
         """Carry a question to whoever is there, and its answer back."""

@@ -7,7 +7,7 @@ is committed is read instead: that is what a snapshot stands for, and the judges
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from chaos.disk import VirtualDisk
 from chaos.electorates import Assigned, assigned_by
 from chaos.history import History
 from chaos.platter import File, Folder, Node
-from chaos.stored import Stored, batches
+from chaos.stored import Stored, batches, same_front
 from chaos.violation import Violation
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 
@@ -62,6 +62,8 @@ class DiskTruth:
         self._place: _Place | None = None
         self._ballot_bytes = b""
         self._ballot_path = folder / "quorum-state"
+        self._sound: dict[str, list[Stored]] = {}
+        """The batches of each segment that were sound when it was read anew last."""
 
     def of_another(self) -> "DiskTruth":
         """Of an empty disk in the place of this one."""
@@ -69,7 +71,9 @@ class DiskTruth:
 
     def holds(self, other: "DiskTruth") -> bool:
         """Whether all that the other has in its log is in this one."""
-        return self.end >= other.end and self.end_at(other.end) == other.end_at(other.end)
+        return self.end >= other.end and (
+            self.epoch_before(other.end) == other.epoch_before(other.end)
+        )
 
     def __str__(self) -> str:
         epochs = {each.epoch: each.base for each in reversed(self.batches)}
@@ -83,11 +87,16 @@ class DiskTruth:
 
     def end_at(self, offset: int) -> LogEnd:
         """The end of the log if it were cut there; the epoch is -1 where no batch ends."""
+        return LogEnd(Epoch(self.epoch_before(offset)), Offset(offset))
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the last record if the log were cut there, 0 at its beginning; -1 where no
+        batch ends."""
         if offset == 0:
-            return LogEnd(Epoch(0), Offset(0))
+            return 0
         at = bisect_left(self.ends, offset)
         found = at < len(self.ends) and self.ends[at] == offset
-        return LogEnd(Epoch(self.batches[at].epoch if found else -1), Offset(offset))
+        return self.batches[at].epoch if found else -1
 
     def between(self, start: int, end: int) -> list[Stored]:
         """The batches from `start` to `end`, both of them boundaries or beyond the log."""
@@ -110,16 +119,32 @@ class DiskTruth:
         disk.rewritten.clear()
         found = self.look_at_names(disk)
         self._go_on_from(self.start)
-        self._read_on(checked=True)
+        self._read_anew()
         if self.end == self.start:
             self.received_end = self.start
         newest = self.newest
-        if newest is not None and self.end_at(newest.end).epoch != newest.epoch:
+        if newest is not None and self.epoch_before(newest.end) != newest.epoch:
             # Power went while the log was being replaced: it will be when it is opened.
             self._go_on_from(newest.end)
             self.received_end = newest.end
         self.look_at_ballot(disk)
         return found
+
+    def _read_anew(self) -> None:
+        """Read all segments, and see which batches are sound.
+
+        The checksum of one that was found sound before is not computed again as long as it is the
+        same, byte for byte: it is of these bytes and of nothing else.
+        """
+        sound, self._sound = self._sound, {}
+        for name in self._segments:
+            if self._place is not None and self._place.position < len(self._place.file.durable):
+                break  # The segment before is torn: nothing behind it belongs to the log.
+            file = (self.names or {})[name]
+            assert isinstance(file, File)
+            self._place = place = _Place(name, file, 0)
+            known = self._take(place, same_front(file.durable, sound.get(name, ())))
+            self._sound[name] = known + self._read_file(place, checked=True)
 
     def _go_on_from(self, start: int) -> None:
         """Begin with all that is committed below, and with nothing else."""
@@ -149,14 +174,14 @@ class DiskTruth:
         if names is self.names:
             return []
         self.names = names
-        self._segments = sorted(n for n in names if n.endswith(".log") and len(n) == 24)
+        self._segments = sorted([n for n in names if n.endswith(".log") and len(n) == 24])
         self.start = int(self._segments[0][:20]) if self._segments else 0
         self.checkpoints, new = checkpoints(names, self.checkpoints)
         return new
 
     def read_on(self) -> list[Stored]:
         """Read what has become durable behind what was there; return that."""
-        return self._read_on(checked=False)
+        return self._read_on()
 
     def is_another(self, disk: VirtualDisk) -> bool:
         """Whether something is gone that was read before, or the log begins elsewhere."""
@@ -213,10 +238,10 @@ class DiskTruth:
     def look_at_ballot(self, disk: VirtualDisk) -> bool:
         """Read the vote again; whether it is another one."""
         file = disk.kept(self._ballot_path)
-        content = bytes(file.durable) if isinstance(file, File) else b""
-        if content == self._ballot_bytes:
+        durable = file.durable if isinstance(file, File) else b""
+        if durable == self._ballot_bytes:
             return False
-        self._ballot_bytes = content
+        self._ballot_bytes = content = bytes(durable)
         if not content:
             self.ballot = Ballot()
             return True
@@ -230,23 +255,27 @@ class DiskTruth:
         )
         return True
 
-    def _read_on(self, *, checked: bool) -> list[Stored]:
+    def _read_on(self) -> list[Stored]:
         found: list[Stored] = []
         place = self._place
         if place is not None:
-            found += self._read_file(place, checked=checked)
+            found += self._read_file(place)
         for name in self._segments[bisect_right(self._segments, place.name if place else "") :]:
             if place is not None and place.position < len(place.file.durable):
                 break  # The segment before is torn: nothing behind it belongs to the log.
             file = (self.names or {})[name]
             assert isinstance(file, File)
             place = self._place = _Place(name, file, 0)
-            found += self._read_file(place, checked=checked)
+            found += self._read_file(place)
         return found
 
-    def _read_file(self, place: _Place, *, checked: bool) -> list[Stored]:
+    def _read_file(self, place: _Place, *, checked: bool = False) -> list[Stored]:
+        return self._take(place, batches(place.file.durable, place.position, checked=checked))
+
+    def _take(self, place: _Place, new: Sequence[Stored]) -> list[Stored]:
+        """Those that lie there next, up to the first that does not continue the log."""
         found: list[Stored] = []
-        for batch in batches(place.file.durable, place.position, checked=checked):
+        for batch in new:
             if batch.base != self.end:
                 break
             place.position += len(batch.data)

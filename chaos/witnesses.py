@@ -8,7 +8,13 @@ from chaos.lapses import Lapses
 from chaos.network import Packet
 from chaos.stickiness import Stickiness
 from chaos.zombies import Zombies
-from quorum.core.messages import Request, Response, VoteRequest, VoteResponse
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
 from quorum.core.vocabulary import ReplicaId
 
 if TYPE_CHECKING:
@@ -27,7 +33,8 @@ class Witnesses:
     def asks(self, who: "Process", to: ReplicaId, request: Request, call: int) -> None:
         """A request leaves."""
         self._stickiness.asks(who.speaker, to, request, call)
-        self._zombies.says(who.speaker, request, who.now_ms())
+        if isinstance(request, BeginQuorumEpochRequest):
+            self._zombies.says(who.speaker, request, who.now_ms())
 
     def asked(self, who: "Process", packet: Packet) -> None:
         """One has come."""
@@ -39,12 +46,11 @@ class Witnesses:
         self._judge.answers(who.speaker, packet.sender, packet.request, response, records)
         self.lapses.answers(who.speaker, packet.request, response)
         self._zombies.says(who.speaker, response, who.now_ms())
-        match packet.request, response:
-            case VoteRequest(pre_vote=True), VoteResponse(granted=True):
+        if isinstance(response, VoteResponse) and response.granted:
+            assert isinstance(packet.request, VoteRequest)
+            if packet.request.pre_vote:
                 asker = packet.boot, packet.call
                 self._stickiness.promises(who.speaker, *asker, who.now_ms())
-            case _:
-                pass
 
     def cannot_promise(self, asker: int, epoch: int) -> None:
         """A voter that knows no pre-vote was asked for one, by the process of boot `asker`."""

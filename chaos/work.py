@@ -6,8 +6,7 @@ a process may end before, between and after. Nothing of this waits.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from chaos.queues import check_work
 from quorum.core.vocabulary import LogEnd
@@ -23,8 +22,7 @@ FULL_RETRY_MS: Final = 500
 """Between two tries to write what there was no room for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """Some work; what it returns reports it. Of a commit, `log` is what is committed."""
 
     run: Callable[[], Callable[[], None]]

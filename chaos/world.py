@@ -14,6 +14,7 @@ from typing import Any, Final
 from chaos.audience import Speaker
 from chaos.boundaries import check_snapshots, check_start
 from chaos.checkpoints import Checkpoint
+from chaos.draws import CoarseRandom, below
 from chaos.faults import Fault
 from chaos.harms import Harms
 from chaos.history import History
@@ -43,19 +44,6 @@ LATENESS_MS_MAX: Final = 30_000
 REPAIRING_MS: Final = 1_000
 WAITING_MS_MAX: Final = 2_000
 """How long a machine stays down that died by itself."""
-
-
-class CoarseRandom(random.Random):
-    """The randomness of one node; made coarse, nodes often draw the same time."""
-
-    coarse = False
-
-    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        """Like that of any other, but of some wide ranges only the ends when coarse."""
-        drawn = super().randrange(start, stop, step)
-        if not self.coarse or stop is not None:
-            return drawn
-        return drawn - drawn % max(1, start // 2)
 
 
 class World:
@@ -105,7 +93,7 @@ class World:
 
     def writing_ms(self, process: Process) -> int:
         """How long the next piece of work of a disk takes."""
-        writing_ms = self._rng.randrange(self.rates.flush_ms_max + 1)
+        writing_ms = below(self._rng, self.rates.flush_ms_max + 1)
         if self.timeline.now_ms < process.machine.slow_until_ms:
             self.note("a disk is slow")
             writing_ms += SLOW_WRITING_MS
@@ -127,7 +115,7 @@ class World:
         return self._rng.randrange(LATENESS_MS_MAX)
 
     def _drawn(self, ms_max: int) -> int:
-        return self._rng.randrange(ms_max + 1) if ms_max else 0
+        return below(self._rng, ms_max + 1) if ms_max else 0
 
     # --- processes begin and end -------------------------------------------------------------
 

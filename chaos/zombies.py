@@ -64,9 +64,9 @@ class Zombies:
     def says(self, who: Speaker, what: Request | Response, now_ms: int) -> None:
         """It sends this."""
         match what:
-            case BeginQuorumEpochRequest(epoch=epoch):
-                self._leads(who, epoch, now_ms)
             case FetchResponse(epoch=epoch, leader=leader) if leader == who.id and not what.error:
+                self._leads(who, epoch, now_ms)
+            case BeginQuorumEpochRequest(epoch=epoch):
                 self._leads(who, epoch, now_ms)
             case _:
                 pass

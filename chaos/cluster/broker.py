@@ -39,7 +39,7 @@ from statemachine.touched import Touched
 
 if TYPE_CHECKING:
     from chaos.cluster.world import ClusterWorld
-    from chaos.world import CoarseRandom
+    from chaos.draws import CoarseRandom
 
 SWEEP_MS: Final = 100
 NO_EPOCH: Final = -1

@@ -30,7 +30,7 @@ from statemachine.limits import METADATA_VERSION_MAX
 if TYPE_CHECKING:
     from chaos.cluster.serving import Serving
     from chaos.cluster.world import ClusterWorld
-    from chaos.world import CoarseRandom
+    from chaos.draws import CoarseRandom
 
 NO_OP_INTERVAL_MS: Final = 2_000
 SLICE_MS: Final = 1

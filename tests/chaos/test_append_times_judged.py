@@ -68,3 +68,24 @@ def test_an_index_that_is_to_be_whole_tells_of_the_last_batch() -> None:
     for index in (HEADER, HEADER + encode_entry(1_000, 7, 1), HEADER + bytes(24)):
         with pytest.raises(Violation, match="R27"):
             check_whole("1", index, BATCHES[-1])
+
+
+def test_what_was_right_is_judged_again_with_other_batches_or_other_bytes() -> None:
+    times, file = AppendTimes(), File(durable=bytearray(HEADER + encode_entry(1_000, 6, 1)))
+    times.check("1", [(SEGMENT, BATCHES[:1])], {INDEX: file}, CLOCK)
+    file.durable += encode_entry(1_500, 7, 1)
+    times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
+    others = [Stored(4, 6, 2, b"other"), *BATCHES[1:2], Stored(7, 10, 2, b"c")]
+    with pytest.raises(Violation, match=r"R27.*speaks of"):
+        times.check("1", [(SEGMENT, others)], {INDEX: file}, CLOCK)
+    file.durable[len(HEADER) :] = encode_entry(999, 6, 1) + encode_entry(1_500, 9, 2)
+    with pytest.raises(Violation, match=r"R27.*no time"):
+        times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
+
+
+def test_what_follows_what_was_right_is_judged_as_what_comes_first() -> None:
+    times, file = AppendTimes(), File(durable=bytearray(HEADER + encode_entry(1_000, 6, 1)))
+    times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
+    file.durable += encode_entry(2_001, 7, 1)
+    with pytest.raises(Violation, match=r"R27.*no time"):
+        times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)

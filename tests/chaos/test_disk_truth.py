@@ -140,3 +140,25 @@ def test_a_write_into_any_other_file_is_none_to_the_log(
         disk.pwrite(fd, b"[]", 0)
         disk.fsync(fd)
     assert not rolled.is_another(disk)
+
+
+def test_a_batch_that_was_sound_is_looked_at_again_where_it_is_another(
+    disk: VirtualDisk, truth: DiskTruth
+) -> None:
+    before = truth.batches
+    truth.reread(disk)
+    assert truth.batches == before
+    disk.rot(SEGMENT, 2 * ONE + 30)
+    truth.reread(disk)
+    assert (truth.end, truth.batches) == (2, before[:2])
+
+
+def test_what_was_read_as_it_grew_is_not_taken_for_sound(
+    disk: VirtualDisk, truth: DiskTruth
+) -> None:
+    spoilt = bytearray(batch(4, 1))
+    spoilt[-1] ^= 1
+    write(disk, len(OLD), bytes(spoilt))
+    assert [each.end for each in truth.read_on()] == [5]
+    truth.reread(disk)
+    assert truth.end == 4
