@@ -27,7 +27,10 @@ SETTINGS: Final = {
     "broker.session.timeout.ms": str(SESSION_MS),
     "broker.heartbeat.interval.ms": "1000",
 }
-PATIENCE_SECONDS: Final = 60
+START_MS: Final = 180_000
+"""How long a cluster may take until it is up; four Javas at once on a busy machine need a minute.
+It bounds a test that fails, as the next one does."""
+PATIENCE_SECONDS: Final = 120
 ASK_AGAIN_SECONDS: Final = 0.1
 
 Topics = Mapping[str, TopicDescription]
@@ -151,13 +154,23 @@ def _is_whole(topic: TopicDescription) -> bool:
 
 
 @asynccontextmanager
+async def started(cluster: LocalCluster) -> AsyncIterator[LocalCluster]:
+    """The cluster once it is up; stopped in the end."""
+    try:
+        await cluster.start(within_ms=START_MS)
+        yield cluster
+    finally:
+        await cluster.stop()
+
+
+@asynccontextmanager
 async def kafka_cluster(folder: Path, version: str) -> AsyncIterator[KafkaCluster]:
     """Three controllers and four brokers of this release; skips where it cannot be run."""
     found = runtime(version)
     wanted = Wanted(controllers=3, brokers=4, base_port=0, kafka=version)
     plan = settle(folder, wanted, random.Random(str(folder)))
     async with (
-        LocalCluster(folder, plan, settings=SETTINGS, runtime=found) as cluster,
+        started(LocalCluster(folder, plan, settings=SETTINGS, runtime=found)) as cluster,
         AdminClient(cluster.controllers, is_controller=True) as client,
     ):
         yield KafkaCluster(cluster, client)

@@ -28,7 +28,7 @@ from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, Replicas
 from tests.process.assigned_traffic import assigned_traffic
 from tests.process.judged_log import judge
-from tests.process.kafka_cluster import REPLICATION_FACTOR, SETTINGS, KafkaCluster
+from tests.process.kafka_cluster import REPLICATION_FACTOR, SETTINGS, KafkaCluster, started
 from tests.support.kafka_tools import runtime
 
 CONTROLLERS: Final = 3
@@ -241,7 +241,7 @@ async def moved_cluster(
     settings = {**SETTINGS, "replica.fetch.max.bytes": str(BITE_BYTES)}
     plan = settle(folder, wanted, random.Random(str(folder)))
     async with (
-        LocalCluster(folder, plan, settings=settings, runtime=java) as cluster,
+        started(LocalCluster(folder, plan, settings=settings, runtime=java)) as cluster,
         AdminClient(cluster.controllers, is_controller=True, timeout_ms=ASK_MS) as client,
     ):
         it = MovedCluster(cluster, client)

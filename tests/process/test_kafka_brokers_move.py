@@ -109,7 +109,9 @@ async def test_a_plan_goes_in_batches_rests_and_is_completed_under_a_throttle_of
         # To Kafka's tools each is one reassignment until the last step of it is done.
         listed = await kafka.listed(topic)
         assert listed.keys() == waiting.keys()
-        assert all(each.adding and each.removing for each in listed.values()), listed
+        for number, each in listed.items():
+            assert set(each.replicas) - set(each.removing) == set(wanted[number]), listed
+            assert set(each.adding) == set(wanted[number]) - set(waiting[number].replicas), listed
         verified = await kafka.verify(plan)
         assert verified.count("is still in progress") == len(waiting) == PARTITIONS, verified
         shown = await kafka.ours("moves", "show", str(move))

@@ -19,6 +19,7 @@ from quorum.log.meta_properties import look
 from quorum.log.uuids import uuid_to_text
 from statemachine.vocabulary import METADATA_VERSION
 from tests.process.joining_nodes import Nodes as Joining
+from tests.process.kafka_cluster import started
 from tests.process.kafka_shell import Shell
 from tests.process.kafka_tools_room import tools_room
 from tests.support.kafka_tools import runtime
@@ -100,7 +101,9 @@ async def play(
     settings = {**SETTINGS, METADATA_VERSION: str(founded_at)}
     with tools_room(java, folder) as tools:
         async with (
-            LocalCluster(folder / "cluster", plan, settings=settings, runtime=java) as cluster,
+            started(
+                LocalCluster(folder / "cluster", plan, settings=settings, runtime=java)
+            ) as cluster,
             Joining(folder) as joining,
         ):
             joining.reserve(JOINING_ID)
