@@ -138,6 +138,8 @@ class Committing:
             self._lead_pending = None
             return
         self._state_machine.on_stop_leading(epoch)
+        # What it had decided is undone, and what is committed of that is yet to be taken in.
+        self._is_behind = self._state_machine.is_behind
 
     def on_control(self, end: Offset) -> None:
         """The quorum has appended records of its own that end there."""

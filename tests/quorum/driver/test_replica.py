@@ -366,6 +366,24 @@ def test_a_state_machine_that_never_heard_that_it_leads_does_not_hear_of_the_end
     assert [each for each in world.told if "lead" in each] == []
 
 
+class Losing(World):
+    """What was decided there goes with the lead, and all that was not replayed yet is taken in."""
+
+    def on_stop_leading(self, epoch: Epoch) -> None:
+        super().on_stop_leading(epoch)
+        self.strides_behind = 2
+
+
+def test_what_a_state_machine_lacks_when_it_loses_the_lead_it_takes_in_at_once() -> None:
+    world = Losing(1)
+    world.now_ms = 2 * ELECTION_MS
+    world.settle()
+    world.replica.say_farewell()
+    world.settle()
+    # Nothing more is committed, and nobody else would see to it.
+    assert world.told[-3:] == ["stop leading 1", "1 strides behind", "0 strides behind"]
+
+
 def test_a_read_is_answered_when_all_that_it_is_to_show_was_taken_in() -> None:
     world = World(1)
     world.now_ms = 2 * ELECTION_MS
