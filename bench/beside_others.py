@@ -20,17 +20,15 @@ from admin.apache.runtime import Runtime, find
 from bench import machine
 from bench.asker import check_patching
 from bench.faults import RunFailed
-from bench.options import document_option, folder_option, only_option, workplace
+from bench.options import document_option, folder_option, only_option, side_option, workplace
 from bench.peers import downloads
-from bench.peers.figures import KAFKA, SIDES, Measured, described, table
+from bench.peers.figures import KAFKA, SIDES, described, table
 from bench.peers.steps import STEPS, Wish
 from bench.report import Section
 from bench.rivals import version_of
+from bench.turns import measured, rounds_option, seconds_option
 from chaos.processes.network import NetworkFault
 
-ROUNDS: Final = 3
-ROUNDS_MAX: Final = 50
-SECONDS: Final = 4.0
 KILLS: Final = 20
 KILLS_MAX: Final = 100
 SECTION: Final = "beside-others"
@@ -59,22 +57,6 @@ class Run:
         return f"python -m bench.beside_others {' '.join(words)}"
 
 
-async def measure(folder: Path, run: Run) -> Measured:
-    """Every value of every side, in clusters that are made in `folder` and thrown away."""
-    values: dict[str, dict[str, list[float]]] = {side: {} for side in SIDES}
-    for turn in range(run.rounds):
-        for name in run.steps:
-            for side in STEPS[name].sides:
-                if side not in run.sides:
-                    continue
-                click.echo(f"round {turn + 1} of {run.rounds}, {name}, {side}", err=True)
-                home = folder / f"{side}-{name}-{turn}".lower()
-                async for key, value in STEPS[name].measure(side, home, run.wish):
-                    values[side].setdefault(key, []).append(value)
-                    click.echo(f"  {key}: {value:.4g}", err=True)
-    return values
-
-
 def facts(folder: Path, kafka: Runtime | None) -> dict[str, str]:
     """What a reader must know to compare; `kafka` where it is measured, too."""
     p50_ms, p99_ms = machine.fdatasync_ms(folder)
@@ -99,14 +81,8 @@ def without_kafka(sides: Sequence[str]) -> tuple[Runtime | None, dict[str, str]]
 
 
 @click.command()
-@click.option("--rounds", type=click.IntRange(1, ROUNDS_MAX), default=ROUNDS, show_default=True)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0.5, 600),
-    default=SECONDS,
-    show_default=True,
-    help="Of each load, after a second of warm-up.",
-)
+@rounds_option
+@seconds_option
 @click.option(
     "--kills",
     type=click.IntRange(1, KILLS_MAX),
@@ -115,13 +91,7 @@ def without_kafka(sides: Sequence[str]) -> tuple[Runtime | None, dict[str, str]]
     help="Of our leader, in all rounds together; others are killed less often.",
 )
 @only_option(STEPS)
-@click.option(
-    "--side",
-    "sides",
-    type=click.Choice(SIDES),
-    multiple=True,
-    help="This side alone; may be given again.",
-)
+@side_option(SIDES)
 @folder_option
 @document_option
 def command(
@@ -143,7 +113,8 @@ def command(
         section = None if document is None else Section(document, SECTION)
         with workplace(folder) as (place, runner):
             known = facts(place, kafka)
-            values = runner.run(measure(place, run))
+            steps = {name: STEPS[name] for name in run.steps}
+            values = runner.run(measured(place, rounds, steps, wanted, run.wish))
     except* (RunFailed, NetworkFault) as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     click.echo(table(values, left_out))

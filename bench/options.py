@@ -36,6 +36,17 @@ def only_option(steps: Iterable[str]) -> Callable[[F], F]:
     )
 
 
+def side_option(sides: Iterable[str]) -> Callable[[F], F]:
+    """`--side SIDE`."""
+    return click.option(
+        "--side",
+        "sides",
+        type=click.Choice(list(sides)),
+        multiple=True,
+        help="This side alone; may be given again.",
+    )
+
+
 @contextmanager
 def workplace(folder: Path | None) -> Iterator[tuple[Path, asyncio.Runner]]:
     """A folder in `folder` that is thrown away, and the loop that is measured."""

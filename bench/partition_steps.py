@@ -5,7 +5,7 @@ connection. What was answered is read afterwards, and anything but success ends 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from bench.peers.kafka import Kafka
 from bench.peers.ours import Ours
 from bench.population import Population
 from bench.stops import Stop, stops_in
+from bench.turns import Found, Step
 from quorum.wire.apis import ApiKey
 
 CREATED_AT_ONCE: Final = 5_000
@@ -39,8 +40,6 @@ FOLLOWING: Final = 4
 WARM_UP_SHARE: Final = 10
 """Of the partitions, one in so many is created, moved and forgotten before anything is timed: for a
 Java virtual machine to find out what to compile, and for both sides alike."""
-
-Found = AsyncIterator[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,15 +245,7 @@ async def _still_leads(cluster: Cluster, leader: int) -> None:
         raise RunFailed(f"node {leader} ceased to lead during the run")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step and those it is for."""
-
-    measure: Callable[[str, Path, Wish], Found]
-    sides: tuple[str, ...]
-
-
-STEPS: Final[Mapping[str, Step]] = MappingProxyType(
+STEPS: Final[Mapping[str, Step[Wish]]] = MappingProxyType(
     {
         "bulk": Step(bulk, (OURS, KAFKA)),
         "changes": Step(changes, (OURS, KAFKA)),

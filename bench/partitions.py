@@ -17,15 +17,13 @@ from bench import machine
 from bench.asker import check_patching
 from bench.beside_others import facts, without_kafka
 from bench.faults import RunFailed
-from bench.options import document_option, folder_option, only_option, workplace
+from bench.options import document_option, folder_option, only_option, side_option, workplace
 from bench.partition_figures import FIGURES, SIDES
 from bench.partition_steps import BROKER_IDS, STEPS, Wish
-from bench.peers.figures import KAFKA, Measured, described, table
+from bench.peers.figures import KAFKA, described, table
 from bench.report import Section
+from bench.turns import measured, rounds_option, seconds_option
 
-ROUNDS: Final = 3
-ROUNDS_MAX: Final = 50
-SECONDS: Final = 4.0
 PARTITIONS: Final = 100_000
 PARTITIONS_MIN: Final = 1_000
 SECTION: Final = "partitions"
@@ -48,31 +46,9 @@ class Run:
         return f"python -m bench.partitions {' '.join(words)}"
 
 
-async def measure(folder: Path, run: Run) -> Measured:
-    """Every value of either side, in clusters that are made in `folder` and thrown away."""
-    values: dict[str, dict[str, list[float]]] = {side: {} for side in SIDES}
-    for turn in range(run.rounds):
-        for name in run.steps:
-            for side in STEPS[name].sides:
-                if side not in run.sides:
-                    continue
-                click.echo(f"round {turn + 1} of {run.rounds}, {name}, {side}", err=True)
-                home = folder / f"{side}-{name}-{turn}".lower()
-                async for key, value in STEPS[name].measure(side, home, run.wish):
-                    values[side].setdefault(key, []).append(value)
-                    click.echo(f"  {key}: {value:.4g}", err=True)
-    return values
-
-
 @click.command()
-@click.option("--rounds", type=click.IntRange(1, ROUNDS_MAX), default=ROUNDS, show_default=True)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0.5, 600),
-    default=SECONDS,
-    show_default=True,
-    help="Of each load, after a second of warm-up.",
-)
+@rounds_option
+@seconds_option
 @click.option(
     "--partitions",
     type=click.IntRange(PARTITIONS_MIN, PARTITIONS),
@@ -81,13 +57,7 @@ async def measure(folder: Path, run: Run) -> Measured:
     help="How many are created, moved and completed.",
 )
 @only_option(STEPS)
-@click.option(
-    "--side",
-    "sides",
-    type=click.Choice(SIDES),
-    multiple=True,
-    help="This side alone; may be given again.",
-)
+@side_option(SIDES)
 @folder_option
 @document_option
 def command(
@@ -109,7 +79,8 @@ def command(
         section = None if document is None else Section(document, SECTION)
         with workplace(folder) as (place, runner):
             known = facts(place, kafka)
-            values = runner.run(measure(place, run))
+            steps = {name: STEPS[name] for name in run.steps}
+            values = runner.run(measured(place, rounds, steps, wanted, run.wish))
     except* RunFailed as failures:
         raise click.ClickException("; ".join(map(str, failures.exceptions))) from None
     known["Partitions"] = f"{partitions:,}, each with 3 of {len(BROKER_IDS)} brokers"

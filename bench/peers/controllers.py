@@ -2,20 +2,68 @@
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from admin.addresses import Address
 from admin.channels import Channels, Form, Unanswered
 from admin.client import AdminClient, AdminError
+from admin.kinds import Role
+from admin.local_plan import ClusterPlan, NodePlan
 from admin.model import QuorumDescription
 from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, TOPIC
-from bench.peers.cluster import NotDone
+from bench.peers.cluster import NODES, NotDone
+from quorum.log.uuids import uuid_to_text
 from quorum.wire.apis import ApiKey
 
 PROBE_MS: Final = 1_000
 WRITE_MS: Final = 10_000
+
+
+def plan_of(addresses: Sequence[Address]) -> ClusterPlan:
+    """A new cluster of controllers alone, at these addresses."""
+    return ClusterPlan(
+        cluster_id=uuid_to_text(UUID(int=random.SystemRandom().getrandbits(128), version=4)),
+        nodes=[
+            NodePlan(role=Role.CONTROLLER, id=node, kafka=address)
+            for node, address in zip(NODES, addresses, strict=True)
+        ],
+    )
+
+
+class Controllers:
+    """Three of them, of either kind: what is asked of both alike."""
+
+    def __init__(self) -> None:
+        self._plan: ClusterPlan | None = None
+        self._written = 0
+
+    @property
+    def plan(self) -> ClusterPlan:
+        assert self._plan is not None, "prepare comes first"
+        return self._plan
+
+    @property
+    def addresses(self) -> list[Address]:
+        return [node.kafka for node in self.plan.controllers]
+
+    def node(self, node: int) -> NodePlan:
+        """What is planned of it."""
+        return self.plan.controllers[NODES.index(node)]
+
+    def client_address(self, node: int) -> Address:
+        return self.node(node).kafka
+
+    async def leader(self) -> int | None:
+        quorum = await quorum_of(self.addresses)
+        return None if quorum is None else quorum.leader_id
+
+    async def write(self, node: int) -> None:
+        self._written += 1
+        await change_quota(self.client_address(node), self._written)
 
 
 async def quorum_of(controllers: Sequence[Address]) -> QuorumDescription | None:

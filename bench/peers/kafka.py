@@ -27,9 +27,8 @@ from bench.commits import TOPIC, turns_of
 from bench.faults import RunFailed
 from bench.load import Make
 from bench.peers import controllers
-from bench.peers.cluster import NODES
+from bench.peers.controllers import Controllers
 from bench.peers.figures import KAFKA
-from bench.peers.ours import plan_of
 from bench.rivals import HEAP, Rival, Side
 from quorum.log.file_reader import batches_of
 from quorum.opening import LOG_FOLDER
@@ -44,15 +43,15 @@ Committed = dict[int, tuple[int, tuple[int, ...]]]
 """By partition: how often its ISR was changed, and what it is."""
 
 
-class Kafka:
+class Kafka(Controllers):
     """Three controllers of Kafka's, each a process with the heap and flags of its start script."""
 
     name = KAFKA
 
     def __init__(self, runtime: Runtime) -> None:
+        super().__init__()
         self._runtime = runtime
         self._rival: Rival | None = None
-        self._written = 0
 
     @property
     def rival(self) -> Rival:
@@ -60,9 +59,9 @@ class Kafka:
         return self._rival
 
     def prepare(self, folder: Path, addresses: Sequence[Address]) -> None:
-        plan = plan_of(addresses)
+        self._plan = controllers.plan_of(addresses)
         self._rival = Rival(
-            side=Side.KAFKAS, folder=folder, plan=plan, runtime=self._runtime, heap=HEAP
+            side=Side.KAFKAS, folder=folder, plan=self.plan, runtime=self._runtime, heap=HEAP
         )
         rng = random.SystemRandom()
         self.rival.write_files(rng)
@@ -72,39 +71,24 @@ class Kafka:
                 pass
 
     def command(self, node: int) -> list[str]:
-        return self.rival.command(self.rival.plan.controllers[NODES.index(node)])
-
-    async def leader(self) -> int | None:
-        quorum = await controllers.quorum_of(self._addresses)
-        return None if quorum is None else quorum.leader_id
+        return self.rival.command(self.node(node))
 
     async def has_everything(self, node: int) -> bool:
-        quorum = await controllers.quorum_of(self._addresses)
+        quorum = await controllers.quorum_of(self.addresses)
         if quorum is None:
             return False
         ends = {each.id: each.log_end_offset for each in quorum.voters}
         return ends.get(node, -1) >= quorum.high_watermark > 0
 
-    def client_address(self, node: int) -> Address:
-        return self._addresses[NODES.index(node)]
-
     @contextlib.asynccontextmanager
     async def work(self, leader: int, connections: int) -> AsyncIterator[Sequence[Make]]:
         at = self.client_address(leader)
-        async with controllers.living_brokers(at, self.rival.plan.cluster_id) as brokers:
+        async with controllers.living_brokers(at, self.plan.cluster_id) as brokers:
             claims = await _claims(at, brokers, connections)
             yield [partial(Asker, claim) for claim in claims]
             await agreement.check_epochs(at, claims)
-            for node in self.rival.plan.controllers:
+            for node in self.plan.controllers:
                 await _check_log(log_dir(self.rival.folder, node) / LOG_FOLDER, claims)
-
-    async def write(self, node: int) -> None:
-        self._written += 1
-        await controllers.change_quota(self.client_address(node), self._written)
-
-    @property
-    def _addresses(self) -> list[Address]:
-        return [node.kafka for node in self.rival.plan.controllers]
 
 
 def _format(command: Sequence[str]) -> None:

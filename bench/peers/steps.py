@@ -1,7 +1,7 @@
 """The steps of a round: each measures some figures of one side, in a cluster of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -17,9 +17,7 @@ from bench.peers.kafka import Kafka
 from bench.peers.ours import Ours
 from bench.peers.syncobj import PySyncObj
 from bench.report import Row
-
-Found = AsyncIterator[tuple[str, float]]
-"""The key of a figure and a value of it."""
+from bench.turns import Found, Step
 
 SLOWER_MICROSECONDS: Final = 1_000
 IDLE_SECONDS: Final = 10.0
@@ -135,15 +133,7 @@ def kind_of(side: str) -> Kind:
             return Ours()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step and those it is for."""
-
-    measure: Callable[[str, Path, Wish], Found]
-    sides: tuple[str, ...]
-
-
-STEPS: Final[Mapping[str, Step]] = MappingProxyType(
+STEPS: Final[Mapping[str, Step[Wish]]] = MappingProxyType(
     {
         "commits": Step(commits, (OURS, ETCD, KAFKA, PYSYNCOBJ)),
         "slow-fsync": Step(slow_fsync, (OURS, ETCD, KAFKA)),
