@@ -15,8 +15,9 @@ from rich.progress import Progress
 
 from chaos.crash_points import Lost, Tally, crash_images
 from chaos.mutants.catalogue import MUTANTS
-from chaos.mutants.running import HEAD, judged
 from chaos.mutants.running import SEEDS_MAX as MUTANT_SEEDS_MAX
+from chaos.mutants.running import document as table
+from chaos.mutants.running import judged
 from chaos.outcome import Failure, Outcome, drawn, run, silence
 from chaos.profile import Profile
 from chaos.shrink import Kept, shrink
@@ -136,24 +137,31 @@ def run_seeds(
 @click.option("--jobs", type=click.IntRange(1, 1_000), default=None, help="Processes at a time.")
 @click.option("--only", default="", help="Those with this in their name.")
 @click.option(
+    "--kind", type=click.Choice(KINDS), default="both", help="Those whose seeds are runs of these."
+)
+@click.option(
     "--write",
     "document",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Put the table into this document.",
+    help="Put what comes of them into the table of this document.",
 )
-def run_mutants(seeds: int, jobs: int | None, only: str, document: Path | None) -> None:
+def run_mutants(seeds: int, jobs: int | None, only: str, kind: str, document: Path | None) -> None:
     """Plant each mutant in a process of its own; exits with 1 if one is not caught."""
-    mutants = [each for each in MUTANTS if only in each.name]
+    mutants = [each for each in MUTANTS if only in each.name and kind in ("both", each.kind)]
     if not mutants:
-        raise click.UsageError(f"no mutant has {only!r} in its name")
-    if document is not None and only:
-        raise click.UsageError("--write takes all of them")
+        raise click.UsageError(f"no mutant of {kind} has {only!r} in its name")
     verdicts = []
     for verdict in judged(mutants, seeds=seeds, jobs=jobs or os.cpu_count() or 1):
         verdicts.append(verdict)
         click.echo(str(verdict))
     if document is not None:
-        document.write_text(HEAD + "".join(f"{each}\n" for each in verdicts), encoding="utf-8")
+        before = document.read_text(encoding="utf-8") if document.exists() else ""
+        try:
+            text = table(verdicts, before, [each.name for each in MUTANTS])
+        except KeyError as missing:
+            text_missing = f"{missing} was not run, and {document} has no row of it"
+            raise click.ClickException(text_missing) from missing
+        document.write_text(text, encoding="utf-8")
     missed = [each for each in verdicts if not each.is_caught]
     for each in missed:
         click.echo(f"\n{each.mutant}:\n{each.said}", err=True)

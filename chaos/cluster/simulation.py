@@ -13,8 +13,10 @@ from uuid import UUID
 from chaos import sequential as said
 from chaos.cluster import requests
 from chaos.cluster.clients import KEPT, LIMITS, MOVED, NOTED, PASSING, Client
+from chaos.cluster.looks import look
 from chaos.cluster.losses import Losses
 from chaos.cluster.parts import NOBODY
+from chaos.cluster.process import ControllerProcess
 from chaos.cluster.producers import Consumer, Producer
 from chaos.cluster.requests import Request
 from chaos.cluster.settings import ClusterProfile
@@ -23,6 +25,7 @@ from chaos.profile import Profile
 from chaos.simulation import Report, Simulation
 from chaos.violation import HarnessError
 from chaos.world import World
+from quorum.core.vocabulary import ReplicaId
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 
 RETRY_MS: Final = 200
@@ -101,6 +104,15 @@ class ClusterSimulation(Simulation):
         super()._commit_more(count, failure)
         if not self._has_begun:
             self._reach(lambda: self._has_begun, "brokers of a new cluster hold nothing")
+
+    def _read_of_others(self, told: ReplicaId) -> None:
+        super()._read_of_others(told)
+        judge = self.world.judge
+        for process in self.cluster.running():
+            if not isinstance(process, ControllerProcess) or process.id == told:
+                continue
+            if process.controller.is_active and judge.told(process.speaker) < judge.to_be_read:
+                self.world.timeline.after(0, partial(look, process))
 
     # --- what is lost on the way -------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.gossip import GOSSIP
 from chaos.mutants.logs import LOGS
 from chaos.mutants.mutant import Mutant
+from chaos.mutants.partitions import PARTITIONS
 from chaos.mutants.reads import READS
 from chaos.mutants.snapshots import SNAPSHOTS
 from chaos.mutants.storage import STORAGE
@@ -31,4 +32,4 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
 
 def named(name: str) -> Mutant:
     """The mutant of this name, seen by seeds or not; raises `KeyError`."""
-    return {each.name: each for each in (*MUTANTS, *UNSEEN)}[name]
+    return {each.name: each for each in (*MUTANTS, *PARTITIONS, *UNSEEN)}[name]

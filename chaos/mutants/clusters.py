@@ -44,10 +44,9 @@ CLUSTERS: Final = (
         module="broker.answering",
         old="        if image_end <= self._replaying.end:\n            done(answer)\n",
         new="        if image_end:\n            done(answer)\n",
-        caught_by=("L1", "L2", "L5", "L6"),
+        caught_by=("L1", "L2", "L5", "L6", "P19"),
         directed="tests/broker/test_controlling.py",
         kind="cluster",
-        seed=1,
     ),
     Mutant(
         name="a retried request is executed again after fail-over",
@@ -70,5 +69,16 @@ CLUSTERS: Final = (
         directed="tests/statemachine/test_steps.py",
         kind="cluster",
         seed=5,
+    ),
+    Mutant(
+        name="a query is answered without a proof that its controller leads",
+        module="broker.answering",
+        old="        quorum.read_index(proved)\n",
+        new="        proved(Offset(read_end))\n",
+        caught_by=("L1", "L2"),
+        directed="tests/admin/test_linearizable_reads.py::"
+        "test_a_leader_that_nobody_confirms_answers_no_query",
+        kind="cluster",
+        seed=20,
     ),
 )

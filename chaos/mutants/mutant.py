@@ -35,8 +35,12 @@ class Mutant:
 
     seed: int = 0
     """One that caught it when this was written, to be tried first by those who are in a hurry."""
+    log_seed: int = 0
+    """The same of random logs that are decided without any process."""
     kind: str = "quorum"
     """Of what the seeds are runs: quorums, or whole clusters."""
+    is_checked: bool = False
+    """Whether the product would notice by itself: its own checks are then put out of the way."""
     unseen: str = ""
     """Why no seed can catch it, where that is so: then nothing is expected of `caught_by`."""
 

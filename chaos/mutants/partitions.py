@@ -150,7 +150,7 @@ PARTITIONS: Final = (
         new="self.adding < self.limits.replica_movements",
         caught_by=("P15",),
         directed="tests/statemachine/test_batching.py",
-        seed=241,
+        log_seed=241,
     ),
     Mutant(
         name="a step forgets the last of those it is to add",
@@ -169,18 +169,13 @@ PARTITIONS: Final = (
         caught_by=("P17",),
         directed=_MOVES,
     ),
-)
-
-UNSEEN_IN_LOGS: Final = (
     Mutant(
         name="the ISR takes a stale broker epoch",
         module="statemachine.isr",
         old="        elif member.broker_epoch not in (NO_EPOCH, broker.epoch):",
         new="        elif member.broker_epoch > broker.epoch:",
-        caught_by=(),
+        caught_by=("P10",),
         directed="tests/broker/test_stale_isr.py::"
         "test_nothing_acknowledged_is_lost_with_the_disk_of_a_replica_that_was_about_to_join",
-        unseen="the log says who is in sync, and not with which broker epoch they had fetched",
     ),
 )
-"""Faults that the metadata log alone cannot show; the logs of the partitions do."""

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,17 @@ class Verdict:
         mutant, seed = self.mutant, "none" if self.seed is None else self.seed
         directed = mutant.directed.rpartition("::")[2] + ("" if self.directed_fails else " (no!)")
         return f"| {mutant} | `{mutant.module}` | {self.rule} | {seed} | {directed} |"
+
+
+def document(verdicts: Iterable[Verdict], before: str, names: Sequence[str]) -> str:
+    """The table with these verdicts; of mutants that were not run their rows stay as they were.
+
+    Raises `KeyError` for a name that was not run and has no row.
+    """
+    lines = before.removeprefix(HEAD).splitlines() if before.startswith(HEAD) else []
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in lines}
+    rows |= {each.mutant.name: str(each) for each in verdicts}
+    return HEAD + "".join(f"{rows[name]}\n" for name in names)
 
 
 def judged(mutants: Sequence[Mutant], *, seeds: int, jobs: int) -> Iterator[Verdict]:

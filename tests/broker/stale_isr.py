@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from chaos.mutants.catalogue import named
 from chaos.mutants.mutant import plant
-from chaos.mutants.partitions import UNSEEN_IN_LOGS
 
 if TYPE_CHECKING:
     from broker.partition import Partition
@@ -91,8 +91,7 @@ def values(partition: "Partition") -> list[str]:
 def main() -> None:
     """See the module."""
     folder, name = sys.argv[1:]
-    (mutant,) = (each for each in UNSEEN_IN_LOGS if each.name == name)
-    plant(mutant)
+    plant(named(name))
     sys.stdout.write(json.dumps(asyncio.run(six_steps(Path(folder), NO_DIRECTORIES))))
 
 

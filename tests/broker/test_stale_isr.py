@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.mutants.mutant import Mutant
-from chaos.mutants.partitions import UNSEEN_IN_LOGS
 from tests.broker.deciding import LEVEL
 from tests.broker.stale_isr import ACKNOWLEDGED, NO_DIRECTORIES, A, B, six_steps
 from tests.support.tree import ROOT
+
+FAULT = "the ISR takes a stale broker epoch"
 
 
 @pytest.mark.parametrize("level", [NO_DIRECTORIES, LEVEL])
@@ -22,12 +22,11 @@ async def test_nothing_acknowledged_is_lost_with_the_disk_of_a_replica_that_was_
     assert held == {A: [ACKNOWLEDGED.decode()], B: [ACKNOWLEDGED.decode()]}
 
 
-@pytest.mark.parametrize("mutant", UNSEEN_IN_LOGS, ids=str)
 def test_without_the_check_the_empty_replica_is_elected_and_everything_is_lost(
-    mutant: Mutant, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """The six steps can fail: the same ones, with the fault planted."""
-    command = [sys.executable, "-m", "tests.broker.stale_isr", str(tmp_path), mutant.name]
+    command = [sys.executable, "-m", "tests.broker.stale_isr", str(tmp_path), FAULT]
     ended = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )

@@ -22,6 +22,7 @@ BROKERS: Final = 5
 STRANGER: Final = 9
 """A broker that never registers."""
 TOPICS: Final = "ab"
+STALE_EACH: Final = 7
 LIMITS: Final = (
     "reassignment.parallel.replica.count",
     "reassignment.parallel.partition.count",
@@ -123,11 +124,18 @@ def an_isr(rng: random.Random, world: World) -> commands.Command:
         partition=number,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        isr=tuple(world.member(each) for each in wanted),
+        isr=tuple(_member(world, each, partition) for each in wanted),
     )
     sender = partition.leader
     epoch = world.image.brokers[sender].epoch if sender in world.image.brokers else -1
     return commands.AlterPartition(broker_id=sender, broker_epoch=epoch, proposals=(proposal,))
+
+
+def _member(world: World, broker_id: int, partition: Partition) -> commands.IsrMember:
+    """Now and then who is to join is known by an epoch that is over."""
+    found = world.member(broker_id)
+    is_stale = broker_id not in partition.isr and world.image.end_offset % STALE_EACH == 0
+    return commands.IsrMember(broker_id, found.broker_epoch - 1) if is_stale else found
 
 
 def a_heartbeat(rng: random.Random, world: World) -> commands.Command:

@@ -19,7 +19,7 @@ def test_there_is_a_fault_for_each_rule() -> None:
 
 @pytest.mark.parametrize("mutant", PARTITIONS, ids=str)
 def test_a_random_log_shows_the_fault(mutant: Mutant) -> None:
-    numbers = (str(mutant.seed), str(SEEDS))
+    numbers = (str(mutant.log_seed), str(SEEDS))
     command = [sys.executable, "-m", "tests.chaos.cluster.mutated", mutant.name, *numbers]
     ended = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
