@@ -162,8 +162,18 @@ def test_a_big_plan_is_made_in_pieces() -> None:
     ("current", "racks", "reason", "words"),
     [
         ({}, {1: None}, Reason.NO_PARTITIONS, "no partitions"),
-        ({("t", 0): (1, 2)}, {1: None}, Reason.TOO_FEW_BROKERS, "t-0 has 2 replicas, and there"),
-        ({("t", 0): (1,)}, {}, Reason.TOO_FEW_BROKERS, "there are 0 brokers"),
+        (
+            {("t", 0): (1, 2)},
+            {1: None},
+            Reason.TOO_FEW_BROKERS,
+            "t-0 needs 2 brokers for its replicas, and can have 1",
+        ),
+        (
+            {("t", 0): (1,)},
+            {},
+            Reason.TOO_FEW_BROKERS,
+            "t-0 needs 1 brokers for its replicas, and can have 0",
+        ),
         ({("t", 0): (1,)}, {1: None}, Reason.NOTHING_TO_IMPROVE, "no plan would be better"),
     ],
 )
