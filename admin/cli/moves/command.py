@@ -18,7 +18,7 @@ from admin.cli.common import (
     target,
     target_options,
 )
-from admin.cli.moves.types import PRIORITY, RATE
+from admin.cli.moves.types import PRIORITY, RATE, key_option
 
 if TYPE_CHECKING:
     from admin.model import Assignment
@@ -70,9 +70,7 @@ WITH_PLAN: Final = ("execute", "verify", "cancel")
     type=RATE,
     help="Bytes a second that are copied at most to each broker, and from each, while it runs.",
 )
-@click.option(
-    "--key", default="", help="Executed once, however often it is asked for with this key."
-)
+@key_option
 @click.option("--wait", is_flag=True, help="Tell how far the move is until it has ended.")
 @stale_option
 @output_option

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from admin.model import PartitionId
@@ -16,8 +17,19 @@ RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
 PARTITION_MAX: Final = 2**31 - 1
 
 
+def _given_key(ctx: click.Context, param: click.Parameter, key: str) -> str:
+    """An empty key is none, but nobody writes one for that: a variable of a script was not set."""
+    is_given = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    if not key and is_given:
+        raise click.BadParameter("it is empty", ctx, param)
+    return key
+
+
 key_option = click.option(
-    "--key", default="", help="Carried out once, however often it is asked for with this key."
+    "--key",
+    default="",
+    callback=_given_key,
+    help="Carried out once, however often it is asked for with this key.",
 )
 
 

@@ -272,6 +272,7 @@ async def test_one_partition_is_cancelled_by_its_name(tmp_path: Path) -> None:
         (("--execute", "PLAN", "--priority", "x"), "'x' is not a valid integer range"),
         (("--execute", "PLAN", "--dry-run", "--wait"), "--dry-run begins nothing; leave --wait"),
         (("--execute", "PLAN", "--key", "x" * 256), "a key has 1 to 255 characters, not 256"),
+        (("--execute", "PLAN", "--key", ""), "Invalid value for '--key': it is empty"),
         (("--execute", "PLAN", "--name", "x" * 256), "the name of a move has at most 255"),
     ],
 )

@@ -119,6 +119,10 @@ def test_reassigning_wrongly(arguments: tuple[str, ...], message: str) -> None:
         (("topics", "create", "t", "--config", "retention", *SERVER), "'retention' is not name=v"),
         (("topics", "alter", "t", *SERVER), "give --partitions or --replication-factor, one of"),
         (
+            ("topics", "alter", "t", "--replication-factor", "2", "--key", "", *SERVER),
+            "Invalid value for '--key': it is empty",
+        ),
+        (
             ("topics", "alter", "t", "--partitions", "2", "--replication-factor", "2", *SERVER),
             "give --partitions or --replication-factor, one of them at a time",
         ),
