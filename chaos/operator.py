@@ -74,14 +74,19 @@ class Operator:
     def renew_copies(self) -> None:
         """Let there be a copy of every disk as it is, whatever there was before.
 
-        A snapshot that is damaged while its process goes on is made good first: nothing reads it
-        until the next start, and no copy is made or put back as long as any disk is damaged.
+        A snapshot that is damaged while its process goes on is made good first: no copy is made or
+        put back as long as any disk is damaged.
         """
-        for replica, machine in self._world.machines.items():
+        self.repair_at_work()
+        for machine in self._world.machines.values():
             machine.copy = None
-            if replica in self._world.processes:
-                machine.repair_at_work()
         self.keep_copies()
+
+    def repair_at_work(self) -> None:
+        """Make good what is damaged and lived with: nothing reads it until the next start, and a
+        disk is damaged in one place at a time."""
+        for replica in self._world.processes:
+            self._world.machines[replica].repair_at_work()
 
     def put_copy_back(
         self, victim: ReplicaId, *, goes_back: bool = False, moves: bool = False

@@ -171,6 +171,7 @@ class Simulation:
         self.world.disturb(NEARLY_CALM)
         for again in range(TRIES_MAX):
             self.world.network.heal()
+            self.operator.repair_at_work()
             if {Fault.OLD_COPY, Fault.PAST} & {*silent}:
                 # One of a time when others voted, or clocks were ahead, is never free to be used.
                 self.operator.renew_copies()

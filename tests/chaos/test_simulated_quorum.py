@@ -46,6 +46,7 @@ def test_a_quorum_stays_safe_under_faults_and_recovers_when_healed(seed: int) ->
         pytest.param(2410, id="a disk that fails while a process writes out what it has and ends"),
         pytest.param(2913, id="a lone voter that is wanted as the leader, and leads already"),
         pytest.param(4846, id="copies of disks of a time when the clocks were ahead"),
+        pytest.param(302970, id="disks whose damage went with a file, and that nobody restarts"),
     ],
 )
 def test_what_no_quorum_could_do_is_not_asked_of_it(seed: int) -> None:
