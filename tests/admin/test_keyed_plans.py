@@ -1,33 +1,35 @@
 """What is planned with a key is begun once: other factors, emptied brokers, and an end to that."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from admin.cli.main import group
 from admin.plans import Operation, PlanRequest
 from admin.service import NotActive
 from broker.unavailable import Unavailable
-from quorum.wire.apis import ApiKey
 from statemachine import commands
 from tests.admin.cli.test_brokers_cli import run
 from tests.admin.cli.test_moves_cli import brokers
 from tests.admin.controller.asking import asked, isr, join, move, topic
 from tests.admin.http_door.test_http_api import Http, check_problem, http_door
 from tests.admin.http_door.test_http_new_moves import sent
-from tests.admin.http_door.test_http_plans import put, replicas
-from tests.admin.kafka_door.test_kafka_plans import ASKED
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
+from tests.admin.planned_topic import (
+    BACK,
+    EMPTYING,
+    FACTOR,
+    altered,
+    check_misused,
+    check_refused,
+    planned_over_http,
+    put,
+    replicas,
+    three_brokers,
+)
 from tests.support.controllers import UNHURRIED, a_controller, active, controllers
-from tests.support.kafka_client import kafka_client
 
-FACTOR = "/v1/reassignments:replication-factor"
-EMPTYING = "/v1/brokers/102/decommission"
-BACK = "/v1/brokers/102/recommission"
 KEY = {"Idempotency-Key": "monday-7"}
 AGAIN = "Idempotent-Replayed"
 SAID_AGAIN = "It had been asked for before with this key; nothing was done a second time.\n"
@@ -48,8 +50,7 @@ async def test_another_factor_is_begun_once_whoever_is_asked_again(tmp_path: Pat
     """The answer was lost; meanwhile it is done, and somebody has changed it again."""
     async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
         first = await at_rest(nodes.values())
-        await join(first.controller, 101, 102, 103)
-        await asked(first.controller, topic("a", 101))
+        await three_brokers(first.controller, 101)
         async with http_door(first) as http:
             begun, headers = await sent(http, "POST", FACTOR, factor(2), KEY)
             assert (begun.status, headers["Location"]) == (202, "/v1/reassignments/1")
@@ -69,9 +70,7 @@ async def test_another_factor_is_begun_once_whoever_is_asked_again(tmp_path: Pat
 
 
 async def test_an_emptying_that_was_undone_is_not_begun_again_by_a_retry(tmp_path: Path) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+    async with planned_over_http(tmp_path) as (node, http):
         begun, headers = await keyed_put(http, EMPTYING)
         assert (begun["move_ids"], headers) == (
             [1],
@@ -102,9 +101,7 @@ async def test_that_a_broker_had_nothing_is_remembered_as_well(tmp_path: Path) -
 
 
 async def test_what_is_emptied_anew_is_not_cancelled_by_a_retry(tmp_path: Path) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+    async with planned_over_http(tmp_path) as (node, http):
         await put(http, EMPTYING)
         back, _ = await keyed_put(http, BACK)
         assert back["partitions_accepted"] == 1
@@ -123,8 +120,7 @@ async def test_who_was_interrupted_between_two_pieces_goes_on_behind_the_first(
     for module in ("plan_pieces", "plan_steps", "draining"):
         monkeypatch.setattr(f"admin.{module}.PARTITIONS_MAX", 2)
     async with a_controller(tmp_path) as node, client_of(node) as client:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102, partitions=5))
+        await three_brokers(node.controller, 101, 102, partitions=5)
         if operation is Operation.UNDRAIN:
             await client.plan_moves(PlanRequest(operation=Operation.DRAIN, brokers=(102,)))
         is_factor = operation is Operation.FACTOR
@@ -156,15 +152,11 @@ async def test_who_was_interrupted_between_two_pieces_goes_on_behind_the_first(
 
 
 async def test_the_command_line_takes_a_key_and_says_that_it_knows_it(tmp_path: Path) -> None:
-    def alter(*arguments: str) -> Result:
-        whom = ("--bootstrap-controller", str(node.address))
-        return CliRunner().invoke(group, ["topics", "alter", "a", *arguments, *whom])
-
     async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
         await asked(node.controller, topic("a", 101))
         words = ("--replication-factor", "2", "--brokers", "102", "--key", "k")
-        begun = await asyncio.to_thread(alter, *words)
-        again = await asyncio.to_thread(alter, *words)
+        begun = await altered(node, "a", *words)
+        again = await altered(node, "a", *words)
         assert (begun.exit_code, begun.stderr) == (0, "")
         assert (again.exit_code, again.stdout, again.stderr) == (0, begun.stdout, SAID_AGAIN)
         await asked(node.controller, isr(node.controller, "a", (101, 102)))
@@ -186,8 +178,7 @@ async def test_another_factor_has_a_key_in_any_case_and_looks_at_emptyings_have_
 ) -> None:
     """Who waits for an emptying asks every second: each key would be a record of the log."""
     async with a_controller(tmp_path) as node, client_of(node) as client:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+        await three_brokers(node.controller, 101, 102)
         for dry_run in (True, False):
             drain = PlanRequest(operation=Operation.DRAIN, brokers=(102,), dry_run=dry_run)
             await client.plan_moves(drain)
@@ -209,18 +200,13 @@ async def test_another_factor_has_a_key_in_any_case_and_looks_at_emptyings_have_
 async def test_a_key_that_cannot_be_is_refused_with_what_would_be_right(
     tmp_path: Path, wrong: dict[str, Any], words: str
 ) -> None:
-    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
-        answer = await client.ask(ApiKey.PLAN_MOVES, 0, **{**ASKED, **wrong})
-        assert answer.error_code == 42
-        assert words in answer.error_message
+    await check_refused(tmp_path, wrong, words)
 
 
 async def test_over_http_a_key_is_refused_where_nothing_begins_and_passed_over_where_it_is_tried(
     tmp_path: Path,
 ) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+    async with planned_over_http(tmp_path) as (node, http):
         plan, _ = await sent(http, "POST", "/v1/reassignments:generate", {}, KEY)
         check_problem(plan, 400, "takes no Idempotency-Key; leave it out")
         long, _ = await sent(http, "PUT", EMPTYING, None, {"Idempotency-Key": "x" * 256})
@@ -232,16 +218,18 @@ async def test_over_http_a_key_is_refused_where_nothing_begins_and_passed_over_w
 
 def test_on_the_command_line_wrong_keys_are_refused_before_anything_is_sent() -> None:
     emptied = ("brokers", "decommission", "--brokers", "1")
-    for arguments, words in (
-        ((*emptied, "--dry-run", "--key", "k"), "--dry-run begins nothing; leave --key out"),
-        ((*emptied, "--key", "é"), "other characters than printable ASCII"),
-        (("brokers", "recommission", "--brokers", "1", "--key", "x" * 256), "a key has 1 to 255"),
-        (("topics", "alter", "a", "--partitions", "2", "--key", "k"), "--key goes with"),
+    check_misused(
         (
-            ("topics", "alter", "a", "--replication-factor", "2", "--dry-run", "--key", "k"),
-            "--dry-run begins nothing; leave --key out",
-        ),
-    ):
-        done = CliRunner().invoke(group, [*arguments, "--bootstrap-controller", "h:1"])
-        assert done.exit_code == 2
-        assert words in done.stderr
+            ((*emptied, "--dry-run", "--key", "k"), "--dry-run begins nothing; leave --key out"),
+            ((*emptied, "--key", "é"), "other characters than printable ASCII"),
+            (
+                ("brokers", "recommission", "--brokers", "1", "--key", "x" * 256),
+                "a key has 1 to 255",
+            ),
+            (("topics", "alter", "a", "--partitions", "2", "--key", "k"), "--key goes with"),
+            (
+                ("topics", "alter", "a", "--replication-factor", "2", "--dry-run", "--key", "k"),
+                "--dry-run begins nothing; leave --key out",
+            ),
+        )
+    )

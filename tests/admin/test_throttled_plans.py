@@ -1,33 +1,31 @@
 """What is planned is throttled from its beginning: emptied brokers, other replication factors."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from admin.cli.main import group
-from quorum.wire.apis import ApiKey
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_brokers_cli import run
 from tests.admin.cli.test_moves_cli import brokers
 from tests.admin.controller.asking import asked, isr, join, topic
 from tests.admin.http_door.test_http_api import check_problem, http_door
-from tests.admin.kafka_door.test_kafka_plans import ASKED
+from tests.admin.planned_topic import (
+    EMPTYING,
+    FACTOR,
+    altered,
+    check_misused,
+    check_refused,
+    planned_over_http,
+)
 from tests.admin.test_throttled_moves_at_doors import rates
 from tests.support.controllers import a_controller
-from tests.support.kafka_client import kafka_client
 
-EMPTYING = "/v1/brokers/102/decommission"
-FACTOR = "/v1/reassignments:replication-factor"
 THREE = dict.fromkeys((101, 102, 103))
 
 
 async def test_over_http_a_broker_is_emptied_at_a_rate(tmp_path: Path) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+    async with planned_over_http(tmp_path) as (node, http):
         tried = await http._send(
             "PUT", f"{EMPTYING}?dry_run=true", json={"throttle_bytes_per_s": 5}
         )
@@ -52,10 +50,6 @@ async def test_over_http_replicas_are_added_at_a_rate(tmp_path: Path) -> None:
 async def test_on_the_command_line_the_rate_is_said_of_what_is_begun_and_of_what_was_before(
     tmp_path: Path,
 ) -> None:
-    def alter(*arguments: str) -> Result:
-        whom = ("--bootstrap-controller", str(node.address))
-        return CliRunner().invoke(group, ["topics", "alter", "b", *arguments, *whom])
-
     async with brokers(tmp_path, THREE) as node:
         await asked(node.controller, topic("a", 101, 102))
         emptied = ("decommission", "--brokers", "102", "--throttle")
@@ -72,7 +66,7 @@ async def test_on_the_command_line_the_rate_is_said_of_what_is_begun_and_of_what
         )
         assert rates(node) == {"103": "1000"}
         await asked(node.controller, topic("b", 101))
-        more = await asyncio.to_thread(alter, "--replication-factor", "2", "--throttle", "5")
+        more = await altered(node, "b", "--replication-factor", "2", "--throttle", "5")
         assert more.stdout.splitlines()[-1] == (
             "Move 2 copies at most 5 bytes/s to each broker, and from each."
         )
@@ -98,9 +92,7 @@ async def test_on_the_command_line_the_rate_is_said_of_what_is_begun_and_of_what
 async def test_a_rate_that_cannot_be_is_a_problem_and_nothing_begins(
     tmp_path: Path, method: str, path: str, body: Any, words: str
 ) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+    async with planned_over_http(tmp_path) as (node, http):
         check_problem(await http._send(method, path, json=body), 400, words)
         image = node.controller.image
         assert (image.moves, image.brokers[102].cordoned) == ({}, False)
@@ -117,18 +109,18 @@ async def test_a_rate_that_cannot_be_is_a_problem_and_nothing_begins(
 async def test_the_kafka_door_refuses_it_as_well(
     tmp_path: Path, wrong: dict[str, Any], words: str
 ) -> None:
-    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
-        answer = await client.ask(ApiKey.PLAN_MOVES, 0, **{**ASKED, **wrong})
-        assert answer.error_code == 42
-        assert words in answer.error_message
+    await check_refused(tmp_path, wrong, words)
 
 
 def test_what_makes_no_sense_on_the_command_line_is_refused_before_anything_is_sent() -> None:
-    for arguments, words in (
-        (("brokers", "decommission", "--brokers", "1", "--throttle", "0"), "0 is not in the range"),
-        (("brokers", "decommission", "--brokers", "1", "--throttle", "x"), "'x' is not a valid"),
-        (("topics", "alter", "a", "--partitions", "2", "--throttle", "1"), "--throttle goes with"),
-    ):
-        done = CliRunner().invoke(group, [*arguments, "--bootstrap-controller", "h:1"])
-        assert done.exit_code == 2
-        assert words in done.stderr
+    emptied = ("brokers", "decommission", "--brokers", "1", "--throttle")
+    check_misused(
+        (
+            ((*emptied, "0"), "0 is not in the range"),
+            ((*emptied, "x"), "'x' is not a valid"),
+            (
+                ("topics", "alter", "a", "--partitions", "2", "--throttle", "1"),
+                "--throttle goes with",
+            ),
+        )
+    )

@@ -8,22 +8,22 @@ import pytest
 from statemachine import commands
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.controller.asking import asked, isr, join, move, topic, topic_id
-from tests.admin.http_door.test_http_api import Http, check_problem, http_door
+from tests.admin.controller.asking import asked, isr, join, move, topic
+from tests.admin.http_door.test_http_api import check_problem, http_door
 from tests.admin.http_door.test_http_moves import NESTED
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
+from tests.admin.planned_topic import (
+    BACK,
+    EMPTYING,
+    FACTOR,
+    planned_over_http,
+    put,
+    replicas,
+    three_brokers,
+)
 from tests.broker.nodes import until
 from tests.support.controllers import UNHURRIED, Node, a_controller, active, controllers
-
-EMPTYING = "/v1/brokers/102/decommission"
-BACK = "/v1/brokers/102/recommission"
-
-
-def replicas(node: Node, name: str = "a") -> tuple[int, ...]:
-    partition = node.controller.image.topics[topic_id(name)].partition(0)
-    assert partition is not None
-    return partition.replicas
 
 
 def cordoned(node: Node) -> bool:
@@ -36,20 +36,12 @@ def of_all(told: Any) -> list[dict[str, int]]:
     return shares
 
 
-async def put(http: Http, path: str) -> Any:
-    """The body of the answer, which is no problem."""
-    answer = await http._send("PUT", path)
-    assert answer.status in (200, 202), answer.body
-    return answer.body
-
-
 async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
     tmp_path: Path,
 ) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
-        await join(leader.controller, 101, 102, 103)
-        await asked(leader.controller, topic("a", 101, 102))
+        await three_brokers(leader.controller, 101, 102)
         follower = next(each for each in nodes.values() if each is not leader)
         async with http_door(follower) as http:
             tried = (await http._send("PUT", f"{EMPTYING}?dry_run=true")).body
@@ -88,8 +80,7 @@ async def test_an_emptying_goes_on_after_a_fail_over_and_is_told_of_by_who_leads
 ) -> None:
     async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
         leader = await at_rest(nodes.values())
-        await join(leader.controller, 101, 102, 103)
-        await asked(leader.controller, topic("a", 102, 101))
+        await three_brokers(leader.controller, 102, 101)
         async with http_door(leader) as http:
             await put(http, EMPTYING)
             async with client_of(leader) as client:
@@ -123,8 +114,7 @@ async def test_the_wish_to_forget_a_broker_outlives_its_asker_and_the_controller
 ) -> None:
     async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
         leader = await at_rest(nodes.values())
-        await join(leader.controller, 101, 102, 103)
-        await asked(leader.controller, topic("a", 101, 102))
+        await three_brokers(leader.controller, 101, 102)
         async with http_door(leader) as http:
             begun = await put(http, f"{EMPTYING}?unregister=true")
             assert (begun["state"], begun["to_be_unregistered"]) == ("moving", True)
@@ -160,9 +150,7 @@ async def test_a_recommission_takes_back_the_wish_to_forget_a_broker(tmp_path: P
 async def test_a_broker_that_is_dead_and_unknown_is_emptied_of_what_it_still_has(
     tmp_path: Path,
 ) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+    async with planned_over_http(tmp_path) as (node, http):
         await asked(node.controller, commands.FenceBrokers(broker_ids=(102,)))
         await asked(node.controller, commands.UnregisterBroker(broker_id=102))
         begun = await put(http, EMPTYING)
@@ -174,9 +162,7 @@ async def test_a_broker_that_is_dead_and_unknown_is_emptied_of_what_it_still_has
 async def test_what_is_moved_for_another_reason_is_not_cancelled_by_a_recommission(
     tmp_path: Path,
 ) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+    async with planned_over_http(tmp_path) as (node, http):
         await asked(node.controller, move("a", 101, 103))
         found = await put(http, EMPTYING)
         assert (found["state"], found["move_ids"]) == ("moving", [1])
@@ -186,9 +172,7 @@ async def test_what_is_moved_for_another_reason_is_not_cancelled_by_a_recommissi
 
 
 async def test_what_empties_another_broker_and_keeps_this_one_goes_on(tmp_path: Path) -> None:
-    async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101, 102))
+    async with planned_over_http(tmp_path) as (node, http):
         await put(http, "/v1/brokers/101/decommission")
         assert (await put(http, BACK))["partitions_accepted"] == 0
         assert node.controller.image.moves[1].ended is None
@@ -239,27 +223,25 @@ async def test_a_plan_is_generated_alike_each_time_and_refused_where_nothing_is_
 
 
 async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Path) -> None:
-    path = "/v1/reassignments:replication-factor"
     async with a_controller(tmp_path) as node, http_door(node) as http:
-        await join(node.controller, 101, 102, 103)
-        await asked(node.controller, topic("a", 101))
+        await three_brokers(node.controller, 101)
         body = {"topics": ["a"], "replication_factor": 2}
-        tried = await http.post(f"{path}?dry_run=true", body)
+        tried = await http.post(f"{FACTOR}?dry_run=true", body)
         assert (tried.status, tried.body["move_ids"]) == (200, [])
         assert tried.body["outcome"]["replicas_added"] == 1
-        async with http.client.post(path, json=body) as response:
+        async with http.client.post(FACTOR, json=body) as response:
             assert response.status == 202
             assert response.headers["Location"] == "/v1/reassignments/1"
         assert node.controller.image.moves[1].begun.name == "replication factor 2"
         assert replicas(node) == tuple(tried.body["plan"]["partitions"][0]["replicas"])
         await asked(node.controller, isr(node.controller, "a", replicas(node)))
-        again = await http.post(path, body)
+        again = await http.post(FACTOR, body)
         check_problem(again, 409, "every partition has 2 replica(s) already")
-        many = await http.post(path, {"topics": ["a"], "replication_factor": 4})
+        many = await http.post(FACTOR, {"topics": ["a"], "replication_factor": 4})
         check_problem(many, 409, "a-0 needs 4 brokers for its replicas, and can have 3")
         (other,) = {102, 103} - set(replicas(node))
         await put(http, f"/v1/brokers/{other}/cordon")
-        closed = await http.post(path, {**body, "replication_factor": 3, "brokers": [other]})
+        closed = await http.post(FACTOR, {**body, "replication_factor": 3, "brokers": [other]})
         check_problem(closed, 409, "a-0 needs 3 brokers for its replicas, and can have 2")
 
 

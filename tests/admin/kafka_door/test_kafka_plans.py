@@ -1,6 +1,5 @@
 """Plans asked for over the Kafka protocol of real controllers: PlanMoves (20005)."""
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,11 @@ import pytest
 
 from admin.faults import Refused
 from admin.plans import Operation, PlanRequest
-from quorum.wire.apis import ApiKey
 from tests.admin.controller.asking import asked, join, topic
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
+from tests.admin.planned_topic import check_refused, three_brokers
 from tests.support.controllers import a_controller, controllers
-from tests.support.kafka_client import kafka_client
 
 
 async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
@@ -21,8 +19,7 @@ async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
 ) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
-        await join(leader.controller, 101, 102, 103)
-        await asked(leader.controller, topic("a", 101, 102, partitions=2))
+        await three_brokers(leader.controller, 101, 102, partitions=2)
         other = next(each for each in nodes.values() if each is not leader)
         request = PlanRequest(operation=Operation.DRAIN, brokers=(102, 109))
         async with client_of(other) as client:
@@ -45,18 +42,6 @@ async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
             assert {str(each.id) for each in spread.partitions} <= {"a-0", "a-1"}
 
 
-ASKED: dict[str, Any] = {
-    "timeout": timedelta(seconds=1),
-    "operation": 3,
-    "topics": None,
-    "broker_ids": (101,),
-    "heeds_racks": True,
-    "replication_factor": 0,
-    "dry_run": False,
-    "unregister": False,
-}
-
-
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -77,10 +62,7 @@ ASKED: dict[str, Any] = {
 async def test_what_cannot_be_meant_is_refused_with_what_would_be_right(
     tmp_path: Path, wrong: dict[str, Any], words: str
 ) -> None:
-    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
-        answer = await client.ask(ApiKey.PLAN_MOVES, 0, **{**ASKED, **wrong})
-        assert answer.error_code == 42
-        assert words in answer.error_message
+    await check_refused(tmp_path, wrong, words)
 
 
 async def test_dead_brokers_get_nothing_that_is_planned(tmp_path: Path) -> None:
