@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
+import pytest
+
 from admin.demo.accounts import Written, content, number_of
 from tests.process.kafka_accounts import Deliveries, Run
 from tests.process.kafka_clients import ConfluentProducer, PythonProducer, Reads, Writes
@@ -29,6 +31,12 @@ UNANSWERED_MAX: Final = 3_000
 """Records that a producer has not heard of; with more it waits."""
 FLOWING_SECONDS: Final = 90
 CATCH_UP_SECONDS: Final = 120
+
+UNMODIFIED_CLIENTS: Final = (
+    pytest.mark.usefixtures("no_lines_of_kafka_python"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+)
+"""What a module asks of pytest that lets such traffic flow while brokers die."""
 
 PRODUCERS: Final[tuple[Callable[[str], Writes], ...]] = (PythonProducer, ConfluentProducer)
 

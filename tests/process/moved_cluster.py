@@ -111,6 +111,27 @@ class MovedCluster(KafkaCluster):
             await self.until_whole()
             assert traffic.acknowledged > before, "nothing was written meanwhile"
 
+    @asynccontextmanager
+    async def moving(
+        self, topic: str, wanted: Layout, bytes_each: int, bytes_per_s: int
+    ) -> AsyncIterator[int]:
+        """A move of a new topic to where it is wanted, while clients are at work on it; its id.
+
+        So much in each partition is copied at such a rate of each broker, meanwhile. Then the rest
+        goes as fast as it can, and everything must be where it is wanted, and nowhere else.
+        """
+        written = await self.place(topic, self.ring(len(wanted)), bytes_each)
+        async with self.flowing(topic, written):
+            await self.hold_back(topic, bytes_per_s)
+            move = await self.begin(topic, wanted)
+            yield move
+            assert not (await self.standing(move)).ended, "it was over too early"
+            await self.let_go(topic)
+            ended = await self.until_ended(move)
+        assert (ended.state, ended.completed) == ("completed", len(wanted)), ended
+        assert await self.layout(topic) == wanted
+        await self.until_disks_agree(topic)
+
     async def layout(self, topic: str) -> Layout:
         """The replicas that the partitions have."""
         return layout_of(await self.described(topic))

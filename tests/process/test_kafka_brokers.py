@@ -5,7 +5,6 @@ producers and consumer groups of two kinds are at work, and afterwards it is com
 """
 
 import asyncio
-import logging
 import signal
 from collections.abc import AsyncIterator
 from typing import Final
@@ -18,21 +17,16 @@ from admin.local_plan import log_dir
 from tests.process.kafka_cluster import VERSIONS, KafkaCluster, kafka_cluster
 from tests.process.kafka_first_clients import TOPIC, come_all_at_once, creations
 from tests.process.kafka_groups import PARTITIONS
+from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.kafka_transactions import tell_the_story
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    *UNMODIFIED_CLIENTS,
 ]
 
 INTERNAL_PARTITIONS: Final = 8
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """No log lines of kafka-python: they would keep its failed sockets for a later test to find."""
-    caplog.set_level(logging.CRITICAL, logger="kafka")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=VERSIONS)

@@ -5,7 +5,6 @@ ends.
 """
 
 import asyncio
-import logging
 import signal
 from collections.abc import AsyncIterator
 from typing import Final
@@ -21,12 +20,13 @@ from broker.storage import partition_folders
 from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator, until
+from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    *UNMODIFIED_CLIENTS,
 ]
 
 PARTITIONS: Final = 6
@@ -38,12 +38,6 @@ NOT_FINISHED: Final = 3
 READ_BACK_MS: Final = 60_000
 RESTART_MS: Final = 180_000
 """It is up once it sees all others, one of which stands still meanwhile."""
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """No log lines of kafka-python: they would keep its failed sockets for a later test to find."""
-    caplog.set_level(logging.CRITICAL, logger="kafka")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -5,7 +5,6 @@ every test leaves it whole, and what its controllers have written is judged when
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -16,12 +15,13 @@ import pytest_asyncio
 from admin.model import Reassignment
 from tests.process.kafka_cluster import VERSIONS
 from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator, until
+from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    *UNMODIFIED_CLIENTS,
 ]
 
 PARTITIONS: Final = 6
@@ -30,12 +30,6 @@ AT_ONCE: Final = 2
 TIGHT: Final = "1000"
 """Bytes a second: of a copy one bite passes, and no more for half a minute."""
 WIDE: Final = "100000000"
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """No log lines of kafka-python: they would keep its failed sockets for a later test to find."""
-    caplog.set_level(logging.CRITICAL, logger="kafka")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=VERSIONS)

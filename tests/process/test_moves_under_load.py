@@ -6,7 +6,6 @@ ends.
 """
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncIterator
 from typing import Final
@@ -16,13 +15,14 @@ import pytest_asyncio
 
 from admin.model import Reassignment
 from admin.moves import MovesRequest, Operation
+from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.moved_cluster import Layout, MovedCluster, layout_of, moved_cluster
 from tests.process.siege import kill_broker, kill_controller
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    *UNMODIFIED_CLIENTS,
 ]
 
 FEW: Final = 8
@@ -44,12 +44,6 @@ SEED_OF_CANCELS: Final = 9
 LOOKS_MAX: Final = 20
 
 
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """No log lines of kafka-python: they would keep its failed sockets for a later test to find."""
-    caplog.set_level(logging.CRITICAL, logger="kafka")
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[MovedCluster]:
     async with moved_cluster(tmp_path_factory.mktemp("load") / "cluster", brokers=4) as it:
@@ -62,22 +56,13 @@ async def test_kafka_python_and_confluent_lose_nothing_when_controller_and_leade
     """Of assigned partitions, with acks=all: every record once, in its order, where it was said."""
     topic, rng = "served", random.Random(SEED)
     await cluster.limit(replicas=1, partitions=3)
-    written = await cluster.place(topic, cluster.ring(FEW), BYTES_OF_FEW)
     wanted = cluster.ring(FEW, turned=3)
-    async with cluster.flowing(topic, written):
-        await cluster.hold_back(topic, BYTES_PER_SECOND)
-        move = await cluster.begin(topic, wanted)
+    async with cluster.moving(topic, wanted, BYTES_OF_FEW, BYTES_PER_SECOND) as move:
         await cluster.until_completed(move, more_than=0)
         await cluster.hold_back(topic, SLOWLY_PER_SECOND)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(kill_broker(cluster, move, rng))
             tasks.create_task(kill_controller(cluster, move, rng))
-        assert not (await cluster.standing(move)).ended, "it was over too early"
-        await cluster.let_go(topic)
-        ended = await cluster.until_ended(move)
-    assert (ended.state, ended.completed) == ("completed", FEW), ended
-    assert await cluster.layout(topic) == wanted
-    await cluster.until_disks_agree(topic)
 
 
 async def test_five_cancels_at_random_moments_leave_what_was_before_the_step(
