@@ -10,14 +10,11 @@ it has. Every answer about state says the offset that it is as of.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
-
+from admin import audit
 from admin.addresses import Address
 from admin.faults import Refused
 from admin.model import (
@@ -67,11 +64,7 @@ from statemachine.config_secrets import without_secrets
 from statemachine.image import Image
 from statemachine.slices import Slices
 
-audit = logging.getLogger("audit")
-
 POLICY_VIOLATION: Final = 44
-AUDIT_CHARACTERS_MAX: Final = 500
-"""Characters of a request, and of its answer, in a line of the audit log."""
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """How long to wait, once the lead is handed over, until it is known who has it."""
@@ -242,7 +235,7 @@ class Service:
         """Change who votes, or say why not; without an error it is committed (KIP-595, KIP-853)."""
         self._need_lead()
         response = await self.quorum.want_voters(request)
-        audit.info("%s asked for %s: %s", who, _shown(request), _shown(response))
+        audit.note(who, request, response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise NotActive(Unavailable.LEAD_LOST, self.quorum.leader)
         return response
@@ -255,7 +248,7 @@ class Service:
         now = asyncio.get_running_loop().time
         began = now()
         response = await self.quorum.transfer_leadership(to)
-        audit.info("%s asked for leader %s: %s", who, "any" if to is None else to, response)
+        audit.note(who, f"leader {'any' if to is None else to}", response)
         if response.error is Error.NOT_LEADER_OR_FOLLOWER:
             raise NotActive(Unavailable.NOT_ACTIVE, self.quorum.leader)
         if response.error:
@@ -326,7 +319,7 @@ class Service:
         future: asyncio.Future[Answer | Unavailable] = asyncio.get_running_loop().create_future()
         self.controller.submit(command, lambda answer: _resolve(future, answer), proved=True)
         answer = await future
-        audit.info("%s asked for %s: %s", who, _shown(shown or command), _shown(answer))
+        audit.note(who, shown or command, answer)
         if answer is Unavailable.TOO_LARGE:
             raise Refused("the request is too large", POLICY_VIOLATION, answer)
         if isinstance(answer, Unavailable):
@@ -361,26 +354,6 @@ class Service:
             last_fetch_ms=now_ms if status.is_leader else to_wall_ms(status.last_fetch_ms),
             last_caught_up_ms=now_ms if status.is_leader else to_wall_ms(status.last_caught_up_ms),
         )
-
-
-def _shown(value: object) -> str:
-    """The value in one line of the log, cut where a request is large."""
-    text = str(_brief(value))
-    return text if len(text) <= AUDIT_CHARACTERS_MAX else f"{text[:AUDIT_CHARACTERS_MAX]}..."
-
-
-def _brief(value: object) -> object:
-    """The value without what would be cut: to write out 100,000 partitions takes half a second."""
-    if not isinstance(value, Struct):
-        return value
-    brief: dict[str, object] = {}
-    for name in value.__struct_fields__:
-        part = getattr(value, name)
-        if isinstance(part, tuple) and len(part) > AUDIT_CHARACTERS_MAX:
-            brief[name] = part[:AUDIT_CHARACTERS_MAX]
-        elif isinstance(part, Struct):
-            brief[name] = _brief(part)
-    return replace(value, **brief) if brief else value
 
 
 def _resolve(future: "asyncio.Future[T]", value: T) -> None:

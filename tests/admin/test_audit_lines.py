@@ -1,0 +1,42 @@
+import logging
+
+import pytest
+from msgspec import Struct
+
+from admin import audit
+
+
+class Request(Struct, frozen=True):
+    """Some command, with a part that may be large."""
+
+    parts: tuple[object, ...]
+    inner: "Request | None" = None
+
+
+class NeverShown:
+    """Something that is beyond what a line has room for."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("it was written out only to be cut")
+
+
+def test_a_line_says_who_asked_for_what_and_what_was_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger="audit")
+    audit.note("User:ann", Request((1, 2)), "done")
+    assert caplog.messages == ["User:ann asked for Request(parts=(1, 2), inner=None): done"]
+
+
+def test_of_what_is_large_only_the_beginning_is_written_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A request of 100,000 partitions would hold up whoever leads for half a second."""
+    caplog.set_level(logging.INFO, logger="audit")
+    large = ("a-partition",) * audit.CHARACTERS_MAX + (NeverShown(),)
+    audit.note("User:ann", Request((), inner=Request(large)), "x" * audit.CHARACTERS_MAX)
+    (line,) = caplog.messages
+    asked_for = line.removeprefix("User:ann asked for ").removesuffix(": " + "x" * 500)
+    assert asked_for.startswith("Request(parts=(), inner=Request(parts=('a-partition', 'a-")
+    assert asked_for.endswith("...")
+    assert len(asked_for) == audit.CHARACTERS_MAX + len("...")
