@@ -59,7 +59,8 @@ class Tell:
     surveyed: Callable[[bool], None]
     """Once when every bootstrap server has been asked, and once if a quorum was found: whether."""
     say_again: Callable[[Sighting], None]
-    """Somebody else is taken for this node: it must raise its boot timestamp above that one's."""
+    """Somebody else is taken for this node: it must raise its boot timestamp above that one's, and
+    report back as `said_again`."""
 
 
 class Discovery:
@@ -92,6 +93,9 @@ class Discovery:
         self._has_surveyed = False
         self._has_found = False
         self._said_again_ms: int | None = None
+        self._is_saying = False
+        self._rival: Sighting | None = None
+        """Who is taken for this node, and was not answered yet."""
 
     @property
     def is_searching(self) -> bool:
@@ -109,6 +113,7 @@ class Discovery:
 
     def round(self, now_ms: int) -> tuple[HostPort, ...]:
         """Whom to ask now; each of them is reported back, as `heard` or as `failed`."""
+        self._answer_rival(now_ms)
         searching = self.is_searching or bool(self._unsurveyed) or self._must_introduce
         self._searched, self._must_introduce = searching, False
         if searching:
@@ -185,6 +190,15 @@ class Discovery:
                 del self._unsurveyed[place]
         self._survey_if_done()
 
+    def said_again(self, boot_timestamp: int) -> None:
+        """This is durable, and the timestamp of this boot from now on."""
+        gossip = self._book.gossip
+        gossip.say_again(boot_timestamp)
+        self._is_saying = False
+        self._rival = gossip.contradiction(() if self._rival is None else (self._rival,))
+        # Whoever believes another one does not find this node: it is up to this one to go there.
+        self._must_introduce = True
+
     def _is_own(self, response: DiscoverBrokersResponse) -> bool:
         """Whether this node answered itself. Another one of the same id is elsewhere, or has
         another directory."""
@@ -212,11 +226,26 @@ class Discovery:
                 self._tell.surveyed(False)
 
     def _learn(self, heard: Sequence[Sighting], now_ms: int) -> None:
-        rival = self._book.gossip.contradiction(heard)
-        if rival is not None and self._may_say_again(now_ms):
-            self._said_again_ms = now_ms
-            self._tell.say_again(rival)
+        rivals = heard if self._rival is None else (*heard, self._rival)
+        self._rival = self._book.gossip.contradiction(rivals)
+        self._answer_rival(now_ms)
         self._book.learn(heard)
+
+    def _answer_rival(self, now_ms: int) -> None:
+        """Say again where this node is, if another one is taken for it; or see to it in time.
+
+        Who has to wait does not wait to hear of it again: it may be one node of many that is
+        wrong, and the next time that one is asked is by chance. And one thing is said at a time:
+        a disk may take longer for it than until the next one is due.
+        """
+        rival = self._rival
+        if rival is None or self._is_saying:
+            return
+        if self._may_say_again(now_ms):
+            self._rival, self._is_saying, self._said_again_ms = None, True, now_ms
+            self._tell.say_again(rival)
+        elif self._said_again_ms is not None:
+            self.deadline_ms = min(self.deadline_ms, self._said_again_ms + SAY_AGAIN_MS)
 
     def _may_say_again(self, now_ms: int) -> bool:
         return self._said_again_ms is None or now_ms >= self._said_again_ms + SAY_AGAIN_MS

@@ -190,9 +190,7 @@ def discovery_of(
             rival.text,
             boot,
         )
-        disk.perform(
-            partial(raise_boot, folder, boot, fs=fs), lambda _: book.gossip.say_again(boot)
-        )
+        disk.perform(partial(raise_boot, folder, boot, fs=fs), lambda _: discovery.said_again(boot))
 
     def locate(news: Sequence[Sighting]) -> None:
         for each in news:
@@ -207,7 +205,7 @@ def discovery_of(
     if book.gossip.me is not None:
         # A voter that has moved and is elected writes down its own new place as well.
         locate([book.gossip.me])
-    return Discovery(
+    discovery = Discovery(
         book,
         cluster,
         standing=standing,
@@ -215,6 +213,7 @@ def discovery_of(
         rng=random.Random(rng.getrandbits(64)),
         now_ms=clock(),
     )
+    return discovery
 
 
 def gossiper(

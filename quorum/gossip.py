@@ -2,8 +2,10 @@
 
 DiscoverBrokers (KIP-595) is gossip. Who asks says where it is itself, who answers says where
 everyone is that it has heard of, and both learn. An entry is replaced only by one of a later boot
-of the same node, so what a node knows only grows newer, and everyone who hears of everyone in the
-end knows the same, in whatever order it happened. Nothing here sends, waits or tells time.
+of the same node, so what a node knows only grows newer. Of two that name the same boot, which an
+older copy of a disk can bring about, one is the same for everybody: so everyone who hears of
+everyone in the end knows the same, in whatever order it happened, and the node itself hears of it
+if that is wrong. Nothing here sends, waits or tells time.
 """
 
 from collections.abc import Collection, Iterable
@@ -21,7 +23,8 @@ HOST_CHARACTERS_MAX: Final = 255
 """Of the name of a host (RFC 1035)."""
 
 PORT_MAX: Final = 65_535
-BOOT_TIMESTAMP_MAX: Final = 2**63 - 1
+BOOT_TIMESTAMP_MAX: Final = 2**62
+"""As milliseconds far beyond any clock; half of what the wire can carry is left for later boots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,13 @@ class Sighting:
     def address(self) -> tuple[str, int]:
         return self.host, self.port
 
+    def replaces(self, known: "Sighting") -> bool:
+        """Whether this is to be believed where `known`, of the same node, was until now."""
+        if self.boot_timestamp != known.boot_timestamp:
+            return self.boot_timestamp > known.boot_timestamp
+        # Which of the two does not matter, as long as all take the same one.
+        return (self.directory_id, self.address) > (known.directory_id, known.address)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverBrokersRequest:
@@ -87,8 +97,9 @@ def impossible(sighting: Sighting) -> str | None:
     """Why this cannot be true, or None: what comes from outside is asked before it is learned."""
     if sighting.id < 0:
         return f"node {sighting.id} has no place: ids begin at 0"
-    if not 0 <= sighting.boot_timestamp <= BOOT_TIMESTAMP_MAX:
-        return f"node {sighting.id} has boot timestamp {sighting.boot_timestamp}, below 0"
+    boot = sighting.boot_timestamp
+    if not 0 <= boot <= BOOT_TIMESTAMP_MAX:
+        return f"node {sighting.id} has boot timestamp {boot}, not 0 to {BOOT_TIMESTAMP_MAX}"
     if not 0 < len(sighting.host) <= HOST_CHARACTERS_MAX or not sighting.host.isprintable():
         return f"node {sighting.id} names no host that there could be"
     if not 0 < sighting.port <= PORT_MAX:
@@ -99,7 +110,7 @@ def impossible(sighting: Sighting) -> str | None:
 class Gossip:
     """What one node knows of the whereabouts of all.
 
-    Invariant: the boot timestamp of an entry never falls, and its address changes only with it.
+    Invariant: the boot timestamp of an entry never falls, and nothing comes back that was replaced.
     """
 
     __slots__ = ("_kept", "_me", "_most", "_sightings")
@@ -137,7 +148,7 @@ class Gossip:
         news: dict[ReplicaId, Sighting] = {}
         for each in heard:
             known = self._sightings.get(each.id)
-            if known is not None and each.boot_timestamp <= known.boot_timestamp:
+            if known is not None and not each.replaces(known):
                 continue
             if self._me is not None and each.id == self._me.id:
                 continue

@@ -53,6 +53,14 @@ def test_what_no_quorum_could_do_is_not_asked_of_it(seed: int) -> None:
     assert report(seed).committed >= 10
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(201602, id="two boots of one timestamp, believed to be in two places")],
+)
+def test_what_a_quorum_could_not_do_once_it_can_do_now(seed: int) -> None:
+    assert report(seed).committed >= 10
+
+
 def test_the_same_seed_gives_the_same_trace() -> None:
     assert [simulate(seed).trace_hash for seed in range(3)] == [
         report(seed).trace_hash for seed in range(3)

@@ -64,6 +64,10 @@ class Node:
         answer = DiscoverBrokersResponse(cluster_id=cluster_id, brokers=brokers)
         return self.discovery.heard(place, answer, 0)
 
+    def is_asked_by(self, sighting: Sighting, now_ms: int) -> None:
+        request = DiscoverBrokersRequest(cluster_id=self.cluster_id, sighting=sighting)
+        assert isinstance(self.discovery.asked(request, now_ms), DiscoverBrokersResponse)
+
 
 def test_bootstrap_servers_are_asked_at_once_and_then_whoever_they_name() -> None:
     node = Node(bootstrap=(("vip", 9),))
@@ -236,10 +240,51 @@ def test_a_foreign_quorum_is_not_one_that_was_found() -> None:
 def test_who_is_taken_for_another_says_again_where_it_is_now_and_then() -> None:
     node = Node()
     rival = at(1, 666, boot=7)
-    request = DiscoverBrokersRequest(cluster_id=None, sighting=rival)
-    node.discovery.asked(request, 0)
-    node.discovery.asked(request, 1)
+    node.is_asked_by(rival, 0)
+    node.discovery.said_again(8)
+    node.is_asked_by(rival, 1)
+    worse = at(1, 667, boot=9)
+    node.is_asked_by(worse, 2)
     assert node.rivals == [rival]
-    node.discovery.asked(request, SAY_AGAIN_MS)
-    assert node.rivals == [rival, rival]
-    assert node.book.gossip.me == at(1, 1)
+    node.is_asked_by(rival, SAY_AGAIN_MS)
+    assert node.rivals == [rival, worse]
+    assert node.book.gossip.me == at(1, 1, boot=8)
+
+
+def test_what_it_has_to_say_again_it_says_in_time_without_hearing_of_it_again() -> None:
+    """Of many nodes one may believe another: when it is asked again is left to chance."""
+    node = Node(cluster_id="A", standing=HAPPY)
+    node.discovery.round(0)
+    node.is_asked_by(at(1, 666, boot=7), 1_000)
+    node.discovery.said_again(8)
+    node.discovery.round(1_000)
+    node.is_asked_by(at(1, 667, boot=9), 1_001)
+    due_ms = 1_000 + SAY_AGAIN_MS
+    assert node.discovery.deadline_ms <= due_ms
+    node.discovery.round(due_ms)
+    assert [each.port for each in node.rivals] == [666, 667]
+
+
+def test_who_has_said_again_where_it_is_goes_to_everyone_at_once() -> None:
+    """Who believes another one does not come to it."""
+    node = Node(cluster_id="A", standing=HAPPY)
+    node.book.learn([at(each, each) for each in range(2, 12)])
+    assert len(node.discovery.round(0)) == 1
+    node.is_asked_by(at(1, 666, boot=7), 1)
+    assert not node.discovery.is_due(1)
+    node.discovery.said_again(8)
+    assert node.discovery.is_due(1)
+    assert len(node.discovery.round(1)) == 9, "all but the one that is being asked already"
+    assert not node.discovery.is_due(2)
+    assert node.discovery.request().sighting == at(1, 1, boot=8)
+
+
+def test_one_thing_is_said_again_at_a_time_however_long_the_disk_takes() -> None:
+    node = Node()
+    rival = at(1, 666, boot=7)
+    for now_ms in (0, SAY_AGAIN_MS, 2 * SAY_AGAIN_MS):
+        node.is_asked_by(rival, now_ms)
+    assert node.rivals == [rival]
+    node.discovery.said_again(8)
+    node.discovery.round(3 * SAY_AGAIN_MS)
+    assert node.rivals == [rival], "it is answered by then"

@@ -187,7 +187,7 @@ class Process:
 
     def _say_again(self, rival: Sighting) -> None:
         self.resident.last_boot = rival.boot_timestamp + 1
-        self.book.gossip.say_again(self.resident.last_boot)
+        self.discovery.said_again(self.resident.last_boot)
 
     def _standing(self, *, has_log: bool) -> Standing:
         node = self.host.node
