@@ -132,7 +132,7 @@ class Anywhere:
         """What would be hurt if all of these brokers stopped now."""
 
         async def here() -> SafetyReport:
-            found = await self._service.read(
+            found = await self._service.read_long(
                 lambda image: care.safety(image, broker_ids), stale=stale
             )
             if isinstance(found.value, Refusal):

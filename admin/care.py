@@ -11,8 +11,8 @@ from admin.model import PartitionId
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image
 from statemachine.queries import describe_brokers
-from statemachine.safety import TooMany
-from statemachine.safety import safe_to_stop as judged
+from statemachine.safety import TooMany, judging
+from statemachine.slices import Slices
 
 CORDON: Final = 1
 UNCORDON: Final = 2
@@ -105,8 +105,8 @@ def standings(
     )
 
 
-def safety(image: Image, broker_ids: Sequence[int]) -> SafetyReport | Refusal:
-    """What would be hurt if these stopped; or why that cannot be said.
+def safety(image: Image, broker_ids: Sequence[int]) -> Slices[SafetyReport | Refusal]:
+    """What would be hurt if these stopped, or why that cannot be said; in slices.
 
     Whoever asks for a broker that is not there has meant another one: that is no "safe".
     """
@@ -115,7 +115,7 @@ def safety(image: Image, broker_ids: Sequence[int]) -> SafetyReport | Refusal:
     refusal = _unknown(image, broker_ids)
     if refusal is not None:
         return refusal
-    found = judged(image, broker_ids)
+    found = yield from judging(image, broker_ids)
     if isinstance(found, TooMany):
         return Refusal(Error.INVALID_REQUEST, str(found))
     return SafetyReport(

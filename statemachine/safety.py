@@ -13,7 +13,10 @@ from msgspec import Struct
 
 from statemachine.configs import min_isr
 from statemachine.image import Image
+from statemachine.in_order import in_order
+from statemachine.index import Topic
 from statemachine.limits import HURT_PARTITIONS_SHOWN_MAX, STOPPING_PARTITIONS_MAX
+from statemachine.slices import LOOKED_AT_US, Slices, whole
 from statemachine.vocabulary import BrokerId, Replicas
 
 
@@ -65,6 +68,11 @@ class TooMany(Struct, frozen=True):
 
 def safe_to_stop(image: Image, broker_ids: Collection[BrokerId]) -> Safety | TooMany:
     """What would be hurt if all of these brokers stopped now; who is unknown hurts nobody."""
+    return whole(judging(image, broker_ids))
+
+
+def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | TooMany]:
+    """As `safe_to_stop`, in slices. `image` must not change until the last of them."""
     index = image.index
     stopping = frozenset(broker_ids)
     keys = index.of_any(index.isr_of, tuple(sorted(stopping)))
@@ -73,23 +81,26 @@ def safe_to_stop(image: Image, broker_ids: Collection[BrokerId]) -> Safety | Too
     live = {broker.broker_id for broker in image.brokers.values() if broker.live} - stopping
     shown = []
     count = 0
-    for topic, number in index.partitions(keys):
-        partition = topic.partition(number)
+    for topic, number in in_order(index, keys):
+        # Each is looked at once: to remember it would push out what is soon asked for again.
+        partition = topic.partitions.peek(number)
         assert partition is not None
         left = tuple([replica for replica in partition.isr if replica in live])
         needed = min_isr(image, topic.name, partition)
-        if len(left) >= needed:
-            continue
-        count += 1
-        if count <= HURT_PARTITIONS_SHOWN_MAX:
-            shown.append(
-                Hurt(
-                    topic=topic.name,
-                    topic_id=topic.topic_id,
-                    partition=number,
-                    harm=Harm.UNDER_MIN_ISR if left else Harm.NO_LEADER,
-                    left=left,
-                    min_isr=needed,
-                )
-            )
+        if len(left) < needed:
+            count += 1
+            if count <= HURT_PARTITIONS_SHOWN_MAX:
+                shown.append(_hurt(topic, number, left, needed))
+        yield LOOKED_AT_US
     return Safety(hurt=tuple(shown), hurt_count=count, looked_at=len(keys))
+
+
+def _hurt(topic: Topic, number: int, left: Replicas, needed: int) -> Hurt:
+    return Hurt(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        partition=number,
+        harm=Harm.UNDER_MIN_ISR if left else Harm.NO_LEADER,
+        left=left,
+        min_isr=needed,
+    )

@@ -66,7 +66,7 @@ def refuse_brokers(call: Call, error: int, message: str) -> Any:
 async def safe_to_stop(call: Call, service: Service) -> Any:
     """What would be hurt if all of these brokers stopped now."""
     ids = call.message.broker_ids
-    found = await service.read(lambda image: care.safety(image, ids), stale=call.stale)
+    found = await service.read_long(lambda image: care.safety(image, ids), stale=call.stale)
     if isinstance(found.value, Refusal):
         return refuse_safety(call, found.value.error.code, found.value.message)
     hurt = tuple(

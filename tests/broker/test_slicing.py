@@ -16,8 +16,9 @@ from quorum.records.decode import decode as decode_records
 from statemachine import commands
 from statemachine.image import Image
 from statemachine.replay import replay
+from statemachine.safety import Safety, TooMany, judging
 from statemachine.serde import decode
-from statemachine.slices import Slices
+from statemachine.slices import LOOKED_AT_US, Slices
 from tests.admin.controller.asking import anything, heartbeat, topic
 from tests.broker.lone_controller import SESSION_TIMEOUT_MS, Lone
 from tests.broker.sliced_controller import Sliced, moves
@@ -72,6 +73,21 @@ def test_others_have_their_turns_while_many_topics_are_deleted() -> None:
     assert isinstance(answer, commands.TopicsDeleted)
     assert not lone.controller.image.topics
     assert contents(folded(lone)) == contents(lone.controller.image)
+
+
+def test_others_have_their_turns_while_it_is_judged_whether_brokers_may_stop() -> None:
+    lone = Sliced(*BROKERS)
+    lone.answer(topic("a", 101, 102, partitions=2_000))
+    found: list[Safety | TooMany | Unavailable] = []
+    lone.controller.query_long(partial(judging, broker_ids=(101, 102)), found.append)
+    slices = 0
+    while lone.take_slice():
+        slices += 1
+        lone.settle()
+    assert slices >= 2_000 * LOOKED_AT_US // SLICE_US - 1
+    (safety,) = found
+    assert isinstance(safety, Safety)
+    assert (safety.hurt_count, safety.looked_at) == (2_000, 2_000)
 
 
 def test_what_is_short_is_decided_where_it_is_asked_for() -> None:
