@@ -27,11 +27,12 @@ from quorum.core.voters import is_meant
 from quorum.core.votes import Tally, pre_vote_refusal, tally, vote_refusal
 
 
-def prospect(state: State, cause: Cause, now_ms: int) -> None:
+def prospect(state: State, cause: Cause, now_ms: int, *, is_searching: bool = False) -> None:
     """Ask all others whether they would vote for this node; its epoch stays as it is."""
     if standing.is_held_back(state, now_ms):
         return
-    poll = Prospective(_deadline_ms(state, now_ms), votes=_own_vote(state))
+    deadline_ms = _deadline_ms(state, now_ms)
+    poll = Prospective(deadline_ms, votes=_own_vote(state), is_searching=is_searching)
     _poll(state, poll, cause, now_ms)
 
 
@@ -66,10 +67,24 @@ def on_waiting_tick(state: State, waiting: Unattached | Resigned, now_ms: int) -
 
 def on_poll_tick(state: State, poll: Poll, now_ms: int) -> None:
     if now_ms >= poll.election_deadline_ms:
-        prospect(state, Cause.ELECTION_TIMEOUT, now_ms)
+        prospect(state, Cause.ELECTION_TIMEOUT, now_ms, is_searching=True)
     elif poll.ask_again_ms is not None and now_ms >= poll.ask_again_ms:
         poll.ask_again_ms = None
         _ask_for_votes(state, poll)
+
+
+def outgrow(state: State, epoch: Epoch, now_ms: int) -> None:
+    """Lead on above `epoch`, in which a replica is that can follow nobody in a lower one.
+
+    It may be no voter any more, and not know that; then no announcement goes to it whose refusal
+    would tell. This node enters the epoch and asks, as anybody does, whether it would win: those
+    who follow the leader of a later epoch refuse a leader that was replaced (stickiness).
+    """
+    if epoch <= state.election.epoch or not isinstance(state.role, Leader):
+        return
+    state.enter_epoch(epoch, now_ms)
+    if state.may_be_needed:
+        prospect(state, Cause.OUTGROWN, now_ms)
 
 
 def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: int) -> None:
@@ -85,6 +100,7 @@ def on_vote_request(state: State, asker: Asker, request: VoteRequest, now_ms: in
         state.answer(asker, _response(state, error=Error.FENCED_LEADER_EPOCH))
     elif request.pre_vote:
         state.answer(asker, _pre_vote(state, request, now_ms))
+        outgrow(state, request.epoch, now_ms)
     else:
         state.answer(asker, _vote(state, request, now_ms))
 
@@ -130,7 +146,7 @@ def _vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
 
 
 def _pre_vote(state: State, request: VoteRequest, now_ms: int) -> VoteResponse:
-    """Nothing is promised and no epoch is learned: the asker may never stand."""
+    """Nothing is promised, and who does not lead learns no epoch: the asker may never stand."""
     refusal = pre_vote_refusal(
         leader_lives=_leader_lives(state, now_ms),
         candidate_end=request.log_end,

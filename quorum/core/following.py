@@ -7,11 +7,11 @@ asks either leads, or names the leader, or knows no better (KIP-595, "Bootstrapp
 from quorum.core import snapshots
 from quorum.core.effects import AppendFetched, Commit, TruncateTo, Warn
 from quorum.core.events import Correlation
-from quorum.core.founding import source
+from quorum.core.founding import source, source_beside_voters
 from quorum.core.limits import FAILOVER_WAIT_MS_MAX, FETCH_BYTES_MAX
 from quorum.core.log_view import refusal_of_batches
 from quorum.core.messages import Error, FetchRequest, FetchResponse, FetchSnapshotResponse
-from quorum.core.roles import Cause, Follower, Resigned, Unattached
+from quorum.core.roles import Cause, Follower, Prospective, Resigned, Unattached
 from quorum.core.state import State
 from quorum.core.vocabulary import LogEnd, Offset, ReplicaId
 
@@ -130,6 +130,8 @@ def _source(state: State) -> ReplicaId | None:
             return leader
         case Unattached() | Resigned():
             return source(state, state.probes)
+        case Prospective(is_searching=True):
+            return source_beside_voters(state, state.probes)
         case _:
             return None
 

@@ -98,6 +98,13 @@ def source(state: State, turn: int) -> ReplicaId | None:
     return others[rounds % len(others)]
 
 
+def source_beside_voters(state: State, turn: int) -> ReplicaId | None:
+    """Whom a voter asks while it polls the others in vain: who leads may be no voter by its log."""
+    voters = state.voters.ids
+    found = [each for each in sources(state) if each not in voters]
+    return found[turn % len(found)] if found else None
+
+
 def _likely(state: State) -> tuple[ReplicaId, ...]:
     """Voters, bootstrap servers, and who led last: our log may be too old to name that one."""
     voters, leader = state.voters.others(state.me.id), state.election.leader

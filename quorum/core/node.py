@@ -209,13 +209,11 @@ class QuorumNode:
                 periodic = (leader.check_quorum_ms, leader.announce_ms, leader.disk_look_ms)
                 moments = (*periodic, parked_ms, reads_ms, change_ms, transfer_ms)
             case Prospective() | Candidate() as poll:
-                moments = (poll.election_deadline_ms, poll.ask_again_ms)
+                moments = (poll.election_deadline_ms, poll.ask_again_ms, following.next_ms(state))
             case Follower(fetch_deadline_ms=deadline_ms):
                 moments = (deadline_ms, following.next_ms(state))
-            case Unattached(election_deadline_ms=election_ms):
-                moments = (election_ms, following.next_ms(state))
-            case Resigned(election_deadline_ms=election_ms):
-                moments = (election_ms, following.next_ms(state))
+            case Unattached() | Resigned() as waiting:
+                moments = (waiting.election_deadline_ms, following.next_ms(state))
             case _:
                 assert_never(state.role)
         named = [] if state.stopping else [each for each in moments if each is not None]
@@ -312,6 +310,7 @@ class QuorumNode:
             case Leader() as leader:
                 _on_leader_tick(state, leader, now_ms)
             case Prospective() | Candidate() as poll:
+                following.on_search_tick(state, now_ms)
                 elections.on_poll_tick(state, poll, now_ms)
             case Follower() as follower:
                 elections.on_follower_tick(state, follower, now_ms)
@@ -326,6 +325,7 @@ class QuorumNode:
         match event.request:
             case FetchRequest() as request:
                 leading.on_fetch(state, asker, request, now_ms)
+                elections.outgrow(state, request.epoch, now_ms)
                 self._give_up_if_due(now_ms)
             case FetchSnapshotRequest() as request:
                 snapshots.on_fetch_snapshot(state, asker, request, now_ms)

@@ -61,6 +61,9 @@ class Poll:
 class Prospective(Poll):
     """Asks, without having raised its epoch, whether it would win (KIP-996)."""
 
+    is_searching: bool = False
+    """A poll before was in vain: who leads may be no voter by this node's log, so it looks."""
+
     def __str__(self) -> str:
         return f"prospective with {self._counted()}"
 
@@ -134,6 +137,7 @@ Role: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Res
 
 class Cause(StrEnum):
     HIGHER_EPOCH = "learns of a higher epoch"
+    OUTGROWN = "led until it heard of a higher epoch, and would go on above it"
     VOTE_GRANTED = "grants its vote"
     ELECTION_TIMEOUT = "waited for a leader in vain"
     FETCH_TIMEOUT = "gets no answer to its fetches"
@@ -156,6 +160,7 @@ TRANSITIONS: Final[Mapping[type[Role], Mapping[Cause, tuple[type[Role], ...]]]] 
     {
         Unattached: {
             Cause.HIGHER_EPOCH: (Unattached,),
+            Cause.OUTGROWN: (Prospective,),
             Cause.VOTE_GRANTED: (Unattached,),
             Cause.ELECTION_TIMEOUT: (Prospective,),
             Cause.SUCCESSION: (Candidate,),

@@ -55,7 +55,10 @@ def test_what_no_quorum_could_do_is_not_asked_of_it(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "seed",
-    [pytest.param(201602, id="two boots of one timestamp, believed to be in two places")],
+    [
+        pytest.param(201602, id="two boots of one timestamp, believed to be in two places"),
+        pytest.param(201032, id="voters that were removed, in a higher epoch than the leader"),
+    ],
 )
 def test_what_a_quorum_could_not_do_once_it_can_do_now(seed: int) -> None:
     assert report(seed).committed >= 10
