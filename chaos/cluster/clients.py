@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from broker.unavailable import Unavailable
+from chaos import sequential as said
 from chaos.cluster import requests
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.requests import Request
@@ -38,6 +39,8 @@ LIMITS: Final = (
 )
 RATES: Final = (0, 0, 2_000, 20_000)
 """Of moves, in bytes a second; 0 is no throttle."""
+SECOND_THOUGHTS_MS_MAX: Final = (20, 200, 2_000)
+"""Until what has just begun is taken back: in the middle of a step, if one is under way by then."""
 TIMEOUT_MS: Final = 3_000
 HEDGE_MS: Final = 300
 TRIES_MAX: Final = 12
@@ -106,6 +109,7 @@ class Client:
         self._count = 0
         self._seen: dict[int, int] = {}
         self._looks = False
+        self._began: int | None = None
         self.waits = 0
         """How much it has asked that is neither answered nor given up."""
         self.is_done = False
@@ -176,7 +180,31 @@ class Client:
             return
         if self.rng.randrange(6) == 0:
             self._look_somewhere()
-        self.ask(self._anything(), self._pause)
+        request = self._anything()
+        self.ask(request, partial(self._go_on_from, request))
+
+    def _go_on_from(self, request: Request, told: Hashable) -> None:
+        """Of what has just begun a part is taken back: a step is over sooner than somebody who asks
+        for anything comes to think of it."""
+        began, self._began = self._began, None
+        if isinstance(told, said.Accepted) and request.key is not None:
+            back = partial(self._a_cancel, int(request.key[2]))
+        elif began is not None:
+            back = partial(self._a_move_back, began)
+        else:
+            self._pause(told)
+            return
+        if self.rng.randrange(2):
+            self._pause(told)
+        else:
+            wait_ms = self.rng.randrange(1, self.rng.choice(SECOND_THOUGHTS_MS_MAX))
+            self.later(wait_ms, partial(self._think_better, back))
+
+    def _think_better(self, back: Callable[[], Request]) -> None:
+        if self.is_done or self.world.holds_still:
+            self._pause(None)
+        else:
+            self.ask(back(), self._pause)
 
     def _pause(self, _: Hashable) -> None:
         self.later(self.rng.randrange(1, self.world.settings.pause_ms_max), self._go_on)
@@ -211,11 +239,15 @@ class Client:
         if chance < 0.4:
             return requests.list_partition(KEPT, number)
         key = self._key() if self.rng.randrange(2) else ""
-        replicas = None if chance < 0.6 else self._replicas()
-        if replicas is not None:
-            self.world.history.model.ask(KEPT, number, replicas)
-        rate = 0 if replicas is None else self.rng.choice(RATES)
+        if chance < 0.6:
+            return self._a_cancel(number, key)
+        replicas, rate = self._replicas(), self.rng.choice(RATES)
+        self.world.history.model.ask(KEPT, number, replicas)
         return requests.reassign(KEPT, number, replicas, who=str(self._id), key=key, rate=rate)
+
+    def _a_cancel(self, number: int, key: str = "") -> Request:
+        self.world.history.model.ask_back(KEPT, number)
+        return requests.reassign(KEPT, number, None, who=str(self._id), key=key)
 
     def _about_a_topic(self) -> Request:
         name = self.rng.choice(PASSING)
@@ -246,7 +278,7 @@ class Client:
             case 4 | 5:
                 return requests.resume(move_id, who=who, key=self._key())
             case 6 if self.rng.randrange(2):
-                return requests.take_back(move_id, key=self._key())
+                return self._a_move_back(move_id)
             case 6 if self.rng.randrange(2):
                 return requests.prefer(move_id, self.rng.randrange(-2, 3), key=self._key())
             case 6:
@@ -262,8 +294,17 @@ class Client:
         parts = tuple((MOVED, number, self._replicas()) for number in numbers)
         for topic, number, replicas in parts:
             self.world.history.model.ask(topic, number, replicas)
-        began, rate = self.world.moves.append, self.rng.choice(RATES)
-        return requests.begin(parts, began, who=str(self._id), key=self._key(), rate=rate)
+        rate = self.rng.choice(RATES)
+        return requests.begin(parts, self._begins, who=str(self._id), key=self._key(), rate=rate)
+
+    def _begins(self, move_id: int) -> None:
+        self.world.moves.append(move_id)
+        self._began = move_id
+
+    def _a_move_back(self, move_id: int) -> Request:
+        for number in range(self.world.settings.partitions):
+            self.world.history.model.ask_back(MOVED, number)
+        return requests.take_back(move_id, key=self._key())
 
     def _of_the_cluster(self) -> Request:
         """How moves go, and what is asked of the partitions that they move."""

@@ -33,6 +33,7 @@ class Data:
         told = self._world.judge.told(process.speaker)
         since = self._held_since.pop((process.id, key), 0)
         self._world.note("data of a partition is removed")
+        self._world.cancels.removes(process.id, key)
         if not self._world.history.was_no_replica(process.broker_id, key, since, told):
             raise Violation(
                 "P21", f"{process.id} removes {key}, and has been a replica since {since}"

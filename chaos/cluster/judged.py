@@ -34,6 +34,8 @@ class Judged(Model):
         super().__init__()
         self.watch: Callable[[Fact], None] = _nothing
         """Told of each record that has counted."""
+        self.taken_back: Callable[[Key, Part, Part], None] = _nobody
+        """Told of each partition of which a step was under way, and is as before it now."""
         self._hears = hears
         self._epoch = -1
         self._asked: set[tuple[str, int, Ids]] = set()
@@ -42,6 +44,10 @@ class Judged(Model):
     def ask(self, topic: str, number: int, replicas: Ids) -> None:
         """Somebody wants the partition to have these replicas."""
         self._asked.add((topic, number, replicas))
+
+    def ask_back(self, topic: str, number: int) -> None:
+        """Somebody wants the partition to be as before the step that is under way."""
+        self.ask(topic, number, ())
 
     def propose(self, key: Key, partition_epoch: int, members: Mapping[int, int]) -> None:
         """A leader wants these brokers in sync, each by the broker epoch that it has fetched with,
@@ -103,6 +109,10 @@ class Judged(Model):
         asked = (self.topics[key[0]], key[1], replicas) in self._asked
         return asked and set(replicas) <= self.brokers.keys()
 
+    def was_asked_back(self, key: Key, replicas: Ids) -> bool:
+        """Whether anybody wanted a step of the partition taken back, or these as its target."""
+        return self.was_asked(key, ()) or self.was_asked(key, replicas)
+
     def was_proposed(self, key: Key, partition_epoch: int, came: Iterable[int]) -> bool:
         """Whether a leader has asked for all of them then, each as it is registered now."""
         wanted = {(each, self.brokers[each].epoch) for each in came if each in self.brokers}
@@ -122,6 +132,8 @@ class Judged(Model):
         require((fact, before), of_a_state(self, key, after))
         change = Change(before, after, "leader" in fact.said)
         require((fact, before), of_a_change(self, key, change))
+        if change.reverts and (before.adding or before.removing):
+            self.taken_back(key, before, after)
 
     def on_registered(self, fact: Fact, before: Broker | None, after: Broker) -> None:
         if before is not None and before.incarnation == after.incarnation:
@@ -146,3 +158,7 @@ class Judged(Model):
 
 def _nothing(_: Fact) -> None:
     """Nobody watches."""
+
+
+def _nobody(_key: Key, _before: Part, _after: Part) -> None:
+    """Nobody counts."""

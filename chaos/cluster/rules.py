@@ -46,6 +46,10 @@ class Cluster(Protocol):
         """Whether anybody wanted the partition to have these replicas, and they exist."""
         ...
 
+    def was_asked_back(self, key: Key, replicas: Ids) -> bool:
+        """Whether anybody wanted a step of the partition taken back, or these as its target."""
+        ...
+
     def was_proposed(self, key: Key, partition_epoch: int, came: Ids) -> bool:
         """Whether a leader has asked for all of them then, each as it is registered now."""
         ...
@@ -231,6 +235,7 @@ def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]
     before, after, _ = change
     wanted = change.at_once and cluster.was_asked(key, after.target or after.replicas)
     is_explained = change.completes or change.reverts or wanted
+    is_led = before.leader == NOBODY or after.leader != NOBODY
     is_new = bool(after.target) and after.target != before.target
     begins = bool(change.grown or without(after.removing, before.removing))
     given_up = without(before.adding, before.isr) if is_new else ()
@@ -240,6 +245,12 @@ def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]
     sets_out = bool(after.target) and (is_new or begins)
     return [
         ("P13", not change.ends or is_explained, "a move that ends is done, or all is as before"),
+        ("P13", not change.reverts or is_led, "what is taken back leaves nobody without a leader"),
+        (
+            "P17",
+            not change.reverts or cluster.was_asked_back(key, after.replicas),
+            "nothing is taken back that nobody wants back",
+        ),
         ("P17", not change.at_once or wanted, "nothing moves to where nobody wants it"),
         ("P17", not is_new or cluster.was_asked(key, after.target), "or sets out for there"),
         ("P14", not set(given_up) & set(without(after.replicas, after.target)), "given up at once"),

@@ -5,7 +5,7 @@ ended and every replica is in sync. Then what is left is read, and all histories
 """
 
 import random
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -23,7 +23,7 @@ from chaos.cluster.settings import ClusterProfile
 from chaos.cluster.world import ClusterWorld
 from chaos.profile import Profile
 from chaos.simulation import Report, Simulation
-from chaos.violation import HarnessError
+from chaos.violation import HarnessError, Violation
 from chaos.world import World
 from quorum.core.vocabulary import ReplicaId
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
@@ -133,10 +133,11 @@ class ClusterSimulation(Simulation):
     # --- the end -----------------------------------------------------------------------------
 
     def _has_converged(self) -> bool:
-        if not self._closes:
+        for each in (*self._clients, *self._askers):
+            each.is_done = True
+        # What somebody still waits for may pause a move once more.
+        if not self._closes and self.is_quiet:
             self._closes = True
-            for each in (*self._clients, *self._askers):
-                each.is_done = True
             self._close(self._last_wishes())
         return self._is_closed and self._is_settled() and super()._has_converged()
 
@@ -166,17 +167,25 @@ class ClusterSimulation(Simulation):
         self._helper.ask(wishes[0], told)
 
     def _is_settled(self) -> bool:
-        """Whether every broker is alive, every move is over, throttle and all, and every replica in
-        sync."""
+        return next(self._unsettled(), None) is None
+
+    def _unsettled(self) -> Iterator[object]:
+        """Brokers that are not alive, throttles that are left, and partitions that still move, or
+        of which not all replicas are in sync."""
         model = self.cluster.history.model
-        if not all(model.live(int(each)) for each in self.cluster.brokers):
-            return False
-        if any(value and THROTTLED in name for (_, _, name), value in model.settings.items()):
-            return False
-        return all(
-            not part.moves and part.leader != NOBODY and len(part.isr) == len(part.replicas)
-            for part in model.parts.values()
-        )
+        yield from (each for each in self.cluster.brokers if not model.live(int(each)))
+        yield from (key for key, value in model.settings.items() if value and THROTTLED in key[2])
+        for key, part in model.parts.items():
+            is_whole = part.leader != NOBODY and len(part.isr) == len(part.replicas)
+            if part.moves or not is_whole:
+                yield key, part
+
+    def _reach(self, is_reached: Callable[[], bool], failure: str) -> None:
+        try:
+            super()._reach(is_reached, failure)
+        except Violation as late:
+            rest = "".join(f"\nnot settled: {each}" for each in self._unsettled())
+            raise Violation(late.rule, f"{failure}{rest}") from late
 
     def _start_once_more(self) -> None:
         self._read_what_is_left()

@@ -12,6 +12,7 @@ from broker.limits import CONTROLLED_SHUTDOWN_MS
 from chaos.audience import Speaker
 from chaos.cluster.book import Book
 from chaos.cluster.broker import BrokerProcess
+from chaos.cluster.cancels import Cancels
 from chaos.cluster.committed import ClusterHistory
 from chaos.cluster.data import Data
 from chaos.cluster.facts import Fact
@@ -41,6 +42,8 @@ class ClusterWorld(World):
         """The broker epoch of each that has ended in good order, until it is started again."""
         self.wire = Wire(self)
         self.data = Data(self)
+        self.cancels = Cancels(self)
+        self.history.model.taken_back = self.cancels.taken_back
         self.records = Records(self)
         self.history.on_facts.append(self.records.changed)
         self.book = Book()
