@@ -106,6 +106,7 @@ def read_standings(answer: Answer) -> BrokerStandings:
                 replica_count=each.replica_count,
                 in_sync_count=each.in_sync_count,
                 leader_count=each.leader_count,
+                is_to_be_unregistered=each.to_be_unregistered,
             )
             for each in answer.response.brokers
         ),

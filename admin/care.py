@@ -32,6 +32,8 @@ class BrokerStanding:
     replica_count: int
     in_sync_count: int
     leader_count: int
+    is_to_be_unregistered: bool
+    """Once it has nothing and is fenced: the wish of a decommission."""
 
     @property
     def state(self) -> str:
@@ -99,6 +101,7 @@ def standings(
             replica_count=each.replica_count,
             in_sync_count=each.in_sync_count,
             leader_count=each.leader_count,
+            is_to_be_unregistered=each.broker.leaving,
         )
         for each in describe_brokers(image)
         if wanted is None or each.broker.broker_id in wanted

@@ -12,6 +12,7 @@ def broker_data(broker: BrokerStanding) -> dict[str, Any]:
         "broker_epoch": broker.epoch,
         "state": broker.state,
         "cordoned": broker.is_cordoned,
+        "to_be_unregistered": broker.is_to_be_unregistered,
         "rack": broker.rack,
         "replicas": broker.replica_count,
         "in_sync": broker.in_sync_count,

@@ -5,6 +5,7 @@ controller. Asked again, it begins what could not be begun before, and says what
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from admin.model import PartitionId
@@ -19,6 +20,7 @@ from admin.plan_steps import (
     names_of,
     outcome_of,
     planned,
+    shares,
 )
 from admin.plans import PARTITIONS_TOLD_MAX, Emptying, PlannedPartition, PlanRequest, PlanResult
 from admin.service import Service
@@ -29,11 +31,21 @@ from statemachine.commands import (
     MovesCancelled,
     UnregisterBroker,
 )
-from statemachine.errors import Error
+from statemachine.errors import Error, Refusal
 from statemachine.limits import REFUSED_SHOWN_MAX
 from statemachine.planning.drain import drain as drained
+from statemachine.planning.emptied import whole
 from statemachine.planning.placing import Assignment
-from statemachine.planning.survey import Ground, Held, Stay, drained_keys, ground, held_keys
+from statemachine.planning.survey import (
+    Ground,
+    Held,
+    Stay,
+    drained_keys,
+    drains,
+    ground,
+    held_keys,
+    nowhere,
+)
 from statemachine.planning.unplanned import Unplanned
 from statemachine.vocabulary import NO_MOVE, MoveKind
 
@@ -41,11 +53,17 @@ NAME_CHARACTERS_MAX: Final = 200
 """Of the name of a move that empties many brokers."""
 
 
-async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult:
-    """Cordon brokers, begin what takes away what they have, forget them if that is wanted."""
+async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult | Refusal:
+    """Cordon brokers, begin what takes away what they have, forget them if that is wanted.
+
+    Who names a broker of which nobody knows has meant another one: then nothing is done.
+    """
     brokers = request.brokers or ()
     pieces, begun = Pieces(service, who, request), Begun()
     begun.take(await pieces.done_before(BeginMove(reassignments=())))
+    unknown = [] if pieces.is_over else await _never_there(service, brokers)
+    if unknown:
+        return _unknown(unknown)
     before, wanted = await begun_before(service, begun.moves)
     seen = (await service.read(ground)).value
     cordoned: list[int] = []
@@ -66,6 +84,8 @@ async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult:
     if isinstance(plan, Unplanned):
         emptying = _emptying(seen, brokers, rows, cordoned)
         return PlanResult(reason=plan.message, moves=moves, emptying=emptying)
+    racks = seen.racks
+    now, then = whole(seen, rows, plan)
     if not (request.dry_run or pieces.is_over):
         await begun.begin(pieces, plan, _move(request, brokers))
         if request.unregister and not rows:
@@ -79,10 +99,29 @@ async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult:
         accepted=begun.accepted,
         refused=begun.refused,
         refused_count=begun.refused_count,
-        foreseen=await foreseen(current, plan, seen.racks),
+        foreseen=replace(await foreseen(current, plan, racks), shares=shares(now, then)),
         emptying=_emptying(seen, brokers, rows, cordoned),
         is_repeated=pieces.is_over,
     )
+
+
+async def _never_there(service: Service, brokers: Sequence[int]) -> list[int]:
+    """Those of the brokers of which nobody knows; of who was emptied and is forgotten one does."""
+    left = set((await service.read(lambda image: nowhere(image, brokers))).value)
+    moves = (await service.read(drains)).value if left else []
+    left -= {broker for _, broker in moves if broker is not None}
+    for move_id, broker in moves:
+        if left and broker is None:
+            before, wanted = await begun_before(service, [move_id])
+            left -= {each for named in before for each in {*before[named]} - {*wanted[named]}}
+    return sorted(left)
+
+
+def _unknown(brokers: Sequence[int]) -> Refusal:
+    several = len(brokers) > 1
+    words = f"Broker ID{'s' if several else ''} {', '.join(map(str, brokers))}"
+    reason = f"{words} {'are' if several else 'is'} not currently registered"
+    return Refusal(Error.BROKER_ID_NOT_REGISTERED, reason)
 
 
 def _move(request: PlanRequest, brokers: Sequence[int]) -> BeginMove:
@@ -149,7 +188,8 @@ async def undrain(service: Service, who: str, request: PlanRequest) -> PlanResul
     answers = await pieces.done_before(CancelMoves())
     seen = (await service.read(ground)).value
     if pieces.is_over:
-        return _undrained(answers, (), _emptying(seen, brokers, (), ()), is_repeated=True)
+        back = [each for each in brokers if each in seen.racks and each not in seen.cordoned]
+        return _undrained(answers, (), _emptying(seen, brokers, (), back), is_repeated=True)
     cordoned: list[int] = []
     if not request.dry_run:
         known = [each for each in brokers if each in seen.racks]

@@ -18,6 +18,7 @@ from admin.service import Service
 from statemachine.commands import BeginMove, MoveStarted, Reassignment, ReassignmentAltered
 from statemachine.errors import Refusal
 from statemachine.image import Image
+from statemachine.planning.balance import Load
 from statemachine.planning.outcome import outcome
 from statemachine.planning.placing import Assignment
 from statemachine.planning.racks import Racks
@@ -137,7 +138,6 @@ async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Fores
         return Foreseen()
     # In a thread: it looks at every partition in one go.
     found = await asyncio.to_thread(outcome, current, plan, racks)
-    before = {load.broker: load for load in found.before.loads}
     crowded = found.before.crowded, found.after.crowded
     return Foreseen(
         replicas_added=found.replicas_added,
@@ -145,17 +145,23 @@ async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Fores
         leaders_moved=found.leaders_moved,
         crowded_before=UNKNOWN if crowded[0] is None else crowded[0],
         crowded_after=UNKNOWN if crowded[1] is None else crowded[1],
-        shares=[
-            BrokerShare(
-                broker=load.broker,
-                replicas_before=before[load.broker].replicas if load.broker in before else 0,
-                replicas_after=load.replicas,
-                leaders_before=before[load.broker].leaders if load.broker in before else 0,
-                leaders_after=load.leaders,
-            )
-            for load in found.after.loads
-        ],
+        shares=shares(found.before.loads, found.after.loads),
     )
+
+
+def shares(before: Sequence[Load], after: Sequence[Load]) -> list[BrokerShare]:
+    """What each broker has that has any then, or had any before."""
+    had = {load.broker: load for load in before}
+    return [
+        BrokerShare(
+            broker=load.broker,
+            replicas_before=had[load.broker].replicas if load.broker in had else 0,
+            replicas_after=load.replicas,
+            leaders_before=had[load.broker].leaders if load.broker in had else 0,
+            leaders_after=load.leaders,
+        )
+        for load in after
+    ]
 
 
 def names_of(brokers: Sequence[int] | Mapping[int, object]) -> str:

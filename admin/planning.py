@@ -139,9 +139,8 @@ def _onto(seen: Ground, request: PlanRequest) -> Sequence[int] | Refusal:
     unknown = [each for each in request.brokers if each not in seen.racks]
     if unknown:
         there = f"the brokers are {', '.join(map(str, seen.racks)) or 'none'}"
-        return Refusal(
-            Error.BROKER_ID_NOT_REGISTERED, f"{names_of(unknown)} not registered; {there}"
-        )
+        what = "are not registered" if len(unknown) > 1 else "is not registered"
+        return Refusal(Error.BROKER_ID_NOT_REGISTERED, f"{names_of(unknown)} {what}; {there}")
     dead = [each for each in request.brokers if each not in seen.live]
     if dead:
         what = "are not alive" if len(dead) > 1 else "is not alive"

@@ -62,13 +62,16 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerShare:
-    """How many of the partitions that were planned for a broker has, and would have."""
+    """How many of the partitions that were planned for a broker has, and would have.
+
+    Where brokers are emptied it is of all that there are, and what it leads.
+    """
 
     broker: int
     replicas_before: int
     replicas_after: int
     leaders_before: int
-    """Of how many it is the preferred leader."""
+    """Of how many it is the preferred leader; where brokers are emptied, how many it leads."""
     leaders_after: int
 
 

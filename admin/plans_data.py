@@ -40,6 +40,14 @@ def begun_data(found: PlanResult) -> dict[str, Any]:
     }
 
 
+def replicas_data(found: PlanResult) -> list[dict[str, Any]]:
+    """What partitions have, or would have, of which a move is cancelled."""
+    return [
+        {"topic": each.id.topic, "partition": each.id.partition, "replicas": list(each.replicas)}
+        for each in found.partitions
+    ]
+
+
 def emptying_data(found: PlanResult) -> dict[str, Any]:
     """How far brokers are from having no replicas."""
     emptying = found.emptying

@@ -123,16 +123,19 @@ def decommission(
 
 @command.command()
 @brokers_option
+@click.option("--dry-run", is_flag=True, help="Tell what would be cancelled; change nothing.")
 @key_option
 @target_options
 @click.pass_context
-def recommission(ctx: click.Context, /, brokers: tuple[int, ...], key: str, **whom: Any) -> None:
+def recommission(
+    ctx: click.Context, /, brokers: tuple[int, ...], dry_run: bool, key: str, **whom: Any
+) -> None:
     """Undo a decommission: cancel the moves that empty brokers, and end the cordon."""
-    check_key(key)
+    check_key(key, dry_run=dry_run)
     from admin.cli.decommissioning import recommission as work
     from admin.plans import Operation, PlanRequest
 
-    asked = PlanRequest(operation=Operation.UNDRAIN, brokers=brokers, key=key)
+    asked = PlanRequest(operation=Operation.UNDRAIN, brokers=brokers, dry_run=dry_run, key=key)
     ctx.exit(run(work(target(**whom), asked)))
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from admin.care import BrokerResult, BrokerStanding, SafetyReport
 from admin.cli.tables import columns
 
-_TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders")
+_TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders", "Then")
 
 
 def listed(brokers: Sequence[BrokerStanding]) -> str:
@@ -22,6 +22,7 @@ def listed(brokers: Sequence[BrokerStanding]) -> str:
             each.replica_count,
             each.in_sync_count,
             each.leader_count,
+            "unregistered once empty and stopped" if each.is_to_be_unregistered else "-",
         )
         for each in brokers
     ]

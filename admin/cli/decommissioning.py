@@ -62,7 +62,7 @@ def _foretell(brokers: Sequence[int], found: PlanResult, moved: BytesMoved, outp
         write_data({**emptying_data(found), **plan_data(found, moved)}, output)
         return
     write(emptying_text.progress(brokers, found))
-    foreseen = emptying_text.foreseen(found, moved.size_bytes)
+    foreseen = emptying_text.foreseen(found, moved.size_bytes, of_all=True)
     write(foreseen if found.planned else "Nothing is to be moved.")
 
 
@@ -124,10 +124,13 @@ async def recommission(whom: Target, request: PlanRequest) -> Exit:
     """Let the brokers get replicas again, and cancel the moves that are emptying them."""
     async with whom.client() as client:
         found = await with_key_told(client, request)
+    if request.dry_run:
+        write(emptying_text.taken_back(request.brokers or (), found))
     if found.emptying.cordoned:
         write(text.cordoned(found.emptying.cordoned, cordoned=False))
-    if found.accepted:
+    if found.accepted and not request.dry_run:
         write(moves_text.cancelled([PartitionId(*each.id) for each in found.partitions]))
+        say(emptying_text.has_now(found))
     if found.refused_count:
         say(emptying_text.refused(found))
     if found.emptying.strange:

@@ -43,8 +43,8 @@ def begun(found: PlanResult) -> str:
     )
 
 
-def foreseen(found: PlanResult, size_bytes: int | None = None) -> str:
-    """What a plan would do."""
+def foreseen(found: PlanResult, size_bytes: int | None = None, *, of_all: bool = False) -> str:
+    """What a plan would do; `of_all` where shares are of the whole cluster."""
     told = found.foreseen
     size = "size unknown" if size_bytes is None else show_size(size_bytes)
     lines = [
@@ -57,7 +57,8 @@ def foreseen(found: PlanResult, size_bytes: int | None = None) -> str:
             f"Partitions that share racks needlessly: {told.crowded_before} now,"
             f" {told.crowded_after} then."
         )
-    lines.append("What each broker has of these partitions, and would have:")
+    of_what, leads = ("all", "Leaders") if of_all else ("these", "Preferred")
+    lines.append(f"What each broker has of {of_what} partitions, and would have:")
     rows = [
         (
             each.broker,
@@ -66,7 +67,29 @@ def foreseen(found: PlanResult, size_bytes: int | None = None) -> str:
         )
         for each in told.shares
     ]
-    return "\n".join([*lines, columns(("Broker", "Replicas", "Preferred"), rows)])
+    return "\n".join([*lines, columns(("Broker", "Replicas", leads), rows)])
+
+
+def taken_back(brokers: Sequence[int], found: PlanResult) -> str:
+    """What a recommission would do."""
+    known = [each for each in brokers if each not in found.emptying.strange]
+    lines = [f"{named(known)} would get new replicas again."] if known else []
+    if not found.accepted:
+        return "\n".join([*lines, "Nothing would be cancelled."])
+    would = f"{found.accepted} partition(s) would be cancelled; they would have:"
+    return "\n".join([*lines, would, *_replicas(found)])
+
+
+def has_now(found: PlanResult) -> str:
+    """What the partitions have of which a recommission has cancelled the move."""
+    return "\n".join(["Replicas now:", *_replicas(found)])
+
+
+def _replicas(found: PlanResult) -> list[str]:
+    some = found.partitions[:NAMED_MAX]
+    lines = [f"{each.id}: {','.join(map(str, each.replicas))}" for each in some]
+    more = found.accepted - len(lines)
+    return [*lines, *([f"and {more} more"] if more else [])]
 
 
 def refused(found: PlanResult) -> str:

@@ -21,7 +21,7 @@ from admin.http.requests import (
 from admin.moves_data import moving_data
 from admin.plan_file import InvalidPlan, throttle_of
 from admin.plans import FACTOR_MAX, Operation, PlanRequest, PlanResult
-from admin.plans_data import UNTRIED, begun_data, emptying_data, plan_data
+from admin.plans_data import UNTRIED, begun_data, emptying_data, plan_data, replicas_data
 from admin.shown import shown
 
 LOOK_AGAIN_SECONDS: Final = 2
@@ -115,13 +115,20 @@ async def put_emptying(request: web.Request) -> web.Response:
 
 
 async def put_back(request: web.Request) -> web.Response:
-    """Let the broker get new replicas again, and cancel what empties it."""
-    check_parameters(request)
+    """Let the broker get new replicas again, and cancel what empties it.
+
+    With `?dry_run=true` only what that would be is told.
+    """
+    check_parameters(request, "dry_run")
     _fields(await request.read(), set(), like="{}")
-    asked = PlanRequest(operation=Operation.UNDRAIN, brokers=(_id(request),), key=key_of(request))
+    dry_run, broker = is_asked(request, "dry_run"), _id(request)
+    asked = PlanRequest(
+        operation=Operation.UNDRAIN, brokers=(broker,), dry_run=dry_run, key=key_of(request)
+    )
     found = await _planned(request, asked)
     _check_known(found, asked)
-    return as_json({"broker_id": _id(request), "cordoned": False, **begun_data(found)})
+    told = {"broker_id": broker, "dry_run": dry_run, "cordoned": False}
+    return as_json({**told, "partitions": replicas_data(found), **begun_data(found)})
 
 
 def _emptying(request: web.Request, *, dry_run: bool) -> PlanRequest:

@@ -52,6 +52,7 @@ async def describe_brokers(call: Call, service: Service) -> Any:
             replica_count=each.replica_count,
             in_sync_count=each.in_sync_count,
             leader_count=each.leader_count,
+            to_be_unregistered=each.is_to_be_unregistered,
         )
         for each in found.value
     )

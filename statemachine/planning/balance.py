@@ -15,7 +15,7 @@ class Load(Struct, frozen=True, kw_only=True, gc=False):
     broker: BrokerId
     replicas: int
     leaders: int
-    """Partitions whose preferred leader it is."""
+    """Partitions whose preferred leader it is; of the whole cluster, those that it leads."""
 
 
 class Balance(Struct, frozen=True, kw_only=True):

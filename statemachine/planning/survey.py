@@ -13,6 +13,7 @@ from msgspec import Struct
 from statemachine.cordons import takers
 from statemachine.image import Image
 from statemachine.planning.racks import Racks
+from statemachine.settings import limits
 from statemachine.vocabulary import NO_LEADER, BrokerId, MoveId, MoveKind, Replicas
 
 PIECE_PARTITIONS: Final = 1_000
@@ -35,6 +36,8 @@ class Ground(Struct, frozen=True, kw_only=True):
     """How many replicas each has."""
     leads: dict[BrokerId, int]
     """How many partitions each leads."""
+    is_limited: bool
+    """Whether moves go by limits, step by step."""
 
 
 def ground(image: Image) -> Ground:
@@ -50,6 +53,7 @@ def ground(image: Image) -> Ground:
         racks={each.broker_id: each.rack for each in brokers},
         loads={each: len(keys) for each, keys in sorted(index.replicas_of.items())},
         leads={each: len(keys) for each, keys in sorted(index.leader_of.items()) if each >= 0},
+        is_limited=not limits(image).is_unlimited,
     )
 
 
@@ -72,6 +76,11 @@ class Held(Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     partition: int
     replicas: Replicas
+    before: Replicas
+    """Those of before the step under way, if there is one."""
+    final: Replicas
+    """Those that it will have once all that is asked of it is done."""
+    leader: BrokerId
     stay: Stay
     move: MoveId
     """The move that it belongs to."""
@@ -102,6 +111,9 @@ def held(image: Image, keys: Sequence[int], brokers: Collection[BrokerId]) -> li
                 topic=place[0].name,
                 partition=place[1],
                 replicas=partition.replicas,
+                before=partition.base,
+                final=partition.final,
+                leader=partition.leader,
                 stay=stay,
                 move=partition.stage.move,
             )
@@ -118,6 +130,28 @@ def drained_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
         if move.ended is None and move.begun.kind == MoveKind.DRAIN:
             found += on_them & index.keys_of_move(move.id)
     return found
+
+
+def nowhere(image: Image, brokers: Collection[BrokerId]) -> list[BrokerId]:
+    """Those of these brokers that are not registered, and have nothing."""
+    index = image.index
+    return [
+        each
+        for each in sorted(brokers)
+        if each not in image.brokers and not index.count(index.replicas_of, each)
+    ]
+
+
+def drains(image: Image) -> list[tuple[MoveId, BrokerId | None]]:
+    """The moves that empty brokers or have done so, as long as they are listed.
+
+    Each with the broker, or None where they are several: then its plan alone names them.
+    """
+    return [
+        (move.id, move.begun.broker)
+        for move in image.moves.values()
+        if move.begun.kind == MoveKind.DRAIN
+    ]
 
 
 class Piece(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,8 @@
 All words of `moves_stage`, and these. Plans are the product's, begun as its doors begin them.
 
     safe 2 3              whether brokers 2 and 3 may stop together, and the partitions that say no
-    empty 4               broker 4 is emptied: cordoned, and all that it has goes elsewhere
+    empty 4               broker 4 is emptied: cordoned, and all that it has goes elsewhere; with
+                          `unregister` it is to be forgotten then
     keep 4                the other way: the cordon ends, and what empties it is cancelled
     spread 1 2 3          topic t is spread over these brokers, as the plan says
     factor 2              every partition of t is to have two replicas
@@ -21,7 +22,7 @@ from statemachine.planning.unplanned import Unplanned, at_once
 from statemachine.safety import TooMany, safe_to_stop
 from statemachine.vocabulary import MoveKind, Replicas
 from tests.statemachine.moves_shown import listed
-from tests.statemachine.moves_stage import MovesStage
+from tests.statemachine.moves_stage import MovesStage, read
 
 Plan = Mapping[tuple[str, int], Replicas]
 
@@ -41,10 +42,13 @@ class CareStage(MovesStage):
         return told
 
     def _empty(self, words: list[str]) -> list[str]:
-        brokers = tuple(map(int, words))
+        brokers, said = read(words)
         image = self.world.image
-        known = [str(each) for each in brokers if each in image.brokers]
-        told = self._cordon(known) if known else []
+        known = tuple(each for each in brokers if each in image.brokers)
+        wish = commands.CordonBrokers(
+            broker_ids=known, cordoned=True, unregister="unregister" in said
+        )
+        told = self._ask(wish) if known else []
         rows = held(image, held_keys(image, brokers), brokers)
         told += [
             f"{row.topic}-{row.partition} is left: {row.stay.value}"

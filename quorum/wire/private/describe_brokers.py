@@ -38,6 +38,8 @@ class DescribedBroker:
     replica_count: i32 = field(metadata={"kafka_type": "int32"})
     in_sync_count: i32 = field(metadata={"kafka_type": "int32"})
     leader_count: i32 = field(metadata={"kafka_type": "int32"})
+    to_be_unregistered: bool = field(metadata={"kafka_type": "bool", "tag": 0}, default=False)
+    """Once it has nothing and is fenced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

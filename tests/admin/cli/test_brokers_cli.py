@@ -35,9 +35,9 @@ async def test_brokers_are_listed_and_cordoned(tmp_path: Path) -> None:
         assert (done.exit_code, done.stdout) == (0, "Broker 102 gets no new replicas.\n")
         shown = await run(node, "list")
         assert shown.stdout == (
-            "Broker  State  Cordoned  Rack  Replicas  InSync  Leaders\n"
-            "101     alive  no        -     1         1       1\n"
-            "102     alive  yes       -     1         1       0\n"
+            "Broker  State  Cordoned  Rack  Replicas  InSync  Leaders  Then\n"
+            "101     alive  no        -     1         1       1        -\n"
+            "102     alive  yes       -     1         1       0        -\n"
         )
         data = json.loads((await run(node, "list", "-o", "json")).stdout)
         assert [each["cordoned"] for each in data["brokers"]] == [False, True]
@@ -97,9 +97,19 @@ def test_brokers_are_named_by_their_ids() -> None:
 async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path) -> None:
     async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
         await asked(node.controller, topic("a", 101, 102))
+        await asked(node.controller, topic("b", 101))
         dry = await run(node, "decommission", "--brokers", "102", "--dry-run")
-        assert dry.exit_code == 0, dry.output
-        assert dry.stdout.startswith("Broker 102: 1 partition(s) to be moved away, 0 on their way")
+        assert (dry.exit_code, dry.stdout) == (
+            0,
+            "Broker 102: 1 partition(s) to be moved away, 0 on their way before, 1 planned now.\n"
+            "This plan would change 1 partition(s): 1 replica(s) copied (size unknown), 1 removed,"
+            " 0 preferred leader(s) moved.\n"
+            "What each broker has of all partitions, and would have:\n"
+            "Broker  Replicas  Leaders\n"
+            "101     2 -> 2    2 -> 2\n"
+            "102     1 -> 0    0 -> 0\n"
+            "103     0 -> 1    0 -> 0\n",
+        )
         assert not node.controller.image.brokers[102].cordoned
         data = json.loads(
             (
@@ -130,6 +140,8 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
             "Broker 102: 1 partition(s) to be moved away, 1 on their way before, 0 planned now.\n"
             "Broker 102: unregistered once nothing is left and it is stopped.\n",
         )
+        listed = await run(node, "list")
+        assert listed.stdout.splitlines()[2].endswith("  unregistered once empty and stopped")
         await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
         alive = await run(node, "decommission", "--brokers", "102", "--unregister")
         assert (alive.exit_code, alive.stdout, alive.stderr) == (
@@ -144,6 +156,71 @@ async def test_a_broker_is_emptied_by_calls_that_say_what_is_left(tmp_path: Path
             "Broker 102: no replicas left.\nBroker 102: not registered.\n",
         )
         assert 102 not in node.controller.image.brokers
+        # Whoever asks again, or has asked until it was done, is told the same.
+        again = await run(node, "decommission", "--brokers", "102", "--unregister")
+        assert (again.exit_code, again.stdout) == (0, done.stdout)
+
+
+async def test_a_broker_of_which_nobody_knows_is_not_emptied_and_none_that_is_named_with_it(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        for options in ((), ("--dry-run",), ("--unregister",), ("--wait",)):
+            one = await run(node, "decommission", "--brokers", "7", *options)
+            assert (one.exit_code, one.stdout, one.stderr) == (
+                1,
+                "",
+                "Error: broker 7 cannot be decommissioned: Broker ID 7 is not currently registered"
+                " (BROKER_ID_NOT_REGISTERED)\n",
+            )
+        some = await run(node, "decommission", "--brokers", "8,102,7")
+        assert (some.exit_code, some.stdout) == (1, "")
+        assert "Broker IDs 7, 8 are not currently registered" in some.stderr
+        assert not node.controller.image.brokers[102].cordoned
+        assert not node.controller.image.moves
+
+
+async def test_who_was_emptied_together_and_is_forgotten_is_known_by_the_plan(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103, 104))) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        both = ("decommission", "--brokers", "102,103", "--unregister")
+        assert (await run(node, *both)).exit_code == 3
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 104)))
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(102, 103)))
+        assert (await run(node, *both)).exit_code == 0
+        # It had nothing, so that no plan has its name.
+        again = await run(node, *both)
+        assert again.exit_code == 1
+        assert "Broker ID 103 is not currently registered" in again.stderr
+
+
+async def test_a_recommission_is_tried_and_says_which_brokers_it_was_about(tmp_path: Path) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        assert (await run(node, "decommission", "--brokers", "102")).exit_code == 3
+        back = ("recommission", "--brokers", "102")
+        tried = await run(node, *back, "--dry-run")
+        assert (tried.exit_code, tried.stdout, tried.stderr) == (
+            0,
+            "Broker 102 would get new replicas again.\n"
+            "1 partition(s) would be cancelled; they would have:\na-0: 101,102\n",
+            "",
+        )
+        assert node.controller.image.brokers[102].cordoned
+        cancelled = "Successfully cancelled partition reassignment for: a-0\n"
+        for said in ("", "It had been asked for before with this key; nothing was done a second"):
+            done = await run(node, *back, "--key", "monday")
+            assert (done.exit_code, done.stdout) == (
+                0,
+                f"Broker 102 gets new replicas again.\n{cancelled}",
+            )
+            assert done.stderr.startswith(said)
+            assert done.stderr.endswith("Replicas now:\na-0: 101,102\n")
+        nothing = await run(node, *back, "--dry-run")
+        assert nothing.stdout.endswith("again.\nNothing would be cancelled.\n")
 
 
 async def test_a_dead_broker_is_emptied_too_and_a_decommission_can_be_undone(
@@ -159,7 +236,9 @@ async def test_a_dead_broker_is_emptied_too_and_a_decommission_can_be_undone(
         undone = await run(node, "recommission", "--brokers", "102")
         assert undone.exit_code == 1
         assert undone.stdout == "Successfully cancelled partition reassignment for: a-0\n"
-        assert undone.stderr == "Error: Broker ID 102 is not currently registered\n"
+        assert undone.stderr == (
+            "Replicas now:\na-0: 102,101\nError: Broker ID 102 is not currently registered\n"
+        )
         partition = node.controller.image.topics[topic_id("a")].partition(0)
         assert partition is not None
         assert partition.replicas == (102, 101)
@@ -230,4 +309,4 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         )
         far = await asyncio.to_thread(alter, "--replication-factor", "2", "--brokers", "7")
         assert far.exit_code == 1
-        assert "broker 7 not registered; the brokers are 101, 102, 103" in far.stderr
+        assert "broker 7 is not registered; the brokers are 101, 102, 103" in far.stderr

@@ -42,15 +42,17 @@ async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         await three_brokers(leader.controller, 101, 102)
+        await asked(leader.controller, topic("b", 101))
         follower = next(each for each in nodes.values() if each is not leader)
         async with http_door(follower) as http:
             tried = (await http._send("PUT", f"{EMPTYING}?dry_run=true")).body
             shares = [(each["replicas_before"], each["replicas_after"]) for each in of_all(tried)]
-            assert shares == [(1, 1), (1, 0), (0, 1)], "of what is planned for"
+            assert shares == [(2, 2), (1, 0), (0, 1)], "of all partitions"
             nothing = (
                 await http._send("PUT", f"{EMPTYING.replace('102', '103')}?dry_run=true")
             ).body
-            assert of_all(nothing) == []
+            shares = [(each["replicas_before"], each["leaders_after"]) for each in of_all(nothing)]
+            assert shares == [(2, 2), (1, 0), (0, 0)]
             assert (tried["state"], tried["partitions_planned"]) == ("waiting", 1)
             assert tried["plan"]["partitions"][0]["replicas"] == [101, 103]
             assert tried["rollback_plan"]["partitions"][0]["replicas"] == [101, 102]
@@ -67,8 +69,12 @@ async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
             assert cordoned(leader)
             again = await put(http, EMPTYING)
             assert (again["move_ids"], again["partitions_accepted"]) == ([1], 0)
-            back = await put(http, BACK)
-            assert (back["partitions_accepted"], back["errors"]) == (1, [])
+            kept = [{"topic": "a", "partition": 0, "replicas": [101, 102]}]
+            for dry_run in ("?dry_run=true", ""):
+                assert cordoned(leader)
+                back = await put(http, f"{BACK}{dry_run}")
+                assert (back["dry_run"], back["partitions"]) == (bool(dry_run), kept)
+                assert (back["partitions_accepted"], back["errors"]) == (1, [])
             found = (await http.get(EMPTYING)).body
             assert (found["state"], found["move_ids"]) == ("waiting", [])
         assert replicas(leader) == (101, 102)
@@ -123,6 +129,7 @@ async def test_the_wish_to_forget_a_broker_outlives_its_asker_and_the_controller
             other = await active(nodes.values())
             found = (await http.get(EMPTYING)).body
             assert (found["state"], found["to_be_unregistered"]) == ("moving", True)
+            assert (await http.get("/v1/brokers/102")).body["to_be_unregistered"] is True
             await asked(other.controller, isr(other.controller, "a", (101, 102, 103)))
             other.controller.sweep()
             await asked(other.controller, commands.FenceBrokers(broker_ids=(102,)))
@@ -271,9 +278,16 @@ async def test_a_replication_factor_is_tried_and_changed_by_a_move(tmp_path: Pat
         ("POST", ":generate", {"topics": ["gone"]}, 404, "there is no topic gone"),
         ("POST", ":generate", {"brokers": [True]}, 400, "brokers is [true]; it is a list of ids"),
         ("POST", ":generate", {"brokers": [7, 7]}, 400, "a broker is named twice"),
-        ("POST", ":generate", {"brokers": [7]}, 404, "broker 7 not registered; the brokers are"),
+        ("POST", ":generate", {"brokers": [7]}, 404, "broker 7 is not registered; the brokers are"),
         ("POST", ":generate", {"rack_aware": 1}, 400, "rack_aware is 1; it is true or false"),
         ("POST", ":generate", {}, 409, "there are no partitions to be planned for"),
+        (
+            "PUT",
+            "/v1/brokers/7/decommission?unregister=true",
+            {},
+            404,
+            "broker 7 cannot be decommissioned: Broker ID 7 is not currently registered",
+        ),
         (
             "POST",
             ":replication-factor",

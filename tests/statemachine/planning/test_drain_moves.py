@@ -1,11 +1,14 @@
 """Moves that empty brokers: planned on an image, and carried out by decisions to their end."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemachine import commands
 from statemachine.errors import Error
+from statemachine.planning.balance import Load
 from statemachine.planning.drain import drain
+from statemachine.planning.emptied import whole
 from statemachine.planning.survey import Stay, drained_keys, ground, held, held_keys
 from statemachine.planning.unplanned import at_once
 from statemachine.vocabulary import MoveKind, MoveOutcome, Replicas
@@ -15,14 +18,16 @@ from tests.statemachine.world import World
 BROKERS = 6
 
 
-def drained(world: World, *brokers: int) -> commands.MoveStarted:
-    """The move that empties these brokers has begun."""
+def drained(world: World, *brokers: int) -> tuple[commands.MoveStarted, tuple[Load, ...]]:
+    """The move that empties these brokers has begun; what was foretold of all brokers."""
     seen, rows = ground(world.image), held(world.image, held_keys(world.image, brokers), brokers)
     free = {(row.topic, row.partition): row.replicas for row in rows if row.stay is Stay.FREE}
     plan = at_once(
         drain(free, brokers, seen.takers, seen.racks, loads=seen.loads, leads=seen.leads)
     )
     assert isinstance(plan, dict), plan
+    now, then = whole(seen, rows, plan)
+    assert now == loads(world)
     asked = tuple(
         commands.Reassignment(topic=topic, partition=number, replicas=replicas)
         for (topic, number), replicas in plan.items()
@@ -30,7 +35,20 @@ def drained(world: World, *brokers: int) -> commands.MoveStarted:
     answer = world.ask(commands.BeginMove(reassignments=asked, kind=MoveKind.DRAIN)).answer
     assert isinstance(answer, commands.MoveStarted)
     assert (answer.accepted, answer.refused) == (len(plan), ())
-    return answer
+    return answer, then
+
+
+def loads(world: World) -> tuple[Load, ...]:
+    """What each broker has and leads, counted partition by partition."""
+    existing = [each for topic in world.image.topics.values() for _, each in topic.existing()]
+    return tuple(
+        Load(
+            broker=broker,
+            replicas=sum(broker in each.replicas for each in existing),
+            leaders=sum(broker == each.leader for each in existing),
+        )
+        for broker in sorted(world.image.brokers)
+    )
 
 
 def placed(count: int, brokers_: int) -> st.SearchStrategy[list[Replicas]]:
@@ -77,13 +95,15 @@ def test_emptied_brokers_have_nothing_in_the_end_whatever_the_limits_and_who_is_
         world.fence(brokers[0])
     unled = [n for n, _ in enumerate(partitions) if world.partition(n).leader < 0]
     sizes = [len(each) for each in partitions]
-    move_id = drained(world, *brokers).move_id
+    begun, foretold = drained(world, *brokers)
+    assert drained(world, *brokers)[1] == foretold, "what is on its way counts as arrived"
     settled(world)
+    assert foretold == loads(world)
     left = held(world.image, held_keys(world.image, brokers), brokers)
     assert [(each.partition, each.stay) for each in left] == [(n, Stay.LEADERLESS) for n in unled]
     assert [len(world.partition(n).replicas) for n, _ in enumerate(partitions)] == sizes
-    if move_id:
-        ended = world.image.moves[move_id].ended
+    if begun.move_id:
+        ended = world.image.moves[begun.move_id].ended
         assert ended is not None
         assert ended.outcome == MoveOutcome.COMPLETED
 
@@ -113,3 +133,19 @@ def test_a_cancelled_emptying_leaves_each_partition_where_it_was_or_where_it_was
         expected = targets[number] if number < done else replicas
         assert world.partition(number).replicas == expected
     assert all(move.ended is not None for move in world.image.moves.values())
+
+
+@pytest.mark.parametrize(("limit", "led_by_4"), [(None, 0), (1, 2)])
+def test_it_is_foretold_who_leads_where_only_the_preferred_leader_goes(
+    limit: int | None, led_by_4: int
+) -> None:
+    """With limits a new preferred leader takes over (KIP-435), else who leads goes on."""
+    world = World(broker_count=4)
+    if limit is not None:
+        limited(world, R=limit)
+    for _ in range(4):
+        world.given(replicas=(1, 2, 3), isr=(1, 2, 3), leader=2)
+    _, foretold = drained(world, 1)
+    settled(world)
+    assert foretold == loads(world)
+    assert foretold[3] == Load(broker=4, replicas=4, leaders=led_by_4)
