@@ -19,7 +19,6 @@ from quorum.core.messages import (
     Error,
     FetchRequest,
     FetchResponse,
-    FetchSnapshotRequest,
     Request,
     Response,
     VoteRequest,
@@ -113,8 +112,7 @@ class RaftCalls:
         assert self._handed is not None, "hand_to comes first"
         api_key, version = request.api_key, request.api_version
         message = read_request(api_key, version, request.body, here=self._here)
-        # A fetch moves nobody to another epoch.
-        if not isinstance(message, Refusal | FetchRequest | FetchSnapshotRequest):
+        if not isinstance(message, Refusal):
             message = self._unbelievable(message.epoch) or message
         if isinstance(message, Refusal):
             self._complaints.refused(request.peer, str(request), str(message))

@@ -263,6 +263,7 @@ async def test_a_vote_asked_of_another_replica_than_it_reaches_is_refused() -> N
         EndQuorumEpochRequest(
             epoch=Epoch(2**31 - 1), leader=ReplicaId(3), preferred_successors=(ASKED,)
         ),
+        replace(FETCH, epoch=Epoch(2**31 - 1)),
     ],
     ids=str,
 )
