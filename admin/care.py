@@ -115,6 +115,8 @@ def safety(image: Image, broker_ids: Sequence[int]) -> Slices[SafetyReport | Ref
     """
     if not broker_ids:
         return Refusal(Error.INVALID_REQUEST, "no broker is named; name at least one")
+    if len(set(broker_ids)) != len(broker_ids):
+        return Refusal(Error.INVALID_REQUEST, "a broker is named twice; name each once")
     refusal = _unknown(image, broker_ids)
     if refusal is not None:
         return refusal

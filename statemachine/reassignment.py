@@ -114,10 +114,12 @@ def _revert_refusal(
     """Why a step cannot be reverted, or None; what has not begun changes nothing that is there."""
     needed = min_isr(draft, topic.name, wish)
     if len(wish.isr) < needed and not unclean:
+        lacking = [replica for replica in wish.replicas if replica not in wish.isr]
         return Refusal(
             Error.INVALID_REPLICA_ASSIGNMENT,
             f"going back to {_listed(wish.replicas)} would leave {len(wish.isr)} in sync where"
-            f" {needed} must be, and unclean leader election is off",
+            f" {needed} must be (not in sync: {_listed(lacking)}), and unclean leader election is"
+            " off",
         )
     if not wish.isr and not any(draft.live(replica) for replica in wish.replicas):
         return Refusal(

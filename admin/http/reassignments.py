@@ -118,7 +118,9 @@ async def _plan_in(request: web.Request) -> NewMove:
         # Beside the loop: a plan of 100,000 partitions takes a second.
         return await asyncio.to_thread(lambda: parse_move(body.decode()))
     except UnicodeDecodeError as error:
-        raise Problem(400, "Not UTF-8", f"the body must be JSON in UTF-8: {error}") from error
+        raise Problem(
+            400, "Not UTF-8", f"the body is not UTF-8 text: byte {error.start} is wrong"
+        ) from error
     except InvalidPlan as error:
         raise Problem(400, "Invalid plan", str(error)) from error
 

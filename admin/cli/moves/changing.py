@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from admin.cli.common import Exit, Target, say, write
 from admin.cli.moves import text
 from admin.cli.moves.planned import replicas_of, topics_of
+from admin.cli.moves.registered import registered
 from admin.cli.moves.waiting import wait_for
 from admin.client import AdminClient, Incompatible, Unreachable
 from admin.model import Assignment, Reassignment
@@ -23,10 +24,13 @@ async def execute(whom: Target, asked: NewMove, *, additional: bool, wait: bool)
         if underway and not additional and not (asked.key and _is_part_of(underway, asked)):
             say(text.EXISTING_REASSIGNMENT)
             return Exit.FAILED
-        brokers = await client.brokers()
+        brokers = await registered(client)
         topics = await client.describe_topics(topics_of(asked.assignments))
-        check_plan(asked.assignments, brokers={broker.id for broker in brokers}, topics=topics)
-        write(text.rollback(replicas_of(topics, asked.assignments)))
+        check_plan(asked.assignments, brokers=brokers.racks, topics=topics)
+        current = replicas_of(topics, asked.assignments)
+        write(text.rollback(current))
+        if awaited := brokers.awaited(asked.assignments, current):
+            say(text.awaited(awaited))
         begun = await _begin(client, asked)
         done = _tell(begun)
         try:

@@ -1,13 +1,14 @@
 """`--generate` and `--dry-run`: what could be moved, and what that would do. Nothing is changed."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from admin.cli.common import Exit, Target, say, write
 from admin.cli.moves import text
-from admin.cli.moves.planned import topics_of
+from admin.cli.moves.planned import replicas_of, topics_of
+from admin.cli.moves.registered import Registered, registered
 from admin.client import AdminClient, Incompatible
 from admin.log_sizes import log_sizes
-from admin.model import Assignment, BrokerInfo, PartitionId, TopicDescription
+from admin.model import Assignment, PartitionId, TopicDescription
 from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, check_plan
 from statemachine.planning.generate import generate as generated
@@ -23,11 +24,11 @@ async def generate(
 ) -> Exit:
     """Print a plan that spreads these topics over these brokers, and the plan that leads back."""
     async with whom.client() as client:
-        racks = _racks(await client.brokers(), onto, rack_aware=rack_aware)
+        brokers = await registered(client)
+        racks = _racks(brokers, onto, rack_aware=rack_aware)
         current = _replicas(await client.describe_topics(names), names)
         await _check_moves(client, names)
-        closed = await _cordoned(client)
-        plan = at_once(generated(current, racks, closed=closed))
+        plan = at_once(generated(current, racks, closed=brokers.cordoned))
         if isinstance(plan, Unplanned):
             say(f"Error: {plan.message}")
             return Exit.FAILED
@@ -45,13 +46,16 @@ async def generate(
 async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
     """Print what executing the plan would do to the topics that it names, and begin nothing."""
     async with whom.client() as client:
-        racks: Racks = {broker.id: broker.rack for broker in await client.brokers()}
+        brokers = await registered(client)
         topics = await client.describe_topics(topics_of(plan))
-        check_plan(plan, brokers=racks, topics=topics)
+        check_plan(plan, brokers=brokers.racks, topics=topics)
         current = _replicas(topics, topics_of(plan))
         wanted = {(one.topic, one.partition): one.replicas for one in plan if one.replicas}
+        racks = _alive_or_wanted(brokers, plan)
         sizes = await log_sizes(client, _copied(current, wanted))
         write(text.foreseen(outcome(current, wanted, racks, sizes)))
+        if awaited := brokers.awaited(plan, replicas_of(topics, plan)):
+            say(text.awaited(awaited))
         try:
             tried = await client.begin_move(NewMove(assignments=plan, dry_run=True))
         except Incompatible as error:
@@ -70,16 +74,27 @@ def _copied(current: Planned, plan: Planned) -> list[tuple[str, int]]:
     return [named for named in plan if not set(plan[named]) <= set(current[named])]
 
 
-def _racks(brokers: Sequence[BrokerInfo], onto: Sequence[int], *, rack_aware: bool) -> Racks:
-    """The brokers of the list with their racks; raises `InvalidPlan` for one that is not there."""
-    alive = {broker.id: broker.rack for broker in brokers}
+def _alive_or_wanted(brokers: Registered, plan: Sequence[Assignment]) -> Racks:
+    """The brokers among which one looks for balance; a dead one only if the plan wants it."""
+    wanted = {broker for one in plan for broker in one.replicas or ()}
+    return {
+        broker: rack
+        for broker, rack in brokers.racks.items()
+        if broker in wanted or broker not in brokers.dead
+    }
+
+
+def _racks(brokers: Registered, onto: Sequence[int], *, rack_aware: bool) -> Racks:
+    """The brokers of the list with their racks; raises `InvalidPlan` for who can copy nothing."""
     for broker in onto:
-        if broker not in alive:
-            there = ", ".join(map(str, sorted(alive))) or "none"
+        if broker not in brokers.racks:
+            there = ", ".join(map(str, sorted(brokers.racks))) or "none"
             raise InvalidPlan(f"Unknown broker id {broker}; the brokers are {there}")
+        if broker in brokers.dead:
+            raise InvalidPlan(f"broker {broker} is not alive; leave out who cannot copy")
     if not rack_aware:
         return dict.fromkeys(onto)
-    found = {broker: alive[broker] for broker in onto}
+    found = {broker: brokers.racks[broker] for broker in onto}
     known = [rack for rack in found.values() if rack is not None]
     if known and len(known) < len(found):
         raise InvalidPlan(
@@ -100,15 +115,6 @@ def _replicas(
         for partition in topic.partitions:
             found[name, partition.partition] = tuple(partition.replicas)
     return found
-
-
-async def _cordoned(client: AdminClient) -> Collection[int]:
-    """The brokers that get no new replicas; Apache's brokers do not pass the question on."""
-    try:
-        found = await client.broker_standings()
-    except Incompatible:
-        return ()
-    return {each.id for each in found.brokers if each.is_cordoned}
 
 
 async def _check_moves(client: AdminClient, names: Sequence[str]) -> None:

@@ -153,6 +153,14 @@ def started(ids: Sequence[PartitionId]) -> str:
     return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
 
 
+def awaited(brokers: Sequence[int]) -> str:
+    """That brokers are dead to which a plan copies something; the controller waits for them."""
+    if len(brokers) == 1:
+        return f"Broker {brokers[0]} is not alive: what is to be copied to it waits until it is."
+    named = ", ".join(map(str, brokers))
+    return f"Brokers {named} are not alive: what is to be copied to them waits until they are."
+
+
 REPEATED = "It had been asked for before with this key; nothing was done a second time."
 NOTHING_BEGUN = "No move was begun: the replicas are those of the plan, or on their way there."
 NAMED_MAX = 20

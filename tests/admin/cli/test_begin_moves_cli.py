@@ -14,7 +14,7 @@ from statemachine import commands
 from statemachine.settings import PARALLEL_REPLICAS
 from tests.admin.cli.test_moves_cli import brokers, invoke, run, written
 from tests.admin.cli.test_standing_moves_cli import run as run_moves
-from tests.admin.controller.asking import asked, isr, move, topic
+from tests.admin.controller.asking import asked, isr, move, topic, topic_id
 from tests.admin.scripted_node import Asked, Script, ScriptedNode, in_turn, listening
 from tests.admin.test_admin_client import altered, cluster, metadata
 from tests.statemachine.config_requests import ALL_BROKERS, SET, change
@@ -103,6 +103,26 @@ async def test_of_a_plan_all_that_is_wrong_is_named_and_nothing_is_done(tmp_path
                 "Topic b not found. The plan names b-0",
             ]
         assert node.controller.image.moves == {}
+
+
+async def test_a_broker_that_is_dead_may_be_named_and_is_waited_for(tmp_path: Path) -> None:
+    awaited = "Broker 104 is not alive: what is to be copied to it waits until it is.\n"
+    async with brokers(tmp_path, FOUR) as node:
+        await asked(node.controller, topic("a", 101, 102, partitions=2))
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(102, 104)))
+        file = plan(tmp_path, ("a", 0, [101, 104]), ("a", 1, [102, 101]))
+        for options in (("--dry-run",), ()):
+            done = await run(node, "--execute", *file, *options)
+            # Of 102 nothing is awaited: it has what it is to have.
+            assert (done.exit_code, done.stderr) == (0, awaited), done.output
+        found = node.controller.image.topics[topic_id("a")].partition(0)
+        assert found is not None
+        assert found.adding == (104,)
+        topics = written(tmp_path / "topics.json", {"topics": [{"topic": "a"}]})
+        onto = ("--topics-to-move-json-file", topics, "--broker-list", "101,104")
+        spread = await run(node, "--generate", *onto)
+        assert (spread.exit_code, spread.stdout) == (1, "")
+        assert spread.stderr == "Error: broker 104 is not alive; leave out who cannot copy\n"
 
 
 async def test_what_the_controller_refuses_is_told_beside_what_it_does(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ async def test_whether_brokers_may_stop_is_said_with_the_partitions_that_say_no(
         ("DELETE", "/v1/brokers/7/cordon", 404, "broker 7 cannot be uncordoned: Broker ID 7"),
         ("GET", "/v1/brokers:safe-to-stop", 400, "'' is no id of a broker"),
         ("GET", "/v1/brokers:safe-to-stop?ids=1,", 400, "'' is no id of a broker"),
+        ("GET", "/v1/brokers:safe-to-stop?ids=7,7", 400, "a broker is named twice; name each once"),
         ("GET", "/v1/brokers:safe-to-stop?ids=7", 404, "Broker ID 7 is not currently registered"),
         ("GET", "/v1/brokers?state=alive", 400, "'state' is not known; there is stale"),
         ("PUT", "/v1/brokers/7/cordon?stale=true", 400, "'stale' is not known; there is none"),
