@@ -279,11 +279,10 @@ class World:
             return
         process.machine.stopped = True
         process.enter(process.replica.say_farewell)
-        self.timeline.after(FAREWELL_MS, partial(self._leave, process))
+        process.later(FAREWELL_MS, partial(self._leave, process))
 
     def _leave(self, process: Process) -> None:
-        if process.is_dead:
-            return
+        """Inside: one that stands still leaves when it wakes."""
         process.replica.stop()
         process.is_leaving = True
         process.work.perform(process.log.close, lambda _: self._gone(process))

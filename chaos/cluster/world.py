@@ -73,7 +73,7 @@ class ClusterWorld(World):
         elif not process.machine.stopped:
             process.machine.stopped = True
             process.enter(process.life.say_goodbye)
-            self.timeline.after(CONTROLLED_SHUTDOWN_MS, partial(self._leave, process))
+            process.later(CONTROLLED_SHUTDOWN_MS, partial(self._leave, process))
 
     def _lose_power(self, speaker: Speaker, machine: Machine) -> None:
         """What is in the logs of partitions is kept: it is promised only as long as not all that
@@ -91,7 +91,7 @@ class ClusterWorld(World):
 
     def _leave(self, process: Process) -> None:
         if isinstance(process, BrokerProcess):
-            process.enter(process.close)
+            process.close()
         super()._leave(process)
 
     def _tell_facts(self, facts: Sequence[Fact]) -> None:
