@@ -19,6 +19,8 @@ from broker.limits import (
 from quorum.transport.channel import BodyWriter, Channel
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper
+from quorum.wire.apis import ApiKey
+from quorum.wire.envelope_refusals import words_of
 from quorum.wire.faults import Malformed
 
 NOT_CONTROLLER: Final = 41
@@ -95,7 +97,9 @@ class Controllers:
         finally:
             self._under_way -= 1
         if answer.error_code == NOT_CONTROLLER:
-            raise NoController(f"{where} is not the active controller")
+            words = words_of(reply.body) if api_key == ApiKey.ENVELOPE else None
+            said = "not the active controller" if words is None else words.text
+            raise NoController(f"{where}: {said}")
         return answer
 
     def sweep(self, now_ms: int) -> int | None:

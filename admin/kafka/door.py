@@ -25,6 +25,7 @@ from quorum.transport.server import InboundRequest
 from quorum.wire.api_versions import Features, write_offer
 from quorum.wire.apis import ApiKey, VersionRange
 from quorum.wire.codec import decode_request
+from quorum.wire.envelope_refusals import Words, write_refusal
 from quorum.wire.faults import Malformed
 from quorum.wire.raft_messages import VERSIONS
 from statemachine.features import KRAFT_VERSION
@@ -36,6 +37,9 @@ UNKNOWN_SERVER_ERROR: Final = -1
 
 ADMIN_CALLS_MAX: Final = 1_024
 """Admin requests under way at one node; a further one is answered REQUEST_TIMED_OUT."""
+
+RETRY_SECONDS: Final = 0.05
+"""How long a request that could not be answered waits for another leader."""
 
 OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
@@ -131,7 +135,8 @@ class KafkaDoor:
         call = inner.call
         api = admin_apis.APIS.get(call.api_key)
         if api is None or call.version not in api.versions:
-            request.respond(envelopes.refusal(envelopes.UNSUPPORTED_VERSION))
+            words = f"it takes no api {call.api_key:d} version {call.version} from other nodes"
+            request.respond(write_refusal(envelopes.UNSUPPORTED_VERSION, Words(words)))
             return None
         reply = _Reply(request, partial(envelopes.answer, inner))
         return self._run_here(call, api, reply) if self._has_room(call, api, reply) else None
@@ -189,9 +194,10 @@ class KafkaDoor:
         """Answer on this node, or refuse if it is not the active controller."""
         try:
             payload = await self._answer_here(call, api)
-        except NotActive:
+        except NotActive as not_active:
             # Whoever passed it on finds the new active controller and asks again (KIP-590).
-            reply.request.respond(envelopes.refusal(NOT_CONTROLLER))
+            words = Words(str(not_active), not_active.reason.may_be_done)
+            reply.request.respond(write_refusal(NOT_CONTROLLER, words))
             return
         await reply.answer(payload)
 
@@ -239,11 +245,15 @@ class KafkaDoor:
                     refusal = not_forwarded.refusal if error == NOT_CONTROLLER else error
                     reply.refuse(api.refuse(call, refusal, reason))
                     return
+            left_seconds = deadline - loop.time()
+            if left_seconds > 0:
+                within_seconds = min(RETRY_SECONDS, left_seconds)
+                await self._service.quorum.leader_changed(within_seconds=within_seconds)
             if loop.time() >= deadline:
+                # Not asked once more: of an answer that it cannot wait for nobody would know.
                 message = f"this node could not reach the active controller in time: {reason}"
                 reply.refuse(api.refuse(call, error, message))
                 return
-            await self._service.quorum.leader_changed(within_seconds=0.05)
 
 
 class _Reply:
@@ -266,4 +276,4 @@ class _Reply:
 
 def _refuse_envelope(request: InboundRequest, unreadable: envelopes.Unreadable) -> None:
     logger.info("envelope of %s: %s", request.peer, unreadable)
-    request.respond(envelopes.refusal(unreadable.error))
+    request.respond(write_refusal(unreadable.error, Words(str(unreadable))))

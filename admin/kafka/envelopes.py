@@ -82,12 +82,10 @@ def answer(inner: Inner, payload: Any) -> bytes:
     body = encode_answer(call, payload)
     flexible = header_flexibility(call.api_key, call.version).response
     framed = write_framed_response_header(inner.correlation_id, len(body), flexible=flexible)
-    return _response(framed[_LENGTH_BYTES:] + body, 0)
-
-
-def refusal(error: int) -> bytes:
-    """The EnvelopeResponse body that refuses the whole envelope."""
-    return _response(None, error)
+    schema = response_schema(ApiKey.ENVELOPE, 0)
+    data = framed[_LENGTH_BYTES:] + body
+    response = make(schema, response_data=data, error_code=error_code(0))
+    return encode_response_body(ApiKey.ENVELOPE, 0, response)
 
 
 def wrap(call: Call, body: bytes, correlation_id: int) -> bytes:
@@ -106,12 +104,6 @@ def wrap(call: Call, body: bytes, correlation_id: int) -> bytes:
 def inner_body(call: Call, data: bytes) -> bytes:
     """The body of the answer that came back in an EnvelopeResponse; raises `Malformed`."""
     return data[response_body_start(data, call.api_key, call.version) :]
-
-
-def _response(data: bytes | None, error: int) -> bytes:
-    schema = response_schema(ApiKey.ENVELOPE, 0)
-    response = make(schema, response_data=data, error_code=error_code(error))
-    return encode_response_body(ApiKey.ENVELOPE, 0, response)
 
 
 def _read_principal(data: bytes | None) -> str:

@@ -28,6 +28,7 @@ from quorum.transport.outcomes import (
 from quorum.transport.sweeper import Sweeper
 from quorum.wire.apis import ApiKey
 from quorum.wire.codec import decode_response
+from quorum.wire.envelope_refusals import Words, words_of
 from quorum.wire.faults import Malformed
 
 logger = logging.getLogger("kafka")
@@ -120,15 +121,18 @@ class Forwarder:
 def _opened(leader: ReplicaId, call: Call, reply: Reply) -> Any:
     response = reply.decode()
     error: int = response.error_code.value
+    words = words_of(reply.body)
     if error in _NEVER_TAKEN:
+        why = f" ({words.text})" if words and error == envelopes.INVALID_REQUEST else ""
         raise NotForwarded(
             f"node {leader} is the active controller, and takes no {call.api_key} version "
-            f"{call.version} from other nodes: ask it directly, or when another one leads",
+            f"{call.version} from other nodes{why}: ask it directly, or when another one leads",
             may_be_done=False,
             refusal=envelopes.UNSUPPORTED_VERSION,
         )
     if error != 0 or response.response_data is None:
-        raise NotForwarded(f"refused: {response.error_code.name}", may_be_done=False)
+        words = words or Words(f"refused: {response.error_code.name}")
+        raise NotForwarded(f"node {leader}: {words.text}", may_be_done=words.may_be_done)
     body = envelopes.inner_body(call, response.response_data)
     payload = decode_response(call.api_key, call.version, body)
     offset = offset_of(call.api_key, call.version, body)

@@ -77,16 +77,17 @@ class Forwarder:
         )
         deadline_ms = self._clock() + _timeout_ms(message)
         backoff = Backoff()
+        reason = "no active controller answered in time"
         while not request.is_gone:
             left_ms = deadline_ms - self._clock()
             if left_ms <= 0:
-                reason = "no active controller answered in time"
                 _refuse(request, message, Code.REQUEST_TIMED_OUT, reason)
                 return
             try:
                 answer = await self._ask(request, header + body, left_ms)
             except NoController as failure:
                 logger.debug("%s is forwarded again: %s", request, failure)
+                reason = f"no active controller answered in time: {failure}"
                 await backoff.wait()
                 continue
             self._hand_back(request, message, answer)

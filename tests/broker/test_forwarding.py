@@ -12,6 +12,7 @@ from broker.api.served import FORWARDED, OFFERED
 from quorum.transport.server import InboundRequest
 from quorum.wire import codec, headers
 from quorum.wire.apis import ApiKey
+from quorum.wire.envelope_refusals import Words, write_refusal
 from tests.broker.nodes import cluster, until
 
 
@@ -84,7 +85,27 @@ async def test_without_a_controller_the_client_is_told_in_its_own_time(tmp_path:
         request = create_topics(7, timeout_ms=1_000)
         answer = await brokers[1].call(ApiKey.CREATE_TOPICS, 7, request)
         assert answer.topics[0].error_code == 7
-        assert answer.topics[0].error_message == "no active controller answered in time"
+        assert answer.topics[0].error_message.startswith("no active controller answered in time: ")
+
+
+async def test_why_no_controller_did_it_reaches_the_client(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        request = create_topics(7, timeout_ms=1_000)
+        waiting = brokers.spawn(brokers[1].call(ApiKey.CREATE_TOPICS, 7, request))
+        envelopes, asked = brokers.controller.envelopes, 0
+
+        def is_asked_again() -> bool:
+            return waiting.done() or len(envelopes) > asked
+
+        while not waiting.done():
+            for envelope in envelopes[asked:]:
+                envelope.respond(write_refusal(41, Words("its disk is full")))
+            asked = len(envelopes)
+            await until(is_asked_again)
+        assert asked > 1
+        answer = await waiting
+        assert answer.topics[0].error_code == 7
+        assert answer.topics[0].error_message.endswith(": its disk is full")
 
 
 async def test_another_error_of_the_envelope_is_the_clients_unknown_error(tmp_path: Path) -> None:

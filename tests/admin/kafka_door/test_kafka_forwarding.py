@@ -134,6 +134,22 @@ async def test_one_who_gives_up_soon_does_not_disturb_the_others(tmp_path: Path)
         assert answer.topics[0].error_code.value == 0
 
 
+async def test_why_the_active_controller_refuses_is_said_by_who_passed_it_on(
+    tmp_path: Path,
+) -> None:
+    async with a_scene(tmp_path) as scene:
+        for follower in scene.followers:
+            await caught_up(follower, scene.leader)
+        for node in (scene.leader, *scene.followers):
+            node.opened.quorum.room(False)
+        answer = await scene.at_follower.send(CREATE, creation(CREATE, "t", (101,), timeout_ms=200))
+        (topic,) = answer.topics
+        assert topic.error_code.value == 41
+        assert f"node {scene.leader.node_id}: the disk of the active controller is full" in (
+            topic.error_message
+        )
+
+
 @pytest.mark.parametrize("version", [2, 7])
 async def test_without_an_active_controller_the_refusal_is_clear(
     tmp_path: Path, version: int
