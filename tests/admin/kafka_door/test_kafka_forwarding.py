@@ -184,7 +184,7 @@ async def test_who_cannot_hear_of_a_leader_for_want_of_room_sends_the_asker_else
     async with (
         controllers(tmp_path, 1, voters=(1, 2, 3)) as nodes,
         kafka_client(nodes[1].address) as client,
-        AdminClient([nodes[1].address], is_controller=True, timeout_ms=300) as admin,
+        AdminClient([nodes[1].address], is_controller=True, timeout_ms=1_500) as admin,
     ):
         nodes[1].opened.quorum.room(False)
         an_hour = creation(CREATE, "t", (101,), timeout_ms=3_600_000)
