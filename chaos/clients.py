@@ -27,7 +27,9 @@ def propose(process: Process, values: Sequence[bytes]) -> bool:
         process.replica.propose(values)
         process.proposed_end = process.replica.next_offset
         committed = process.world.judge.told(process.speaker)
-        process.queues.appended(process.proposed_end, committed, process.machine.truth.end)
+        size_bytes = sum(map(len, values))
+        durable = process.machine.truth.end
+        process.queues.appended(process.proposed_end, committed, durable, size_bytes)
 
     process.enter(happen)
     return True

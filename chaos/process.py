@@ -167,9 +167,8 @@ class Process:
     def mislead(self) -> bool:
         """Let it take a leader for gone that may be well; whether it follows one."""
         leader = self.replica.node.leader
-        if leader in (None, self.id):
+        if leader is None or leader == self.id:
             return False
-        assert leader is not None
         self.enter(partial(self.takes_for_gone, leader))
         return True
 
@@ -374,6 +373,7 @@ class Process:
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         self.leads, self.proposed_end = True, 0
+        self.queues.leads()
         self._applying.on_lead(epoch, start)
         self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
 

@@ -27,6 +27,7 @@ QUICK: Final = Timeouts(
 
 LITTLE: Final = Bounds(
     uncommitted_records=60,
+    uncommitted_bytes=3_000,
     parked_fetches=12,
     observers=10,
     reads=40,

@@ -6,6 +6,7 @@ of a process that waits for its disk is bounded by the connections, which are no
 replicas that a leader tells of, it remembers so many only.
 """
 
+from collections import deque
 from enum import StrEnum
 from typing import Final
 
@@ -41,6 +42,8 @@ class Queues:
             Waiting.TRANSFER: bounds.transfer_askers,
         }
         self._waiting = dict.fromkeys(Waiting, 0)
+        self._batches: deque[tuple[int, int]] = deque()
+        """Where each batch ends that it was given since it leads, and its bytes, if it may wait."""
         self._grew: set[Waiting] = set()
         """Where somebody has come since the last check: nowhere else can there be too many."""
 
@@ -80,11 +83,24 @@ class Queues:
         if count > most:
             raise Violation("R24", f"{count} {what} wait at {self._who}, at most {most} may")
 
-    def appended(self, end: int, committed: int, durable: int) -> None:
-        """It has taken records up to `end`, and knows that those are committed and durable."""
-        held, most = end - min(committed, durable), self._bounds.uncommitted_records
-        if held > most:
-            raise Violation("R24", f"{self._who} holds {held} records, at most {most} may wait")
+    def leads(self) -> None:
+        """It begins to append."""
+        self._batches.clear()
+
+    def appended(self, end: int, committed: int, durable: int, size_bytes: int) -> None:
+        """It has taken records up to `end`, of so many bytes, and knows that those up to the other
+        two are committed and durable."""
+        reached, most = min(committed, durable), self._bounds.uncommitted_records
+        if end - reached > most:
+            text = f"{self._who} holds {end - reached} records, at most {most} may wait"
+            raise Violation("R24", text)
+        while self._batches and self._batches[0][0] <= reached:
+            self._batches.popleft()
+        held, most = sum(size for _, size in self._batches), self._bounds.uncommitted_bytes
+        if held >= most:
+            text = f"{self._who} takes more while it holds {held} bytes, {most} are enough"
+            raise Violation("R24", text)
+        self._batches.append((end, size_bytes))
 
     def remembers(self, observers: int) -> None:
         """So many replicas it tells of that do not vote."""

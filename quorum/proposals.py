@@ -1,7 +1,8 @@
 """What is to be appended, in the order in which it came, and how it becomes bytes of the log.
 
-Small proposals are put together into one batch as long as they wait. Nothing here decides when,
-or waits for a disk.
+Small proposals are put together into one batch as long as they wait. The core counts records, and
+bytes are counted here: what was proposed is in memory until it is committed, and on our own disk.
+Nothing here decides when, or waits for a disk.
 """
 
 from collections import deque
@@ -16,7 +17,8 @@ from quorum.core.effects import (
 )
 from quorum.core.events import Correlation
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
-from quorum.core.vocabulary import Offset
+from quorum.core.node import QuorumNode
+from quorum.core.vocabulary import Epoch, Offset
 from quorum.ports import Clock, Log
 from quorum.records.control_batches import encode_control
 from quorum.records.encode import encode, stamp
@@ -33,12 +35,19 @@ class _Proposal:
 class Proposals:
     """The records that wait, as the batches that they will be."""
 
-    __slots__ = ("_waiting", "count")
+    __slots__ = ("_appended", "_epoch", "_held_bytes", "_waiting", "count", "durable")
 
     def __init__(self) -> None:
         self._waiting: deque[_Proposal] = deque()
         self.count = 0
         """How many records wait."""
+        self.durable = Offset(0)
+        """Up to where our own disk has the log, as it has said last."""
+        self._held_bytes = 0
+        """Of what waits, and of what was appended in this epoch and is still held."""
+        self._appended: deque[tuple[Offset, int]] = deque()
+        """Where each batch of it ends, and its bytes."""
+        self._epoch = Epoch(0)
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -47,6 +56,20 @@ class Proposals:
     def next_count(self) -> int:
         """How many records the next batch has."""
         return len(self._waiting[0].values)
+
+    def accepts(self, node: QuorumNode, count: int, *, after: int) -> bool:
+        """Whether a leader has room for `count` records, once it has taken `after` others."""
+        if not node.accepts(count, self.count + after):
+            return False
+        if node.epoch != self._epoch:
+            # What it had appended when it led before may have been replaced since.
+            assert not self._waiting
+            self._epoch, self._held_bytes = node.epoch, 0
+            self._appended.clear()
+        reached = min(node.high_watermark or 0, self.durable)
+        while self._appended and self._appended[0][0] <= reached:
+            self._held_bytes -= self._appended.popleft()[1]
+        return self._held_bytes < node.bounds.uncommitted_bytes
 
     def add(self, values: Sequence[bytes]) -> None:
         """Let these be appended, together in one batch."""
@@ -62,17 +85,14 @@ class Proposals:
         else:
             self._waiting.append(_Proposal(list(values), size_bytes))
         self.count += len(values)
+        self._held_bytes += size_bytes
 
-    def take(self) -> list[bytes]:
-        """The records of the next batch, which wait no more."""
-        values = self._waiting.popleft().values
-        self.count -= len(values)
-        return values
-
-    def clear(self) -> None:
-        """None of them will be appended."""
-        self._waiting.clear()
-        self.count = 0
+    def take(self, end: Offset) -> list[bytes]:
+        """The records of the next batch, which wait no more and end there in the log."""
+        batch = self._waiting.popleft()
+        self.count -= len(batch.values)
+        self._appended.append((end, batch.size_bytes))
+        return batch.values
 
 
 class Appending:
@@ -129,7 +149,7 @@ class Appending:
         """Let the log have it, with its place and its epoch."""
         match effect:
             case AppendProposed(batch):
-                values = self._proposals.take()
+                values = self._proposals.take(batch.end)
                 assert len(values) == batch.end - batch.base
                 encoded = encode(values, timestamp_ms=self._wall_clock())
             case AppendLeaderChange(batch=batch) | AppendAssignment(batch=batch):

@@ -159,7 +159,7 @@ class Replica:
 
     def accepts(self, count: int, *, after: int = 0) -> bool:
         """Whether `propose` would take `count` records now, or once it has taken `after` others."""
-        return not self._stopped and self.node.accepts(count, self._proposals.count + after)
+        return not self._stopped and self._proposals.accepts(self.node, count, after=after)
 
     def propose(self, values: Sequence[bytes]) -> Offset:
         """Append these records, together in one batch; return the offset of the first one.
@@ -284,6 +284,7 @@ class Replica:
         self._wake()
 
     def _on_flushed(self, durable: LogEnd) -> None:
+        self._proposals.durable = durable.offset
         self._put(Flushed(durable))
 
     def _step(self, event: Event) -> None:
@@ -379,8 +380,7 @@ class Replica:
             return self._snapshots.part_for(response)
         if not isinstance(response, FetchResponse) or response.span is None:
             return b""
-        span = response.span
-        return self._log.read(span.start, span.end, span.max_bytes)
+        return self._log.read(response.span.start, response.span.end, response.span.max_bytes)
 
     def _done(
         self, to: ReplicaId, correlation: Correlation, request: Request

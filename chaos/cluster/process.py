@@ -195,8 +195,8 @@ class _Port:
     def propose(self, values: Sequence[bytes]) -> Offset:
         process, base = self._process, self._replica.propose(values)
         process.proposed_end = self._replica.next_offset
-        committed = process.world.judge.told(process.speaker)
-        process.queues.appended(process.proposed_end, committed, process.machine.truth.end)
+        committed, durable = process.world.judge.told(process.speaker), process.machine.truth.end
+        process.queues.appended(process.proposed_end, committed, durable, sum(map(len, values)))
         return base
 
     def read_committed(self, start: Offset, max_bytes: int) -> bytes:

@@ -22,6 +22,17 @@ BOUNDS: Final = (
         directed="quorum_bounds",
     ),
     Mutant(
+        name="records are taken however many bytes of them are not committed",
+        module="quorum.proposals",
+        old="        return self._held_bytes < node.bounds.uncommitted_bytes\n",
+        new="        return True\n",
+        caught_by=("R24",),
+        directed=(
+            "tests/quorum/driver/test_driver_commits.py::"
+            "test_a_leader_takes_no_more_when_it_holds_enough_bytes"
+        ),
+    ),
+    Mutant(
         name="fetches are kept waiting however many do",
         module="quorum.core.serving",
         old="full = len(self._parked) >= self._bounds.parked_fetches\n",

@@ -29,6 +29,10 @@ OBSERVERS_MAX: Final = 4_096
 UNCOMMITTED_RECORDS_MAX: Final = 400_000
 """Records a leader appends beyond its high watermark before it refuses further proposals."""
 
+UNCOMMITTED_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Bytes of such records after which it refuses them, however few they are; the last batch that it
+takes may go beyond."""
+
 READS_MAX: Final = 100_000
 """Linearizable reads that wait at one replica; a further one is refused."""
 
@@ -62,6 +66,7 @@ class Bounds:
     stands beside the constants that are the defaults."""
 
     uncommitted_records: int = UNCOMMITTED_RECORDS_MAX
+    uncommitted_bytes: int = UNCOMMITTED_BYTES_MAX
     parked_fetches: int = PARKED_FETCHES_MAX
     observers: int = OBSERVERS_MAX
     reads: int = READS_MAX

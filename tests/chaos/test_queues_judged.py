@@ -12,6 +12,7 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 
 BOUNDS = Bounds(
     uncommitted_records=5,
+    uncommitted_bytes=9,
     parked_fetches=2,
     observers=3,
     reads=2,
@@ -66,8 +67,8 @@ def test_a_read_that_is_one_too_many_does_not_wait_even_for_a_turn(queues: Queue
 @pytest.mark.parametrize(
     ("fits", "is_too_much"),
     [
-        (lambda q: q.appended(15, 10, 12), lambda q: q.appended(16, 10, 12)),
-        (lambda q: q.appended(15, 12, 10), lambda q: q.appended(16, 12, 10)),
+        (lambda q: q.appended(15, 10, 12, 1), lambda q: q.appended(16, 10, 12, 1)),
+        (lambda q: q.appended(15, 12, 10, 1), lambda q: q.appended(16, 12, 10, 1)),
         (lambda q: q.remembers(3), lambda q: q.remembers(4)),
         (lambda _: check_work("1", WORK_MAX), lambda _: check_work("1", WORK_MAX + 1)),
     ],
@@ -78,3 +79,18 @@ def test_what_is_held_and_remembered_is_bounded(
     fits(queues)
     with pytest.raises(Violation, match="R24"):
         is_too_much(queues)
+
+
+def test_bytes_that_are_held_are_bounded_and_those_that_are_kept_do_not_count(
+    queues: Queues,
+) -> None:
+    queues.appended(11, 10, 10, 8)
+    queues.appended(12, 10, 10, 99)
+    with pytest.raises(Violation, match="R24: 1 takes more while it holds 107 bytes"):
+        queues.appended(13, 10, 12, 1)
+    with pytest.raises(Violation, match="R24: 1 takes more while it holds 99 bytes"):
+        queues.appended(13, 11, 12, 1)
+    queues.appended(13, 12, 12, 1)
+    queues.appended(14, 12, 12, 99)
+    queues.leads()
+    queues.appended(14, 12, 12, 1)

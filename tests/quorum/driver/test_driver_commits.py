@@ -1,6 +1,6 @@
 """What is proposed to a quorum, and how it becomes committed."""
 
-from quorum.core.limits import BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX
+from quorum.core.limits import BATCH_RECORDS_MAX, UNCOMMITTED_RECORDS_MAX, Bounds
 from quorum.core.messages import Batch, FetchRequest
 from quorum.core.vocabulary import Offset
 from quorum.records.batch import outlines
@@ -170,6 +170,20 @@ async def test_only_the_leader_accepts_and_only_as_much_as_may_be_uncommitted() 
             leader.quorum.propose(full)
         assert not leader.quorum.accepts(1)
         await trio.until(lambda: leader.quorum.accepts(1))
+
+
+async def test_a_leader_takes_no_more_when_it_holds_enough_bytes() -> None:
+    async with Trio() as trio:
+        leader = await trio.leader()
+        leader.quorum.node.bounds = Bounds(uncommitted_bytes=1_000)
+        for _ in range(2):
+            for _ in range(10):
+                assert leader.quorum.accepts(1)
+                leader.quorum.propose([b"." * 100])
+            assert not leader.quorum.accepts(1)
+            await trio.until(lambda: leader.log.durable == leader.quorum.next_offset)
+            await trio.until(lambda: leader.quorum.high_watermark == leader.quorum.next_offset)
+            await trio.until(lambda: leader.quorum.accepts(1))
 
 
 async def test_who_waits_for_a_leader_is_woken_by_its_election() -> None:
