@@ -142,6 +142,12 @@ def check_plan(
         raise InvalidPlan("\n".join(_first(reasons)))
 
 
+def missing(plan: Iterable[Assignment], existing: Collection[PartitionId]) -> list[str]:
+    """A sentence for the partitions of the plan that the cluster has not, or not any more."""
+    ids = [one.id for one in plan if one.id not in existing]
+    return [f"Unable to find partition: {_some(ids)}"] if ids else []
+
+
 def render_plan(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
     """The plan that puts these replicas there, sorted, as Kafka's script prints it."""
     partitions = [

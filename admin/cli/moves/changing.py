@@ -14,7 +14,7 @@ from admin.cli.moves.waiting import wait_for
 from admin.client import AdminClient, Incompatible, Unreachable
 from admin.model import Assignment, Reassignment
 from admin.new_moves import BegunMove, NewMove, with_key
-from admin.plan_file import check_plan
+from admin.plan_file import check_plan, missing
 
 
 async def execute(whom: Target, asked: NewMove, *, additional: bool, wait: bool) -> Exit:
@@ -96,7 +96,13 @@ async def cancel(whom: Target, plan: Sequence[Assignment]) -> Exit:
     """Cancel what is under way of the plan."""
     async with whom.client() as client:
         active = {one.id for one in await client.list_reassignments()}
-        return await _cancel(client, [one for one in plan if one.id in active])
+        existing = replicas_of(await client.describe_topics(topics_of(plan)), plan)
+        done = await _cancel(client, [one for one in plan if one.id in active])
+    # What was cancelled stays so: a topic may have been deleted since the plan was made.
+    wrong = missing(plan, existing)
+    for sentence in wrong:
+        say(f"Error: {sentence}")
+    return Exit.FAILED if wrong else done
 
 
 async def cancel_all(whom: Target) -> Exit:

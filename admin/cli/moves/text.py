@@ -56,6 +56,11 @@ class MoveState:
                 return f"Reassignment of partition {self.id} is still in progress."
             case MoveStatus.COMPLETED:
                 return f"Reassignment of partition {self.id} is completed."
+            case MoveStatus.NOT_AS_PLANNED if not self.current:
+                return (
+                    f"There is no active reassignment of partition {self.id}, for there is no such"
+                    " partition."
+                )
             case MoveStatus.NOT_AS_PLANNED:
                 return (
                     f"There is no active reassignment of partition {self.id}, but replica set is "

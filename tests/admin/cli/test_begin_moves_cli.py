@@ -269,6 +269,19 @@ async def test_whatever_is_under_way_is_cancelled(tmp_path: Path) -> None:
         assert nothing.stdout == "None of the specified partition reassignments are active.\n"
 
 
+async def test_of_a_plan_that_is_cancelled_what_is_not_there_is_named(tmp_path: Path) -> None:
+    """The rest is cancelled all the same: a topic may have been deleted since."""
+    async with brokers(tmp_path, FOUR) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        file = plan(tmp_path, ("a", 0, [101, 103]), ("a", 7, [101]), ("gone", 0, [101]))
+        for said in ("Successfully cancelled partition reassignment for: a-0\n", "None of the"):
+            if said.startswith("Success"):
+                await asked(node.controller, move("a", 101, 103))
+            done = await run(node, "--cancel", *file)
+            assert (done.exit_code, done.stdout.startswith(said)) == (1, True), done.output
+            assert done.stderr.endswith("Error: Unable to find partition: a-7, gone-0\n")
+
+
 async def test_one_partition_is_cancelled_by_its_name(tmp_path: Path) -> None:
     async with brokers(tmp_path, FOUR) as node:
         await asked(node.controller, topic("a-b", 101, 102, partitions=2))

@@ -87,7 +87,9 @@ def test_the_status_of_every_planned_partition_is_told() -> None:
 
 def test_a_partition_that_does_not_exist_has_no_replicas() -> None:
     (state,) = move_states([Assignment(topic="gone", partition=0, replicas=(1,))], {}, {})
-    assert str(state).endswith("but replica set is  rather than 1.")
+    assert str(state) == (
+        "There is no active reassignment of partition gone-0, for there is no such partition."
+    )
 
 
 def test_active_moves_are_listed_with_what_comes_and_goes() -> None:

@@ -159,7 +159,7 @@ async def test_a_plan_is_tried_before_and_its_steps_are_told(tmp_path: Path) -> 
 
 
 async def test_of_a_large_plan_the_three_that_are_wrong_are_told(tmp_path: Path) -> None:
-    count = 20_000
+    count = 100_000
     moves = [("a", number, [101, 103]) for number in range(count)]
     moves[7], moves[8] = ("a", 7, [101, 999]), ("a", count, [101])
     moves[-1] = ("unknown", 0, [101])
