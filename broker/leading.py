@@ -15,41 +15,9 @@ from enum import Enum
 from typing import Final
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
+from broker.progress import Progress
 from broker.replica import Assignment, LiveEpochs, Refusal
 from statemachine.vocabulary import NO_EPOCH, RECOVERING, BrokerId, Replicas
-
-
-@dataclass(slots=True)
-class Progress:
-    """What the leader knows of one follower in this leadership; times are the leader's clock."""
-
-    broker_epoch: int | None = None
-    """Of the incarnation that fetches, learned from its fetches; None until there was one."""
-    log_end: int | None = None
-    """What its last fetch confirmed; None until there was one."""
-    last_fetch_ms: int | None = None
-    last_caught_up_ms: int | None = None
-    _goal_of_last_fetch: int = 0
-
-    def fetched(self, broker_epoch: int, offset: int, leader_end: int, now_ms: int) -> None:
-        if self.broker_epoch is not None and broker_epoch != self.broker_epoch:
-            # Another incarnation: that the one before kept up says nothing of this one.
-            self.last_fetch_ms = self.last_caught_up_ms = None
-        # It has caught up now if it has all there is, and had caught up when it last asked if it
-        # has all there was then.
-        if offset >= leader_end:
-            self.last_caught_up_ms = now_ms
-        elif self.last_fetch_ms is not None and offset >= self._goal_of_last_fetch:
-            self.last_caught_up_ms = self.last_fetch_ms
-        self.broker_epoch = broker_epoch
-        self.log_end = offset
-        self.last_fetch_ms = now_ms
-        self._goal_of_last_fetch = leader_end
-
-    def keeps_up(self, leader_end: int, now_ms: int, lag_ms_max: int) -> bool:
-        if self.log_end == leader_end:
-            return True
-        return self.last_caught_up_ms is not None and now_ms - self.last_caught_up_ms <= lag_ms_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +70,7 @@ class Leading:
         "_lag_ms_max",
         "_me",
         "_not_before_ms",
-        "_peer_ends",
+        "_told_epoch",
         "assignment",
         "epoch_start",
         "high_watermark",
@@ -127,6 +95,8 @@ class Leading:
         self._me = me
         self._lag_ms_max = lag_ms_max
         self.assignment = assignment
+        self._told_epoch = assignment.partition_epoch
+        """The last partition epoch that the metadata has told, and not an answer."""
         self.epoch_start = log_end
         """The first offset of this leadership."""
         self.log_end = log_end
@@ -154,6 +124,12 @@ class Leading:
             # Whatever was proposed was proposed on top of something that is now history.
             self.pending = None
         self.assignment = assignment
+        if assignment.partition_epoch > self._told_epoch + 1:
+            # Who was removed and brought back meanwhile has removed its log as well: what anybody
+            # had confirmed is confirmed by the next fetch, or not at all.
+            for progress in self._followers.values():
+                progress.log_end = None
+        self._told_epoch = assignment.partition_epoch
         self._know_followers(assignment, now_ms)
 
     def appended(self, log_end: int) -> None:
