@@ -229,7 +229,9 @@ class Client:
     def _replicas(self) -> Replicas:
         """Brokers that exist, now and then one that does not."""
         brokers = list(map(int, self.world.brokers))
-        factor = min(len(brokers), self.rng.randrange(1, self.world.settings.factor + 1))
+        settings = self.world.settings
+        least = settings.replicas_min
+        factor = min(len(brokers), self.rng.randrange(least, settings.factor + 1))
         found = tuple(self.rng.sample(brokers, factor))
         return (*found, 999) if self.rng.randrange(40) == 0 else found
 
@@ -258,7 +260,8 @@ class Client:
                 return requests.describe(name)
             case _:
                 topic_id = UUID(int=self.rng.getrandbits(128), version=4)
-                return requests.create(name, topic_id, partitions=2, factor=1)
+                least = self.world.settings.replicas_min
+                return requests.create(name, topic_id, partitions=2, factor=least)
 
     def _about_a_config(self) -> Request:
         if self.rng.randrange(2):

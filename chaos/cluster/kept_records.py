@@ -65,8 +65,8 @@ class Records:
         self._acknowledged: dict[int, dict[int, bytes]] = {}
         self._read: dict[int, dict[int, bytes]] = {}
         self._committed: dict[PartitionKey, int] = {}
-        self._lost: set[int] = set()
-        """Whose disk has lost something, until that is known."""
+        self._lost: dict[int, str] = {}
+        """The incarnation whose disk has lost something, by its broker, until that is known."""
 
     def acknowledged(self, number: int, base: int, values: list[bytes]) -> None:
         """A producer was told that its records are there from this offset on."""
@@ -106,7 +106,7 @@ class Records:
 
     def loses(self, broker_id: int) -> None:
         """Its disk is about to lose something that others in sync have."""
-        self._lost.add(broker_id)
+        self._lost[broker_id] = self._world.history.model.brokers[broker_id].incarnation
 
     def is_committed(self, key: PartitionKey, end: int) -> None:
         """Everything below is committed."""
@@ -116,7 +116,7 @@ class Records:
         """P19, of who comes into the ISR: it has all that is known to be committed."""
         for each in facts:
             if each.type == "RegisterBroker":
-                self._lost.discard(each.said["broker_id"])
+                self._registered(each.said["broker_id"], each.said["incarnation_id"])
             if each.type != "PartitionChange" or "isr" not in each.said:
                 continue
             key = PartitionKey(UUID(hex=each.said["topic_id"]), each.said["partition_id"])
@@ -126,6 +126,11 @@ class Records:
                 if has < end:
                     text = f"{member} comes into the ISR of {key} with {has} of {end}"
                     raise Violation("P19", text)
+
+    def _registered(self, broker_id: int, incarnation: str) -> None:
+        """A loss is known with another incarnation; its own request may come twice."""
+        if self._lost.get(broker_id) != incarnation:
+            self._lost.pop(broker_id, None)
 
     def are_alike(self) -> bool:
         """Whether all replicas of each partition have the same records."""

@@ -36,7 +36,9 @@ class LateProposals:
             for member in proposal.isr
             if member not in partition.leading.isr
         ]
-        may = bool(joining) and settings.has_late_proposals and world.disturbed
+        # Nothing is promised where another one ends uncleanly while a loss is not known yet.
+        may = settings.has_late_proposals and world.disturbed and not world.holds_still
+        may = may and bool(joining)
         if not may or self._rng.randrange(ONE_IN):
             return 0
         world.note("who is to join the ISR dies, and the request is late")

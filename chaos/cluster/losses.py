@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from chaos.cluster.broker import BrokerProcess
 from chaos.cluster.clients import KEPT
 from chaos.cluster.parts import NOBODY, Part
 from chaos.network import STRAGGLING_MS_MAX
@@ -46,18 +45,19 @@ class Losses:
         world.holds_still = True
         self._simulation.pass_ms(STRAGGLING_MS_MAX)
         if self._waits(self._is_still, STILL_MS_MAX):
-            self._lose()
+            victims = [each for each in world.brokers if self._can_do_without(each, self._kept())]
+            if victims:
+                is_known = self._lose(self._rng.choice(victims))
+                self._waits(is_known, BACK_MS_MAX)
+            else:
+                world.note("nobody can be done without")
         else:
             world.note("no moment for a loss")
         world.holds_still = False
 
-    def _lose(self) -> None:
+    def _lose(self, victim: ReplicaId) -> Callable[[], bool]:
+        """Let it lose something; returns what tells whether that is known."""
         world = self._world
-        victims = [each for each in world.brokers if self._can_do_without(each, self._kept())]
-        if not victims:
-            world.note("nobody can be done without")
-            return
-        victim = self._rng.choice(victims)
         # Who had the only replica of anything waits for its disk to come back.
         may_lose_all = self._can_do_without(victim, world.history.model.parts.values())
         epoch = world.history.model.brokers[int(victim)].epoch
@@ -74,7 +74,7 @@ class Losses:
             broker = world.history.model.brokers.get(int(victim))
             return broker is None or broker.epoch != epoch
 
-        self._waits(is_known, BACK_MS_MAX)
+        return is_known
 
     def _waits(self, is_reached: Callable[[], bool], ms_max: int) -> bool:
         timeline = self._world.timeline
@@ -86,23 +86,20 @@ class Losses:
 
     def _is_still(self) -> bool:
         """Whether nobody waits for an answer, no partition with records moves, and all is well."""
-        if not self._simulation.is_quiet or not all(map(self._is_known, self._world.brokers)):
+        if not self._simulation.is_quiet or not all(map(self._world.is_known, self._world.brokers)):
             return False
         return all(
             part.leader != NOBODY and not part.moves and set(part.isr) == set(part.replicas)
             for part in self._kept()
         )
 
-    def _is_known(self, replica: ReplicaId) -> bool:
-        """Whether the process that runs there is the one that is registered, and lives."""
-        model, process = self._world.history.model, self._world.process_of(replica)
-        broker = model.brokers.get(int(replica))
-        if broker is None or not isinstance(process, BrokerProcess) or not process.is_open:
-            return False
-        return model.live(int(replica)) and broker.epoch == process.broker_epoch
-
     def _can_do_without(self, victim: ReplicaId, parts: Iterable[Part]) -> bool:
         """Whether others are in sync with whatever of this it has."""
         return all(
-            int(victim) not in part.replicas or set(part.isr) - {int(victim)} for part in parts
+            int(victim) not in part.replicas or self._holders(part) - {int(victim)}
+            for part in parts
         )
+
+    def _holders(self, part: Part) -> set[int]:
+        """Who has all that was acknowledged, as far as is committed."""
+        return {*part.isr}

@@ -62,6 +62,13 @@ class Settings:
     has_late_proposals: bool
     """Whether requests for a larger ISR are held back until who is to join is another incarnation.
     """
+    sudden_losses: int
+    """How often one loses that in the middle of everything else: where nothing depends on one."""
+
+    @property
+    def replicas_min(self) -> int:
+        """How many replicas clients want of a partition, at least."""
+        return 2 if self.sudden_losses else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +150,9 @@ def _settings(rng: random.Random, brokers: int) -> Settings:
         slice_us=rng.choice((1, 30, 60, SLICE_US)),
         has_late_proposals=rng.random() < 0.25,
         losses=rng.choice((0, 0, 0, 2)),
+        sudden_losses=rng.choice((0, 1, 2)),
     )
+    if not drawn.has_elr or drawn.min_isr < 2 or drawn.has_late_proposals:
+        drawn = replace(drawn, sudden_losses=0)
     # Another incarnation is there before the leader asks again.
     return replace(drawn, session_timeout_ms=2_000) if drawn.has_late_proposals else drawn

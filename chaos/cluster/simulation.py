@@ -20,6 +20,7 @@ from chaos.cluster.process import ControllerProcess
 from chaos.cluster.producers import Consumer, Producer
 from chaos.cluster.requests import Request
 from chaos.cluster.settings import ClusterProfile
+from chaos.cluster.sudden import SuddenLosses
 from chaos.cluster.world import ClusterWorld
 from chaos.profile import Profile
 from chaos.simulation import Report, Simulation
@@ -53,6 +54,7 @@ class ClusterSimulation(Simulation):
         self._askers.append(Consumer(cluster, len(self._askers), self._stream("consumer")))
         self._helper = Client(cluster, len(self._clients), self._stream("helper"))
         self._losses = Losses(self, self._stream("losses"))
+        self._sudden = SuddenLosses(self, self._stream("sudden losses"))
         self._has_begun = False
         self._closes = self._is_closed = False
 
@@ -125,10 +127,16 @@ class ClusterSimulation(Simulation):
         """Let so much time pass."""
         self._pass(ms)
 
+    def reach(self, is_reached: Callable[[], bool], failure: str) -> None:
+        """Let time pass until that is so; else the run has failed."""
+        self._reach(is_reached, failure)
+
     def _disturb(self) -> None:
         super()._disturb()
         for _ in range(self.cluster.settings.losses):
             self._losses.strike()
+        for _ in range(self.cluster.settings.sudden_losses):
+            self._sudden.strike()
 
     # --- the end -----------------------------------------------------------------------------
 
@@ -170,10 +178,10 @@ class ClusterSimulation(Simulation):
         return next(self._unsettled(), None) is None
 
     def _unsettled(self) -> Iterator[object]:
-        """Brokers that are not alive, throttles that are left, and partitions that still move, or
+        """Brokers that are not at work, throttles that are left, and partitions that still move, or
         of which not all replicas are in sync."""
         model = self.cluster.history.model
-        yield from (each for each in self.cluster.brokers if not model.live(int(each)))
+        yield from (each for each in self.cluster.brokers if not self.cluster.is_known(each))
         yield from (key for key, value in model.settings.items() if value and THROTTLED in key[2])
         for key, part in model.parts.items():
             is_whole = part.leader != NOBODY and len(part.isr) == len(part.replicas)
@@ -184,6 +192,8 @@ class ClusterSimulation(Simulation):
         try:
             super()._reach(is_reached, failure)
         except Violation as late:
+            if late.rule != "liveness":
+                raise
             rest = "".join(f"\nnot settled: {each}" for each in self._unsettled())
             raise Violation(late.rule, f"{failure}{rest}") from late
 

