@@ -140,9 +140,8 @@ class Operator:
         if any((b.epoch, b.leader is not None) < (epoch, True) for b in ballots):
             return False
         since = [each for each in judge.history.assigned if each.end > old.end]
-        return self._others_hold(
-            machine, [*(old.assigned[-2:] or [judge.electorates.first]), *since]
-        )
+        named = [*(old.assigned[-2:] or [judge.electorates.first]), *since]
+        return self._others_hold(machine, named, old.ballot.epoch)
 
     def can_lose_the_end(self, victim: ReplicaId) -> bool:
         """Whether the last batch of its log, which is in a file, is on enough other disks."""
@@ -152,15 +151,26 @@ class Operator:
             return False
         if any(e.partner is not None or e.is_unreadable for e in self._world.machines.values()):
             return False
-        return self._others_hold(machine, [])
+        return self._others_hold(machine, [], machine.truth.ballot.epoch)
 
-    def _others_hold(self, machine: Machine, named: list[Assigned]) -> bool:
+    def _others_hold(self, machine: Machine, named: list[Assigned], epoch: int) -> bool:
         """Whether all of its log is on the disks of a majority of the others, by these voters and
-        by all others that there may be."""
+        by all others that there may be when it is in this epoch."""
         now, others = machine.truth, [e for e in self._world.machines.values() if e is not machine]
         holders = [each.key for each in others if each.truth.holds(now)]
-        electorates = [*named, *now.assigned[-2:], *self._world.judge.possible_electorates]
+        electorates = [*named, *now.assigned[-2:], *self._possible(epoch)]
         return all(has_majority(each, holders) for each in electorates)
+
+    def _possible(self, epoch: int) -> list[Assigned]:
+        """By whom anybody may go, if nobody is in an earlier epoch than this, or than all are now.
+
+        Not by what somebody has appended in vain, once all are past its epoch and no disk has it.
+        """
+        last, *later = self._world.judge.possible_electorates
+        truths = [each.truth for each in self._world.machines.values()]
+        epoch = min(epoch, *(each.ballot.epoch for each in truths))
+        kept = {each for truth in truths for each in truth.assigned}
+        return [last, *(each for each in later if each.epoch >= epoch or each in kept)]
 
     def _look_later(self, replica: ReplicaId) -> None:
         self._world.timeline.after(LOOKS_EVERY_MS, partial(self._look, replica))

@@ -46,6 +46,7 @@ def test_a_quorum_stays_safe_under_faults_and_recovers_when_healed(seed: int) ->
         pytest.param(2410, id="a disk that fails while a process writes out what it has and ends"),
         pytest.param(2913, id="a lone voter that is wanted as the leader, and leads already"),
         pytest.param(4846, id="copies of disks of a time when the clocks were ahead"),
+        pytest.param(910237, id="copies of disks, and voters that were named once, in vain"),
         pytest.param(302970, id="disks whose damage went with a file, and that nobody restarts"),
     ],
 )
