@@ -6,13 +6,15 @@ all of its own merged, and only what comes out of that goes into the image and i
 else is replayed one by one, in its place.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import compress, groupby
+from itertools import compress, groupby, repeat
 from typing import Final
 
 from msgspec.structs import replace
 
 from statemachine import records
+from statemachine.columns import Isrs
 from statemachine.image import Image
 from statemachine.index import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
@@ -27,6 +29,7 @@ from statemachine.serde import (
     decode,
     number_of,
 )
+from statemachine.serde.isrs import IsrsSaid, isrs_said, topic_said
 from statemachine.serde.primitives import uuid_of
 from statemachine.serde.rows import WIDTH_MAX, Numbers, Rows, rows_of
 from statemachine.serde.shapes import PARTITION_FRAMES, Alike, shape_of
@@ -62,7 +65,7 @@ def load_values(image: Image, values: Sequence[bytes], offset: int) -> None:
 def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
     """The offsets of two records that follow each other are `step` apart."""
     if not any(map(_says_partition, values[::_SAMPLED])):
-        _replay_others(image, values, offset, step)
+        _replay_changes(image, values, offset, step)
         return
     sizes = list(map(len, values))
     found = _rows_by_size(values, sizes, image.common.directories)
@@ -72,7 +75,7 @@ def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> No
         end = at + len(list(alike))
         rows = found.get(size)
         if rows is None:
-            _replay_others(image, values[at:end], offset + step * at, step)
+            _replay_changes(image, values[at:end], offset + step * at, step)
         else:
             first = taken[size]
             taken[size] += end - at
@@ -135,6 +138,41 @@ def _follow(topic: Topic, rows: Rows, begin: int, end: int) -> bool:
     return last <= PARTITION_NUMBER_MAX and rows.are_numbered(begin, end, first)
 
 
+def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
+    """Replay changes of the ISRs of one topic together, and what is between them in its place."""
+    done = at = 0
+    for _, group in groupby(values, topic_said):
+        some = list(group)
+        begin, at = at, at + len(some)
+        said = isrs_said(some) if len(some) >= _ALIKE_MIN else None
+        if said is None:
+            continue
+        _replay_others(image, values[done:begin], offset + step * done, step)
+        done = (
+            at if _change_isrs(image, topic_said(some[0]), said, offset + step * begin) else begin
+        )
+    _replay_others(image, values[done:], offset + step * done, step)
+
+
+def _change_isrs(image: Image, raw_topic: bytes, said: IsrsSaid, offset: int) -> bool:
+    """Let all ISRs be what is said, if each partition has a row; whether that is so."""
+    topic = image.topics.get(uuid_of(raw_topic))
+    if topic is None:
+        return False
+    image.index.settle()
+    numbers, isrs = said
+    offsets = range(offset, offset + len(numbers))
+    last = dict(zip(numbers, isrs, strict=True))
+    if len(last) == len(numbers):
+        return image.change_isrs(topic, Isrs(numbers, isrs, repeat(1), offsets))
+    # The last one counts, and each of them. What is undone is undone as a whole, as of others.
+    changes = Counter(numbers)
+    isrs = list(last.values())
+    return image.change_isrs(
+        topic, Isrs(list(last), isrs, map(changes.__getitem__, last), repeat(offset))
+    )
+
+
 def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
     """Replay each by itself, but for changes of partitions that follow each other."""
     changes: dict[bytes, list[bytes]] = {}
@@ -167,7 +205,8 @@ def _merge(image: Image, changes: dict[bytes, list[bytes]], offset: int) -> None
         return
     image.index.settle()
     # What a transaction undoes it undoes as a whole: any offset within it will do.
-    image.at(max(offset, image.end_offset))
+    offset = max(offset, image.end_offset)
+    image.at(offset)
     topics: dict[bytes, Topic | None] = {}
     for head, values in changes.items():
         said = [change_of(value) for value in dict.fromkeys(values)]
@@ -177,17 +216,22 @@ def _merge(image: Image, changes: dict[bytes, list[bytes]], offset: int) -> None
         else:
             topic = topics[raw] = image.topics.get(uuid_of(raw))
         if topic is not None:
-            _change(image, topic, number_of(head), values, said)
+            _change(image, topic, number_of(head), offset, values, said)
 
 
 def _change(
-    image: Image, topic: Topic, number: int, values: Sequence[bytes], said: Sequence[Change]
+    image: Image,
+    topic: Topic,
+    number: int,
+    offset: int,
+    values: Sequence[bytes],
+    said: Sequence[Change],
 ) -> None:
     """Take in all changes of one partition, `values`, which say these different things."""
     if len(said) == sum([each.only_isr for each in said]):
         # Each takes the place of the one before, and is counted.
         last = said[0] if len(values) == 1 else change_of(values[-1])
-        _change_isr(image, topic, number, last.change.isr, len(values))
+        _change_isr(image, topic, number, last.change.isr, len(values), offset)
         return
     before = topic.partition(number)
     if before is None:
@@ -199,11 +243,11 @@ def _change(
 
 
 def _change_isr(
-    image: Image, topic: Topic, number: int, isr: Replicas | None, changes: int
+    image: Image, topic: Topic, number: int, isr: Replicas | None, changes: int, offset: int
 ) -> None:
     """Let the ISR be what the last of so many changes says."""
     assert isr is not None
-    if image.change_isr(topic, number, isr, changes):
+    if image.change_isrs(topic, Isrs((number,), (isr,), (changes,), (offset,))):
         return
     before = topic.partition(number)
     if before is not None:

@@ -8,8 +8,8 @@ partition soon replays what was decided. All others are kept as they are. Nobody
 the two apart.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from statemachine.limits import PARTITIONS_REMEMBERED_MAX
 from statemachine.partition import NO_STAGE, Partition
@@ -21,6 +21,7 @@ from statemachine.serde.rows import (
     Fields,
     Form,
     Numbers,
+    Split,
     form_of,
     place_of,
     widened,
@@ -29,6 +30,27 @@ from statemachine.serde.shapes import encode_ordinary
 from statemachine.vocabulary import NO_LEADER, RECOVERED, BrokerId, Directories, Replicas
 
 _NO_REPLICAS: Final = (0,) * WIDTH_MAX
+
+
+class Isrs(NamedTuple):
+    """What many records make of ISRs: partitions of one topic, each of them once."""
+
+    numbers: Sequence[int]
+    isrs: Sequence[Replicas]
+    changes: Iterable[int]
+    """After how many changes of each."""
+    offsets: Iterable[int]
+    """Of the records, for each partition."""
+
+
+class Became(NamedTuple):
+    """Rows whose ISR was the same, and is the same again."""
+
+    before: Replicas
+    after: Replicas
+    places: bytes
+    """Those of the members of `after`."""
+    numbers: list[int]
 
 
 class Common:
@@ -173,29 +195,57 @@ class Columns:
         self._rows += rows
         self._count += count
 
-    def change_isr(self, number: int, isr: Replicas, changes: int) -> Replicas | None:
-        """Let the ISR of a row be this, after so many changes of it; returns what it was.
+    def splits(self, numbers: Sequence[int]) -> list[Split] | None:
+        """The rows of these partitions in parts; None where there is no place for one of them.
 
-        None where it is no row, or would be none: then nothing is done.
+        What is no row has a first part that begins with 0, and the others say nothing.
         """
-        if not 0 <= number < self._count:
+        if not numbers or min(numbers) < 0 or max(numbers) >= self._count:
             return None
+        unpack_from, rows, size = self._form.split.unpack_from, self._rows, self._form.size
+        return [unpack_from(rows, number * size) for number in numbers]
+
+    def change_isrs(self, isrs: Isrs) -> list[Became] | None:
+        """Let rows have these ISRs; None where one is no row, or would be none.
+
+        Then nothing is done. Of a thousand rows most are like others, but for their epochs.
+        """
+        splits = self.splits(isrs.numbers)
+        if splits is None:
+            return None
+        pack, known = self._form.isr.pack, dict[tuple[bytes, bytes, Replicas], Became]()
+        packed = []
+        try:
+            for number, isr, more, (head, _, epoch, tail) in zip(
+                isrs.numbers, isrs.isrs, isrs.changes, splits, strict=False
+            ):
+                became = known.get((head, tail, isr))
+                if became is None:
+                    found = self._became(number, isr)
+                    if found is None:
+                        return None
+                    became = known[(head, tail, isr)] = found
+                became.numbers.append(number)
+                packed.append(pack(epoch + more, became.places))
+        except DoesNotFit:
+            return None
+        rows, size, first = self._rows, self._form.size, self._form.isr_at(0)
+        end = first + self._form.isr.size
+        for number, each in zip(isrs.numbers, packed, strict=True):
+            row_at = number * size
+            rows[row_at + first : row_at + end] = each
+            self._made.pop(number, None)
+        return list(known.values())
+
+    def _became(self, number: int, isr: Replicas) -> Became | None:
+        """What the ISR of the row was and becomes; None where it is no row, or would be none."""
         form = self._form
-        at = number * form.size
-        fields = form.whole.unpack_from(self._rows, at)
+        fields = form.whole.unpack_from(self._rows, number * form.size)
         replicas = form.replicas_of(fields)
         places = form.places(replicas, isr) if replicas else None
         if places is None:
             return None
-        try:
-            # Made first: what is packed in place is spoilt already where it turns out not to fit.
-            packed = form.isr.pack(fields[4] + changes, places)
-        except DoesNotFit:
-            return None
-        isr_at = form.isr_at(at)
-        self._rows[isr_at : isr_at + len(packed)] = packed
-        self._made.pop(number, None)
-        return form.isr_of(fields, replicas)
+        return Became(form.isr_of(fields, replicas), isr, places, [])
 
     def row(self, number: int) -> bytes | None:
         """The row itself, which says the same whatever becomes of it; None where it is none."""

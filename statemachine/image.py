@@ -5,33 +5,26 @@ and the transaction); everyone else reads. It is changed in place, and not copie
 up to 2,000,000 partitions and a record changes one. The values in it are frozen.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 from uuid import UUID
 
 from statemachine import our_records, records
-from statemachine.columns import Common
+from statemachine.columns import Common, Isrs
 from statemachine.index import NO_KEY, PartitionIndex, Topic
 from statemachine.journal import Journal, Transaction
 from statemachine.move import Move
 from statemachine.owned import Owned, OwnedKey
 from statemachine.partition import Partition
 from statemachine.past import ABSENT, Past
+from statemachine.quota_holder import QuotaHolder, quota_holder
 from statemachine.registration import Broker
 from statemachine.serde.rows import Rows
 from statemachine.touched import Touched, touch_both, touch_topic
-from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Replicas, Resource
+from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Resource
 
 __all__ = ["Broker", "Image", "QuotaHolder", "Resource", "quota_holder"]
-
-QuotaHolder = tuple[records.QuotaEntity, ...]
-"""Whom quotas are for: one part of each type, in the order of the types."""
-
-
-def quota_holder(entity: Iterable[records.QuotaEntity]) -> QuotaHolder:
-    """The entity as the key of its quotas: who wrote a record may have had another order."""
-    by_type = {part.type: part for part in entity}
-    return tuple(by_type[kind] for kind in sorted(by_type))
 
 
 class Image:
@@ -246,17 +239,21 @@ class Image:
             self.at(offset + number - first)
             self._overwrote(topic, number, None)
 
-    def change_isr(self, topic: Topic, number: int, isr: Replicas, changes: int) -> bool:
-        """So many changes have left it with this ISR; False: it must be said as a value."""
-        if self._journal is not None:
-            return False
+    def change_isrs(self, topic: Topic, isrs: Isrs) -> bool:
+        """The partitions have these ISRs; False: one must be said as a value, nothing is done."""
+        columns, numbers = topic.partitions, isrs.numbers
         if self._past is not None:
-            self._past.partitions.keep_row(topic, number)
-        before = topic.partitions.change_isr(number, isr, changes)
-        if before is None:
+            self._past.partitions.keep_rows(topic, numbers)
+        rows = [] if self._journal is None else list(map(columns.row, numbers))
+        became = columns.change_isrs(isrs)
+        if became is None:
             return False
-        self.index.change_isr(topic.keys[number], before, isr)
-        self._overwrote(topic, number, None)
+        for before, after, _, some in became:
+            self.index.change_isrs([topic.keys[number] for number in some], before, after)
+        if self._journal is not None:
+            self._journal.note_each(isrs.offsets, Image._set_row, repeat(topic), numbers, rows)
+        if self._touched is not None:
+            self._touched.partitions |= dict.fromkeys(zip(repeat(topic.topic_id), numbers))
         return True
 
     def add_topic(self, topic: Topic) -> None:
@@ -363,7 +360,7 @@ class Image:
 
     def _restore(self, past: Past, undo: Callable[..., None], arguments: list[Any]) -> None:
         """Let the past be as it was before the change that this call undoes."""
-        if undo is Image.set_partition:
+        if undo in (Image.set_partition, Image._set_row):
             past.partitions.restore(*arguments)
         elif undo is Image._set:
             live, key, before = arguments
@@ -375,6 +372,9 @@ class Image:
         else:
             # A topic that is gone has its partitions still.
             assert undo is Image._revive, undo
+
+    def _set_row(self, topic: Topic, number: int, row: bytes) -> None:
+        self.set_partition(topic, number, topic.partitions.said_by(row))
 
     def _revive(self, topic: Topic) -> None:
         self.index.revive(topic)

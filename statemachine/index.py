@@ -201,9 +201,15 @@ class PartitionIndex:
             key = topic.keys[number] = self.give_key(topic, number)
             self.update(key, None, partition)
 
-    def change_isr(self, key: int, before: Replicas, after: Replicas) -> None:
-        """The ISR of the partition with this key has changed, and nothing else, and it stands."""
-        _move(self.isr_of, key, before, after)
+    def change_isrs(self, keys: list[int], before: Replicas, after: Replicas) -> None:
+        """The ISR of these partitions has changed alike, and nothing else."""
+        many = BitMap(keys)
+        for broker_id in before:
+            if broker_id not in after:
+                self.isr_of[broker_id].difference_update(many)
+        for broker_id in after:
+            if broker_id not in before:
+                self.isr_of.setdefault(broker_id, BitMap()).update(many)
 
     def _change(self, key: int, before: Partition, after: Partition) -> None:
         """As `update`, where most is as it was."""

@@ -9,7 +9,8 @@ collector looks through. For the same reason they go in portions.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -51,6 +52,12 @@ class Journal:
         What undoes it is called with its image, and then with the arguments.
         """
         self._entries.append((self.offset, undo, *arguments))
+
+    def note_each(
+        self, offsets: Iterable[int], undo: Callable[..., None], *arguments: Iterable[Any]
+    ) -> None:
+        """As `note` of many records, with an offset and arguments for each."""
+        self._entries.extend(zip(offsets, repeat(undo), *arguments, strict=False))
 
     def forget_below(self, offset: int) -> None:
         """What happened before `offset` will not be undone any more."""

@@ -6,7 +6,7 @@ listed is listed in strides, in the order of the image's own tables, so that eve
 replayed the same log lists it alike. Nothing here changes an image.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -117,11 +117,12 @@ class PastPartitions:
         """The partition is `before`, and about to be something else."""
         self._keep(topic, number, topic.partitions.row(number) or before)
 
-    def keep_row(self, topic: Topic, number: int) -> None:
-        """As `keep`, of one that need not be changed otherwise if it is no row."""
-        row = topic.partitions.row(number)
-        if row is not None:
-            self._keep(topic, number, row)
+    def keep_rows(self, topic: Topic, numbers: Iterable[int]) -> None:
+        """As `keep`, of those that are rows; the others need not be changed otherwise."""
+        for number in numbers:
+            row = topic.partitions.row(number)
+            if row is not None:
+                self._keep(topic, number, row)
 
     def keep_absent(self, topic: Topic, first: int) -> None:
         """Those from this number on have just come to be."""
@@ -134,7 +135,7 @@ class PastPartitions:
             kept = self._kept[topic] = {}
         kept.setdefault(number, before)
 
-    def restore(self, topic: Topic, number: int, before: Partition | None) -> None:
+    def restore(self, topic: Topic, number: int, before: Kept) -> None:
         """It was this, says the journal, before something that is not committed."""
         self._kept.setdefault(topic, {})[number] = before
 

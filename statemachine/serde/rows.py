@@ -33,6 +33,9 @@ DoesNotFit = error
 Fields = tuple[Any, ...]
 """What `Form.whole` unpacks."""
 
+Split = tuple[bytes, int, int, bytes]
+"""What `Form.split` unpacks."""
+
 
 class Form:
     """A row with room for so many replicas; big-endian, as records are.
@@ -49,6 +52,7 @@ class Form:
         "isr",
         "replicas_at",
         "size",
+        "split",
         "tail",
         "whole",
         "width",
@@ -67,6 +71,8 @@ class Form:
         self.replicas_at = self.head.size
         self.isr = Struct(f">i{width}s")
         """What changes with the ISR alone."""
+        self.split = Struct(f">{_EPOCHS_AT}sii{self.size - _PLACES_AT}s")
+        """The two epochs, and what stands before and behind them: many rows have the same."""
         self.in_order = [bytes(range(count)).ljust(width, _FILLING) for count in range(width + 1)]
         """The places of an ISR of all replicas in their order, by how many they are."""
 

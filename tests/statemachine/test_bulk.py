@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statemachine import records
+from statemachine import bulk, records
 from statemachine.bulk import replay_values
 from statemachine.image import Image
 from statemachine.replay import replay
@@ -79,10 +79,13 @@ def test_the_image_is_the_same_wherever_the_records_are_divided(
     expected, image = begun(), begun()
     one_by_one(expected, values)
     at = 0
-    while at < len(values):
-        size = data.draw(st.integers(1, len(values) - at))
-        replay_values(image, values[at : at + size], image.end_offset)
-        at += size
+    with pytest.MonkeyPatch.context() as patch:
+        # Elsewhere it takes more than are ever drawn.
+        patch.setattr(bulk, "_ALIKE_MIN", data.draw(st.integers(1, 3)))
+        while at < len(values):
+            size = data.draw(st.integers(1, len(values) - at))
+            replay_values(image, values[at : at + size], image.end_offset)
+            at += size
     assert contents(image) == contents(expected)
     assert ordered(image.drain()) == ordered(expected.drain())
 
@@ -102,10 +105,61 @@ def test_a_snapshot_that_is_being_taken_shows_nothing_of_them(
     image = begun()
     then = contents(image)
     snapshot = begin(image, image.end_offset)
-    replay_values(image, [bytes_of(record, rng) for record in log], image.end_offset)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "_ALIKE_MIN", rng.randint(1, 3))
+        replay_values(image, [bytes_of(record, rng) for record in log], image.end_offset)
     back = Image()
     load(back, whole(snapshot), then["end_offset"])
     assert contents(back) == then
+
+
+ISRS = st.lists(
+    st.builds(
+        records.PartitionChange,
+        partition_id=st.integers(0, 4),
+        topic_id=st.just(UUID(int=0)),
+        isr=st.lists(st.integers(0, 2), unique=True, max_size=3).map(tuple),
+    ),
+    unique_by=lambda change: change.partition_id,
+    min_size=1,
+)
+
+
+@given(first=ISRS, then=ISRS, data=st.data())
+def test_what_is_taken_in_together_is_undone_one_by_one(
+    first: list[records.PartitionChange],
+    then: list[records.PartitionChange],
+    data: st.DataObject,
+) -> None:
+    """And a snapshot that begins meanwhile has what is committed alone."""
+    image, expected = begun(), begun()
+    for kept in (image, expected):
+        for number in range(3, 5):
+            added = records.Partition(
+                partition_id=number,
+                topic_id=UUID(int=0),
+                replicas=(2, 0, 1),
+                isr=(0, 1, 2)[: number - 2],
+                leader=0,
+                leader_epoch=0,
+                partition_epoch=4,
+            )
+            replay(kept, added, kept.end_offset)
+    start = image.end_offset
+    values = [encode(change, 29) for change in (*first, *then)]
+    end = data.draw(st.integers(0, len(values)))
+    image.journal_from(start)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "_ALIKE_MIN", 1)
+        replay_values(image, values[: len(first)], start)
+        replay_values(image, values[len(first) :], start + len(first))
+    one_by_one(expected, values[:end])
+    snapshot = begin(image, start + end)
+    back = Image()
+    load(back, whole(snapshot), start + end)
+    assert contents(back) == contents(expected)
+    image.rewind(start + end)
+    assert contents(image) == contents(expected)
 
 
 def isr(number: int, *members: int) -> bytes:

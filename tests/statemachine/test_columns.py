@@ -1,5 +1,6 @@
 """A topic has the same partitions whether they are rows or values, and rows say what they are."""
 
+from itertools import repeat
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from statemachine import records
-from statemachine.columns import Columns, Common
+from statemachine.columns import Columns, Common, Isrs
 from statemachine.limits import PARTITIONS_REMEMBERED_MAX
 from statemachine.partition import Partition, Stage
 from statemachine.serde import encode, rows
@@ -98,13 +99,22 @@ class Twin:
         assert self.columns.get(number) == self.columns.peek(number) == before
 
     def isr(self, number: int, drawn: Partition) -> None:
-        before = self.listed[number] if number < len(self.listed) else None
-        was = self.columns.change_isr(number, drawn.isr, 3)
-        if was is not None:
+        """Three changes of one, and one of another, if there is another; or nothing at all."""
+        isrs = {number: drawn.isr, number // 2: drawn.isr[:1]}
+        changes = dict(zip(isrs, (3, 1), strict=False))
+        became = self.columns.change_isrs(
+            Isrs(list(isrs), list(isrs.values()), changes.values(), repeat(0))
+        )
+        if became is None:
+            return
+        was = {each: before for before, _, _, some in became for each in some}
+        assert was.keys() == isrs.keys()
+        for each, isr in isrs.items():
+            before = self.listed[each]
             assert before is not None
-            assert was == before.isr
-            epoch = before.partition_epoch + 3
-            self.listed[number] = replace(before, isr=drawn.isr, partition_epoch=epoch)
+            assert was[each] == before.isr
+            epoch = before.partition_epoch + changes[each]
+            self.listed[each] = replace(before, isr=isr, partition_epoch=epoch)
 
     def trim(self, *_: object) -> None:
         while self.listed and self.listed[-1] is None:
@@ -266,11 +276,35 @@ def test_directories_beyond_those_that_have_numbers_are_kept_in_values(
     ]
 
 
+ISRS = st.sampled_from([(1, 2, 3), (3, 1), (1, 3), (1,)])
+
+
+@given(drawn=st.lists(st.tuples(ISRS, ISRS, st.sampled_from((1, 2))), min_size=1))
+def test_isrs_of_partitions_that_are_alike_are_told_apart(
+    drawn: list[tuple[tuple[int, ...], tuple[int, ...], int]],
+) -> None:
+    columns, expected = Columns(Common()), []
+    columns.make_room(len(drawn))
+    for number, (before, after, leader) in enumerate(drawn):
+        replicas = (leader, 3 - leader, 3)
+        partition = replace(VALID, replicas=replicas, isr=before, partition_epoch=number)
+        columns.put(number, partition)
+        expected.append(replace(partition, isr=after, partition_epoch=number + 1))
+    numbers = range(len(drawn))
+    became = columns.change_isrs(
+        Isrs(numbers, [after for _, after, _ in drawn], repeat(1), repeat(0))
+    )
+    assert became is not None
+    told = {each: (before, after) for before, after, _, some in became for each in some}
+    assert told == {number: (before, after) for number, (before, after, _) in enumerate(drawn)}
+    assert list(columns) == expected
+
+
 def test_an_isr_whose_epoch_has_no_place_in_a_row_leaves_the_row_as_it_is() -> None:
     columns = Columns(Common())
     columns.make_room(1)
     last = replace(VALID, partition_epoch=2**31 - 1)
     columns.put(0, last)
-    assert columns.change_isr(0, VALID.isr[:1], 1) is None
+    assert columns.change_isrs(Isrs((0,), (VALID.isr[:1],), (1,), (0,))) is None
     columns.forget()
     assert columns.get(0) == last
