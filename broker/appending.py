@@ -15,7 +15,8 @@ from broker.quorum_port import Proposing
 from broker.replaying import Replaying
 from quorum.core.vocabulary import Offset
 from quorum.ports import Clock
-from statemachine.bulk import replay_values
+from statemachine.bulk import replay_isrs, replay_values
+from statemachine.isr_changes import IsrChanges
 from statemachine.partition import Partition as PartitionValue
 from statemachine.records import Partition, RemoveTopic
 from statemachine.replay import replay_decided
@@ -31,6 +32,8 @@ _AT_ONCE: Final = 16
 """Records that are replayed before anybody is asked whether to go on."""
 TOGETHER_US: Final = 2
 """To replay one of many new partitions."""
+ISR_REPLAYED_US: Final = 2
+"""To replay one of many ISRs."""
 _TOGETHER: Final = 128
 """The same of new partitions."""
 
@@ -76,8 +79,9 @@ class Appending:
             base = quorum.propose(batch.values)
             assert base == image.end_offset, f"{base}, not {image.end_offset}"
             self._start = base if self._start is None else self._start
-            many = len(batch.values) >= _TOGETHER and _says_partitions(batch)
-            if many:
+            if isinstance(batch.records, IsrChanges):
+                yield from self._replay_isrs(batch.records, base)
+            elif len(batch.values) >= _TOGETHER and _says_partitions(batch):
                 yield from self._replay_together(batch, base)
             else:
                 yield from self._replay(batch, base, decided)
@@ -101,6 +105,12 @@ class Appending:
             some = batch.values[at : at + _TOGETHER]
             replay_values(self._replaying.image, some, offset + at)
             yield TOGETHER_US * len(some)
+
+    def _replay_isrs(self, changes: IsrChanges, offset: int) -> Slices[None]:
+        for some in changes.topics:
+            replay_isrs(self._replaying.image, some, offset)
+            offset += len(some.numbers)
+            yield ISR_REPLAYED_US * len(some.numbers)
 
     def _take_end(self) -> None:
         """All that was proposed is replayed: take note of what has been put behind it."""

@@ -22,6 +22,7 @@ from statemachine.commands import (
     RollBackMove,
 )
 from statemachine.image import Image
+from statemachine.isr_changes import IsrChanges
 from statemachine.limits import (
     CREATED_PARTITIONS_MAX,
     DISTRUSTED_PARTITIONS_MAX,
@@ -29,7 +30,7 @@ from statemachine.limits import (
 )
 from statemachine.records import BeginTransaction, EndTransaction, Record, RegisterBroker
 from statemachine.serde import encode
-from statemachine.serde.writing import Writer
+from statemachine.serde.writing import Writer, written_isrs
 from statemachine.slices import Slices, whole
 
 TRANSACTION_RECORDS_MAX: Final = 120_000
@@ -42,6 +43,8 @@ _NAME: Final = "one decision"
 _ENCODED_US: Final = 3
 """To write one record."""
 _ENCODED_AT_ONCE: Final = 16
+_WRITTEN_TOGETHER_US: Final = 1
+"""The same of one that changes an ISR alone, as many others do."""
 _PUT_TOGETHER_US: Final = 1_000
 """To put together a batch of many."""
 
@@ -100,14 +103,7 @@ def batches_of(records: Sequence[Record], level: int) -> list[Batch] | None:
 
 def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None]:
     """As `batches_of`, in slices."""
-    values: list[bytes] = []
-    write = Writer(level).value
-    has_broker = False
-    for each in records:
-        values.append(write(each))
-        has_broker = has_broker or isinstance(each, RegisterBroker)
-        if not len(values) % _ENCODED_AT_ONCE:
-            yield _ENCODED_AT_ONCE * _ENCODED_US
+    values, has_broker = yield from _written(records, level)
     if not values:
         return []
     if len(values) == 1 and len(values[0]) <= BATCH_BYTES_MAX:
@@ -122,6 +118,24 @@ def batching(records: Sequence[Record], level: int) -> Slices[list[Batch] | None
     begin, end = BeginTransaction(name=_NAME), EndTransaction()
     every = (begin, *records, end)
     return (yield from _cut(every, [encode(begin, level), *values, encode(end, level)]))
+
+
+def _written(records: Sequence[Record], level: int) -> Slices[tuple[list[bytes], bool]]:
+    """The values of the records, and whether one of them registers a broker."""
+    values: list[bytes] = []
+    if isinstance(records, IsrChanges):
+        for some in records.topics:
+            values += written_isrs(some, level)
+            yield _WRITTEN_TOGETHER_US * len(some.numbers)
+        return values, False
+    write = Writer(level).value
+    has_broker = False
+    for each in records:
+        values.append(write(each))
+        has_broker = has_broker or isinstance(each, RegisterBroker)
+        if not len(values) % _ENCODED_AT_ONCE:
+            yield _ENCODED_AT_ONCE * _ENCODED_US
+    return values, has_broker
 
 
 def _cut(records: Sequence[Record], values: list[bytes]) -> Slices[list[Batch]]:

@@ -17,6 +17,7 @@ from statemachine import records
 from statemachine.columns import Isrs
 from statemachine.image import Image
 from statemachine.index import Topic
+from statemachine.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partition import Partition, left, merged
 from statemachine.replay import count_left, replay
@@ -60,6 +61,16 @@ def load_values(image: Image, values: Sequence[bytes], offset: int) -> None:
     The image does not end anywhere else for that, and its index is not settled.
     """
     _replay(image, values, offset, 0)
+
+
+def replay_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> None:
+    """As `replay` of each of the records, the first one at `offset`, on a settled image."""
+    topic_id, numbers, isrs = changes
+    topic, offsets = image.topics.get(topic_id), range(offset, offset + len(numbers))
+    if topic is None or not image.change_isrs(topic, Isrs(numbers, isrs, repeat(1), offsets)):
+        for at, record in zip(offsets, IsrChanges([changes]), strict=True):
+            replay(image, record, at)
+    image.advance(offset + len(numbers))
 
 
 def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:

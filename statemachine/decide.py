@@ -87,6 +87,8 @@ def deciding(image: Image, command: Command, *, now_ms: int = 0) -> Slices[Decis
     """As `decide`, in slices. `image` must not change until the last of them."""
     draft = Draft(image, now_ms)
     answer = yield from _answer(draft, command)
+    if draft.isr_changes is not None:
+        return Decision(draft.isr_changes, answer)
     # Before anything begins that may need what has ended.
     moves.end_moves(draft)
     if draft.records and not isinstance(command, AdvanceMoves):

@@ -15,6 +15,7 @@ from statemachine import our_records, records
 from statemachine.features import elr_in_force
 from statemachine.image import Image, Resource
 from statemachine.index import Topic
+from statemachine.isr_changes import IsrChanges
 from statemachine.move import Move, begun, changed
 from statemachine.owned import Owned, OwnedKey, owned_after
 from statemachine.partition import Partition, directory_of, left
@@ -60,6 +61,7 @@ class Draft:
         "has_waiting",
         "image",
         "is_complete",
+        "isr_changes",
         "joined",
         "key",
         "left",
@@ -68,6 +70,9 @@ class Draft:
         "records",
         "registered",
     )
+
+    isr_changes: IsrChanges | None
+    """All that the command changes, where that is ISRs alone, and many; nothing follows."""
 
     def __init__(self, image: Image, now_ms: int = 0) -> None:
         self.image = image
@@ -79,6 +84,7 @@ class Draft:
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
         """What is set, after the records so far."""
         self.records: list[records.Record] = []
+        self.isr_changes = None
         self.registered: records.RegisterBroker | None = None
         """The new incarnation of a broker that the records so far register, if they do."""
         self.is_complete = True

@@ -4,6 +4,8 @@ KIP-903: a replica with a stale broker epoch may not join the ISR. One bad membe
 change of its partition; other partitions of the request go on.
 """
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from statemachine.alike import Alike
@@ -14,6 +16,7 @@ from statemachine.draft import Draft
 from statemachine.errors import Error, Refusal
 from statemachine.image import Broker
 from statemachine.index import Topic
+from statemachine.isr_rows import decide_rows
 from statemachine.partition import Partition, directory_of
 from statemachine.records import PartitionChange
 from statemachine.slices import Slices
@@ -25,6 +28,9 @@ def alter_partition(draft: Draft, command: AlterPartition) -> Slices[PartitionsA
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
         return PartitionsAltered(error=stale.error, message=stale.message)
+    plain = yield from decide_rows(draft, command, partial(_plain, draft, command.broker_id))
+    if plain is not None:
+        return PartitionsAltered(partitions=plain)
     partitions, alike = [], Alike(draft)
     topic_id, topic = None, None
     for proposal in command.proposals:
@@ -89,10 +95,34 @@ def _altered(
     )
 
 
+def _plain(
+    draft: Draft, sender: BrokerId, topic: Topic, partition: Partition, proposal: IsrProposal
+) -> Replicas | None:
+    """The ISR that the partition then has; None where that is refused, or more follows."""
+    if _outdated(partition, sender, proposal) is not None:
+        return None
+    isr = _wanted(draft, partition, proposal)
+    if isinstance(isr, Refusal) or not _is_all(draft, topic, proposal, partition, isr):
+        return None
+    return isr
+
+
 def _changed(
     draft: Draft, topic: Topic, partition: Partition, proposal: IsrProposal
 ) -> Partition | Refusal:
     """The partition with the ISR that its leader wants; its epochs say nothing about that."""
+    isr = _wanted(draft, partition, proposal)
+    if isinstance(isr, Refusal):
+        return isr
+    after = _only_isr(draft, topic, proposal, partition, isr)
+    if after is None:
+        wish = replace(partition, isr=isr, recovery=proposal.recovery)
+        after = change_partition(draft, topic, proposal.partition, wish)
+    return after
+
+
+def _wanted(draft: Draft, partition: Partition, proposal: IsrProposal) -> Replicas | Refusal:
+    """The ISR that is asked for, or why the partition may not have it."""
     isr = tuple([member.broker_id for member in proposal.isr])
     refusal = (
         _impossible(partition, proposal, isr)
@@ -102,13 +132,7 @@ def _changed(
     if refusal is not None:
         return refusal
     # The order says nothing: a change of it alone would only cost an epoch.
-    if set(isr) == set(partition.isr):
-        isr = partition.isr
-    after = _only_isr(draft, topic, proposal, partition, isr)
-    if after is None:
-        wish = replace(partition, isr=isr, recovery=proposal.recovery)
-        after = change_partition(draft, topic, proposal.partition, wish)
-    return after
+    return partition.isr if set(isr) == set(partition.isr) else isr
 
 
 def _only_isr(
@@ -119,14 +143,7 @@ def _only_isr(
     What `change_partition` would come to, at half its cost: no request comes more often. The ISR
     has been checked, and its members are alive.
     """
-    if partition.moving or partition.elr or partition.last_known_elr:
-        return None
-    if proposal.recovery != partition.recovery:
-        return None
-    if draft.has_elr and len(isr) < min_isr(draft, topic.name, partition):
-        return None
-    # A leader whose directory has failed is replaced with whatever changes first.
-    if not draft.is_online(partition.leader, directory_of(partition, partition.leader)):
+    if not _is_all(draft, topic, proposal, partition, isr):
         return None
     if isr is partition.isr:
         return partition
@@ -136,6 +153,20 @@ def _only_isr(
         PartitionChange(partition_id=proposal.partition, topic_id=topic.topic_id, isr=isr)
     )
     return after
+
+
+def _is_all(
+    draft: Draft, topic: Topic, proposal: IsrProposal, partition: Partition, isr: Replicas
+) -> bool:
+    """Whether nothing can follow from this ISR of the partition."""
+    if partition.moving or partition.elr or partition.last_known_elr:
+        return False
+    if proposal.recovery != partition.recovery:
+        return False
+    if draft.has_elr and len(isr) < min_isr(draft, topic.name, partition):
+        return False
+    # A leader whose directory has failed is replaced with whatever changes first.
+    return draft.is_online(partition.leader, directory_of(partition, partition.leader))
 
 
 def _refused(proposal: IsrProposal, refusal: Refusal) -> PartitionAltered:

@@ -5,7 +5,7 @@ An answer leaves only after the records of its decision are committed. Where a c
 parts, each has its own result, and one that is refused leaves no trace.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -242,7 +242,7 @@ Answer: TypeAlias = (
 class Decision(Struct, frozen=True, gc=False):
     """The records to append, in order and in one piece, and the answer once they are committed."""
 
-    records: tuple[records.Record, ...]
+    records: Sequence[records.Record]
     answer: Answer
     is_complete: bool = True
     """Otherwise it is too much for one decision: the same command leads to the rest, decided on

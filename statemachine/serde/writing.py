@@ -5,12 +5,14 @@ at the beginning of the value. The rest is remembered, for as long as the decisi
 """
 
 from collections.abc import Callable
-from operator import attrgetter
+from itertools import repeat
+from operator import add, attrgetter
 from struct import Struct
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from statemachine import records
+from statemachine.isr_changes import IsrsOfTopic
 from statemachine.serde import CHANGE_HEAD_BYTES, encode
 
 _FRAME_BYTES: Final = 3
@@ -31,6 +33,19 @@ _SAID: Final = {shape: _said(shape) for shape in (records.Partition, records.Par
 
 _Known: TypeAlias = tuple[Any, bytes, bytes]
 """Directories, and what then stands before and behind number and topic."""
+
+
+def written_isrs(changes: IsrsOfTopic, level: int) -> list[bytes]:
+    """The values of records that change ISRs of one topic, each as `encode` has it."""
+    topic_id, numbers, isrs = changes
+    written = {
+        isr: encode(records.PartitionChange(partition_id=0, topic_id=topic_id, isr=isr), level)
+        for isr in dict.fromkeys(isrs)
+    }
+    frame = written[isrs[0]][:_FRAME_BYTES]
+    rests = {isr: value[CHANGE_HEAD_BYTES:] for isr, value in written.items()}
+    heads = map(_HEAD.pack, repeat(frame), numbers, repeat(topic_id.bytes))
+    return list(map(add, heads, map(rests.__getitem__, isrs)))
 
 
 class Writer:

@@ -21,7 +21,7 @@ def switch(world: World, to: str) -> tuple[records.Record, ...]:
     decision = world.ask(command)
     assert isinstance(decision.answer, commands.FeaturesUpdated)
     assert decision.answer.error is Error.NONE
-    return decision.records
+    return tuple(decision.records)
 
 
 def state(world: World, number: int = 0) -> tuple[int, tuple[int, ...], tuple[int, ...]]:

@@ -29,7 +29,7 @@ def update(
     command = commands.UpdateFeatures(updates=asked, **{**known, **fields})  # type: ignore[arg-type]
     decision = world.ask(command)
     assert isinstance(decision.answer, commands.FeaturesUpdated)
-    return decision.answer, decision.records
+    return decision.answer, tuple(decision.records)
 
 
 def refused(world: World, *updates: tuple[str, int, UpgradeType], **fields: object) -> str:

@@ -214,7 +214,7 @@ def test_our_controller_goes_on_where_kafkas_stopped() -> None:
         for topic in image.topics.values():
             for _, partition in topic.existing():
                 check_partition(partition)
-        return decided
+        return tuple(decided)
 
     back = commands.RegisterBroker(
         broker_id=102,
