@@ -20,7 +20,7 @@ from quorum.records.batch import (
     Header,
     headers,
 )
-from quorum.records.varint import read_varint, varint
+from quorum.records.varint import read_uvarint, read_varint, varint
 
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """What the records of one compressed batch may expand to."""
@@ -33,11 +33,14 @@ _PLAIN_OPENINGS: Final = [
 ]
 _PLACES_SHORT: Final = 64
 """Places below this take one byte, those above it two."""
-_PLACES_ALIKE: Final = 1_024
+_PLACES_ALIKE: Final = 8_192
 """Records behind this place in a batch are looked at one by one."""
+_TWO_BYTES_MAX: Final = 0x3FFF
+"""Lengths up to this, signs included, take one byte or two; records with longer ones are few."""
 _ALIKE_MIN: Final = 8
 """Records of one size that are looked at together."""
-_HEADS_REMEMBERED_MAX: Final = 64
+_HEADS_REMEMBERED_MAX: Final = 16
+"""Forms of the heads of as many records: half a megabyte each."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -95,7 +98,7 @@ def _plain_values(data: bytes, count: int) -> list[bytes] | None:
         return None
     try:
         return _values_in_place(data, count)
-    except IndexError:
+    except (IndexError, ValueError):
         return None
 
 
@@ -107,9 +110,12 @@ def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
         opening = _PLAIN_OPENINGS[place]
         length = data[at]
         at += 1
-        if length > 0x7F:  # Two bytes at most: what is longer is left to `read_varint`.
-            length = length & 0x7F | data[at] << 7
-            at += 1
+        if length > 0x7F:
+            if data[at] > 0x7F:
+                length, at = read_uvarint(data, at - 1)
+            else:  # As that would have it: two bytes are all that most of them take.
+                length = length & 0x7F | data[at] << 7
+                at += 1
         if not data.startswith(opening, at):
             return None
         end = at + (length >> 1)
@@ -117,8 +123,11 @@ def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
         size = data[at]
         at += 1
         if size > 0x7F:
-            size = size & 0x7F | data[at] << 7
-            at += 1
+            if data[at] > 0x7F:
+                size, at = read_uvarint(data, at - 1)
+            else:
+                size = size & 0x7F | data[at] << 7
+                at += 1
         # An odd one is negative; the last byte says that there are no headers.
         if (length | size) & 1 or at + (size >> 1) + 1 != end or data[end - 1]:
             return None
@@ -126,7 +135,8 @@ def _values_in_place(data: bytes, count: int) -> list[bytes] | None:
         # Most follow others of their size.
         record_bytes = end - begin
         ahead = end + (_ALIKE_MIN - 1) * record_bytes
-        if ahead < len(data) and data[ahead] == data[end] == data[begin]:
+        is_short = length <= _TWO_BYTES_MAX
+        if is_short and ahead < len(data) and data[ahead] == data[end] == data[begin]:
             head = data[begin:at]
             alike = _alike(data, end, head, record_bytes, range(place + 1, count))
             starts = range(end + len(head), end + alike * record_bytes, record_bytes)

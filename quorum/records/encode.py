@@ -31,7 +31,8 @@ _CRC_POSITION: Final = 17
 # A plain record is: length, attributes 0, timestamp delta 0, offset delta, no key, value, no
 # headers. Everything in it but the value depends on two small numbers, its place and its size,
 # so the bytes are looked up and the whole batch is one join.
-_SIZES_MAX: Final = 1_024
+_SIZES_REMEMBERED: Final = 1_024
+"""Of values, from 0 on. What is larger is rare, and worth the work that it takes."""
 _ONE_BYTE_PLACES: Final = 64
 _TWO_BYTE_PLACES: Final = 8_192
 
@@ -46,17 +47,30 @@ def _record_length(value_bytes: int, place_bytes: int) -> int:
     return sizes + len(varint(value_bytes)) + value_bytes
 
 
-def _openings(place_bytes: int) -> list[bytes]:
-    # The first byte is the count of headers of the record before: it saves a piece per record.
-    return [
-        b"\x00" + varint(_record_length(size, place_bytes)) + b"\x00\x00"
-        for size in range(_SIZES_MAX)
-    ]
+class _Openings(dict[int, bytes]):
+    """How records with places of so many bytes begin, by the sizes of their values.
+
+    The first byte is the count of headers of the record before: it saves a piece per record.
+    """
+
+    def __init__(self, place_bytes: int) -> None:
+        self._place_bytes = place_bytes
+        super().__init__((size, self[size]) for size in range(_SIZES_REMEMBERED))
+
+    def __missing__(self, size: int) -> bytes:
+        return b"\x00" + varint(_record_length(size, self._place_bytes)) + b"\x00\x00"
 
 
-_OPENINGS: Final = [_openings(place_bytes) for place_bytes in (1, 2, 3)]
+class _Sizes(dict[int, bytes]):
+    """Sizes of values as they are written."""
+
+    def __missing__(self, size: int) -> bytes:
+        return varint(size)
+
+
+_OPENINGS: Final = [_Openings(place_bytes) for place_bytes in (1, 2, 3)]
 _PLACES: Final = [varint(place) + varint(-1) for place in range(BATCH_RECORDS_MAX)]
-_SIZES: Final = [varint(size) for size in range(_SIZES_MAX)]
+_SIZES: Final = _Sizes((size, varint(size)) for size in range(_SIZES_REMEMBERED))
 
 
 class ClientRecord(NamedTuple):
@@ -84,7 +98,7 @@ def encode(
     """
     assert values
     assert keys is None or len(keys) == len(values)
-    if keys is None and len(values) <= BATCH_RECORDS_MAX and max(map(len, values)) < _SIZES_MAX:
+    if keys is None and len(values) <= BATCH_RECORDS_MAX:
         batch = _plain(values)
     else:
         batch = bytearray(HEADER_BYTES)
