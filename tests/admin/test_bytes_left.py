@@ -27,7 +27,7 @@ from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.broker.nodes import until
 from tests.broker.requests import batch
 from tests.support.bell import PATIENCE_SECONDS
-from tests.support.controllers import UNHURRIED, Node, a_controller, active, controllers
+from tests.support.controllers import Node, a_controller, active, controllers
 from tests.support.kafka_client import Form, kafka_client
 
 BATCHES = 5
@@ -80,7 +80,7 @@ def shown_by_command(node: Node) -> str:
 async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_lead(
     tmp_path: Path,
 ) -> None:
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         await join(leader.controller, 101, 102)
         await asked(leader.controller, topic("a", 101))

@@ -28,7 +28,7 @@ from tests.admin.planned_topic import (
     replicas,
     three_brokers,
 )
-from tests.support.controllers import UNHURRIED, a_controller, active, controllers
+from tests.support.controllers import a_controller, active, controllers
 
 KEY = {"Idempotency-Key": "monday-7"}
 AGAIN = "Idempotent-Replayed"
@@ -48,7 +48,7 @@ async def keyed_put(http: Http, path: str, body: Any = None) -> tuple[Any, dict[
 
 async def test_another_factor_is_begun_once_whoever_is_asked_again(tmp_path: Path) -> None:
     """The answer was lost; meanwhile it is done, and somebody has changed it again."""
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         first = await at_rest(nodes.values())
         await three_brokers(first.controller, 101)
         async with http_door(first) as http:

@@ -71,7 +71,8 @@ class Nodes:
             "node.id": node,
             "listeners": self.address(node),
             "log.dir": self.data(node),
-            "quorum.election.timeout.ms": 100,
+            # Longer than it takes all of them on a busy machine to answer who asks for votes.
+            "quorum.election.timeout.ms": 500,
             "quorum.fetch.timeout.ms": 1_500,
             **{name.replace("_", "."): value for name, value in settings.items()},
         }

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from admin.cli.main import group
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
-from tests.support.controllers import UNHURRIED, Node, controllers
+from tests.support.controllers import Node, controllers
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")
 
@@ -28,7 +28,7 @@ async def run(node: Node, *arguments: str) -> Result:
 async def test_the_command_says_who_leads_in_which_epoch_and_how_long_it_took(
     tmp_path: Path,
 ) -> None:
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         wanted, other = (each for each in nodes.values() if each is not leader)
         epoch = leader.opened.quorum.node.epoch + 1

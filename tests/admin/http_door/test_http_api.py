@@ -20,7 +20,7 @@ from tests.admin.kafka_door.samples import describe_quorum, list_reassignments
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import (
     CLUSTER_ID,
-    UNHURRIED,
+    TIMEOUTS,
     Node,
     a_controller,
     active,
@@ -29,7 +29,7 @@ from tests.support.controllers import (
 from tests.support.kafka_client import Form, kafka_client
 
 PROBLEM = "application/problem+json"
-PATIENT = replace(UNHURRIED, fetch_timeout_ms=60_000, request_timeout_ms=60_000)
+PATIENT = replace(TIMEOUTS, fetch_timeout_ms=60_000, request_timeout_ms=60_000)
 """For a test whose nodes, all in one process, have much to do at once."""
 
 

@@ -23,7 +23,7 @@ from tests.admin.planned_topic import (
     three_brokers,
 )
 from tests.broker.nodes import until
-from tests.support.controllers import UNHURRIED, Node, a_controller, active, controllers
+from tests.support.controllers import Node, a_controller, active, controllers
 
 
 def cordoned(node: Node) -> bool:
@@ -84,7 +84,7 @@ async def test_a_broker_is_emptied_by_a_move_of_its_own_kind_and_comes_back(
 async def test_an_emptying_goes_on_after_a_fail_over_and_is_told_of_by_who_leads_then(
     tmp_path: Path,
 ) -> None:
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         await three_brokers(leader.controller, 102, 101)
         async with http_door(leader) as http:
@@ -118,7 +118,7 @@ async def test_an_empty_broker_is_forgotten_once_it_is_dead_if_that_is_asked_for
 async def test_the_wish_to_forget_a_broker_outlives_its_asker_and_the_controller(
     tmp_path: Path,
 ) -> None:
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         await three_brokers(leader.controller, 101, 102)
         async with http_door(leader) as http:

@@ -7,14 +7,14 @@ import pytest
 
 from tests.admin.http_door.test_http_api import check_problem, http_door
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
-from tests.support.controllers import UNHURRIED, a_controller, active, controllers
+from tests.support.controllers import a_controller, active, controllers
 
 TRANSFER = "/v1/quorum/leader:transfer"
 
 
 @pytest.mark.parametrize("asks_leader", [True, False])
 async def test_any_controller_lets_another_one_lead(tmp_path: Path, asks_leader: bool) -> None:
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         epoch = leader.opened.quorum.node.epoch
         wanted, other = (each for each in nodes.values() if each is not leader)
@@ -30,7 +30,7 @@ async def test_any_controller_lets_another_one_lead(tmp_path: Path, asks_leader:
 
 
 async def test_without_a_body_whoever_suits_best_leads(tmp_path: Path) -> None:
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         async with http_door(leader) as http:
             answer = await http._send("POST", TRANSFER)

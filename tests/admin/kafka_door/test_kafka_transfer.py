@@ -14,7 +14,6 @@ from tests.admin.controller.asking import asked, busy, join, topic
 from tests.admin.kafka_door.test_kafka_voters import client_of, until
 from tests.support.controllers import (
     CLUSTER_ID,
-    UNHURRIED,
     Node,
     a_controller,
     active,
@@ -33,7 +32,7 @@ async def at_rest(nodes: Collection[Node]) -> Node:
 async def test_the_lead_goes_to_whom_is_named_and_the_answer_tells_the_epoch(
     tmp_path: Path,
 ) -> None:
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         epoch = leader.opened.quorum.node.epoch
         wanted, other = (each for each in nodes.values() if each is not leader)
@@ -46,7 +45,7 @@ async def test_the_lead_goes_to_whom_is_named_and_the_answer_tells_the_epoch(
 
 
 async def test_without_a_name_another_one_leads(tmp_path: Path) -> None:
-    async with controllers(tmp_path, 1, 2, 3, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         async with client_of(leader) as client:
             found = await client.transfer_leadership()

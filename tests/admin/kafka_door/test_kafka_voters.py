@@ -28,7 +28,6 @@ from tests.admin.kafka_door.samples import OBSERVER, RAFT, controller_registrati
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import (
     CLUSTER_ID,
-    UNHURRIED,
     Node,
     a_controller,
     active,
@@ -75,7 +74,7 @@ def votes(*ids: int) -> Callable[[QuorumDescription], bool]:
 
 
 async def test_a_follower_names_the_voters_with_the_directories_in_its_log(tmp_path: Path) -> None:
-    async with controllers(tmp_path, 1, 2, 3, kraft_version=1, timeouts=UNHURRIED) as nodes:
+    async with controllers(tmp_path, 1, 2, 3, kraft_version=1) as nodes:
         leader = await active(nodes.values())
         follower = next(each for each in nodes.values() if each is not leader)
         wanted = {each: node.opened.directory_id for each, node in nodes.items()}

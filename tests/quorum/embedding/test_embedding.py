@@ -27,11 +27,12 @@ from tests.support.ports import free_ports
 
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 HOST: Final = "127.0.0.1"
-HASTY: Final = Timeouts(
-    election_timeout_ms=60,
-    election_backoff_ms_max=60,
-    fetch_timeout_ms=400,
-    request_timeout_ms=400,
+TIMEOUTS: Final = Timeouts(
+    # Longer than an answer takes on a busy machine: who leads shall lead on while a test asks it.
+    election_timeout_ms=600,
+    election_backoff_ms_max=600,
+    fetch_timeout_ms=1_500,
+    request_timeout_ms=1_500,
     retry_backoff_ms=5,
     retry_backoff_ms_max=50,
     fetch_wait_ms=100,
@@ -63,7 +64,7 @@ def config(folder: Path, me: int, ports: Mapping[int, int]) -> QuorumConfig:
         cluster_id=CLUSTER_ID,
         folder=folder / str(me),
         voters={ReplicaId(id): Address(HOST, port) for id, port in ports.items()},
-        timeouts=HASTY,
+        timeouts=TIMEOUTS,
     )
 
 
