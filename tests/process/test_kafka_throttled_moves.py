@@ -120,8 +120,8 @@ async def test_a_move_holds_brokers_up_while_it_runs_and_leaves_nothing_where_on
     """Kafka's own tool asks every broker to forget the rate, and waits for one that is down.
 
     Of three moves alike the one that is not throttled ends; the rest of the others would take
-    minutes. One of them is let go, and ends at once; then the second broker dies, the other one is
-    cancelled, and the first broker knows no rate any more.
+    minutes. One of them is let go, and ends at once; then the second broker dies and is fenced, the
+    other one is cancelled, and the first broker knows no rate any more.
     """
     async with two_kafka_brokers(tmp_path, version, level) as it:
         node = it.node
@@ -140,6 +140,7 @@ async def test_a_move_holds_brokers_up_while_it_runs_and_leaves_nothing_where_on
 
         it.second.process.kill()
         await it.second.process.wait()
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(SECOND,)))
         await asked(node.controller, commands.CancelMoves(moves=(slow[1],)))
         assert throttles(node.controller.image) == {}
         await until_rate_is(it.first, BROKER_ID, LEADER_RATE, None)

@@ -34,8 +34,9 @@ from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.records import Endpoint
 from tests.support.bell import PATIENCE_SECONDS
 
-TEST_SECONDS_MAX: Final = 60.0
-"""When a test that waits for an answer in vain is ended."""
+TEST_SECONDS_MAX: Final = 300.0
+"""When a test that waits for an answer in vain is ended. Some start two of Kafka's brokers in that
+time, which take more than a minute to be up on a busy machine."""
 
 HOST: Final = "127.0.0.1"
 NOBODY: Final = Address(HOST, 1)
