@@ -33,6 +33,7 @@ from statemachine.features import RANGES
 from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.records import Endpoint
 from tests.support.bell import PATIENCE_SECONDS
+from tests.support.own_time import OwnTime
 
 TEST_SECONDS_MAX: Final = 300.0
 """When a test that waits for an answer in vain is ended. Some start two of Kafka's brokers in that
@@ -46,11 +47,11 @@ CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 SESSION_TIMEOUT_MS: Final = 9_000
 
 TIMEOUTS: Final = Timeouts(
-    # Whoever is asked for a vote must have answered, or it is asked again in the next epoch, for
-    # ever: all nodes share a loop and a machine, on which each of the steps of an answer waits its
-    # turn. With 60 ms, three of them took 48 epochs and 25 s at a load of 17 on two cores.
-    election_timeout_ms=600,
-    election_backoff_ms_max=600,
+    # Whoever is asked for a vote must have had its turns, and written the vote down, or it is asked
+    # again in the next epoch, for ever: with 60 ms, and of the time that all machines have, three
+    # nodes took 48 epochs and 25 s at a load of 17 on two cores.
+    election_timeout_ms=300,
+    election_backoff_ms_max=300,
     # A machine that is busy for a second must not elect a new leader in the middle of a test.
     fetch_timeout_ms=6_000,
     request_timeout_ms=6_000,
@@ -129,6 +130,8 @@ async def start(
         metadata_version=metadata_version,
         registration=registration(node_id, place.address.port),
     )
+    clock = OwnTime()
+    parts.callback(clock.stop)
     opened = open_quorum(
         QuorumConfig(
             node_id=ReplicaId(node_id),
@@ -142,7 +145,7 @@ async def start(
             segment_bytes=SEGMENT_BYTES_MAX if snapshots is None else snapshots.bytes_between,
         ),
         controller,
-        clock=monotonic_ms,
+        clock=clock,
         wall_clock=wall_ms,
         rng=random.Random(node_id),
     )
