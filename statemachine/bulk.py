@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from statemachine import records
 from statemachine.columns import Isrs
 from statemachine.image import Image
-from statemachine.index import Topic
+from statemachine.index import NO_KEY, Topic
 from statemachine.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partition import Partition, left, merged
 from statemachine.replay import count_left, replay
+from statemachine.replay_moves import REPLAY_MOVES
 from statemachine.serde import (
     CHANGE_FRAMES,
     CHANGE_HEAD_BYTES,
@@ -43,6 +44,20 @@ _ALIKE_MIN: Final = 8
 
 _SAMPLED: Final = 16
 """Every so many values are looked at before it is worth while to look for partitions."""
+
+_APART: Final = frozenset(
+    {
+        records.Topic,
+        records.Config,
+        records.FeatureLevel,
+        records.RegisterBroker,
+        records.RegisterController,
+        records.ClientQuota,
+        records.ProducerIds,
+        *REPLAY_MOVES,
+    }
+)
+"""Records that change no partition."""
 
 
 def replay_values(image: Image, values: Sequence[bytes], offset: int) -> None:
@@ -204,10 +219,25 @@ def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int
                 changes[head] = [value]
             else:
                 record = decode(value)
-                if not isinstance(record, records.Topic):
+                if not _is_apart(image, record):
                     image.index.settle()
                 replay(image, record, offset + step * place)
     _merge(image, changes, offset)
+
+
+def _is_apart(image: Image, record: records.Record) -> bool:
+    """Whether it is nothing to the index what it has not been told yet: no partition changes.
+
+    What a snapshot holds besides ordinary partitions is such, and would have to wait otherwise, in
+    one go, until all of them are in their bitmaps.
+    """
+    if not isinstance(record, records.Partition):
+        return type(record) in _APART
+    topic = image.topics.get(record.topic_id)
+    number = record.partition_id
+    if topic is None or not 0 <= number < len(topic.keys):
+        return True
+    return topic.keys[number] == NO_KEY
 
 
 def _merge(image: Image, changes: dict[bytes, list[bytes]], offset: int) -> None:

@@ -5,9 +5,10 @@ bitmap until it is settled; whoever gathers sees to it that nobody looks before.
 """
 
 from array import array
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 from pyroaring import BitMap
 
@@ -20,8 +21,20 @@ Part = dict[BrokerId, BitMap]
 SETTLED_AT_ONCE: Final = 50_000
 """Keys that are put into bitmaps before anyone else gets a turn: a few milliseconds."""
 
+SORTED_AT_ONCE: Final = 32_768
+"""Keys that are sorted at once: one or two milliseconds."""
+
 _FEW: Final = 16
 """So many keys are put into a bitmap one by one as fast."""
+_FEW_TO_SORT: Final = 8_192
+"""So many are sorted one by one as fast, where there are many brokers."""
+
+_HALF_BITS: Final = 16
+_LOWER: Final = 0 if array("H", (1,)).tobytes()[0] else 1
+_UPPER: Final = 1 - _LOWER
+"""Where the halves of a number are in memory."""
+
+_Keys: TypeAlias = "array[int]"
 
 
 class Gathering:
@@ -30,73 +43,134 @@ class Gathering:
     __slots__ = ("_held", "_in_sync", "_is_empty", "_isr", "_leaders", "_led")
 
     def __init__(self, replicas_of: Part, isr_of: Part, leader_of: Part) -> None:
-        self._led = _Keys(replicas_of, isr_of, leader_of)
-        self._in_sync = _Keys(replicas_of, isr_of)
-        self._held = _Keys(replicas_of)
-        self._isr = _Keys(isr_of)
-        self._leaders = _Keys(leader_of)
+        self._led = _Sorting(replicas_of, isr_of, leader_of)
+        self._in_sync = _Sorting(replicas_of, isr_of)
+        self._held = _Sorting(replicas_of)
+        self._isr = _Sorting(isr_of)
+        self._leaders = _Sorting(leader_of)
         self._is_empty = True
 
-    def gather(self, rows: Rows, places: slice, keys: Sequence[int]) -> None:
-        """The partitions at these places of the rows have these keys."""
+    def gather(self, rows: Rows, places: slice, keys: _Keys, *, rise: bool) -> None:
+        """The partitions at these places of the rows have these keys; whether the keys rise."""
         self._is_empty = False
         if rows.are_whole:
             first, *others = rows.replicas
-            self._led.gather(first[places], keys)
+            self._led.gather(first[places], keys, rise=rise)
             for column in others:
-                self._in_sync.gather(column[places], keys)
+                self._in_sync.gather(column[places], keys, rise=rise)
             return
         for column in rows.replicas:
-            self._held.gather(column[places], keys)
+            self._held.gather(column[places], keys, rise=rise)
         for column in rows.isr:
-            self._isr.gather(column[places], keys)
-        self._leaders.gather(rows.leaders[places], keys)
+            self._isr.gather(column[places], keys, rise=rise)
+        self._leaders.gather(rows.leaders[places], keys, rise=rise)
 
     def settle(self) -> bool:
         """Put some keys where they belong, which takes a few milliseconds; whether that was all."""
         if not self._is_empty:
             room = SETTLED_AT_ONCE
-            for keys in (self._led, self._in_sync, self._held, self._isr, self._leaders):
-                room = keys.settle(room)
+            for sorting in (self._led, self._in_sync, self._held, self._isr, self._leaders):
+                if room > 0:
+                    room = sorting.settle(room)
             self._is_empty = room > 0
         return self._is_empty
 
 
-class _Keys:
+class _Sorting:
     """Keys that are to be put into the same parts, by broker."""
 
-    __slots__ = ("_by_broker", "_parts")
+    __slots__ = ("_brokers", "_by_broker", "_keys", "_parts", "_upper")
 
     def __init__(self, *parts: Part) -> None:
         self._parts = parts
-        self._by_broker: defaultdict[BrokerId, array[int]] = defaultdict(_no_keys)
+        self._by_broker: defaultdict[BrokerId, _Keys] = defaultdict(_no_keys)
+        self._brokers = array("i")
+        self._keys = _no_keys()
+        """Keys that are not sorted yet, of the brokers beside them."""
+        self._upper = 0
+        """The upper half of each of these."""
 
-    def gather(self, brokers: Iterable[BrokerId], keys: Sequence[int]) -> None:
+    def gather(self, brokers: _Keys, keys: _Keys, *, rise: bool) -> None:
+        """These brokers have these keys, one each; whether the keys rise."""
+        upper = keys[0] >> _HALF_BITS
+        if not rise or keys[-1] >> _HALF_BITS != upper:
+            self._take(brokers, keys)
+            return
+        if upper != self._upper or len(self._keys) >= SORTED_AT_ONCE:
+            self._sort()
+            self._upper = upper
+        self._brokers += brokers
+        self._keys += keys
+
+    def settle(self, room: int) -> int:
+        """Settle about as many as there is room for, and return how much room is left."""
+        room -= self._sort()
+        by_broker, parts = self._by_broker, self._parts
+        while by_broker and room > 0:
+            broker_id, keys = by_broker.popitem()
+            _put(parts, broker_id, keys)
+            room -= len(keys) * len(parts)
+        return room
+
+    def _take(self, brokers: _Keys, keys: _Keys) -> None:
         by_broker = self._by_broker
         for broker_id, key in zip(brokers, keys, strict=True):
             by_broker[broker_id].append(key)
 
-    def settle(self, room: int) -> int:
-        """Settle about as many as there is room for, and return how much room is left."""
-        by_broker, parts = self._by_broker, self._parts
-        while by_broker and room > 0:
-            broker_id, keys = by_broker.popitem()
-            for part in parts:
-                _put(part, broker_id, keys)
-            room -= len(keys) * len(parts)
-        return room
+    def _sort(self) -> int:
+        """Give the keys that wait to their brokers; returns how many have been sorted.
+
+        A bitmap does it: it has numbers in their order, whatever the order in which they came. The
+        upper half of each is a broker, the lower one that of a key, for all keys have one upper
+        half. One by one a key takes four times as long.
+        """
+        count, brokers, keys = len(self._keys), _halves(self._brokers), _halves(self._keys)
+        if count <= _FEW_TO_SORT or brokers[_UPPER::2].tobytes().strip(b"\0"):
+            self._take(self._brokers, self._keys)
+        else:
+            keys[_UPPER::2] = brokers[_LOWER::2]
+            self._cut(BitMap(_joined(keys)).to_array())
+        self._brokers, self._keys = array("i"), _no_keys()
+        return count
+
+    def _cut(self, found: _Keys) -> None:
+        """Each broker has its stretch of `found`, whose numbers begin with the broker."""
+        halves = _halves(found)
+        halves[_UPPER::2] = array("H", (self._upper,)) * len(found)
+        keys, at = _joined(halves), 0
+        while at < len(found):
+            broker_id = found[at] >> _HALF_BITS
+            end = bisect_left(found, broker_id + 1 << _HALF_BITS, at)
+            self._by_broker[broker_id] += keys[at:end]
+            at = end
 
 
-def _put(part: Part, broker_id: BrokerId, keys: "array[int]") -> None:
-    bitmap = part.get(broker_id)
-    if bitmap is None:
-        part[broker_id] = BitMap(keys)
-    elif len(keys) > _FEW:
-        bitmap.update(keys)
-    else:
-        for key in keys:
-            bitmap.add(key)
+def _halves(numbers: _Keys) -> _Keys:
+    """Each number as two."""
+    halves = array("H")
+    halves.frombytes(numbers.tobytes())
+    return halves
 
 
-def _no_keys() -> "array[int]":
+def _joined(halves: _Keys) -> _Keys:
+    """The numbers that these are the halves of."""
+    keys = _no_keys()
+    keys.frombytes(halves.tobytes())
+    return keys
+
+
+def _put(parts: Sequence[Part], broker_id: BrokerId, keys: _Keys) -> None:
+    many = BitMap(keys) if len(keys) > _FEW else None
+    for part in parts:
+        bitmap = part.get(broker_id)
+        if bitmap is None:
+            part[broker_id] = BitMap(keys if many is None else many)
+        elif many is not None:
+            bitmap.update(many)
+        else:
+            for key in keys:
+                bitmap.add(key)
+
+
+def _no_keys() -> _Keys:
     return array("I")

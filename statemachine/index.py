@@ -143,18 +143,19 @@ class PartitionIndex:
     def add_rows(self, topic: Topic, rows: Rows, places: slice) -> None:
         """The topic has these partitions more; the bitmaps know of them once it is settled."""
         numbers = rows.numbers[places]
-        if self._free:
-            keys = array("I", [self.give_key(topic, number) for number in numbers])
-        else:
+        rise = not self._free
+        if rise:
             first = len(self._topics)
             keys = array("I", range(first, first + len(numbers)))
             self._topics += repeat(topic, len(numbers))
             self._numbers += numbers
+        else:
+            keys = array("I", [self.give_key(topic, number) for number in numbers])
         size = rows.form.size
         block = rows.rows[places.start * size : places.stop * size]
         topic.partitions.append_rows(block, rows.form, len(numbers))
         topic.keys += keys
-        self._gathering.gather(rows, places, keys)
+        self._gathering.gather(rows, places, keys, rise=rise)
 
     def settle(self) -> None:
         """Let the bitmaps know of all rows that have been added."""
