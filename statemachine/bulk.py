@@ -7,9 +7,9 @@ else is replayed one by one, in its place.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import compress, groupby, repeat
-from typing import Final
+from collections.abc import Iterable, Sequence
+from itertools import chain, groupby, repeat
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -93,12 +93,13 @@ def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> No
     if not any(map(_says_partition, values[::_SAMPLED])):
         _replay_changes(image, values, offset, step)
         return
-    sizes = list(map(len, values))
-    found = _rows_by_size(values, sizes, image.common.directories)
+    stretches = _stretches(map(len, values))
+    found, strangers = _rows_by_size(values, stretches, image.common.directories)
+    if strangers:
+        sizes = [0 if at in strangers else len(value) for at, value in enumerate(values)]
+        stretches = _stretches(sizes)
     taken = dict.fromkeys(found, 0)
-    at = 0
-    for size, alike in groupby(sizes):
-        end = at + len(list(alike))
+    for size, at, end in stretches:
         rows = found.get(size)
         if rows is None:
             _replay_changes(image, values[at:end], offset + step * at, step)
@@ -106,7 +107,23 @@ def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> No
             first = taken[size]
             taken[size] += end - at
             _add(image, values[at:end], rows, first, offset + step * at, step)
+
+
+class _Stretch(NamedTuple):
+    """Values of one size that follow each other."""
+
+    size: int
+    begin: int
+    end: int
+
+
+def _stretches(sizes: Iterable[int]) -> list[_Stretch]:
+    found, at = [], 0
+    for size, alike in groupby(sizes):
+        end = at + len(list(alike))
+        found.append(_Stretch(size, at, end))
         at = end
+    return found
 
 
 def _says_partition(value: bytes) -> bool:
@@ -114,31 +131,34 @@ def _says_partition(value: bytes) -> bool:
 
 
 def _rows_by_size(
-    values: Sequence[bytes], sizes: list[int], directories: Numbers
-) -> dict[int, Rows]:
+    values: Sequence[bytes], stretches: list[_Stretch], directories: Numbers
+) -> tuple[dict[int, Rows], set[int]]:
     """Rows of the values that say ordinary partitions of one shape, by the size of such a value.
 
-    The size of a value that is as long, and says something else, is set to 0.
+    Also the places of the values that are as long, and say something else.
     """
+    places: dict[int, list[_Stretch]] = {}
+    for stretch in stretches:
+        places.setdefault(stretch.size, []).append(stretch)
     found: dict[int, Rows] = {}
-    for size in dict.fromkeys(sizes):
-        if sizes.count(size) < _ALIKE_MIN:
+    others: set[int] = set()
+    for size, same in places.items():
+        if sum([each.end - each.begin for each in same]) < _ALIKE_MIN:
             continue
-        members = list(compress(values, map(size.__eq__, sizes)))
+        members = list(chain.from_iterable([values[each.begin : each.end] for each in same]))
         sample = next(filter(_says_partition, members), None)
         shape = None if sample is None else shape_of(sample, WIDTH_MAX)
         if shape is None:
             continue
         strangers = Alike(shape, members).strangers()
         if strangers:
-            places = [at for at, each in enumerate(sizes) if each == size]
-            for stranger in strangers:
-                sizes[places[stranger]] = 0
-            members = [each for at, each in enumerate(members) if at not in strangers]
+            at = list(chain.from_iterable([range(each.begin, each.end) for each in same]))
+            others.update([at[stranger] for stranger in strangers])
+            members = [each for place, each in enumerate(members) if place not in strangers]
         rows = rows_of(shape, members, directories)
         if rows is not None:
             found[size] = rows
-    return found
+    return found, others
 
 
 def _add(

@@ -157,20 +157,35 @@ def _alike(data: bytes, first: int, head: bytes, record_bytes: int, places: rang
     most = min(stop - places.start, (len(data) - first) // record_bytes)
     if most <= 0:
         return 0
-    end = first + most * record_bytes
-    heads = _heads(head[: 1 if head[0] < 0x80 else 2], head[-1 if head[-2] < 0x80 else -2 :])
-    wanted = heads[places.start : places.start + most]
-    fits = list(map(data.startswith, wanted, range(first, end, record_bytes)))
-    alike = fits.index(False) if False in fits else most
+    begin = places.start - (0 if is_short else _PLACES_SHORT)
+    length, size = head[: 1 if head[0] < 0x80 else 2], head[-1 if head[-2] < 0x80 else -2 :]
+    columns = _columns(length, size, is_short=is_short)
+    # Where the places begin to take a byte more, a record of the same size is another one.
+    alike = most if len(columns) == len(head) else 0
+    for at, column in enumerate(columns):
+        found = data[first + at : first + alike * record_bytes : record_bytes]
+        alike = _same(found, column[begin : begin + alike])
     # That there are no headers stands at the end of each.
     ends = data[first + record_bytes - 1 : first + alike * record_bytes : record_bytes]
     return alike - len(ends.lstrip(b"\0"))
 
 
+def _same(some: bytes, others: bytes) -> int:
+    """How many of these bytes, which are as many, are the same up to the first that is not."""
+    if some == others:
+        return len(some)
+    differing = int.from_bytes(some, "little") ^ int.from_bytes(others, "little")
+    return ((differing & -differing).bit_length() - 1) // 8
+
+
 @lru_cache(maxsize=_HEADS_REMEMBERED_MAX)
-def _heads(length: bytes, size: bytes) -> list[bytes]:
-    """How a plain record of this length, with a value of this size, begins at each place."""
-    return [length + opening + size for opening in _PLAIN_OPENINGS[:_PLACES_ALIKE]]
+def _columns(length: bytes, size: bytes, *, is_short: bool) -> list[bytes]:
+    """How plain records of this length, with values of this size, begin at the places that take one
+    byte, or two: the first byte of all of them, then the second, and so on."""
+    places = slice(_PLACES_SHORT) if is_short else slice(_PLACES_SHORT, _PLACES_ALIKE)
+    heads = [length + opening + size for opening in _PLAIN_OPENINGS[places]]
+    joined, width = b"".join(heads), len(heads[0])
+    return [joined[at::width] for at in range(width)]
 
 
 def _expanded(body: memoryview, header: Header, position: int) -> bytes:

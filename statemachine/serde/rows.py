@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from statemachine.limits import DIRECTORIES_NUMBERED_MAX
-from statemachine.serde.shapes import ID_BYTES, UUID_BYTES, Alike, Shape, on_wire
+from statemachine.serde.shapes import ID_BYTES, UUID_BYTES, Alike, Shape
 from statemachine.vocabulary import NO_LEADER, BrokerId, Directories, Replicas
 
 WIDTH_MAX: Final = 8
@@ -147,8 +147,11 @@ def widened(rows: bytearray, count: int, form: Form, wider: Form) -> bytearray:
     return out
 
 
-class Numbers(dict[bytes, int]):
-    """Directory ids by small numbers, which are given as ids turn up and are never taken back."""
+class Numbers(dict[bytes, bytes]):
+    """Directory ids by small numbers, which are given as ids turn up and are never taken back.
+
+    A number is had as the bytes that it is in a row: most are only put there.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +161,7 @@ class Numbers(dict[bytes, int]):
         """The same ids, as their bytes."""
         self._by_value: dict[int, int] = {}
 
-    def __missing__(self, raw: bytes) -> int:
+    def __missing__(self, raw: bytes) -> bytes:
         """A number for the id with these bytes. `LookupError` when all are given."""
         number = len(self.ids)
         if number >= DIRECTORIES_NUMBERED_MAX:
@@ -166,8 +169,9 @@ class Numbers(dict[bytes, int]):
         id_ = UUID(bytes=raw)
         self.ids.append(id_)
         self.raw.append(raw)
-        self._by_value[id_.int] = self[raw] = number
-        return number
+        self._by_value[id_.int] = number
+        said = self[raw] = number.to_bytes(_NUMBER_BYTES, "big")
+        return said
 
     def of(self, directories: Directories) -> list[int] | None:
         """Their numbers, or None where one has none and can be given none."""
@@ -181,7 +185,7 @@ class Numbers(dict[bytes, int]):
     def _given(self, directories: Directories) -> list[int] | None:
         """As `of`, where at least one has no number yet."""
         try:
-            return [self[each.bytes] for each in directories]
+            return [int.from_bytes(self[each.bytes], "big") for each in directories]
         except LookupError:
             return None
 
@@ -256,10 +260,9 @@ def _blank(form: Form, alike: Alike) -> bytearray:
 def _number(rows: bytearray, form: Form, alike: Alike, directories: Numbers) -> bool:
     """Let the rows have the directories of their records; whether all have numbers."""
     try:
-        numbers = array("H", map(directories.__getitem__, alike.directories()))
+        raw = b"".join(map(directories.__getitem__, alike.directories()))
     except LookupError:
         return False
-    raw = on_wire(numbers)
     stride = _NUMBER_BYTES * form.width
     for byte in range(stride):
         rows[form.numbers_at + byte :: form.size] = raw[byte::stride]

@@ -6,6 +6,7 @@ The layout is that of `serde.partitions`, which says the same of any partition.
 """
 
 from array import array
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 from struct import Struct
@@ -26,6 +27,8 @@ UUID_BYTES: Final = 16
 _NUMBER_AT: Final = 3
 _TOPIC_AT: Final = 7
 _REPLICAS_AT: Final = 23
+_READ_AT_ONCE: Final = 32
+"""Records whose directories are taken out of their bytes by one call."""
 _NONE: Final = 1
 """The size of an empty list; that of any other is one more than its length."""
 _SWAPS: Final = array("H", [1]).tobytes()[0] == 1
@@ -129,16 +132,17 @@ class Alike:
         self.copy(_TOPIC_AT, out, 0, UUID_BYTES, UUID_BYTES)
         return bytes(out)
 
-    def directories(self) -> "chain[bytes]":
+    def directories(self) -> Iterator[bytes]:
         """All directories of the first record, then those of the next, and so on."""
-        at, size = self.shape.directories_at, self.shape.size
+        at, size, count = self.shape.directories_at, self.shape.size, self.shape.replicas
         assert at is not None
-        form = (
-            f"{at}x"
-            + "16s" * self.shape.replicas
-            + f"{size - at - UUID_BYTES * self.shape.replicas}x"
+        data = memoryview(self.data)
+        # Most of them many at a time, which is twice as fast.
+        rest = size * (self.count // _READ_AT_ONCE * _READ_AT_ONCE)
+        return chain(
+            chain.from_iterable(_reader(at, count, size, _READ_AT_ONCE).iter_unpack(data[:rest])),
+            chain.from_iterable(_reader(at, count, size, 1).iter_unpack(data[rest:])),
         )
-        return chain.from_iterable(Struct(form).iter_unpack(self.data))
 
     def copy(self, at: int, out: bytearray, to: int, stride: int, count: int) -> None:
         """Copy so many bytes from `at` on of each record to `to` in each stride of `out`."""
@@ -152,6 +156,13 @@ class Alike:
         return from_wire(typecode, raw)
 
 
+@lru_cache
+def _reader(at: int, ids: int, size: int, records: int) -> Struct:
+    """Takes so many ids from `at` on out of each of so many records of this size."""
+    form = f"{at}x" + f"{UUID_BYTES}s" * ids + f"{size - at - UUID_BYTES * ids}x"
+    return Struct(form * records)
+
+
 def from_wire(typecode: str, raw: bytearray) -> "array[int]":
     """Numbers that stand there as in a record."""
     column = array(typecode)
@@ -159,14 +170,6 @@ def from_wire(typecode: str, raw: bytearray) -> "array[int]":
     if _SWAPS:
         column.byteswap()
     return column
-
-
-def on_wire(column: "array[int]") -> bytes:
-    """The bytes of the numbers as in a record."""
-    if _SWAPS:
-        column = column[:]
-        column.byteswap()
-    return column.tobytes()
 
 
 @lru_cache

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from statemachine import our_records, records
+from statemachine import our_records, records, serde
 from statemachine.serde import MalformedRecord, decode, encode
 from tests.statemachine.kafka_schemas import KAFKA, Oracle
 from tests.statemachine.record_values import struct_of
@@ -137,6 +137,8 @@ def test_an_unknown_type_is_kept_as_it_is() -> None:
         (b"\x01\x03\x00" + bytes(20) + b"\x00" * 40, "null list"),
         (b"\x01\x02\x00\x00", "null before"),
         (b"\x01\x02\x00\x05ab", "4 bytes are announced"),
+        (b"\x01\x02\x00\x02a" + bytes(18), "over at byte 22 of 23"),
+        (b"\x01\x02\x00\x80\x00" + b"a" * 126 + bytes(17), "null before byte 5"),
         (b"\x01\x02\x00\x03\xff\xff" + bytes(17), "not UTF-8"),
         (b"\x01\x0e\x00\x00", "null before"),
         (b"\x01\x0e\x00\xff\xff\xff\xff\x0f", "too many"),
@@ -158,3 +160,29 @@ def test_no_bytes_do_more_harm_than_being_refused(noise: bytes, type_id: int) ->
         except MalformedRecord:
             continue
         assert type(record) in {*KAFKA, *get_args(our_records.OurRecord)}
+
+
+@settings(max_examples=200)
+@given(
+    name=st.text(max_size=130),
+    tags=st.sampled_from((b"\0", b"\x01\x50\x01x", b"")),
+    damage=st.lists(st.tuples(st.integers(0, 24), st.integers(0, 255)), max_size=2),
+)
+def test_a_topic_is_read_at_once_as_its_schema_reads_it(
+    name: str, tags: bytes, damage: list[tuple[int, int]]
+) -> None:
+    value = bytearray(encode(records.Topic(name=name, topic_id=UUID(int=7 << 90)), 29)[:-1] + tags)
+    for at, byte in damage:
+        if at < len(value):
+            value[at] = byte
+    found = _read(bytes(value))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serde, "_topic", lambda data: None)
+        assert found == _read(bytes(value))
+
+
+def _read(value: bytes) -> records.Record | str:
+    try:
+        return decode(value)
+    except MalformedRecord as error:
+        return str(error)

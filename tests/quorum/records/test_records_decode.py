@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.records import decode as decoding
-from quorum.records.batch import HEADER, HEADER_BYTES, Codec, CorruptBatch, header_at
+from quorum.records.batch import (
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    Codec,
+    CorruptBatch,
+    header_at,
+)
 from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
 from quorum.records.encode import ClientRecord, encode, encode_client
+from quorum.records.varint import varint
 from tests.quorum.records.kio_batches import read_by_kio, written_by_kio
 
 RECORDS = [
@@ -135,6 +143,13 @@ def test_a_count_that_does_not_fit_the_records_is_corrupt(count: int) -> None:
         list(decode(data))
 
 
+def one_by_one(batch: bytearray) -> list[Record]:
+    """The records of a batch, none of which is read together with others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoding, "_plain_values", lambda data, count: None)
+        return list(decode(batch))
+
+
 ALIKE = st.builds(
     lambda value, count: [value] * count,
     st.one_of(st.binary(max_size=90), st.sampled_from([b"x" * 5_000, b"x" * 9_000])),
@@ -153,10 +168,22 @@ def test_plain_values_are_those_of_the_records_however_they_are_damaged(
         batch[at] = data.draw(st.integers(0, 255))
     found = plain_values(batch, header_at(batch))
     if found is not None:
-        records = list(decode(batch))
+        records = one_by_one(batch)
         assert [record.value for record in records] == found
         assert [record.offset for record in records] == list(range(7, 7 + len(values)))
         assert not any(record.key or record.headers for record in records)
+
+
+def test_records_with_longer_places_and_no_shorter_values_are_corrupt() -> None:
+    """From place 64 on a place takes two bytes: a record of the same size as before lacks one."""
+    batch = encode([*[b"others"] * 63, b"value"], timestamp_ms=1)
+    for place in range(64, 80):
+        batch += b"\x16\0\0" + varint(place) + b"\1\x0avalu\0"
+    header = header_at(batch)._replace(length=len(batch) - LENGTH_END, record_count=80)
+    HEADER.pack_into(batch, 0, *header)
+    assert plain_values(batch, header) is None
+    with pytest.raises(CorruptBatch, match="record 64 of 80"):
+        list(decode(batch))
 
 
 def test_what_is_not_plain_is_left_to_the_long_way() -> None:
