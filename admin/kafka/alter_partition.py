@@ -5,8 +5,10 @@ as asked is not decided here.
 """
 
 import struct
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import groupby
+from operator import attrgetter
 from struct import Struct
 from typing import Final
 from uuid import UUID
@@ -71,7 +73,7 @@ def write_answer(answer: PartitionsAltered) -> bytes:
         return b"".join((head, _ONE_ITEM, topic_id, _ONE_ITEM, partition, _NO_TAGS, _NO_TAGS))
     topics = [
         b"".join((topic_id.bytes, *_counted([_partition(each) for each in partitions]), _NO_TAGS))
-        for topic_id, partitions in groupby(answer.partitions, key=lambda each: each.topic_id)
+        for topic_id, partitions in groupby(answer.partitions, _topic_id)
     ]
     return b"".join((_ANSWER_HEAD.pack(0, answer.error.code), *_counted(topics), _NO_TAGS))
 
@@ -236,14 +238,18 @@ def _counted(items: list[bytes]) -> list[bytes]:
     return [uvarint(len(items) + 1), *items]
 
 
+_topic_id: Final = attrgetter("topic_id")
+
+
 def _partition(altered: PartitionAltered) -> bytes:
     isr = altered.isr
-    return _form(len(isr)).pack(
+    pack, count = _form(len(isr))
+    return pack(
         altered.partition,
         altered.error.code,
         altered.leader,
         altered.leader_epoch,
-        uvarint(len(isr) + 1),
+        count,
         *isr,
         altered.recovery,
         altered.partition_epoch,
@@ -252,6 +258,7 @@ def _partition(altered: PartitionAltered) -> bytes:
 
 
 @lru_cache(_FORMS_MAX)
-def _form(isr_length: int) -> Struct:
-    count_bytes = len(uvarint(isr_length + 1))
-    return Struct(f">ihii{count_bytes}s{isr_length}ibi{len(_NO_TAGS)}s")
+def _form(isr_length: int) -> tuple[Callable[..., bytes], bytes]:
+    """What packs a partition with an ISR of this length, and the count that stands before it."""
+    count = uvarint(isr_length + 1)
+    return Struct(f">ihii{len(count)}s{isr_length}ibi{len(_NO_TAGS)}s").pack, count
