@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-PATIENCE_SECONDS: Final = 45.0
+PATIENCE_SECONDS: Final = 120.0
 """When a test gives up. Nothing is expected to take long; a busy machine may need a while."""
 
 
