@@ -158,9 +158,10 @@ def of_a_change(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     """What holds of one record about a partition that exists."""
     return [
         *_of_epochs_and_growth(change),
+        # First: what nobody has asked for is no end that may be complete or not.
+        *_of_what_was_asked(cluster, key, change),
         *_of_an_end(cluster, key, change),
         *_of_the_isr(cluster, key, change),
-        *_of_what_was_asked(cluster, key, change),
     ]
 
 

@@ -1,6 +1,6 @@
 """Faults in controllers and brokers as processes that whole clusters in virtual time must show.
 
-What the controller decides wrongly is in `chaos.mutants.partitions`, and is shown by random logs.
+What the controller decides wrongly of partitions is in `chaos.mutants.partitions`.
 """
 
 from typing import Final

@@ -16,6 +16,10 @@ TRANSCRIPTS: Final = (
     "tests/quorum/core/test_quorum_transcripts.py::"
     "test_the_quorum_tells_the_story_as_it_is_recorded"
 )
+STORIES_OF_MOVES: Final = (
+    "tests/statemachine/test_moves_transcripts.py::"
+    "test_a_partition_tells_the_story_as_it_is_recorded"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +35,8 @@ class Mutant:
     caught_by: tuple[str, ...]
     """The invariants of which one must fail in some seed."""
     directed: str
-    """The test that shows it at once: a transcript of the quorum, or a test by path and name."""
+    """The test that shows it at once: a transcript (of the quorum, or one of moves, whose names say
+    so), or a test by path and name."""
 
     seed: int = 0
     """One that caught it when this was written, to be tried first by those who are in a hurry."""
@@ -52,7 +57,8 @@ class Mutant:
         """The directed test, for pytest."""
         if "/" in self.directed:
             return [self.directed]
-        return [f"{TRANSCRIPTS}[{self.directed}]"]
+        told = STORIES_OF_MOVES if self.directed.startswith("moves_") else TRANSCRIPTS
+        return [f"{told}[{self.directed}]"]
 
     def planted_in(self, source: str) -> str:
         """The source with the fault. Raises `DoesNotApply`."""

@@ -11,7 +11,7 @@ from chaos.mutants.unseen import UNSEEN
 from tests.support.tree import ROOT
 
 SEEDS = 20
-"""So many are tried, from the one that caught it when it was written: in all about a minute."""
+"""So many are tried, from the one that caught it when it was written: in all some minutes."""
 DOCUMENT = ROOT / "docs" / "mutants.md"
 PAGE = ROOT / "docs" / "chaos.md"
 

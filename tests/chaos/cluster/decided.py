@@ -23,6 +23,7 @@ STRANGER: Final = 9
 """A broker that never registers."""
 TOPICS: Final = "ab"
 STALE_EACH: Final = 7
+OLD_EACH: Final = 11
 LIMITS: Final = (
     "reassignment.parallel.replica.count",
     "reassignment.parallel.partition.count",
@@ -116,14 +117,17 @@ def a_move(rng: random.Random, world: World) -> commands.Command:
 
 
 def an_isr(rng: random.Random, world: World) -> commands.Command:
-    """What a leader might want; most often more of its replicas, fenced ones among them."""
+    """What a leader might want; most often more of its replicas, fenced ones among them.
+
+    Now and then it has not heard of the last change.
+    """
     name, number, partition = a_partition(rng, world)
     wanted = [r for r in partition.replicas if r == partition.leader or rng.random() < 0.75]
     proposal = commands.IsrProposal(
         topic_id=world.image.topic_ids[name],
         partition=number,
         leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch,
+        partition_epoch=partition.partition_epoch - (world.image.end_offset % OLD_EACH == 0),
         isr=tuple(_member(world, each, partition) for each in wanted),
     )
     sender = partition.leader
