@@ -76,9 +76,9 @@ class Machine:
     wall_offset_ms: int = 0
     wall_offsets_ms: tuple[int, int] = (0, 0)
     """The lowest and the highest of all so far."""
-    times_lost: bool = False
-    """Whether its disk has failed to keep what an index was given: nothing ends because of that,
-    and what was cut from the index may come back."""
+    times_lost: set[str] = field(default_factory=set)
+    """Indexes that its disk has failed to keep as they were given: nothing ends because of that,
+    and what was cut from one may come back in it."""
     times: AppendTimes = field(default_factory=AppendTimes)
     """What was judged of its append times."""
     slow_until_ms: int = 0
@@ -243,10 +243,14 @@ class Machine:
     def check_times(self, now_ms: int, newest: int | None = None) -> None:
         """R27, on its disk as it is; `newest` are so many segments only."""
         folder = self.disk.kept(LOG)
-        if isinstance(folder, Folder) and not self.times_lost:
+        if isinstance(folder, Folder):
             lowest, highest = self.wall_offsets_ms
             clock = Clock(EPOCH_WALL_MS + lowest, EPOCH_WALL_MS + now_ms + highest)
-            segments = self.truth.segments(newest)
+            segments = [
+                each
+                for each in self.truth.segments(newest)
+                if Path(each[0]).with_suffix(SUFFIX).name not in self.times_lost
+            ]
             self.times.check(self.key, segments, folder.durable, clock, self.times_spoiled)
 
     def check_times_are_whole(self) -> None:
@@ -263,9 +267,11 @@ class Machine:
     def check_times_of_complete(self) -> None:
         """R27, of the last segment but one, if the process that lives has completed it."""
         segment, *later = self.truth.segments(newest=2)
-        if not later or self.is_at_fault or self.times_lost or segment[1][-1].end <= self.began_at:
+        if not later or self.is_at_fault or segment[1][-1].end <= self.began_at:
             return
         path = (LOG / segment[0]).with_suffix(SUFFIX)
+        if path.name in self.times_lost:
+            return
         index = self.disk.kept(path)
         # Its name is kept with that of the next segment.
         if isinstance(index, File) and path.name not in self.times_spoiled:
@@ -299,7 +305,7 @@ class Machine:
         self.rotten = self.copy = None
         self.rots_at_end = False
         self.times_spoiled.clear()
-        self.times_lost = False
+        self.times_lost.clear()
         self.spoiled.clear()
 
     def keep_copy(self) -> None:
@@ -355,7 +361,8 @@ class Machine:
             self.dies_after -= 1
         if self.sync_fails and operation.kind is Kind.SYNC:
             self.sync_fails, self.sync_failed, self.is_at_fault = False, True, True
-            self.times_lost |= operation.path.suffix == SUFFIX
+            if operation.path.suffix == SUFFIX:
+                self.times_lost.add(operation.path.name)
             return Fail(errno.EIO)
         return None
 

@@ -1,9 +1,14 @@
 """What the judge of the append times must and must not let pass (R27)."""
 
+import os
+
 import pytest
 
-from chaos.append_times import HEADER, AppendTimes, Clock, check_whole
+from chaos.append_times import HEADER, SUFFIX, AppendTimes, Clock, check_whole
+from chaos.machine import LOG
 from chaos.platter import File
+from chaos.profile import Profile
+from chaos.simulation import Simulation
 from chaos.stored import Stored
 from chaos.violation import Violation
 from quorum.log.append_times import UNKNOWN, encode_entry
@@ -89,3 +94,20 @@ def test_what_follows_what_was_right_is_judged_as_what_comes_first() -> None:
     file.durable += encode_entry(2_001, 7, 1)
     with pytest.raises(Violation, match=r"R27.*no time"):
         times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
+
+
+def test_a_sync_that_fails_excuses_the_index_that_it_was_for_and_no_other() -> None:
+    simulation = Simulation(Profile.drawn(11))
+    simulation.run()
+    machine = simulation.world.machines[simulation.world.voters[0]]
+    now_ms, disk = simulation.world.timeline.now_ms, machine.disk
+    first, second, *_ = (LOG / each for each in disk.names(LOG) if each.endswith(SUFFIX))
+    machine.sync_fails = True
+    with pytest.raises(OSError, match=os.strerror(5)):
+        disk.fdatasync(disk.open(first, os.O_RDWR))
+    wrong = encode_entry(1_000, 1 << 40, 1)
+    disk.overwrite(first, len(HEADER), wrong)
+    machine.check_times(now_ms)
+    disk.overwrite(second, len(HEADER), wrong)
+    with pytest.raises(Violation, match=f"R27.*{second.name}"):
+        machine.check_times(now_ms)
