@@ -98,10 +98,11 @@ class AppendTimeWriter:
     def remove(self, segments: Sequence[Segment]) -> None:
         """Remove what belongs to segments that are about to go, the last of them first."""
         for segment in reversed(segments):
-            if segment is self._segment:
-                self._close()
             path = index_of(segment.path)
             try:
+                if segment is self._segment:
+                    # Not synced: that could fail, and keep what follows from being cut.
+                    self._let_go()
                 if self._fs.exists(path):
                     self._fs.remove(path)
             except OSError as error:
@@ -117,11 +118,14 @@ class AppendTimeWriter:
     def _close(self) -> None:
         if self._fd == _CLOSED:
             return
-        fd, self._fd, self._segment = self._fd, _CLOSED, None
         try:
-            self._fs.fdatasync(fd)
+            self._fs.fdatasync(self._fd)
         finally:
-            self._fs.close(fd)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        fd, self._fd, self._segment = self._fd, _CLOSED, None
+        self._fs.close(fd)
 
     def _go_to(self, segment: Segment, end: Offset) -> bool:
         """Have the index of this segment open, and nothing in it that reaches beyond `end`; whether
