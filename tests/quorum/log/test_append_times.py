@@ -356,3 +356,22 @@ def no_gaps(found: list[Found]) -> Iterator[bool]:
     for (_, end, _, _), (base, _, _, _) in itertools.pairwise(found):
         assert base == end
         yield True
+
+
+def test_an_index_that_goes_does_not_keep_the_one_that_is_cut_from_it() -> None:
+    """Records of one time are in place of others, whatever the disk makes of what is removed."""
+    place = Place(segment_bytes_max=250)
+    for moment in range(1_000, 1_006):
+        place.commit(1, at_ms=moment)
+    newest = LOG / f"{4:020}.appendtime"
+
+    def watch(operation: Operation) -> Fail | None:
+        fails = operation.kind is Kind.SYNC and operation.path == newest
+        return Fail(errno.EIO) if fails else None
+
+    place.disk.watch = watch
+    place.log.truncate_to(Offset(3))
+    kept = place.disk.content(LOG / f"{2:020}.appendtime")
+    assert len(kept) == HEADER_BYTES + ENTRY_BYTES
+    place.commit(1, at_ms=2_000, epoch=2)
+    assert place.found[-1] == (3, 4, 2, 2_000)
