@@ -70,15 +70,6 @@ VOTERS: Final = (
         seed=1,
     ),
     Mutant(
-        name="a leader goes on below the epoch of who was removed",
-        module="quorum.core.elections",
-        old="    if epoch <= state.election.epoch or not isinstance(state.role, Leader):\n",
-        new="    if True:\n",
-        caught_by=("liveness",),
-        directed="quorum_voters_removed_ahead",
-        seed=201032,
-    ),
-    Mutant(
         name="a leader that hears of a higher epoch stands without asking",
         module="quorum.core.elections",
         old="        prospect(state, Cause.OUTGROWN, now_ms)\n",
