@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from chaos.cluster.clients import KEPT
 from chaos.cluster.parts import NOBODY, Part
 from chaos.network import STRAGGLING_MS_MAX
-from chaos.profile import NEARLY_CALM
 from quorum.core.vocabulary import ReplicaId
 
 if TYPE_CHECKING:
@@ -35,13 +34,7 @@ class Losses:
     def strike(self) -> None:
         """Wait for the moment, strike, and wait until that is known."""
         world = self._world
-        world.disturb(NEARLY_CALM)
-        world.network.heal()
-        for replica in world.everyone:
-            world.machines[replica].heal()
-            world.boot(replica)
-        for process in [*world.processes.values()]:
-            process.recover()
+        world.make_whole()
         world.holds_still = True
         self._simulation.pass_ms(STRAGGLING_MS_MAX)
         if self._waits(self._is_still, STILL_MS_MAX):

@@ -15,7 +15,6 @@ from chaos.cluster.losses import Losses
 from chaos.cluster.parts import Part
 from chaos.faults import BETWEEN_TWO, NEEDS, Fault, Strike
 from chaos.nemesis import Nemesis
-from chaos.profile import NEARLY_CALM
 from quorum.core.vocabulary import ReplicaId
 
 if TYPE_CHECKING:
@@ -65,14 +64,7 @@ class SuddenLosses(Losses):
         self._recovers()
 
     def _recovers(self) -> None:
-        world = self._world
-        world.disturb(NEARLY_CALM)
-        world.network.heal()
-        for replica in world.everyone:
-            world.machines[replica].heal()
-            world.boot(replica)
-        for process in [*world.processes.values()]:
-            process.recover()
+        self._world.make_whole()
         self._simulation.reach(self._is_whole, "not all in sync are so again after a loss")
 
     def _strikes(self) -> list[Strike]:

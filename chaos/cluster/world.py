@@ -25,6 +25,7 @@ from chaos.cluster.wire import Wire
 from chaos.machine import Machine
 from chaos.platter import Folder, Node
 from chaos.process import Process
+from chaos.profile import NEARLY_CALM
 from chaos.world import World
 from quorum.core.vocabulary import ReplicaId
 
@@ -53,6 +54,16 @@ class ClusterWorld(World):
         self.holds_still = False
         """Whether clients are to ask nothing now."""
         self._keeps = True
+
+    def make_whole(self) -> None:
+        """Let everything run and reach everything, from now on and as long as nothing strikes."""
+        self.disturb(NEARLY_CALM)
+        self.network.heal()
+        for replica in self.everyone:
+            self.machines[replica].heal()
+            self.boot(replica)
+        for process in [*self.processes.values()]:
+            process.recover()
 
     def process_of(self, replica: ReplicaId) -> ClusterProcess | None:
         """The process that runs there now, or None."""
