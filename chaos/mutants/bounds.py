@@ -12,6 +12,7 @@ BOUNDS: Final = (
         new="        return True\n",
         caught_by=("R24",),
         directed="quorum_bounds",
+        seed=5,
     ),
     Mutant(
         name="of records that are not committed one too many is taken",
@@ -20,6 +21,7 @@ BOUNDS: Final = (
         new="held + waiting + count <= state.bounds.uncommitted_records + 1",
         caught_by=("R24",),
         directed="quorum_bounds",
+        seed=5,
     ),
     Mutant(
         name="records are taken however many bytes of them are not committed",
@@ -39,7 +41,7 @@ BOUNDS: Final = (
         new="full = False\n",
         caught_by=("R24",),
         directed="quorum_bounds",
-        seed=6,
+        seed=5,
     ),
     Mutant(
         name="observers are remembered however many there are",

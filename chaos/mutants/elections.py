@@ -25,7 +25,7 @@ ELECTIONS: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
         ),
-        seed=150,
+        seed=415,
     ),
     Mutant(
         name="the vote is forgotten when a leader of the same epoch is followed",
@@ -51,7 +51,7 @@ ELECTIONS: Final = (
         new="            election=Election(election.epoch, None, election.leader),\n",
         caught_by=("R2",),
         directed="quorum_restarted_voter",
-        seed=3,
+        seed=1,
     ),
     Mutant(
         name="an answer that nobody waits for any more counts as a vote",
@@ -73,7 +73,7 @@ ELECTIONS: Final = (
         "    is_vote",
         caught_by=("R1",),
         directed="quorum_repeated_answers",
-        seed=56,
+        seed=65,
     ),
     Mutant(
         name="half of the voters are a majority",
@@ -90,6 +90,7 @@ ELECTIONS: Final = (
         new="return candidate_end.offset < own_end.offset",
         caught_by=("R7",),
         directed="quorum_longer_log_of_an_older_epoch",
+        seed=12,
     ),
     Mutant(
         name="votes are given whatever the candidate's log holds",
@@ -98,7 +99,7 @@ ELECTIONS: Final = (
         new="return False",
         caught_by=("R7",),
         directed="quorum_shorter_log",
-        seed=3,
+        seed=2,
     ),
     Mutant(
         name="a leader leads the same epoch again after a restart",
@@ -113,6 +114,7 @@ ELECTIONS: Final = (
         "    if leader == state.me.id:\n",
         caught_by=("R11",),
         directed="quorum_restarted_leader",
+        seed=1,
     ),
     Mutant(
         name="pre-votes are taken for votes",
@@ -137,6 +139,7 @@ ELECTIONS: Final = (
         new="            return False\n",
         caught_by=("R25",),
         directed="quorum_leader_stickiness",
+        seed=1,
     ),
     Mutant(
         name="a leader would vote for another",
@@ -145,7 +148,7 @@ ELECTIONS: Final = (
         new="        case Leader():\n            return False\n",
         caught_by=("R25",),
         directed="quorum_pre_vote",
-        seed=1,
+        seed=5,
     ),
     Mutant(
         name="a pre-vote is granted whoever leads",
@@ -154,6 +157,7 @@ ELECTIONS: Final = (
         new="    if False:\n",
         caught_by=("R25",),
         directed="quorum_pre_vote",
+        seed=1,
     ),
     Mutant(
         name="who would lose stands all the same",
@@ -185,7 +189,7 @@ ELECTIONS: Final = (
         "            Cause.LEADER_FOUND)",
         caught_by=("liveness",),
         directed="quorum_leader_named_by_others",
-        seed=21,
+        seed=15,
     ),
     Mutant(
         name="a leader that nobody fetches from leads on",
@@ -194,7 +198,7 @@ ELECTIONS: Final = (
         new="heard_ms + 100 * state.timeouts.check_quorum_ms",
         caught_by=("R26",),
         directed="quorum_check_quorum",
-        seed=9,
+        seed=5,
     ),
     Mutant(
         name="a vote is kept only together with a new epoch",
@@ -212,7 +216,7 @@ ELECTIONS: Final = (
         new="others_needed = max(0, state.voters.majority - 2 * state.is_voter)\n",
         caught_by=("R26",),
         directed="quorum_check_quorum",
-        seed=7,
+        seed=4,
     ),
     Mutant(
         name="a leader that began alone never looks whether others fetch",
@@ -240,7 +244,7 @@ ELECTIONS: Final = (
         new="        error = Error.INCONSISTENT_VOTER_SET\n    elif False:",
         caught_by=("R25",),
         directed="quorum_late_announcements",
-        seed=4,
+        seed=21,
     ),
     Mutant(
         name="the vote of one epoch is taken along into the next",

@@ -17,6 +17,7 @@ _DECISIONS: Final = (
         new="        return wish",
         caught_by=("P1",),
         directed="moves_elr",
+        seed=2,
     ),
     Mutant(
         name="what was before a move is not forgotten when it is over",
@@ -57,6 +58,7 @@ _DECISIONS: Final = (
         new="            return any(replica not in removing for replica in isr)",
         caught_by=("P5", "P7"),
         directed="moves_min_isr_changes",
+        seed=2,
     ),
     Mutant(
         name="the last in the order leads",
@@ -65,6 +67,7 @@ _DECISIONS: Final = (
         new="return tuple(each for each in aimed[::-1] if each in partition.replicas) + rest",
         caught_by=("P6",),
         directed="moves_grow_and_complete",
+        seed=3,
     ),
     Mutant(
         name="what only removes is never complete",
@@ -82,6 +85,7 @@ _DECISIONS: Final = (
         new="    if not wish.isr and not unclean:",
         caught_by=("P8",),
         directed="moves_cancel",
+        seed=2,
     ),
     Mutant(
         name="with one that is eligible all come into the ISR",
@@ -90,6 +94,7 @@ _DECISIONS: Final = (
         new="    return replace(partition, isr=(leader, *others), elr=())",
         caught_by=("P9",),
         directed="moves_elr",
+        seed=2,
     ),
     Mutant(
         name="a fenced broker comes into the ISR",
@@ -98,6 +103,7 @@ _DECISIONS: Final = (
         new="        elif broker.fenced and broker.stopping_at is not None:",
         caught_by=("P10",),
         directed="moves_checks",
+        seed=1,
     ),
     Mutant(
         name="another incarnation of a broker keeps its epoch",
@@ -122,6 +128,7 @@ _DECISIONS: Final = (
         new="    kept = partition.replicas\n",
         caught_by=("P13",),
         directed="moves_cancel",
+        seed=2,
     ),
     Mutant(
         name="limits of partitions are counted per request",
@@ -130,6 +137,7 @@ _DECISIONS: Final = (
         new="self.partitions = 0",
         caught_by=("P15",),
         directed="moves_limit_partitions",
+        seed=2,
     ),
     Mutant(
         name="one step of many replicas passes their limit",
@@ -139,6 +147,7 @@ _DECISIONS: Final = (
         caught_by=("P15",),
         directed="moves_limit_replicas",
         log_seed=241,
+        seed=17,
     ),
     Mutant(
         name="a step forgets the last of those it is to add",
@@ -156,6 +165,7 @@ _DECISIONS: Final = (
         new="    refusal = None if target else assignment_refusal(target, draft.image.brokers)\n",
         caught_by=("P17",),
         directed="moves_several",
+        seed=2,
     ),
     Mutant(
         name="the ISR takes a stale broker epoch",
@@ -165,6 +175,7 @@ _DECISIONS: Final = (
         caught_by=("P10",),
         directed="tests/broker/test_stale_isr.py::"
         "test_nothing_acknowledged_is_lost_with_the_disk_of_a_replica_that_was_about_to_join",
+        seed=1,
     ),
     Mutant(
         name="the partition epoch is not checked",

@@ -21,7 +21,7 @@ READS: Final = (
         new="while leader.reads:",
         caught_by=("L2",),
         directed="quorum_reads_of_a_deposed_leader",
-        seed=17,
+        seed=12,
     ),
     Mutant(
         name="a read is answered before a commit in the leader's own epoch",
@@ -30,7 +30,7 @@ READS: Final = (
         new="if not leader.reads or committed is None:",
         caught_by=("L2",),
         directed="quorum_reads_of_a_new_leader",
-        seed=7,
+        seed=1,
     ),
     Mutant(
         name="a fetch that was under way when the read came proves it",
@@ -39,7 +39,7 @@ READS: Final = (
         new="return voter.round >= group.round - 1 or",
         caught_by=("L2",),
         directed="quorum_reads",
-        seed=17,
+        seed=12,
     ),
     Mutant(
         name="a read shares a round whose answers have left before it came",
@@ -48,7 +48,7 @@ READS: Final = (
         new="    if serving.round == 0:\n",
         caught_by=("L2",),
         directed="quorum_reads",
-        seed=51,
+        seed=222,
     ),
     Mutant(
         name="what was appended before the read came proves it",
@@ -57,7 +57,7 @@ READS: Final = (
         new="(voter.log_end or Offset(0)) >= group.log_end",
         caught_by=("L2",),
         directed="quorum_reads_without_echo",
-        seed=53,
+        seed=273,
     ),
     Mutant(
         name="a removed leader counts itself for the proof of a read",
