@@ -190,6 +190,13 @@ class MovedCluster(KafkaCluster):
                 for id, replicas in plan.targets.items()
             ]
 
+    async def note_cancel(self, topic: str) -> None:
+        """Count it among what was asked for that what is under way there is taken back."""
+        self.asked += [
+            Assignment(topic=topic, partition=number, replicas=None)
+            for number in await self.layout(topic)
+        ]
+
     async def last_move(self) -> int:
         """The id of the move that was begun last."""
         return max(each.id for each in (await self.client.move_standings()).moves)

@@ -140,6 +140,7 @@ async def test_a_broker_that_is_being_emptied_is_taken_back_and_keeps_what_it_ha
         assert listed.keys() == {each.partition for each in steps if each.topic == topic}
         assert all(each.removing == (staying.id,) for each in listed.values()), listed
         await cluster.note_plans()
+        await cluster.note_cancel(topic)
         undone = await kafka.ours("brokers", "recommission", "--brokers", id)
         assert undone.code == 0, undone
         assert f"Broker {id} gets new replicas again." in undone.out, undone

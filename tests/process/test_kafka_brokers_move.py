@@ -146,6 +146,7 @@ async def test_a_cancel_in_the_middle_leaves_each_partition_as_before_its_step(
                 for number, each in before.items()
             ),
         )
+        await cluster.note_cancel(topic)
         said = await kafka.reassign(plan, "--cancel", "--preserve-throttles")
         names = ",".join(f"{topic}-{number}" for number in sorted(before))
         assert f"Successfully cancelled partition reassignments for: {names}\n" in said, said

@@ -87,6 +87,7 @@ async def cancel_somewhere(it: MovedCluster, topic: str, rng: random.Random) -> 
     for _ in range(rng.randrange(LOOKS_MAX)):
         await it.standing(move)
     under_way = {each.partition: each for each in await it.client.list_reassignments()}
+    await it.note_cancel(topic)
     changed = await it.client.alter_moves(rng.choice(cancels(topic, move)))
 
     assert not changed.has_refusals, changed
