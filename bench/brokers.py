@@ -10,13 +10,14 @@ from typing import Any, Final
 from uuid import UUID
 
 from admin.addresses import Address
-from admin.channels import Channels, Form
+from admin.channels import Channels, Form, Unanswered
 from bench.faults import RunFailed
 from quorum.wire.apis import ApiKey
 from statemachine.features import RANGES
 
 HEARTBEAT_MS: Final = 1_000
-TIMEOUT_MS: Final = 5_000
+TIMEOUT_MS: Final = 30_000
+"""What comes behind a hundred thousand partitions waits for them."""
 UNFENCE_TRIES: Final = 100
 
 # Incarnations and directories need ids that are told apart, and above those that are reserved.
@@ -113,7 +114,10 @@ class Brokers:
         return fill
 
     async def _ask(self, api_key: ApiKey, fill: Any) -> Any:
-        answer = await self._channels.ask(self._leader, api_key, fill, timeout_ms=TIMEOUT_MS)
+        try:
+            answer = await self._channels.ask(self._leader, api_key, fill, timeout_ms=TIMEOUT_MS)
+        except Unanswered as error:
+            raise RunFailed(f"{api_key}: {error}") from None
         if answer.error_code.value:
             raise RunFailed(f"{api_key} was answered with {answer.error_code.name}")
         return answer
