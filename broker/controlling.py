@@ -108,7 +108,11 @@ class Controller:
         )
         self._slicing = Slicing(later, slice_us)
         self._looking = Looking(
-            self.image, answers=self._answers, appending=self._appending, slicing=self._slicing
+            self.image,
+            replaying=self._replaying,
+            answers=self._answers,
+            appending=self._appending,
+            slicing=self._slicing,
         )
         self._own: set[type[Command]] = set()
         self._is_loaded = False
@@ -182,13 +186,18 @@ class Controller:
         lost before, `done` is told NOT_ACTIVE, and by a node that has just started, or was given a
         snapshot, and is still reading what was committed before, NOT_READY.
         """
+        if self._can_look(done, stale=stale):
+            self._looking.look(read, done, None if stale else self._the_quorum)
+
+    def _can_look(self, done: Callable[[Unavailable], None], *, stale: bool) -> bool:
+        """Whether this node may be asked; if it may not, `done` has been told why."""
         if not self.is_ready:
             done(Unavailable.NOT_READY)
-            return
-        if not (stale or self.is_active):
+        elif not (stale or self.is_active):
             done(Unavailable.NOT_ACTIVE)
-            return
-        self._looking.look(read, done, None if stale else self._the_quorum)
+        else:
+            return True
+        return False
 
     def query_long(
         self,
@@ -197,11 +206,9 @@ class Controller:
         *,
         stale: bool = False,
     ) -> None:
-        """As `query`, of what takes long: the active controller reads it in slices."""
-        if self.is_active and self.is_ready:
+        """As `query`, of what takes long: it is read in slices."""
+        if self._can_look(done, stale=stale):
             self._looking.look_long(reading, done, None if stale else self._the_quorum)
-        else:
-            self.query(lambda image: whole(reading(image)), done, stale=stale)
 
     def told_of_copies(self) -> Told:
         """What brokers say of the replicas that they are to have; they say it to the active
@@ -292,6 +299,9 @@ class Controller:
         return self._replaying.is_behind
 
     def catch_up(self) -> None:
+        if self._looking.is_reading:
+            # It ends soon, and this is called again until then.
+            return
         was_ready = self.is_ready
         self._replaying.go_on(self._the_quorum)
         if self.is_ready and not was_ready:

@@ -1,18 +1,20 @@
 """Who looks at the image of a controller, when, and when what was seen may be told.
 
 A look at an image that lags behind its log waits until it does no more. What takes long to read is
-read in slices between decisions, and so at one moment as well. What was seen is told when it is
+read in slices, and at one moment as well: on the active controller between decisions, on any other
+one between the strides in which it takes in what is committed. What was seen is told when it is
 committed and, unless a stale look will do, when it is proved that this node leads.
 """
 
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from broker.answering import Answers
 from broker.appending import Appending
 from broker.quorum_port import Proposing
+from broker.replaying import Replaying
 from broker.slicing import SLICE_US, WAITING_PIECES_MAX, Slicing
 from broker.unavailable import Unavailable
 from statemachine.image import Image
@@ -22,14 +24,29 @@ T = TypeVar("T")
 Told = Callable[[T | Unavailable], None]
 """Called with what was seen, or why nothing is told."""
 
+BEHIND_TURNS_MAX: Final = 100
+"""Turns that a long look lets pass before it begins, while the image is behind what is committed:
+time for some hundred milliseconds of replay, about what a long look itself takes at most. So those
+who look all the time do not keep the image from following, nor it them from an answer."""
+
 
 class Looking:
     """Looks at one image."""
 
     def __init__(
-        self, image: Image, *, answers: Answers, appending: Appending, slicing: Slicing
+        self,
+        image: Image,
+        *,
+        replaying: Replaying,
+        answers: Answers,
+        appending: Appending,
+        slicing: Slicing,
     ) -> None:
+        """`replaying` is what changes the image while this node is not the active controller."""
+        self.is_reading = False
+        """Whether a long look is under way: the image must not change before it has ended."""
         self._image = image
+        self._replaying = replaying
         self._answers = answers
         self._appending = appending
         self._slicing = slicing
@@ -49,15 +66,26 @@ class Looking:
     def look_long(
         self, reading: Callable[[Image], Slices[T]], done: Told[T], quorum: Proposing | None
     ) -> None:
-        """As `look`, in slices, after the decisions that were asked for before."""
+        """As `look`, in slices, after what was asked for before."""
         if self._answers.are_full or self._slicing.is_full:
             done(Unavailable.OVERLOADED)
-            return
+        else:
+            work = self._read_long(reading, done, quorum)
+            self._slicing.add(work, partial(done, Unavailable.NOT_ACTIVE))
 
-        def work() -> Slices[None]:
-            self._tell((yield from reading(self._image)), done, quorum)
-
-        self._slicing.add(work(), partial(done, Unavailable.NOT_ACTIVE))
+    def _read_long(
+        self, reading: Callable[[Image], Slices[T]], done: Told[T], quorum: Proposing | None
+    ) -> Slices[None]:
+        for _ in range(BEHIND_TURNS_MAX):
+            if not self._replaying.is_behind:
+                break
+            yield SLICE_US
+        self.is_reading = True
+        try:
+            found = yield from reading(self._image)
+        finally:
+            self.is_reading = False
+        self._tell(found, done, quorum)
 
     def go_on(self) -> Slices[None]:
         """The image is whole again: whoever has waited for that looks."""

@@ -106,8 +106,8 @@ COPIES_LOOKED_AT_MAX: Final = 1_000
 milliseconds."""
 
 STOPPING_PARTITIONS_MAX: Final = 50_000
-"""Partitions that are looked at to tell whether brokers may stop: about 0.1 s. The active
-controller does it in slices; any other one, which a stale look asks, hears nobody meanwhile.
+"""Partitions that are looked at to tell whether brokers may stop: about 0.1 s, in
+slices. A controller that is not active, which a stale look asks, takes in nothing new meanwhile.
 """
 
 HURT_PARTITIONS_SHOWN_MAX: Final = 1_000

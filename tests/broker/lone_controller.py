@@ -67,16 +67,7 @@ class Lone:
         self.now_ms = 0
         self.disk = Disk()
         log = MemoryLog()
-        self.controller = Controller(
-            clock=self._clock,
-            wall_clock=self._clock,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            metadata_version=METADATA_VERSION_MAX,
-            later=later,
-            registration=commands.RegisterController(
-                controller_id=1, incarnation_id=UUID(int=1), endpoints=(), features=RANGES
-            ),
-        )
+        self.controller = self._new_controller(later)
         node = QuorumNode(
             ReplicaKey(ReplicaId(1)),
             VoterSet.of(1),
@@ -104,6 +95,24 @@ class Lone:
 
     def _clock(self) -> int:
         return self.now_ms
+
+    def _new_controller(self, later: Later | None) -> Controller:
+        return Controller(
+            clock=self._clock,
+            wall_clock=self._clock,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            metadata_version=METADATA_VERSION_MAX,
+            later=later,
+            registration=commands.RegisterController(
+                controller_id=1, incarnation_id=UUID(int=1), endpoints=(), features=RANGES
+            ),
+        )
+
+    def standby(self, later: Later | None = None) -> Controller:
+        """Another controller on the same log, which is not active and hears what a test tells."""
+        controller = self._new_controller(later)
+        controller.attach(self.replica)
+        return controller
 
     def settle(self) -> None:
         """Let everyone do what there is to do, the disk included."""

@@ -272,6 +272,9 @@ def test_what_takes_long_to_read_is_read_at_one_moment(monkeypatch: pytest.Monke
     lone.stop_leading()
     assert found[1:] == [Unavailable.NOT_ACTIVE]
     lone.controller.query_long(reading, found.append, stale=True)
+    assert found[2:] == []
+    while lone.take_slice():
+        pass
     assert found[2:] == [(2, 2)]
 
 

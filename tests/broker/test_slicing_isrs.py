@@ -3,8 +3,7 @@
 import pytest
 
 from broker.slicing import SLICE_US
-from statemachine import commands
-from tests.admin.controller.asking import topic
+from tests.admin.controller.asking import isr, topic
 from tests.broker.sliced_controller import Sliced
 from tests.broker.test_slicing import BROKERS, folded
 from tests.statemachine.checks import check_image, contents
@@ -16,27 +15,7 @@ def halved() -> Sliced:
     """A controller that has been asked to take one of two brokers out of very many ISRs."""
     lone = Sliced(*BROKERS)
     lone.answer(topic("a", 101, 102, partitions=MANY))
-    image = lone.controller.image
-    found = image.topic_named("a")
-    assert found is not None
-    epoch = image.brokers[101].epoch
-    members = (commands.IsrMember(101, epoch),)
-    told = lone.ask(
-        commands.AlterPartition(
-            broker_id=101,
-            broker_epoch=epoch,
-            proposals=tuple(
-                commands.IsrProposal(
-                    topic_id=found.topic_id,
-                    partition=number,
-                    leader_epoch=partition.leader_epoch,
-                    partition_epoch=partition.partition_epoch,
-                    isr=members,
-                )
-                for number, partition in found.existing()
-            ),
-        )
-    )
+    told = lone.ask(isr(lone.controller, "a", (101,), range(MANY)))
     assert not told
     return lone
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -117,22 +117,27 @@ async def join(controller: Controller, *broker_ids: int) -> None:
         assert not answer.fenced
 
 
-def isr(controller: Controller, name: str, members: Replicas) -> commands.AlterPartition:
-    """The leader of partition 0 wants this ISR."""
-    image = controller.image
-    partition = image.topics[topic_id(name)].partition(0)
-    assert partition is not None
+def isr(
+    controller: Controller, name: str, members: Replicas, numbers: Iterable[int] = (0,)
+) -> commands.AlterPartition:
+    """The leader of these partitions, one and the same, wants this ISR for each."""
+    image, topic = controller.image, controller.image.topics[topic_id(name)]
+    found = {number: topic.partition(number) for number in numbers}
+    partitions = {number: each for number, each in found.items() if each is not None}
+    (leader,) = {each.leader for each in partitions.values()}
+    assert partitions.keys() == found.keys()
     return commands.AlterPartition(
-        broker_id=partition.leader,
-        broker_epoch=image.brokers[partition.leader].epoch,
-        proposals=(
+        broker_id=leader,
+        broker_epoch=image.brokers[leader].epoch,
+        proposals=tuple(
             commands.IsrProposal(
-                topic_id=topic_id(name),
-                partition=0,
+                topic_id=topic.topic_id,
+                partition=number,
                 leader_epoch=partition.leader_epoch,
                 partition_epoch=partition.partition_epoch,
                 isr=tuple(commands.IsrMember(each, image.brokers[each].epoch) for each in members),
-            ),
+            )
+            for number, partition in partitions.items()
         ),
     )
 
