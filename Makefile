@@ -16,9 +16,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-# The suite starts some thousand interpreters: what is compiled is kept, in $(VENV) and not in the tree.
+# What is compiled is kept, as it is for a package that is installed, but in $(VENV) and not in the
+# tree: else every node would compile the whole of it when it starts, before it can vote.
 KEPT := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
-PYTEST := $(KEPT) $(BIN)/python -m pytest
+PYTHON_M := $(KEPT) $(BIN)/python -m
+PYTEST := $(PYTHON_M) pytest
 # On all cores; a test module stays in one process, and those with the most tests begin.
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
@@ -34,7 +36,7 @@ help: ## list the targets
 
 .PHONY: run
 run: $(VENV)/installed ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.2.0: with its brokers)
-	@$(BIN)/metaquorum demo $(if $(KAFKA),--kafka $(KAFKA)) $(ARGS)
+	@$(KEPT) $(BIN)/metaquorum demo $(if $(KAFKA),--kafka $(KAFKA)) $(ARGS)
 
 .PHONY: install
 install: $(VENV)/installed ## install the locked dependencies and this project into .venv
@@ -83,28 +85,28 @@ KIND ?= both
 
 .PHONY: fire
 fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load, and judge what is left (ROUNDS=50 SEED=7)
-	$(BIN)/python -m chaos.processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(PYTHON_M) chaos.processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/installed ## measure on this machine, beside etcd, Kafka and PySyncObj, and write docs/performance.md
-	$(BIN)/python -m bench.beside_others --write docs/performance.md $(ARGS)
-	$(BIN)/python -m bench.partitions --write docs/performance.md
+	$(PYTHON_M) bench.beside_others --write docs/performance.md $(ARGS)
+	$(PYTHON_M) bench.partitions --write docs/performance.md
 
 .PHONY: bench-partitions
 bench-partitions: $(VENV)/installed ## measure many partitions, beside Kafka's controllers, and write docs/performance.md
-	$(BIN)/python -m bench.partitions --write docs/performance.md $(ARGS)
+	$(PYTHON_M) bench.partitions --write docs/performance.md $(ARGS)
 
 .PHONY: bench-commits
 bench-commits: $(VENV)/installed ## measure our commits alone and write them into docs/performance.md
-	$(BIN)/python -m bench.commits --write docs/performance.md $(ARGS)
+	$(PYTHON_M) bench.commits --write docs/performance.md $(ARGS)
 
 .PHONY: bench-kafka
 bench-kafka: $(VENV)/installed ## measure beside Kafka's own controllers and write docs/performance.md
-	$(BIN)/python -m bench.beside_kafka --write docs/performance.md $(ARGS)
+	$(PYTHON_M) bench.beside_kafka --write docs/performance.md $(ARGS)
 
 .PHONY: bench-scale
 bench-scale: $(VENV)/installed ## measure 2,000,000 partitions on 1,000 brokers and write docs/performance.md
-	$(BIN)/python -m bench.scale --write docs/performance.md $(ARGS)
+	$(PYTHON_M) bench.scale --write docs/performance.md $(ARGS)
 
 KILLS ?= 20
 
@@ -118,17 +120,17 @@ BASE ?= 0
 
 .PHONY: sim
 sim: $(VENV)/installed ## quorums and whole clusters under faults in virtual time (SEEDS=n [BASE=m]: so many; SEED=n: that one; KIND=quorum, cluster)
-	$(BIN)/python -m chaos run --kind $(KIND) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
+	$(PYTHON_M) chaos run --kind $(KIND) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --base $(BASE)) $(ARGS)
 
 IMAGES ?= 10000
 
 .PHONY: crashes
 crashes: $(VENV)/installed ## lose power at every operation of a disk, and recover what may be left (IMAGES=n)
-	$(BIN)/python -m chaos crashes --images $(IMAGES) $(ARGS)
+	$(PYTHON_M) chaos crashes --images $(IMAGES) $(ARGS)
 
 .PHONY: mutants
 mutants: $(VENV)/installed ## plant every known fault in the product and see it found; writes docs/mutants.md
-	$(BIN)/python -m chaos mutants --write docs/mutants.md $(ARGS)
+	$(PYTHON_M) chaos mutants --write docs/mutants.md $(ARGS)
 
 .PHONY: format
 format: $(VENV)/installed ## format the code and mend what lint can mend

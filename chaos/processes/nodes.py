@@ -93,7 +93,7 @@ class Nodes:
                     stdout=log,
                     stderr=log,
                     cwd=self.home(id),
-                    env=_environment(),
+                    env=_environment(self.folder),
                     start_new_session=True,
                 )
 
@@ -163,7 +163,16 @@ class Nodes:
         return lines[-1] if lines else "it said nothing"
 
 
-def _environment() -> dict[str, str]:
-    """That of this program without settings: a run has those alone that it was given."""
+def _environment(folder: Path) -> dict[str, str]:
+    """That of this program without settings: a run has those alone that it was given.
+
+    What is compiled is kept, as it is for a package that is installed: nodes that compile their
+    code at every start would compile for longer than they look for a leader.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_SETTING)}
-    return {**kept, "PYTHONPATH": str(_TREE)}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    return {
+        **kept,
+        "PYTHONPATH": str(_TREE),
+        "PYTHONPYCACHEPREFIX": kept.get("PYTHONPYCACHEPREFIX", str(folder / "bytecode")),
+    }
