@@ -10,7 +10,13 @@ from typing import Final
 
 import msgspec
 
-from statemachine.commands import AlterReassignments, CancelMoves, Keyed, KeyedCommand
+from statemachine.commands import (
+    AlterReassignments,
+    CancelMoves,
+    Keyed,
+    KeyedCommand,
+    RollBackMove,
+)
 from statemachine.limits import FINGERPRINT_BYTES_MAX, KEY_CHARACTERS_MAX
 
 _FINGERPRINT_BYTES: Final = 16
@@ -45,7 +51,7 @@ def keyed(command: KeyedCommand, key: str, of_request: bytes | None = None) -> K
 
 def is_dry_run(command: KeyedCommand) -> bool:
     """Whether it only asks what would become of it."""
-    return isinstance(command, AlterReassignments | CancelMoves) and command.dry_run
+    return isinstance(command, AlterReassignments | CancelMoves | RollBackMove) and command.dry_run
 
 
 def fingerprint(asked: object) -> bytes:

@@ -15,6 +15,7 @@ from statemachine.errors import Error, Refusal
 
 MoveCommand: TypeAlias = PauseMoves | ResumeMoves | CancelMoves | RollBackMove | AlterMove
 
+_TRIED: Final = (Operation.CANCEL, Operation.ROLL_BACK)
 _ORDERING: Final = (Operation.PRIORITY, Operation.ALTER)
 _THROTTLING: Final = (Operation.THROTTLE, Operation.ALTER)
 _OF_ONE: Final = (Operation.ROLL_BACK, Operation.PRIORITY, Operation.THROTTLE, Operation.ALTER)
@@ -33,7 +34,7 @@ def command_of(request: MovesRequest, who: str) -> MoveCommand | Refusal:
         case Operation.RESUME:
             return ResumeMoves(moves=moves, who=who)
         case Operation.ROLL_BACK:
-            return RollBackMove(move_id=request.move_ids[0], who=who)
+            return RollBackMove(move_id=request.move_ids[0], who=who, dry_run=request.dry_run)
         case Operation.PRIORITY:
             return AlterMove(move_id=request.move_ids[0], priority=request.priority)
         case Operation.THROTTLE:
@@ -58,8 +59,8 @@ def command_of(request: MovesRequest, who: str) -> MoveCommand | Refusal:
 def _wrong(request: MovesRequest) -> str | None:
     is_cancel = request.operation is Operation.CANCEL
     parts = request.topics or request.partitions
-    if request.dry_run and not is_cancel:
-        return "only a cancel can be tried; leave the dry run out"
+    if request.dry_run and request.operation not in _TRIED:
+        return "only a cancel or a rollback can be tried; leave the dry run out"
     if request.priority and request.operation not in _ORDERING:
         return "a priority is given to one move by itself; leave it out"
     if request.throttle_bytes_per_s and request.operation not in _THROTTLING:

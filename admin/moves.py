@@ -70,7 +70,7 @@ class MovesRequest:
     partitions: tuple[PartitionId, ...] = ()
     everything: bool = False
     dry_run: bool = False
-    """Of a cancel: only tell what each partition would have."""
+    """Of a cancel and a rollback: only tell what each partition would have."""
     priority: int = 0
     throttle_bytes_per_s: int = 0
     """To and from each broker; 0 is no limit."""
@@ -106,12 +106,13 @@ class MovesChanged:
     moves: Sequence[MoveResult] = ()
     """Of those that were named."""
     partitions: Sequence[PartitionOutcome] = ()
-    """Of a cancel all, of a rollback those refused; as many as there is room for."""
+    """Of a cancel all, and of a rollback that is only tried; of another one those refused. As many
+    as there is room for."""
     accepted: int = 0
     """Partitions, those that are not told of one by one included."""
     refused: int = 0
     begun: int = 0
-    """Of a rollback: the move that it is; 0 where nothing had to change."""
+    """Of a rollback: the move that it is; 0 where nothing had to change, or it is only tried."""
     is_repeated: bool = False
     """Whether it had been asked for before, with the same key."""
 
@@ -231,7 +232,10 @@ def told(answer: MoveAnswer) -> MovesChanged | Refusal:
             if answer.error is not Error.NONE:
                 return Refusal(answer.error, answer.message)
             return MovesChanged(
-                partitions=[_outcome(each) for each in answer.refused],
+                partitions=[
+                    _outcome(each)
+                    for each in (*answer.refused, *answer.foreseen)[:OUTCOMES_TOLD_MAX]
+                ],
                 accepted=answer.accepted,
                 refused=answer.refused_count,
                 begun=answer.move_id,

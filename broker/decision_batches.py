@@ -71,7 +71,7 @@ def records_asked(image: Image, command: Command) -> int:
             count = len(image.index.moving)
         case CancelMoves(dry_run=False):
             count = sum(len(image.index.keys_of_move(each)) for each in command.moves)
-        case RollBackMove(move_id=move_id) if move_id in image.moves:
+        case RollBackMove(move_id=move_id, dry_run=False) if move_id in image.moves:
             count = image.moves[move_id].begun.partitions
         case CreateTopics(topics=topics, validate_only=False):
             count = sum(max(each.partition_count, len(each.assignments)) for each in topics)

@@ -287,6 +287,8 @@ def roll_back_move(draft: Draft, command: RollBackMove) -> Slices[MoveStarted]:
     if move is None:
         refusal = unknown_move(draft, command.move_id)
         return MoveStarted(error=refusal.error, message=refusal.message)
+    if command.dry_run:
+        return (yield from _rollback_foreseen(Draft(draft.image, draft.now_ms), move))
     beginning = Beginning(draft)
     refused = []
     for topic, planned in _planned(move):
@@ -301,6 +303,31 @@ def roll_back_move(draft: Draft, command: RollBackMove) -> Slices[MoveStarted]:
         throttle_bytes_per_s=move.throttle_bytes_per_s,
     )
     return (yield from _started(beginning, request, refused))
+
+
+def _rollback_foreseen(draft: Draft, move: Move) -> Slices[MoveStarted]:
+    """What would become of it, on a draft of its own, of which nothing is recorded."""
+    beginning, refused, foreseen = Beginning(draft), [], []
+    for planned_topic, planned in _planned(move):
+        answer = _rolled_back(draft, beginning, move, planned_topic, planned)
+        if answer is not None:
+            refused.append(answer)
+        else:
+            topic, number = draft.image.topics[planned_topic.topic_id], planned.number
+            if draft.partition(topic, number) != topic.partition(number):
+                foreseen.append(
+                    ReassignmentAltered(
+                        topic=topic.name, partition=number, replicas=planned.original
+                    )
+                )
+        yield CHANGED_US
+    return MoveStarted(
+        move_id=NO_MOVE if foreseen else beginning.under_way,
+        accepted=len(foreseen),
+        refused_count=len(refused),
+        refused=tuple(refused[:REFUSED_SHOWN_MAX]),
+        foreseen=tuple(foreseen),
+    )
 
 
 def _planned(move: Move) -> Iterator[tuple[PlannedTopic, PlannedPartition]]:

@@ -140,6 +140,8 @@ def _shortened(answer: KeyedAnswer) -> _Kept:
             return _outline(answer)
         case MovesCancelled(partitions=parts) if len(parts) > KEYED_PARTS_MAX:
             return replace(answer, partitions=refused_first(parts)[:KEYED_PARTS_MAX])
+        case MoveStarted(foreseen=parts) if len(parts) > KEYED_PARTS_MAX:
+            return replace(answer, foreseen=parts[:KEYED_PARTS_MAX])
         case _:
             return answer
 

@@ -21,7 +21,7 @@ from admin.http.requests import (
     key_of,
     note_repeated,
 )
-from admin.model import PartitionResult
+from admin.model import Assignment, PartitionResult
 from admin.move_plans import whole
 from admin.moves import MovesChanged, MovesRequest, MoveStandings, Operation, Page
 from admin.moves_data import (
@@ -195,19 +195,32 @@ async def post_resume(request: web.Request) -> web.Response:
 async def post_rollback(request: web.Request) -> web.Response:
     """Begin a move back to what the partitions had before: 202 with where it is told of.
 
-    200 if there is nothing to go back to.
+    200 if there is nothing to go back to, and with `?dry_run=true`, which only tells what each
+    partition would have, and the bytes to be copied.
     """
-    check_parameters(request)
-    id = _id(request)
+    check_parameters(request, "dry_run")
+    id, dry_run = _id(request), is_asked(request, "dry_run")
     try:
-        found = await _changed(request, Operation.ROLL_BACK, move_ids=(id,))
+        found = await _changed(request, Operation.ROLL_BACK, dry_run=dry_run, move_ids=(id,))
     except Refused as error:
         if error.code == INVALID_REQUEST:
             await _move(request, id)
         raise
     if found.refused and not found.begun:
         raise _conflict(found)
+    if dry_run:
+        return as_json(await _foreseen_rollback(request, id, found))
     return _begun(changed_data(found), found.begun)
+
+
+async def _foreseen_rollback(request: web.Request, id: int, found: MovesChanged) -> dict[str, Any]:
+    plan = await whole(request.app[CAPABILITIES].move_plan, id)
+    back = [
+        Assignment(topic=each.topic, partition=each.partition, replicas=tuple(replicas))
+        for each, replicas in plan.originals.items()
+    ]
+    moved = await request.app[CAPABILITIES].bytes_of_move(back, _results_of(found))
+    return {"dry_run": True, **changed_data(found), **bytes_data(moved)}
 
 
 async def post_pause_all(request: web.Request) -> web.Response:
@@ -273,21 +286,25 @@ async def _changed(request: web.Request, operation: Operation, **named: Any) -> 
 
 def _conflict(found: MovesChanged) -> Problem:
     """No partition of a move could be changed: each says why."""
-    problem = refused(
-        [
-            PartitionResult(
-                topic=each.id.topic,
-                partition=each.id.partition,
-                error_code=each.error_code,
-                error_name=each.error_name,
-                message=each.message,
-            )
-            for each in found.partitions
-        ]
-    )
+    problem = refused(_results_of(found))
     problem.status = problem.body["status"] = 409
     problem.body["refused"] = found.refused
     return problem
+
+
+def _results_of(found: MovesChanged) -> list[PartitionResult]:
+    """Those of the partitions told of that are refused, with their reasons."""
+    return [
+        PartitionResult(
+            topic=each.id.topic,
+            partition=each.id.partition,
+            error_code=each.error_code,
+            error_name=each.error_name,
+            message=each.message,
+        )
+        for each in found.partitions
+        if each.error_code
+    ]
 
 
 async def _told(request: web.Request, id: int, *, stale: bool = False) -> web.Response:

@@ -41,12 +41,15 @@ class MoveStarted(Struct, frozen=True, kw_only=True, gc=False):
     error: Error = Error.NONE
     message: str = ""
     move_id: MoveId = 0
-    """0 where nothing had to change, or nothing can."""
+    """0 where nothing had to change, or nothing can, or it is only tried."""
     accepted: int = 0
-    """Partitions that belong to the move."""
+    """Partitions that belong to the move; of a rollback that is only tried all that would change,
+    those included that have it at once by a cancel."""
     refused_count: int = 0
     refused: tuple[ReassignmentAltered, ...] = ()
     """The first of those that are refused, with their reasons."""
+    foreseen: tuple[ReassignmentAltered, ...] = ()
+    """Of a rollback that is only tried: what each partition that changes would have in the end."""
     repeated: bool = False
     """Whether this was answered before, and is not carried out again."""
 
@@ -89,6 +92,8 @@ class RollBackMove(Struct, frozen=True, kw_only=True, gc=False):
 
     move_id: MoveId
     who: str = ""
+    dry_run: bool = False
+    """Only answer what each partition would have then."""
 
 
 class PauseMoves(Struct, frozen=True, kw_only=True, gc=False):

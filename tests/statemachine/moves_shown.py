@@ -51,6 +51,11 @@ def verdict(error: Error, message: str) -> str:
 def _started(answer: commands.MoveStarted) -> Iterator[str]:
     if answer.error is not Error.NONE:
         yield verdict(answer.error, answer.message)
+    elif answer.foreseen:
+        yield f"no move begins; of {answer.accepted} partition(s) it would be:"
+        yield from (
+            f"{each.topic}-{each.partition} has {listed(each.replicas)}" for each in answer.foreseen
+        )
     elif not answer.accepted:
         yield f"as under way already: move {answer.move_id}" if answer.move_id else "no move begins"
     else:

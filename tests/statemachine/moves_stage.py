@@ -13,7 +13,7 @@ has changed. What is said of no partition is said of `t-0`.
                           [throttle 1000], in bytes a second
     cancel                an operator wants the move under way to be taken back
     cancel-moves 1        or all moves of these ids; `all`, `topic t`, `dry`
-    rollback 1            what move 1 has changed is to be as before
+    rollback 1            what move 1 has changed is to be as before; `dry`
     pause 1, resume 1     these moves, or without an id all moves, present and to come
     priority 1 5          move 1 has priority 5 from here on
     throttle 1 2000       move 1 goes on at this rate; 0 is "as fast as they can"
@@ -190,7 +190,8 @@ class MovesStage:
         )
 
     def _rollback(self, words: list[str]) -> list[str]:
-        return self._ask(commands.RollBackMove(move_id=int(words[0]), who="ann"))
+        dry_run = words[1:] == ["dry"]
+        return self._ask(commands.RollBackMove(move_id=int(words[0]), who="ann", dry_run=dry_run))
 
     def _pause(self, words: list[str]) -> list[str]:
         moves = tuple(map(int, words)) or None

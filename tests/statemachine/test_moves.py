@@ -6,6 +6,7 @@ from statemachine import commands, our_records, records
 from statemachine.errors import Error
 from statemachine.limits import MOVE_PART_PARTITIONS_MAX, REFUSED_SHOWN_MAX
 from statemachine.move import Left
+from statemachine.partition import Partition
 from statemachine.serde.ours import plan_of
 from statemachine.vocabulary import MoveKind, MoveOutcome, Replicas
 from tests.statemachine.world import TOPIC_ID, World
@@ -42,9 +43,32 @@ def cancel(world: World, **fields: object) -> commands.MovesCancelled:
 
 
 def roll_back(world: World, move_id: int) -> commands.MoveStarted:
+    """Roll the move back; whoever tries it just before is told what then becomes of it."""
+    before = partitions_of(world)
+    trying = world.ask(commands.RollBackMove(move_id=move_id, who="ann", dry_run=True))
     answer = world.ask(commands.RollBackMove(move_id=move_id, who="ann")).answer
+    tried, after = trying.answer, partitions_of(world)
+    assert not trying.records
     assert isinstance(answer, commands.MoveStarted)
+    assert isinstance(tried, commands.MoveStarted)
+    assert (tried.error, tried.message) == (answer.error, answer.message)
+    assert (tried.refused_count, tried.refused) == (answer.refused_count, answer.refused)
+    changed = [place for place in after if after[place] != before[place]]
+    assert [(each.topic, each.partition) for each in tried.foreseen] == changed
+    for each in tried.foreseen:
+        partition = after[each.topic, each.partition]
+        # At once, or as what the move that begins aims at.
+        assert each.replicas == (partition.target or partition.replicas)
     return answer
+
+
+def partitions_of(world: World) -> dict[tuple[str, int], Partition]:
+    """Every partition that there is."""
+    return {
+        (topic.name, number): partition
+        for topic in world.image.topics.values()
+        for number, partition in topic.existing()
+    }
 
 
 def ended(world: World, move_id: int = 1) -> our_records.MoveEnded:

@@ -1,14 +1,19 @@
-"""`--generate` and `--dry-run`: what could be moved, and what that would do. Nothing is changed."""
+"""`--generate`, `--dry-run`: what could be moved or rolled back, and what that would do.
+
+Nothing is changed.
+"""
 
 from collections.abc import Mapping, Sequence
 
 from admin.cli.common import Exit, Target, say, write
-from admin.cli.moves import text
+from admin.cli.moves import standing_text, text
 from admin.cli.moves.planned import replicas_of, topics_of
 from admin.cli.moves.registered import Registered, registered
 from admin.client import AdminClient, Incompatible
 from admin.log_sizes import log_sizes
 from admin.model import Assignment, PartitionId, TopicDescription
+from admin.move_plans import whole
+from admin.moves import MovesRequest, Operation
 from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, check_plan
 from statemachine.planning.generate import generate as generated
@@ -67,6 +72,37 @@ async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
         return Exit.DONE
     say(text.not_started(tried.refused))
     return Exit.FAILED
+
+
+async def foresee_rollback(whom: Target, id: int) -> Exit:
+    """Print what a rollback of a move would do, and begin nothing."""
+    request = MovesRequest(operation=Operation.ROLL_BACK, move_ids=(id,), dry_run=True)
+    async with whom.client() as client:
+        found = await client.alter_moves(request)
+        if told := standing_text.would_roll_back(id, found):
+            write(told)
+        if found.accepted:
+            refused = {each.id for each in found.partitions if each.error_code}
+            plan = await whole(client.move_plan, id)
+            await _foresee_return(
+                client, {each: r for each, r in plan.originals.items() if each not in refused}
+            )
+    if not found.has_refusals:
+        return Exit.DONE
+    say(standing_text.refused(found))
+    return Exit.FAILED
+
+
+async def _foresee_return(client: AdminClient, back: Mapping[PartitionId, Sequence[int]]) -> None:
+    """Print what it takes to give these partitions these replicas."""
+    brokers = await registered(client)
+    names = sorted({each.topic for each in back})
+    current = _replicas(await client.describe_topics(names), names)
+    wanted = {(each.topic, each.partition): tuple(back[each]) for each in back}
+    plan = [Assignment(topic=t, partition=n, replicas=r) for (t, n), r in wanted.items()]
+    racks = _alive_or_wanted(brokers, plan)
+    sizes = await log_sizes(client, _copied(current, wanted))
+    write(text.foreseen(outcome(current, wanted, racks, sizes)))
 
 
 def _copied(current: Planned, plan: Planned) -> list[tuple[str, int]]:

@@ -122,10 +122,15 @@ def wait(ctx: click.Context, /, id: int, **whom: Any) -> None:
 
 @command.command()
 @_id
+@click.option("--dry-run", is_flag=True, help="Tell what each partition would have; change nothing")
 @target_options
 @click.pass_context
-def rollback(ctx: click.Context, /, id: int, **whom: Any) -> None:
+def rollback(ctx: click.Context, /, id: int, dry_run: bool, **whom: Any) -> None:
     """Give the partitions of a move back what they had before it, by a move of its own."""
+    if dry_run:
+        from admin.cli.moves.generating import foresee_rollback
+
+        ctx.exit(run(foresee_rollback(target(**whom), id)))
     ctx.exit(run(_roll_back(target(**whom), id)))
 
 

@@ -197,6 +197,19 @@ def rolled_back(move_id: int, found: MovesChanged) -> str:
     return f"Move {found.begun} rolls back move {move_id}: {found.accepted} partition(s)."
 
 
+def would_roll_back(move_id: int, found: MovesChanged) -> str:
+    """What `rollback --dry-run` prints of the partitions that would go back."""
+    if not found.accepted:
+        return rolled_back(move_id, found)
+    done = [each for each in found.partitions if not each.error_code]
+    lines = [f"{found.accepted} partition(s) would be rolled back; they would have in the end:"]
+    lines.append(columns(_OUTCOMES, [(each.id, _brokers(each.replicas)) for each in done]))
+    more = found.accepted - len(done)
+    if more > 0:
+        lines.append(f"and {more} more")
+    return "\n".join(lines)
+
+
 def refused(found: MovesChanged) -> str:
     """Every part of a request that was refused, a line each."""
     lines = [f"Error: {each.message or each.error_name}" for each in found.moves if each.error_code]

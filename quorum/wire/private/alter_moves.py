@@ -39,7 +39,7 @@ class AlterMovesRequest:
     everything: bool = field(metadata={"kafka_type": "bool"})
     """In place of names: all moves, those to come as well where they are paused."""
     dry_run: bool = field(metadata={"kafka_type": "bool"})
-    """Of a cancel: only answer what each partition would have then."""
+    """Of a cancel and a rollback: only answer what each partition would have then."""
     priority: i32 = field(metadata={"kafka_type": "int32"})
     """Moves with a higher one step before others."""
     key: str = field(metadata={"kafka_type": "string", "tag": 0}, default="")
@@ -87,13 +87,14 @@ class AlterMovesResponse:
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
     error_message: str | None = field(metadata={"kafka_type": "string"})
     begun_move_id: i64 = field(metadata={"kafka_type": "int64"}, default=i64(0))
-    """Of a rollback: the move that it is; 0 where nothing had to change."""
+    """Of a rollback: the move that it is; 0 where nothing had to change, or it is only tried."""
     accepted_count: i32 = field(metadata={"kafka_type": "int32"}, default=i32(0))
     refused_count: i32 = field(metadata={"kafka_type": "int32"}, default=i32(0))
     """Of partitions, those that are not told of one by one included."""
     moves: tuple[AlteredMove, ...]
     """Of the moves that were named, in the order asked."""
     partitions: tuple[AlteredPartition, ...]
-    """Of a cancel all, of a rollback those that were refused, as far as there is room."""
+    """Of a cancel all, and of a rollback that is only tried; of another one those that were
+    refused. As far as there is room."""
     repeated: bool = field(metadata={"kafka_type": "bool", "tag": 0}, default=False)
     """Whether a request with its key was answered before; then nothing was done now."""

@@ -130,6 +130,44 @@ async def test_a_move_is_rolled_back_and_asked_again_it_is_said_by_which(tmp_pat
         )
 
 
+async def test_a_rollback_is_tried_by_one_command(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        tried = await run(node, "rollback", "1", "--dry-run")
+        first, titles, row, *rest = tried.stdout.splitlines()
+        assert (tried.exit_code, tried.stderr) == (0, "")
+        assert first == "1 partition(s) would be rolled back; they would have in the end:"
+        assert (titles.split(), row.split()) == (["Partition", "Replicas"], ["a-0", "101,102"])
+        assert rest[0].startswith("This plan would change 1 partition: 1 replica copied (")
+        assert rest[0].endswith(", 1 removed, 0 preferred leaders moved.")
+        assert rest[1:] == [
+            "What each broker has of the topics named, and would have:",
+            "Broker  Replicas  Preferred",
+            "101     1 -> 1    1 -> 1",
+            "102     0 -> 1    0 -> 0",
+            "103     1 -> 0    0 -> 0",
+        ]
+        assert len(node.controller.image.moves) == 1
+        missing = await run(node, "rollback", "7", "--dry-run")
+        assert (missing.exit_code, missing.stderr) == (
+            1,
+            "Error: move 7 cannot be rolled back: there is no move 7 (INVALID_REQUEST)\n",
+        )
+        await run(node, "rollback", "1")
+        again = await run(node, "rollback", "1", "--dry-run")
+        assert again.stdout == "Move 1 is being rolled back by move 2 already.\n"
+
+
+async def test_of_a_rollback_that_is_tried_it_is_told_what_cannot_go_back(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        await asked(node.controller, commands.DeleteTopics(topics=("a",)))
+        tried = await run(node, "rollback", "1", "--dry-run")
+        assert (tried.exit_code, tried.stdout) == (1, "")
+        assert tried.stderr.endswith(" any more\n"), tried.stderr
+
+
 async def test_the_plan_that_leads_back_is_printed(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         await moving(node)

@@ -207,6 +207,28 @@ async def test_partitions_and_topics_are_cancelled_by_name(tmp_path: Path) -> No
         assert (one.status, one.body["partitions_accepted"]) == (200, 1)
 
 
+async def test_a_rollback_is_tried(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, http_door(node) as http:
+        await moving(node)
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        tried = await http.post(f"{MOVE}:rollback?dry_run=true")
+        assert tried.status == 200
+        assert tried.body["dry_run"] is True
+        assert (tried.body["begun_move_id"], tried.body["partitions_accepted"]) == (None, 1)
+        (partition,) = tried.body["partitions"]
+        assert (partition["topic"], partition["partition"]) == ("a", 0)
+        assert (partition["replicas"], partition["kafka_error"]) == ([101, 102], "NONE")
+        # No broker of this test can be asked how long its log is, and that is said.
+        assert tried.body["bytes_moved"] is None
+        assert tried.body["bytes_moved_unknown"]
+        assert len((await http.get("/v1/reassignments")).body["moves"]) == 1
+        strange = await http.post(f"{MOVE}:rollback?dry_run=perhaps")
+        check_problem(strange, 400, "perhaps")
+        await asked(node.controller, commands.DeleteTopics(topics=("a",)))
+        gone = await http.post(f"{MOVE}:rollback?dry_run=true")
+        check_problem(gone, 409, "any more")
+
+
 async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, http_door(node) as http:
         await moving(node)

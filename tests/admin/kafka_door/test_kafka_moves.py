@@ -1,5 +1,6 @@
 """Moves that are there, looked at and changed over the Kafka protocol of real controllers."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,23 @@ async def test_a_move_that_is_done_is_rolled_back_by_another_one(tmp_path: Path)
         assert (await client.alter_moves(rollback)).begun == 2
 
 
+async def test_a_rollback_is_tried_before(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node, client_of(node) as client:
+        await moving(node)
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        tried = MovesRequest(operation=Operation.ROLL_BACK, move_ids=(1,), dry_run=True, key="k")
+        for _ in range(2):
+            would = await client.alter_moves(tried)
+            assert (would.begun, would.accepted, would.refused) == (0, 1, 0)
+            (partition,) = would.partitions
+            assert (str(partition.id), partition.replicas) == ("a-0", (101, 102))
+            # With a key or without: what changes nothing is asked as often as one likes.
+            assert not would.is_repeated
+        assert len((await client.move_standings()).moves) == 1
+        with pytest.raises(Refused, match="move 7 cannot be rolled back: there is no move 7"):
+            await client.alter_moves(replace(tried, move_ids=(7,)))
+
+
 async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, client_of(node) as client:
         with pytest.raises(Refused, match="the moves cannot be described: there is no move 7, or"):
@@ -152,7 +170,7 @@ async def test_a_move_that_is_not_listed_is_named(tmp_path: Path) -> None:
             {"everything": True},
             "everything is asked for, and parts of it by name; ask for one of them",
         ),
-        ({"dry_run": True}, "only a cancel can be tried; leave the dry run out"),
+        ({"dry_run": True}, "only a cancel or a rollback can be tried; leave the dry run out"),
         ({"priority": 5}, "a priority is given to one move by itself; leave it out"),
         ({"throttle": 5}, "a throttle is given to one move by itself; leave it out"),
         ({"topic": "a"}, "topics and partitions can only be cancelled; name moves"),
