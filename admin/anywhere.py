@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from admin import (
     broker_questions,
+    broker_service,
     care,
     move_plans,
     move_questions,
@@ -45,7 +46,6 @@ from admin.service import NotActive, Service
 from admin.whereabouts import Whereabouts
 from quorum.core.messages import AlterQuorumRequest, TransferResponse
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from statemachine import commands
 from statemachine.errors import Refusal
 
 WAIT_SECONDS_MAX: Final = 10.0
@@ -141,27 +141,13 @@ class Anywhere:
 
         return await self._read(here, lambda client: client.safe_to_stop(broker_ids), stale=stale)
 
-    async def cordon_brokers(
-        self, who: str, broker_ids: Sequence[int], *, cordoned: bool
+    async def alter_brokers(
+        self, who: str, broker_ids: Sequence[int], operation: care.Operation
     ) -> Sequence[BrokerResult]:
-        """Let these brokers get no new replicas, or again; one result for each."""
-        command = commands.CordonBrokers(broker_ids=tuple(broker_ids), cordoned=cordoned)
-
-        async def here() -> Sequence[BrokerResult]:
-            answer = await self._service.cordon_brokers(who, command)
-            return [
-                BrokerResult(
-                    broker_id=each.broker_id,
-                    error_code=each.error.code,
-                    error_name=each.error.name,
-                    message=each.message or None,
-                )
-                for each in answer.brokers
-            ]
-
+        """Cordon brokers, end that, or forget those that are not in use; one result for each."""
         return await self._ask(
-            here,
-            lambda client: client.cordon_brokers(broker_ids, cordoned=cordoned),
+            lambda: broker_service.alter_brokers(self._service, who, broker_ids, operation),
+            lambda client: client.alter_brokers(broker_ids, operation),
             changes=True,
         )
 

@@ -5,12 +5,11 @@ from typing import Any, Final
 
 from admin.asking import Answer, Question
 from admin.care import (
-    CORDON,
-    UNCORDON,
     BrokerResult,
     BrokerStanding,
     BrokerStandings,
     HurtPartition,
+    Operation,
     SafetyReport,
 )
 from admin.channels import Form
@@ -23,20 +22,20 @@ LOOK: Final = "metaquorum brokers list"
 """What shows which brokers there are, and which of them are cordoned."""
 
 
-def alter_brokers(broker_ids: Sequence[int], *, cordoned: bool) -> Question:
-    """Let these get no new replicas, or again."""
+def alter_brokers(broker_ids: Sequence[int], operation: Operation) -> Question:
+    """Let these get no new replicas, or again, or forget them."""
 
     def fill(form: Form) -> Any:
         return form.request(
             timeout=form.patience,
             broker_ids=tuple(broker_ids),
-            operation=CORDON if cordoned else UNCORDON,
+            operation=operation.value,
         )
 
     return Question(
         api_key=ApiKey.ALTER_BROKERS,
         fill=fill,
-        failing=f"brokers {_listed(broker_ids)} cannot be {'' if cordoned else 'un'}cordoned",
+        failing=f"brokers {_listed(broker_ids)} cannot be {operation.participle}",
         look=LOOK,
     )
 

@@ -5,7 +5,7 @@ Frozen values that every door, client and command shares; they know neither the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from enum import IntEnum
 
 from admin.model import PartitionId
 from statemachine.errors import Error, Refusal
@@ -14,9 +14,24 @@ from statemachine.queries import describe_brokers
 from statemachine.safety import TooMany, judging
 from statemachine.slices import Slices
 
-CORDON: Final = 1
-UNCORDON: Final = 2
-"""The operations of AlterBrokers."""
+
+class Operation(IntEnum):
+    """What AlterBrokers can be asked for."""
+
+    CORDON = 1
+    """Let brokers get no new replicas; what they have stays."""
+    UNCORDON = 2
+    UNREGISTER = 3
+    """Forget brokers that have stopped and have no replicas."""
+
+    @property
+    def participle(self) -> str:
+        """What is done to a broker: for "cannot be" to go before."""
+        return {
+            Operation.CORDON: "cordoned",
+            Operation.UNCORDON: "uncordoned",
+            Operation.UNREGISTER: "unregistered",
+        }[self]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

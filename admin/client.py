@@ -22,7 +22,7 @@ from admin import (
 )
 from admin.addresses import Address
 from admin.asking import Answer, Asker, Question
-from admin.care import BrokerResult, BrokerStandings, SafetyReport
+from admin.care import BrokerResult, BrokerStandings, Operation, SafetyReport
 from admin.config_questions import ConfigInfo
 from admin.consistency import Consistency
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
@@ -215,11 +215,19 @@ class AdminClient:
         self, broker_ids: Sequence[int], *, cordoned: bool = True
     ) -> Sequence[BrokerResult]:
         """Let these brokers get no new replicas, or again; one result for each."""
-        question = broker_questions.alter_brokers(broker_ids, cordoned=cordoned)
+        return await self.alter_brokers(
+            broker_ids, Operation.CORDON if cordoned else Operation.UNCORDON
+        )
+
+    async def alter_brokers(
+        self, broker_ids: Sequence[int], operation: Operation
+    ) -> Sequence[BrokerResult]:
+        """Cordon brokers, end that, or forget those that are not in use; one result for each."""
+        question = broker_questions.alter_brokers(broker_ids, operation)
         return broker_questions.read_alterations((await self._ask(question)).response)
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker that will not come back."""
+        """Forget a broker that will not come back, whatever it has: Kafka's own request."""
         await self._ask(broker_questions.unregister_broker(broker_id))
 
     async def safe_to_stop(self, broker_ids: Sequence[int], *, stale: bool = False) -> SafetyReport:

@@ -36,6 +36,7 @@ from statemachine.limits import (
     RESERVED_DIRECTORY_IDS,
 )
 from statemachine.slices import CHANGED_US, Slices
+from statemachine.unregistering import in_use_refusal, unregistered
 from statemachine.vocabulary import (
     LEVEL_DIRECTORIES,
     METADATA_VERSION,
@@ -233,19 +234,23 @@ def fence_brokers(draft: Draft, command: FenceBrokers) -> Slices[BrokersFenced]:
 
 
 def unregister_broker(draft: Draft, command: UnregisterBroker) -> Slices[Done]:
-    """Forget a broker. Its replicas stay assigned to it until they are reassigned."""
+    """Forget a broker. Replicas that it has stay assigned to it until they are reassigned."""
     broker = draft.image.brokers.get(command.broker_id)
     if broker is None:
-        return Done(
-            error=Error.BROKER_ID_NOT_REGISTERED,
-            message=f"Broker ID {command.broker_id} is not currently registered",
-        )
+        return _not_done(unregistered(command.broker_id))
+    refusal = in_use_refusal(draft.image, command.broker_id) if command.only_if_empty else None
+    if refusal is not None:
+        return _not_done(refusal)
     yield from _leave(draft, (broker.broker_id,))
     if draft.is_complete:
         draft.records.append(
             records.UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
         )
     return Done()
+
+
+def _not_done(refusal: Refusal) -> Done:
+    return Done(error=refusal.error, message=refusal.message)
 
 
 def _fence(draft: Draft, broker_ids: Replicas) -> Slices[None]:

@@ -110,6 +110,9 @@ STOPPING_PARTITIONS_MAX: Final = 50_000
 slices. A controller that is not active, which a stale look asks, takes in nothing new meanwhile.
 """
 
+HELD_PARTITIONS_NAMED_MAX: Final = 3
+"""Partitions that are named of those that a broker still has; the others are counted."""
+
 HURT_PARTITIONS_SHOWN_MAX: Final = 1_000
 """Partitions that are named of those that say no; the others are counted."""
 

@@ -1,6 +1,6 @@
 """`metaquorum brokers`: list them, let them get no new replicas, ask whether they may stop."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from admin.cli.common import (
     write_data,
 )
 from admin.cli.moves.types import RATE, check_key, key_option
+
+if TYPE_CHECKING:
+    from admin.care import Operation
 
 brokers_option = click.option(
     "--brokers", type=BrokerList(), required=True, help="The brokers, by id: 101,102."
@@ -44,7 +47,9 @@ def show(stale: bool, output: str, **whom: Any) -> None:
 @click.pass_context
 def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
     """Let brokers get no new replicas; what they have stays."""
-    ctx.exit(run(_cordon(target(**whom), brokers, cordoned=True)))
+    from admin.care import Operation
+
+    ctx.exit(run(_alter(target(**whom), brokers, Operation.CORDON)))
 
 
 @command.command()
@@ -53,7 +58,23 @@ def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None
 @click.pass_context
 def uncordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
     """Let brokers get new replicas again."""
-    ctx.exit(run(_cordon(target(**whom), brokers, cordoned=False)))
+    from admin.care import Operation
+
+    ctx.exit(run(_alter(target(**whom), brokers, Operation.UNCORDON)))
+
+
+@command.command()
+@brokers_option
+@target_options
+@click.pass_context
+def unregister(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
+    """Forget brokers that have stopped and have no replicas; `decommission` takes those away.
+
+    Exit code 1 if any could not be forgotten; the others are.
+    """
+    from admin.care import Operation
+
+    ctx.exit(run(_alter(target(**whom), brokers, Operation.UNREGISTER)))
 
 
 @command.command("safe-to-stop")
@@ -151,17 +172,17 @@ async def _show(whom: Target, output: str, *, stale: bool) -> None:
         write_data(standings_data(found), output)
 
 
-async def _cordon(whom: Target, brokers: tuple[int, ...], *, cordoned: bool) -> Exit:
+async def _alter(whom: Target, brokers: tuple[int, ...], operation: "Operation") -> Exit:
     from admin.cli import brokers_text as text
 
     async with whom.client() as client:
-        results = await client.cordon_brokers(brokers, cordoned=cordoned)
+        results = await client.alter_brokers(brokers, operation)
     done = [each.broker_id for each in results if not each.error_code]
     refused = [each for each in results if each.error_code]
     if done:
-        write(text.cordoned(done, cordoned=cordoned))
+        write(text.altered(done, operation))
     if refused:
-        say(text.not_cordoned(refused))
+        say(text.not_altered(refused))
     return Exit.FAILED if refused else Exit.DONE
 
 

@@ -1,9 +1,9 @@
 """What `metaquorum brokers` prints. Pure functions from answers to text."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, assert_never
 
-from admin.care import BrokerResult, BrokerStanding, SafetyReport
+from admin.care import BrokerResult, BrokerStanding, Operation, SafetyReport
 from admin.cli.tables import columns
 
 _TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders", "Then")
@@ -29,14 +29,24 @@ def listed(brokers: Sequence[BrokerStanding]) -> str:
     return columns(_TITLES, rows)
 
 
-def cordoned(done: Sequence[int], *, cordoned: bool) -> str:
-    """What `cordon` and `uncordon` print."""
-    what = "get no new replicas" if cordoned else "get new replicas again"
-    return f"{_brokers(done)} {what if len(done) > 1 else what.replace('get', 'gets', 1)}."
+def altered(done: Sequence[int], operation: Operation) -> str:
+    """What `cordon`, `uncordon` and `unregister` print."""
+    match operation:
+        case Operation.CORDON:
+            what = "get no new replicas"
+        case Operation.UNCORDON:
+            what = "get new replicas again"
+        case Operation.UNREGISTER:
+            what = "are not registered any more"
+        case _:
+            assert_never(operation)
+    if len(done) == 1:
+        what = what.replace("get", "gets", 1).replace("are", "is", 1)
+    return f"{_brokers(done)} {what}."
 
 
-def not_cordoned(refused: Sequence[BrokerResult]) -> str:
-    """What they say of brokers that are as before."""
+def not_altered(refused: Sequence[BrokerResult]) -> str:
+    """What these say of brokers that are as before."""
     return "\n".join(f"Error: {each.message or each.error_name}" for each in refused)
 
 

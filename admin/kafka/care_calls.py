@@ -2,34 +2,33 @@
 
 from typing import Any, Final
 
-from admin import care
-from admin.care import CORDON, UNCORDON
+from admin import broker_service, care
+from admin.care import Operation
 from admin.kafka.call import Call, code
 from admin.service import AsOf, Service
-from statemachine.commands import CordonBrokers
 from statemachine.errors import Refusal
 
 INVALID_REQUEST: Final = 42
 
 
 async def alter_brokers(call: Call, service: Service) -> Any:
-    """Cordon brokers or end that, each on its own."""
+    """Cordon brokers, end that, or forget those that are not in use; each on its own."""
     operation, ids = call.message.operation, call.message.broker_ids
-    if operation not in (CORDON, UNCORDON):
-        text = f"operation {operation} is not known; {CORDON} cordons, {UNCORDON} ends that"
+    if operation not in tuple(Operation):
+        known = ", ".join(f"{each.value} {each.name.lower()}" for each in Operation)
+        text = f"operation {operation} is not known; there is {known}"
         return refuse_brokers(call, INVALID_REQUEST, text)
     if not ids:
         return refuse_brokers(call, INVALID_REQUEST, "no broker is named; name at least one")
-    command = CordonBrokers(broker_ids=tuple(ids), cordoned=operation == CORDON)
-    answer = await service.cordon_brokers(call.principal, command)
+    found = await broker_service.alter_brokers(service, call.principal, ids, Operation(operation))
     brokers = tuple(
         call.part(
             "AlteredBroker",
             broker_id=each.broker_id,
-            error_code=code(each.error.code),
-            error_message=each.message or None,
+            error_code=code(each.error_code),
+            error_message=each.message,
         )
-        for each in answer.brokers
+        for each in found
     )
     return call.respond(error_code=code(0), error_message=None, brokers=brokers)
 

@@ -53,6 +53,8 @@ class UnregisterBroker(Struct, frozen=True, kw_only=True, gc=False):
     """A broker will not come back (api 64)."""
 
     broker_id: BrokerId
+    only_if_empty: bool = False
+    """Refuse a broker that is alive, or still has replicas; Kafka's request does not."""
 
 
 class CordonBrokers(Struct, frozen=True, kw_only=True, gc=False):

@@ -34,7 +34,7 @@ has changed. What is said of no partition is said of `t-0`.
     return 2 [clean]      broker 2 starts anew and lives again; it stopped cleanly before
     stop 2                broker 2 is told to stop, and wants its leaders moved away
     cordon 2, uncordon 2  broker 2 is to get no new replicas, or may again
-    unregister 2          broker 2 will not come back
+    unregister 2          broker 2 will not come back; `if empty`
     delete                topic t is deleted
     grow 1 2 3            topic t gets one more partition, on these; without any they are placed
     elect unclean         an operator asks for a leader whatever it costs; or `elect preferred`
@@ -298,7 +298,10 @@ class MovesStage:
         return [*shown, *self._back([words[0]])] if decision.records else shown
 
     def _unregister(self, words: list[str]) -> list[str]:
-        return self._ask(commands.UnregisterBroker(broker_id=int(words[0])))
+        only_if_empty = words[1:] == ["if", "empty"]
+        return self._ask(
+            commands.UnregisterBroker(broker_id=int(words[0]), only_if_empty=only_if_empty)
+        )
 
     # What is looked at, and what becomes of controllers.
 

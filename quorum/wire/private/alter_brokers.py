@@ -21,7 +21,7 @@ class AlterBrokersRequest:
     timeout: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
     broker_ids: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"})
     operation: i8 = field(metadata={"kafka_type": "int8"})
-    """1 cordons, 2 ends that."""
+    """1 cordons, 2 ends that, 3 forgets those that have stopped and have no replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,32 @@ async def test_brokers_are_listed_and_cordoned(tmp_path: Path) -> None:
         )
 
 
+async def test_brokers_are_forgotten_that_are_not_in_use(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101, 102, 103)
+        await asked(node.controller, topic("a", 101, 102, partitions=5))
+        alive = await run(node, "unregister", "--brokers", "103")
+        assert (alive.exit_code, alive.stdout, alive.stderr) == (
+            1,
+            "",
+            "Error: broker 103 is alive, and would not know of it; unregister it once it has"
+            " stopped\n",
+        )
+        await asked(node.controller, commands.FenceBrokers(broker_ids=(102, 103)))
+        partly = await run(node, "unregister", "--brokers", "102,103,7")
+        assert (partly.exit_code, partly.stdout, partly.stderr) == (
+            1,
+            "Broker 103 is not registered any more.\n",
+            "Error: broker 102 still has replicas of 5 partition(s): a-0, a-1, a-2 and 2 more;"
+            " decommission it first\n"
+            "Error: Broker ID 7 is not currently registered\n",
+        )
+        assert sorted(node.controller.image.brokers) == [101, 102]
+        await asked(node.controller, commands.DeleteTopics(topics=("a",)))
+        done = await run(node, "unregister", "--brokers", "102")
+        assert (done.exit_code, done.stderr) == (0, "")
+
+
 async def test_whether_brokers_may_stop_is_said_with_who_says_no(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node:
         await join(node.controller, 101, 102)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from statemachine import commands
 from tests.admin.controller.asking import asked, join, topic
 from tests.admin.http_door.test_http_api import check_problem, http_door
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
@@ -56,6 +57,28 @@ async def test_whether_brokers_may_stop_is_said_with_the_partitions_that_say_no(
         assert [each["broker_id"] for each in stale.body["brokers"]] == [101, 102]
 
 
+async def test_a_broker_is_forgotten_that_is_not_in_use(tmp_path: Path) -> None:
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        await join(leader.controller, 101, 102)
+        await asked(leader.controller, topic("a", 101, 102))
+        follower = next(each for each in nodes.values() if each is not leader)
+        async with http_door(leader) as at_leader, http_door(follower) as at_follower:
+            path = "/v1/brokers/102"
+            for http in (at_leader, at_follower):
+                alive = await http._send("DELETE", path)
+                check_problem(alive, 409, "broker 102 cannot be unregistered: broker 102 is alive")
+                assert alive.body["kafka_error"] == "INVALID_REQUEST"
+            await asked(leader.controller, commands.FenceBrokers(broker_ids=(102,)))
+            in_use = await at_follower._send("DELETE", path)
+            check_problem(in_use, 409, "still has replicas of 1 partition(s): a-0; decommission it")
+            await asked(leader.controller, commands.DeleteTopics(topics=("a",)))
+            gone = await at_follower._send("DELETE", path)
+            assert (gone.status, gone.body) == (200, {"broker_id": 102, "registered": False})
+            again = await at_leader._send("DELETE", path)
+            check_problem(again, 404, "Broker ID 102 is not currently registered")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "words"),
     [
@@ -72,6 +95,9 @@ async def test_whether_brokers_may_stop_is_said_with_the_partitions_that_say_no(
         ("GET", "/v1/brokers:safe-to-stop?ids=7", 404, "Broker ID 7 is not currently registered"),
         ("GET", "/v1/brokers?state=alive", 400, "'state' is not known; there is stale"),
         ("PUT", "/v1/brokers/7/cordon?stale=true", 400, "'stale' is not known; there is none"),
+        ("DELETE", "/v1/brokers/x", 400, "'x' is no id of a broker; write one like 101"),
+        ("DELETE", "/v1/brokers/7", 404, "broker 7 cannot be unregistered: Broker ID 7 is not"),
+        ("DELETE", "/v1/brokers/7?force=true", 400, "'force' is not known; there is none"),
         ("POST", "/v1/brokers/7/cordon", 405, "takes DELETE, PUT, not POST"),
     ],
 )

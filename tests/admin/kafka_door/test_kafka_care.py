@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from admin.care import Operation
 from admin.faults import Refused
 from quorum.wire.apis import ApiKey
+from statemachine import commands
 from tests.admin.controller.asking import asked, join, topic
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.admin.kafka_door.test_kafka_voters import client_of
@@ -41,6 +43,28 @@ async def test_any_controller_tells_and_changes_who_gets_new_replicas(tmp_path: 
             assert not one.is_cordoned
 
 
+async def test_any_controller_forgets_a_broker_that_is_not_in_use(tmp_path: Path) -> None:
+    """Kafka's own request forgets any; that its replicas stay assigned is Kafka's way as well."""
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        await join(leader.controller, 101, 102, 103)
+        await asked(leader.controller, topic("a", 101, 102))
+        await asked(leader.controller, commands.FenceBrokers(broker_ids=(102, 103)))
+        other = next(each for each in nodes.values() if each is not leader)
+        async with client_of(other) as client:
+            results = await client.alter_brokers([101, 102, 103, 109], Operation.UNREGISTER)
+            assert [(each.broker_id, each.error_name) for each in results] == [
+                (101, "INVALID_REQUEST"),
+                (102, "INVALID_REQUEST"),
+                (103, "NONE"),
+                (109, "BROKER_ID_NOT_REGISTERED"),
+            ]
+            await client.unregister_broker(102)
+            assert [each.id for each in (await client.broker_standings()).brokers] == [101]
+            (partition,) = (await client.describe_topics(["a"]))["a"].partitions
+            assert list(partition.replicas) == [101, 102]
+
+
 async def test_the_partitions_that_say_no_are_named(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, client_of(node) as client:
         await join(node.controller, 101, 102)
@@ -68,7 +92,10 @@ async def test_a_broker_that_is_not_registered_is_never_called_safe(tmp_path: Pa
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"operation": 3}, "operation 3 is not known; 1 cordons, 2 ends that"),
+        (
+            {"operation": 4},
+            "operation 4 is not known; there is 1 cordon, 2 uncordon, 3 unregister",
+        ),
         ({"broker_ids": ()}, "no broker is named; name at least one"),
     ],
 )
