@@ -1,0 +1,23 @@
+"""The result tables say of every column what it is, in which unit, and by what name."""
+
+import pytest
+
+from admin.lag.reports.columns import ResultTable
+from admin.lag.reports.schemas import RESULTS
+
+TYPES = {"BIGINT", "INT", "DOUBLE", "STRING", "BOOLEAN", "ARRAY<INT>", "ARRAY<STRING>"}
+
+
+def test_every_table_has_a_name_of_its_own() -> None:
+    names = [table.name for table in RESULTS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("table", RESULTS, ids=lambda table: table.name)
+def test_every_column_has_one_name_a_type_a_meaning_and_its_unit(table: ResultTable) -> None:
+    assert len(set(table.names)) == len(table.names)
+    for column in table.columns:
+        assert column.type in TYPES, column
+        assert column.meaning, column
+        assert not column.name.endswith("_ms") or column.unit in {"ms", "time"}, column
+        assert column.unit not in {"ms", "time"} or column.name.endswith("_ms"), column
