@@ -1,19 +1,37 @@
 """The harness can fail: every fault that we plant is found, by seeds and by a test of its own."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaos.mutants.catalogue import MUTANTS, named
 from chaos.mutants.mutant import DoesNotApply, Mutant
-from chaos.mutants.running import HEAD, Verdict, judge
+from chaos.mutants.running import HEAD, TESTS_FAILED, Verdict, judge
 from chaos.mutants.unseen import UNSEEN
+from tests.chaos.forks import Forks, forks
 from tests.support.tree import ROOT
 
 SEEDS = 20
 """So many are tried, from the one that caught it when it was written: in all some minutes."""
 DOCUMENT = ROOT / "docs" / "mutants.md"
 PAGE = ROOT / "docs" / "chaos.md"
+
+
+@pytest.fixture(scope="module")
+def forking() -> Iterator[Forks]:
+    with forks() as it:
+        yield it
+
+
+def found(forking: Forks, mutant: Mutant, seeds: int) -> dict[str, Any]:
+    """What `python -m chaos.mutants` finds of it, from the seed that caught it."""
+    ended = forking.run("chaos.mutants", mutant.name, str(mutant.seed), str(seeds))
+    assert ended.code == 0, ended.said
+    assert ended.last_line.startswith("{"), ended.said
+    return {"said": ended.said, **json.loads(ended.last_line)}
 
 
 @pytest.mark.parametrize("mutant", [*MUTANTS, *UNSEEN], ids=str)
@@ -45,17 +63,34 @@ def test_a_seed_that_must_fail_does_fail() -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_a_mutant_is_caught(mutant: Mutant) -> None:
-    verdict = judge(mutant, seeds=SEEDS, first=mutant.seed)
-    assert verdict.seed is not None, verdict.said
-    assert verdict.directed_fails, verdict.said
+def test_a_mutant_is_caught(mutant: Mutant, forking: Forks) -> None:
+    caught = found(forking, mutant, SEEDS)
+    assert caught["seed"] is not None, caught["said"]
+    assert caught["directed"] == TESTS_FAILED, caught["said"]
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("mutant", UNSEEN, ids=str)
-def test_a_mutant_that_no_seed_can_show_is_shown_by_its_test(mutant: Mutant) -> None:
-    verdict = judge(mutant, seeds=0)
-    assert verdict.directed_fails, verdict.said
+def test_a_mutant_that_no_seed_can_show_is_shown_by_its_test(
+    mutant: Mutant, forking: Forks
+) -> None:
+    shown = found(forking, mutant, 0)
+    assert shown["directed"] == TESTS_FAILED, shown["said"]
+
+
+@pytest.mark.process
+def test_without_a_fault_directed_tests_pass_where_mutants_run(forking: Forks) -> None:
+    """What fails in a fork fails by its fault, and not because it is in a fork."""
+    stories = [each for each in MUTANTS if "/" not in each.directed]
+    tests = [name for each in (stories[0], stories[-1]) for name in each.test_arguments]
+    ended = forking.run("pytest", "-q", "-p", "no:cacheprovider", *tests)
+    assert ended.code == 0, ended.said
+
+
+@pytest.mark.process
+def test_how_a_program_ends_is_told_of_each_that_is_forked(forking: Forks) -> None:
+    assert forking.run("chaos.mutants", "no such mutant", "0", "1").code == 1
+    assert forking.run("chaos", "--no-such-option").code == 2
 
 
 def test_what_no_seed_can_show_is_said_with_the_reason() -> None:
