@@ -1,6 +1,16 @@
 import logging
+import os
 
 import pytest
+
+from tests.support.kafka_tools import keep_classes_in
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_copy_of_kafkas_classes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """For all processes of this run: those that xdist starts have their folders in one."""
+    base = tmp_path_factory.getbasetemp()
+    keep_classes_in((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kafka")
 
 
 @pytest.fixture

@@ -12,16 +12,27 @@ import pytest
 
 from admin.apache.java import Unavailable
 from admin.apache.runtime import Runtime, find
+from tests.support.kafka_classes import sharing_classes
 
 TOOL_SECONDS_MAX: Final = 60
+
+_folders: Final[list[Path]] = []
+
+
+def keep_classes_in(folder: Path) -> None:
+    """Where this run of the suite keeps what Java has read of Kafka."""
+    _folders[:] = [folder]
 
 
 def runtime(version: str) -> Runtime:
     """What runs this release; the test is skipped, with the reason, where it cannot be run."""
     try:
-        return find(version, lambda _: None)
+        found = find(version, lambda _: None)
     except Unavailable as unavailable:
         pytest.skip(str(unavailable))
+    for folder in _folders:
+        found = sharing_classes(found, folder)
+    return found
 
 
 def dump_log(version: str, file: Path) -> str:
