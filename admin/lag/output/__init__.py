@@ -1,0 +1,1 @@
+"""How a report is shown: a page, and files for programs. Nothing here knows Spark."""

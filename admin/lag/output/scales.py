@@ -1,0 +1,163 @@
+"""Where values stand on an axis, where its ticks are, and how times and numbers are written.
+
+Pure functions. Times are milliseconds since 1970 and are shown in UTC.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+_SECOND_MS: Final = 1_000
+_MINUTE_MS: Final = 60 * _SECOND_MS
+_HOUR_MS: Final = 60 * _MINUTE_MS
+_DAY_MS: Final = 24 * _HOUR_MS
+
+TIME_STEPS_MS: Final = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(seconds * _SECOND_MS for seconds in (1, 2, 5, 10, 15, 30)),
+    *(minutes * _MINUTE_MS for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * _HOUR_MS for hours in (1, 2, 3, 6, 12)),
+    *(days * _DAY_MS for days in (1, 2, 7, 14, 28, 91, 182, 364)),
+)
+"""The distances between ticks of a time axis, and the widths of windows that are chosen for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A map of `low..high` to `start..end`; a value outside is put on the nearer end."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    is_log: bool = False
+    """Each tenfold value as far on as the one before, and still 0 at 0: `low` has to be 0."""
+
+    def at(self, value: float) -> float:
+        """Where `value` stands, in pixels, to a tenth."""
+        if self.high <= self.low:
+            return self.start
+        share = (value - self.low) / (self.high - self.low)
+        if self.is_log:
+            share = math.log10(1 + max(0.0, value)) / math.log10(1 + self.high)
+        return round(self.start + min(1.0, max(0.0, share)) * (self.end - self.start), 1)
+
+
+def time_step_ms(span_ms: int, count_max: int) -> int:
+    """The smallest usual step of which at most `count_max` make up `span_ms`."""
+    assert count_max > 0
+    for step_ms in TIME_STEPS_MS:
+        if step_ms * count_max >= span_ms:
+            return step_ms
+    years = -(-span_ms // (count_max * TIME_STEPS_MS[-1]))
+    return years * TIME_STEPS_MS[-1]
+
+
+def time_ticks(low_ms: int, high_ms: int, count_max: int) -> list[tuple[int, str]]:
+    """At most `count_max` + 1 round moments between two, with their labels."""
+    step_ms = time_step_ms(max(1, high_ms - low_ms), count_max)
+    first = -(-low_ms // step_ms) * step_ms
+    return [(at, time_label(at, step_ms)) for at in range(first, high_ms + 1, step_ms)]
+
+
+def time_label(at_ms: int, step_ms: int) -> str:
+    """The time of a tick, as exactly as ticks `step_ms` apart need it."""
+    at = datetime.fromtimestamp(at_ms / 1_000, UTC)
+    if step_ms >= _DAY_MS:
+        return at.strftime("%m-%d" if step_ms < 182 * _DAY_MS else "%Y-%m")
+    if step_ms >= _MINUTE_MS:
+        return at.strftime("%H:%M" if at_ms % _DAY_MS else "%m-%d")
+    if step_ms >= _SECOND_MS:
+        return at.strftime("%H:%M:%S")
+    return at.strftime("%S.") + f"{at_ms % 1_000:03d}"
+
+
+def number_ticks(high: float, count_max: int) -> list[float]:
+    """Round numbers from 0 to the first one that is at least `high`, at most `count_max` + 2."""
+    if high <= 0:
+        return [0.0, 1.0]
+    rough, power = high / count_max, 1.0
+    while power * 10 <= rough:
+        power *= 10
+    while power > rough:
+        power /= 10
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    # Nothing that is counted here comes in halves.
+    step = max(1.0, step)
+    ticks = [0.0]
+    while ticks[-1] < high:
+        ticks.append(ticks[-1] + step)
+    return ticks
+
+
+def decade_ticks(high: float) -> list[float]:
+    """0, 1, 10 and so on, to the first power of ten that is at least `high`."""
+    ticks = [0.0, 1.0]
+    while ticks[-1] < high:
+        ticks.append(ticks[-1] * 10)
+    return ticks
+
+
+def show_time(at_ms: int | None) -> str:
+    """`2026-11-22 14:08:31.250`, in UTC; "unknown" for None."""
+    if at_ms is None:
+        return "unknown"
+    at = datetime.fromtimestamp(at_ms // 1_000, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03d}"
+
+
+def show_clock(at_ms: int | None) -> str:
+    """`14:08:31.250` without the day, in UTC; "unknown" for None."""
+    return "unknown" if at_ms is None else show_time(at_ms).partition(" ")[2]
+
+
+def show_span(span_ms: float | None) -> str:
+    """A time with two or three digits that matter; "unknown" for None."""
+    if span_ms is None:
+        return "unknown"
+    sign, size = ("-", -span_ms) if span_ms < 0 else ("", span_ms)
+    for unit, unit_ms in (("d", _DAY_MS), ("h", _HOUR_MS), ("min", _MINUTE_MS), ("s", _SECOND_MS)):
+        if size >= unit_ms:
+            return f"{sign}{_digits(size / unit_ms)} {unit}"
+    return f"{sign}{_digits(size)} ms"
+
+
+def show_count(count: float | None) -> str:
+    """A number, by thousands and millions when it is large; "unknown" for None."""
+    if count is None:
+        return "unknown"
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
+        if abs(count) >= size:
+            return f"{_digits(count / (1e3 if unit == 'k' else size))}{unit}"
+    return _digits(count)
+
+
+def show_bytes(count: float | None) -> str:
+    """A size in binary units; "unknown" for None."""
+    if count is None:
+        return "unknown"
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{_digits(count / size)} {unit}"
+    return f"{_digits(count)} B"
+
+
+def _digits(number: float) -> str:
+    if number == int(number):
+        return str(int(number))
+    if abs(number) >= 100:
+        return f"{number:.0f}"
+    return f"{number:.2g}" if abs(number) < 1 else f"{number:.1f}"
+
+
+def merged(spans: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """Spans of time joined where less than `gap` lies between them, in order."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start - joined[-1][1] < gap:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
