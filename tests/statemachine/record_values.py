@@ -1,5 +1,7 @@
 """Random records: every field of Kafka's schemas and ours, with what a version of it can say."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -47,15 +49,23 @@ def values_of(kafka_type: str) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), found) if kafka_type.endswith("?") else found
 
 
-def struct_of(shape: type[Struct], rows: list[Row], version: int = 2) -> st.SearchStrategy[Any]:
-    """Values of a record or nested structure, with what this version can say."""
+def struct_of(
+    shape: type[Struct],
+    rows: list[Row],
+    version: int = 2,
+    known: Mapping[str, st.SearchStrategy[Any]] = MappingProxyType({}),
+) -> st.SearchStrategy[Any]:
+    """Values of a record or nested structure, with what this version can say.
+
+    Fields that are `known` have these values, whatever the rows say of them.
+    """
     fields = {}
     for row in rows:
-        if len(row) > 2 and row[2] > version:
+        if row[0] in known or (len(row) > 2 and row[2] > version):
             continue
         fields[row[0]] = values_of(row[1])
     if shape is records.PartitionChange:
         # Leader -2 and recovery -1 are how the wire says "unchanged".
         fields["leader"] = st.one_of(st.none(), st.integers(-1, 2**31 - 1))
         fields["recovery"] = st.one_of(st.none(), st.integers(0, 127))
-    return st.builds(shape, **fields)
+    return st.builds(shape, **{**fields, **known})
