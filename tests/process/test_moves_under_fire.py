@@ -34,7 +34,9 @@ async def test_200_partitions_under_fire_get_where_they_would_without(
 ) -> None:
     """R = 1, P = 20: three steps for each partition, and no client loses or repeats a record.
 
-    Brokers copy slowly while harm is done, and as fast as they can afterwards.
+    Brokers copy slowly while harm is done, and as fast as they can afterwards. What both moves have
+    written is judged when the cluster has ended; that clients are told the same of both is seen by
+    the last line alone, as with replicas that are told in another order from some partition on.
     """
     rng = random.Random(SEED)
     chosen = harms(controller_kills, rng)
