@@ -1,5 +1,6 @@
 """Brokers over HTTP: who is there, who gets new replicas, who may stop."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from statemachine import commands
 from tests.admin.controller.asking import asked, join, topic
 from tests.admin.http_door.test_http_api import check_problem, http_door
 from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.broker.nodes import until
 from tests.support.controllers import a_controller, controllers
 
 
@@ -55,6 +57,30 @@ async def test_whether_brokers_may_stop_is_said_with_the_partitions_that_say_no(
         ]
         stale = await http.get("/v1/brokers?stale=true")
         assert [each["broker_id"] for each in stale.body["brokers"]] == [101, 102]
+
+
+async def test_a_follower_judges_by_what_it_knows_and_goes_on_following(tmp_path: Path) -> None:
+    """Slice by slice: what is committed meanwhile is taken in when it has judged."""
+    async with controllers(tmp_path, 1, 2, 3) as nodes:
+        leader = await at_rest(nodes.values())
+        await join(leader.controller, 101, 102)
+        await asked(leader.controller, topic("a", 101, 102, partitions=3_000))
+        follower = next(each for each in nodes.values() if each is not leader)
+        async with http_door(follower) as http:
+            path = "/v1/brokers:safe-to-stop?ids=101,102"
+            # A read that is proved tells what the follower is to have, and it soon has it.
+            fresh = (await http.get(path)).body
+            await until(lambda: follower.controller.committed >= fresh["as_of_offset"])
+            async with asyncio.TaskGroup() as tasks:
+                looks = [tasks.create_task(http.get(f"{path}&stale=true")) for _ in range(3)]
+                await asked(leader.controller, topic("b", 101))
+            for stale in [each.result() for each in looks]:
+                assert stale.status == 200
+                assert stale.body["partitions_hurt"] in (3_000, 3_001)
+                assert stale.body["as_of_offset"] >= fresh["as_of_offset"]
+            end = leader.controller.committed
+            await until(lambda: follower.controller.committed >= end)
+            assert follower.controller.image.topic_named("b") is not None
 
 
 async def test_a_broker_is_forgotten_that_is_not_in_use(tmp_path: Path) -> None:
