@@ -54,6 +54,11 @@ def run(profile: Profile) -> Outcome:
     try:
         return _run(profile)
     finally:
+        # A controller that loads its image lets the collector pass over all that there is, for its
+        # process has nothing else to do. Here that ends with the run, or no run would ever go.
+        if gc.get_freeze_count():
+            gc.unfreeze()
+            gc.collect()
         if collects:
             gc.enable()
 

@@ -3,6 +3,7 @@
 `make sim` runs as many seeds as one likes; these few run with every check.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -42,6 +43,12 @@ def test_a_cluster_stays_right_under_faults_and_every_move_ends_when_it_is_heale
     seed: int,
 ) -> None:
     assert report(seed).counts["a client is answered"] >= 10
+
+
+def test_nothing_of_a_run_is_kept_from_the_collector_when_it_has_ended() -> None:
+    for seed in SEEDS:
+        report(seed)
+    assert gc.get_freeze_count() == 0
 
 
 def test_the_same_seed_is_the_same_cluster_event_for_event() -> None:
