@@ -84,12 +84,18 @@ _REPLICA: Final = Column(
     " one id; else the name of the folder",
 )
 _PATH: Final = Column("path", STRING, "the file")
-_SOURCE: Final = Column("source", STRING, "log, or snapshot: offsets there are its own, from 0")
+_SOURCE: Final = Column("source", STRING, "log, or snapshot: offsets in one are its own, from 0")
 _MARK: Final = Column(
     "mark",
     STRING,
-    "null but in a stream: truncated says that what was read of this replica from this offset on is"
-    " void, missing that the log has lost what stood from here on before it was read",
+    "null but in a stream: truncated says that what was told of this replica from this offset on is"
+    " void, missing that the log has lost what stood here before it was read",
+)
+_GENERATION: Final = Column(
+    "generation",
+    INT,
+    "0 but in a stream: how often the log had been truncated. A row is void where the same replica"
+    " has a mark truncated of a higher generation, at the offset of the row or before it",
 )
 _POSITION: Final = Column("position", BIGINT, "where in the file the batch begins, bytes")
 _OFFSET: Final = Column("offset", BIGINT, "of the record")
@@ -119,6 +125,7 @@ BATCHES: Final = Table(
         Column("codec", STRING, "none, gzip, snappy, lz4 or zstd"),
         _SOURCE,
         _MARK,
+        _GENERATION,
     ),
 )
 
@@ -134,6 +141,7 @@ RECORDS: Final = Table(
         _APPEND_MS,
         _SOURCE,
         _MARK,
+        _GENERATION,
         Column("control", BOOLEAN, "whether it is the quorum's own"),
         Column(
             "type",
@@ -186,6 +194,7 @@ EPOCHS: Final = Table(
         Column("voters", INTS, "who could vote"),
         Column("granting", INTS, "who voted for the leader, where it says so"),
         _MARK,
+        _GENERATION,
     ),
 )
 
@@ -195,14 +204,19 @@ ASSIGNMENTS: Final = Table(
     (
         _REPLICA,
         _PATH,
-        _OFFSET,
+        Column("offset", BIGINT, "of the record; of one in a snapshot, where the snapshot ends"),
         _EPOCH,
         _APPEND_MS,
         Column("current", STRINGS, "voters, each as id, or id@directory where that is known"),
         Column("target", STRINGS, "who is to vote, of a change that is under way; ours alone"),
-        Column("kind", STRING, "bootstrap (formatted), change (voters), target (target alone)"),
+        Column(
+            "kind",
+            STRING,
+            "formatted: of the checkpoint at offset 0; target: a change is under way; else voters",
+        ),
         _SOURCE,
         _MARK,
+        _GENERATION,
     ),
 )
 

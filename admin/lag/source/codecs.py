@@ -1,0 +1,80 @@
+"""Batches of foreign logs whose records are compressed: the same batch with plain records.
+
+A metadata log is never compressed, but whoever wrote a log by other means may have done it. Kafka's
+forms are those of its clients: gzip, Snappy in the frames of its Java library or bare, LZ4 in its
+own frames, Zstandard (`CompressionType` of Kafka).
+"""
+
+import struct
+from typing import Final
+
+import pyarrow as pa
+
+from quorum.records.batch import HEADER, HEADER_BYTES, LENGTH_END, Codec, CorruptBatch, Header
+from quorum.records.decode import DECOMPRESSED_BYTES_MAX
+
+_CODEC_BITS: Final = 0x07
+_XERIAL: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEAD_BYTES: Final = 16
+_SIZE: Final = struct.Struct(">i")
+_STREAMED: Final = {Codec.GZIP: "gzip", Codec.LZ4: "lz4", Codec.ZSTD: "zstd"}
+
+
+def plain_batch(batch: bytes, header: Header) -> tuple[bytes, Header]:
+    """The batch without compression; its checksum is not that of what it holds any more.
+
+    Raises `CorruptBatch` where it cannot be expanded.
+    """
+    if header.codec == Codec.NONE:
+        return batch, header
+    try:
+        body = _expanded(batch[HEADER_BYTES:], header.codec)
+    except (OSError, ValueError, struct.error, pa.ArrowException) as error:
+        name = str(Codec(header.codec)) if header.codec in set(Codec) else f"codec {header.codec}"
+        raise CorruptBatch(0, f"its records cannot be expanded as {name}: {error}") from error
+    plain = header._replace(
+        length=HEADER_BYTES - LENGTH_END + len(body), attributes=header.attributes & ~_CODEC_BITS
+    )
+    return HEADER.pack(*plain) + body, plain
+
+
+def _expanded(body: bytes, codec: int) -> bytes:
+    if codec == Codec.SNAPPY:
+        return _snappy(body)
+    name = _STREAMED.get(Codec(codec))
+    if name is None:
+        raise ValueError("there is no such codec")
+    with pa.CompressedInputStream(pa.BufferReader(body), name) as stream:
+        out: bytes = stream.read(DECOMPRESSED_BYTES_MAX + 1)
+    if len(out) > DECOMPRESSED_BYTES_MAX:
+        raise ValueError(f"they are more than {DECOMPRESSED_BYTES_MAX} bytes")
+    return out
+
+
+def _snappy(body: bytes) -> bytes:
+    if not body.startswith(_XERIAL):
+        return _snappy_block(body, DECOMPRESSED_BYTES_MAX)
+    parts, at, left = [], _XERIAL_HEAD_BYTES, DECOMPRESSED_BYTES_MAX
+    while at < len(body):
+        (size,) = _SIZE.unpack_from(body, at)
+        at += _SIZE.size
+        if not 0 <= size <= len(body) - at:
+            raise ValueError(f"a block of {size} bytes where {len(body) - at} are left")
+        parts.append(_snappy_block(body[at : at + size], left))
+        left -= len(parts[-1])
+        at += size
+    return b"".join(parts)
+
+
+def _snappy_block(block: bytes, most: int) -> bytes:
+    """One block; it opens with the size of what it expands to."""
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > most:
+        raise ValueError(f"they are more than {DECOMPRESSED_BYTES_MAX} bytes")
+    out: bytes = pa.Codec("snappy").decompress(block, decompressed_size=size, asbytes=True)
+    return out

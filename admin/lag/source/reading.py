@@ -1,0 +1,244 @@
+"""One task into Arrow batches: what a worker does with a slice, whichever table is wanted."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from admin.lag.source.arrow_columns import rows_batch
+from admin.lag.source.batch_rows import batch_rows
+from admin.lag.source.header_columns import Headers
+from admin.lag.source.index_columns import NONE, AppendTimes, read_index
+from admin.lag.source.options import Options
+from admin.lag.source.problem_rows import APPEND_TIMES, SNAPSHOT, UNREADABLE, Problem
+from admin.lag.source.ranges import Sound
+from admin.lag.source.record_rows import RecordRows, control_rows
+from admin.lag.source.replica_rows import replica_row
+from admin.lag.source.scanning import Bounds, Lost, Piece, opened, rows_wanted, scan
+from admin.lag.source.slices import Mark, ReplicaFolder, Slice, Task, Told
+from admin.lag.source.waiting import grown_within
+from admin.lag.tables import MARK_MISSING
+from quorum.log.checkpoint import read_checkpoint
+from quorum.log.errors import StorageError
+
+RECORDS_AT_ONCE: Final = 65_536
+"""Rows of `records` in one Arrow batch, the last batch of a log in it apart."""
+PROBLEM_ROWS_AT_ONCE: Final = 1_024
+
+
+def read(task: Task, options: Options) -> Iterator[Any]:
+    """The rows of the wanted table that this task has, as `pyarrow.RecordBatch`es."""
+    match task:
+        case Told():
+            if options.table.name == "problems":
+                yield from _problem_batches(options, task.problems)
+        case Mark():
+            yield _mark_row(options, task)
+        case ReplicaFolder():
+            yield rows_batch(options.shown, [replica_row(task, options.settle_ms)])
+        case Slice():
+            yield from _slice(task, options)
+
+
+def _slice(part: Slice, options: Options) -> Iterator[Any]:
+    match options.table.name:
+        case "batches":
+            yield from _batches(part, options)
+        case "records":
+            yield from _records(part, options)
+        case "epochs" | "assignments":
+            yield from _control(part, options)
+        case "problems":
+            told = ((part.replica, problem) for problem in problems_of(part, options))
+            yield from _problem_batches(options, told)
+        case name:
+            raise AssertionError(f"the table {name} has no slices")
+
+
+def _pieces(part: Slice, options: Options) -> Iterator[tuple[Sound, Headers] | Mark]:
+    """The batches that are asked for; in a stream, marks where something is lost."""
+    bounds = _bounds(options)
+    for found in scan(part, settle_ms=options.settle_ms):
+        match found:
+            case Piece(sound, headers):
+                wanted = rows_wanted(headers, part, bounds)
+                if wanted is None or wanted.all():
+                    yield sound, headers
+                elif wanted.any():
+                    yield sound, headers.only(wanted)
+                if _is_over(headers, part, options):
+                    return
+            case Lost(low, high, epoch) if part.span is not None:
+                low, high = max(low, part.span.low), min(high, part.span.high)
+                if low < high:
+                    yield Mark(
+                        replica=part.replica,
+                        path=part.path,
+                        mark=MARK_MISSING,
+                        low=low,
+                        high=high,
+                        epoch=epoch,
+                        generation=part.generation,
+                    )
+            case Problem() if found.kind == UNREADABLE and part.span is not None:
+                # A stream that went on would never tell what is in there.
+                raise OSError(f"{found.path}: {found.reason}")
+            case _:
+                pass
+
+
+def _is_over(headers: Headers, part: Slice, options: Options) -> bool:
+    """Whether nothing that is wanted can follow: offsets of a log rise."""
+    last = int(headers.last_offset[-1]) + 1
+    if part.span is not None:
+        return last >= part.span.high
+    return part.source == "log" and options.to_offset is not None and last >= options.to_offset
+
+
+def _bounds(options: Options) -> Bounds:
+    return Bounds(
+        since_ms=options.since_ms,
+        until_ms=options.until_ms,
+        from_offset=options.from_offset,
+        to_offset=options.to_offset,
+    )
+
+
+def _batches(part: Slice, options: Options) -> Iterator[Any]:
+    shown = options.shown
+    wants_times = "local_append_ms" in options.columns
+    times: AppendTimes | None = None
+    for found in _pieces(part, options):
+        if isinstance(found, Mark):
+            yield _mark_row(options, found)
+            continue
+        _, headers = found
+        # A log that is written to has its times behind it: those of these batches may be there now.
+        if wants_times and (times is None or part.is_newest):
+            times = _times(part, int(headers.last_offset[-1]), options)
+        yield batch_rows(shown, part, headers, times or NONE)
+
+
+def _times(part: Slice, last_offset: int, options: Options) -> AppendTimes:
+    """The append times of a segment. What a stream tells once is told with its times: they come
+    just behind the log, and are waited for as an end is that is not whole."""
+    if part.index is None:
+        return NONE
+    times = read_index(part.index, part.base)
+    if part.span is None or not part.is_newest:
+        return times
+    with opened(part.index) as fd:
+        has_grown = grown_within(fd, options.settle_ms)
+        while not times.reaches(last_offset) and has_grown(times.size_bytes):
+            times = read_index(part.index, part.base)
+    return times
+
+
+def _records(part: Slice, options: Options) -> Iterator[Any]:
+    take = partial(
+        RecordRows.take,
+        table=options.shown,
+        first=options.from_offset,
+        behind=options.to_offset,
+    )
+    for found in _pieces(part, options):
+        if isinstance(found, Mark):
+            yield _mark_row(options, found)
+            continue
+        sound, headers = found
+        rows = RecordRows(part, _json(options))
+        for position in headers.position.tolist():
+            rows.add(sound, position)
+            if len(rows) >= RECORDS_AT_ONCE:
+                yield take(rows)
+                rows = RecordRows(part, _json(options))
+        if len(rows):
+            yield take(rows)
+
+
+def _json(options: Options) -> str:
+    return options.json if "json" in options.columns else "false"
+
+
+def _control(part: Slice, options: Options) -> Iterator[Any]:
+    for found in _pieces(part, options):
+        if isinstance(found, Mark):
+            yield _mark_row(options, found)
+            continue
+        sound, headers = found
+        if headers.is_control.any():
+            rows, _ = control_rows(options.shown, part, sound, headers.only(headers.is_control))
+            if rows is not None:
+                yield rows
+
+
+def problems_of(part: Slice, options: Options) -> Iterator[Problem]:
+    """Everything that is wrong in a slice."""
+    end = part.base
+    for found in scan(part, settle_ms=options.settle_ms):
+        match found:
+            case Problem():
+                yield found
+            case Piece(sound, headers):
+                end = max(end, int(headers.last_offset[-1]) + 1)
+                yield from _record_problems(part, sound, headers, deep=options.deep)
+            case _:
+                pass
+    if part.low == 0 and part.source == "snapshot":
+        yield from _snapshot_problems(part)
+    if part.is_last and part.index is not None:
+        yield from _index_problems(part, end)
+
+
+def _record_problems(
+    part: Slice, sound: Sound, headers: Headers, *, deep: bool
+) -> Iterator[Problem]:
+    """Control batches and compressed ones are few: these are always looked into."""
+    if not deep:
+        headers = headers.only(headers.is_control | (headers.codec != 0))
+    rows = RecordRows(part, "false")
+    for position in headers.position.tolist():
+        rows.add(sound, position)
+        if len(rows) >= RECORDS_AT_ONCE:
+            yield from rows.undecoded()
+            rows = RecordRows(part, "false")
+    yield from rows.undecoded()
+
+
+def _snapshot_problems(part: Slice) -> Iterator[Problem]:
+    try:
+        read_checkpoint(Path(part.path))
+    except StorageError as error:
+        yield Problem(part.path, None, None, SNAPSHOT, str(error))
+
+
+def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
+    assert part.index is not None
+    times = read_index(part.index, part.base)
+    if times.problem is not None:
+        yield Problem(part.index, None, part.base, APPEND_TIMES, times.problem)
+    if times.unsound:
+        reason = f"{times.unsound} of its entries are damaged: nobody knows the times there"
+        yield Problem(part.index, None, part.base, APPEND_TIMES, reason)
+    if len(times.ends) and not part.is_newest and int(times.ends[-1]) > end:
+        reason = f"it speaks of offsets up to {int(times.ends[-1])}, its segment ends at {end}"
+        yield Problem(part.index, None, end, APPEND_TIMES, reason)
+
+
+def _problem_batches(options: Options, problems: Iterable[tuple[str, Problem]]) -> Iterator[Any]:
+    rows: list[dict[str, Any]] = []
+    for replica, problem in problems:
+        rows.append({"replica": replica or None, **problem._asdict()})
+        if len(rows) >= PROBLEM_ROWS_AT_ONCE:
+            yield rows_batch(options.shown, rows)
+            rows = []
+    if rows:
+        yield rows_batch(options.shown, rows)
+
+
+def _mark_row(options: Options, mark: Mark) -> Any:
+    """The row that says what became of a stretch; of its other columns only these are known."""
+    last = mark.high - 1
+    row = {**asdict(mark), "base_offset": mark.low, "last_offset": last, "offset": mark.low}
+    return rows_batch(options.shown, [{**row, "start_offset": mark.low, "source": "log"}])
