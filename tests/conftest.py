@@ -4,6 +4,7 @@ It never holds fixtures of a single package; those live beside the tests that us
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import settings
 pytest.register_assert_rewrite("tests.support")
 
 # E402 would be right elsewhere: the assertions of a module are rewritten before its import.
+from tests.support.children import hide_what_users_have_not  # noqa: E402
 from tests.support.transcript import Transcripts  # noqa: E402
 
 # A machine that others share makes any deadline fail now and then. What CI refuses, it refuses
@@ -45,6 +47,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     recording = [item for item in items if "rewrite" in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=[item for item in items if item not in recording])
     items[:] = recording
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _children_find_what_users_have() -> Iterator[None]:
+    # In a fixture, for the workers of xdist are children as well, and run tests.
+    with pytest.MonkeyPatch.context() as patch:
+        hide_what_users_have_not(patch)
+        yield
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from chaos.mutants.catalogue import MUTANTS, named
 from chaos.mutants.mutant import DoesNotApply, Mutant
 from chaos.mutants.running import HEAD, TESTS_FAILED, Verdict, judge
 from chaos.mutants.unseen import UNSEEN
-from tests.chaos.forks import Forks, forks
+from tests.forks.forked import Forks
+from tests.support.children import show_all
 from tests.support.tree import ROOT
 
 SEEDS = 20
@@ -22,8 +23,11 @@ PAGE = ROOT / "docs" / "chaos.md"
 
 @pytest.fixture(scope="module")
 def forking() -> Iterator[Forks]:
-    with forks() as it:
-        yield it
+    with pytest.MonkeyPatch.context() as patch:
+        show_all(patch)
+        it = Forks("tests.chaos.what_mutants_need")
+    yield it
+    it.close()
 
 
 def found(forking: Forks, mutant: Mutant, seeds: int) -> dict[str, Any]:
@@ -56,7 +60,8 @@ def test_a_mutant_that_applies_no_more_says_what_to_do() -> None:
         mutant.planted_in(mutant.old * 2)
 
 
-def test_a_seed_that_must_fail_does_fail() -> None:
+def test_a_seed_that_must_fail_does_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    show_all(monkeypatch)
     verdict = judge(named("a vote leaves before it is durable"), seeds=1)
     assert (verdict.seed, verdict.rule) == (0, "R3"), verdict.said
 

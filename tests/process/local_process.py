@@ -9,13 +9,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, LifoQueue
 from typing import Any, Final
 
+from tests.forks.forked import Forks
 from tests.support.tree import ROOT
 
 COMMAND_SECONDS: Final = 60
 STOP_SECONDS: Final = 30
 UP: Final = "All are up"
+
+# What the commands of tests import as they run; of what is missing here, each imports its own.
+IMPORTED: Final = (
+    *("asyncio", "admin.cli.main", "admin.client", "admin.data.producer", "admin.data.reader"),
+    *("admin.care_data", "admin.move_plans", "admin.moves_data", "admin.plan_file", "admin.plans"),
+    *("admin.cli.brokers", "admin.cli.consume", "admin.cli.decommissioning", "admin.cli.produce"),
+    *("admin.cli.moves.command", "admin.cli.moves.following", "admin.cli.moves.generating"),
+    *("admin.cli.moves.standing", "admin.cli.moves.waiting", "admin.cli.quorum"),
+    *("admin.cli.topics", "admin.cli.topics_text"),
+)
+_idle: Final[LifoQueue[Forks]] = LifoQueue()
+"""As many as commands have run at once; each runs one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +42,28 @@ class Done:
 
 
 def metaquorum(*arguments: str | Path, stdin: bytes = b"") -> Done:
-    """Run a command to its end."""
+    """Run a command to its end, in a process of its own: a fork of one that has imported it."""
+    try:
+        forks = _idle.get_nowait()
+    except Empty:
+        forks = Forks(*IMPORTED)
+    ended = forks.run("admin.cli.main:metaquorum", *map(str, arguments), stdin=stdin)
+    _idle.put(forks)
+    return Done(ended.code, ended.out.decode(), ended.err.decode())
+
+
+def no_more_commands() -> None:
+    """End the processes that commands are forked from."""
+    while not _idle.empty():
+        _idle.get().close()
+
+
+def started(*arguments: str | Path) -> Done:
+    """Run a command to its end as a user does, in a Python of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "admin.cli.main", *map(str, arguments)],
         cwd=ROOT,
-        input=stdin,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=COMMAND_SECONDS,
         check=False,

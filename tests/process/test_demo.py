@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.local_process import metaquorum
+from tests.process.local_process import started
 
 pytestmark = pytest.mark.process
 
 
 def test_the_demo_moves_everything_and_loses_nothing(tmp_path: Path) -> None:
-    done = metaquorum("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s")
+    done = started("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s")
     assert done.code == 0, f"{done.out}\n{done.err}"
     for sentence in (
         r"\n5\. Kill the active controller: controller-(\d), process \d+, SIGKILL, [\d.]+ m?s into",
