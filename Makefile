@@ -15,6 +15,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
+SPARK_LOCK := requirements/spark.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is compiled is kept, as it is for a package that is installed, but in $(VENV) and not in the
 # tree: else every node would compile the whole of it when it starts, before it can vote.
@@ -35,7 +36,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(VENV)/installed ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.2.0: with its brokers)
+run: $(VENV)/installed $(if $(shell command -v java),$(VENV)/spark) ## start a cluster on this machine and show a reassignment (ARGS=--once: then stop; KAFKA=4.2.0: with its brokers)
 	@$(KEPT) $(BIN)/metaquorum demo $(if $(KAFKA),--kafka $(KAFKA)) $(ARGS)
 
 .PHONY: install
@@ -56,6 +57,16 @@ $(VENV)/installed: $(VENV)/locked pyproject.toml
 	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
+# PySpark, for the lag reports: some 450 MB, which only those need who run them or the whole suite.
+# It publishes no wheel, and is built by the setuptools of the first lock.
+$(VENV)/spark: $(VENV)/locked $(SPARK_LOCK)
+	@echo "Installing $(SPARK_LOCK) into $(VENV); this happens once, and takes a few minutes."
+	@$(PIP) install --quiet --require-hashes --no-build-isolation -r $(SPARK_LOCK)
+	@touch $@
+
+.PHONY: spark
+spark: $(VENV)/installed $(VENV)/spark ## install the locked PySpark into .venv as well, for the lag reports
+
 .PHONY: check
 check: $(VENV)/installed ## format, lint, types, imports: the gate before a commit
 	$(BIN)/ruff format --check
@@ -68,7 +79,7 @@ quick: $(VENV)/installed ## the tests that start no processes, in development mo
 	$(DEV_MODE) $(PYTEST) $(SPREAD) -m "not process" $(ARGS)
 
 .PHONY: test
-test: $(VENV)/installed ## the whole suite, with real processes; `make long` has what takes minutes
+test: $(VENV)/installed $(VENV)/spark ## the whole suite, with real processes; `make long` has what takes minutes
 	$(PYTEST) $(SPREAD) -m "not long" $(ARGS)
 
 .PHONY: long
@@ -138,14 +149,18 @@ format: $(VENV)/installed ## format the code and mend what lint can mend
 	$(BIN)/ruff format
 
 # The lock is made with the oldest Python, whose requirements include those of the newer ones.
+COMPILE = CUSTOM_COMPILE_COMMAND="make lock" .lock-venv/bin/pip-compile --quiet --upgrade \
+	--allow-unsafe --generate-hashes --strip-extras --no-emit-options --no-emit-index-url \
+	--no-emit-find-links --no-emit-trusted-host
 .PHONY: lock
-lock: ## resolve pyproject.toml anew into requirements/lock.txt (needs a network and python3.11)
+lock: ## resolve pyproject.toml anew into requirements/*.txt (needs a network and python3.11)
 	python$(OLDEST_PYTHON) -m venv --clear .lock-venv
 	.lock-venv/bin/python -m pip install --quiet --disable-pip-version-check pip-tools==7.6.2
-	CUSTOM_COMPILE_COMMAND="make lock" .lock-venv/bin/pip-compile --quiet --upgrade \
-		--generate-hashes --strip-extras --no-emit-options --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --extra fast --extra test --extra dev \
+	$(COMPILE) --extra fast --extra test --extra dev \
 		--build-deps-for editable --output-file $(LOCK) pyproject.toml
+	python$(OLDEST_PYTHON) -c 'import tomllib; print("\n".join(tomllib.load(open( \
+		"pyproject.toml", "rb"))["project"]["optional-dependencies"]["spark"]))' \
+		| $(COMPILE) --no-annotate --constraint $(LOCK) --output-file $(SPARK_LOCK) -
 	rm -rf .lock-venv
 
 .PHONY: clean

@@ -8,6 +8,8 @@ from tests.support import tree
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
+from admin.lag.source.options import options_as_markdown
+from admin.lag.source.problem_rows import kinds_as_markdown
 from admin.lag.tables import BATCHES, TABLES, as_markdown
 
 
@@ -20,9 +22,10 @@ def test_spark_has_the_schema_of_the_arrow_batches(spark: Any, name: str) -> Non
     assert to_arrow_schema(schema, timezone="UTC").equals(table.arrow())
 
 
-def test_the_page_has_the_tables_as_they_are() -> None:
+def test_the_page_has_tables_options_and_kinds_of_problem_as_they_are() -> None:
     page = (tree.ROOT / "docs" / "lag.md").read_text(encoding="utf-8")
-    assert as_markdown() in page
+    for part in (as_markdown(), options_as_markdown(), kinds_as_markdown()):
+        assert part in page
 
 
 def test_a_table_can_have_fewer_columns_and_says_which_it_does_not_have() -> None:
