@@ -112,6 +112,8 @@ class SegmentedLog:
             if start > 0:  # Only the name of the file remembers it.
                 with usable(self.folder):
                     self._writer.create(self._segments[0].path)
+        elif not synced:
+            self._writer.found(self._segments[-1].path)
         if self._times is not None:
             self._times.begin(self._segments, self._extent.end.offset)
         return Recovery(

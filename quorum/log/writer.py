@@ -49,6 +49,11 @@ class SegmentWriter:
         self._fd = -1
         self._unsynced = False
         self._name_unsynced = False
+        self._found: Path | None = None
+
+    def found(self, newest: Path) -> None:
+        """This file was written by a process before this one, which may not have synced it."""
+        self._found = newest
 
     def write(self, writes: Sequence[Write], *, sync: bool) -> int:
         """Write these batches, which follow each other, and return for how many there was room;
@@ -114,6 +119,7 @@ class SegmentWriter:
         durably; returns those for `remove_some`."""
         self.close()
         self._unsynced = self._name_unsynced = False
+        self._found = None
         left = [each for each in reversed(old) if take_name_away(each, self._fs)]
         self.create(path)
         return left
@@ -123,6 +129,8 @@ class SegmentWriter:
         self._sync()
         self.close()
         cut_files(path, size_bytes, later, self._fs)
+        if self._found is not None:
+            self._found = path
 
     def close(self) -> None:
         """Let go of the file; what is not synced stays with the operating system."""
@@ -134,10 +142,19 @@ class SegmentWriter:
         if path is self._path or path == self._path:
             return
         assert self._path is None
+        if self._found is not None and self._found != path:
+            self._open(self._found)
+            self._sync()
+            self.close()
+        self._open(path)
+
+    def _open(self, path: Path) -> None:
+        is_found, self._found = path == self._found, None
         is_new = not self._fs.exists(path)
         self._fd = self._fs.open(path, os.O_WRONLY | os.O_CREAT)
         self._path = path
-        self._name_unsynced = is_new
+        self._unsynced |= is_found
+        self._name_unsynced = is_found or is_new
 
     def _sync(self) -> None:
         if self._path is None:

@@ -195,6 +195,32 @@ def test_one_synced_commit_makes_all_unsynced_ones_before_it_durable() -> None:
         assert everything(SegmentedLog(LOG, fs=image)) == everything(log)
 
 
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("cut_to", [None, 2])
+def test_the_front_of_a_log_without_promises_is_not_lost_while_its_rest_is_kept(
+    seed: int, cut_to: int | None
+) -> None:
+    """A partition whose log began in the middle would be taken for one that was shortened there."""
+    rng = random.Random(seed)
+    recorder = Recorder()
+
+    def begin(disk: VirtualDisk) -> SegmentedLog:
+        return SegmentedLog(LOG, segment_bytes_max=1_500, synced=False, lock=False, fs=disk)
+
+    for count in (1, 3, 2):
+        log = begin(recorder.disk)
+        for _ in range(count):
+            log.append(batch(log.end.offset, size=700))
+            log.commit(sync=False)
+        if cut_to is not None and log.end.offset > cut_to:
+            log.truncate_to(Offset(cut_to))
+        recorder.disk.kill()
+    for upto in range(recorder.count + 1):
+        left = begin(recorder.image(upto, rng))
+        assert left.start == 0
+        assert everything(log).startswith(everything(left)[: len(everything(log))])
+
+
 def test_what_a_restarted_process_has_found_is_durable_from_then_on() -> None:
     """The process before it may have died between a write and its fsync."""
     recorder = Recorder()
