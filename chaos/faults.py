@@ -18,6 +18,7 @@ class Fault(StrEnum):
     RESET = "its connections break"
     MISLEAD = "takes its leader for gone, most often wrongly"
     OUST = "the leader is cut off, and all others take it for gone at once"
+    DEPART = "whoever stands next is cut off, and a voter no more when it comes back"
     HEAL = "the network is whole again"
     KILL = "its process dies"
     POWER = "it loses power"
@@ -74,6 +75,7 @@ ON_DISK: Final = (
 )
 APART: Final = (
     Fault.OUST,
+    Fault.DEPART,
     Fault.OLD_COPY,
     Fault.PAST,
     Fault.FLOOD,
@@ -94,6 +96,7 @@ EVERYWHERE: Final = frozenset(
         Fault.UPGRADE,
         Fault.ALTER,
         Fault.OUST,
+        Fault.DEPART,
         Fault.FLOOD,
     }
 )
@@ -114,6 +117,7 @@ BETWEEN_TWO: Final = frozenset(
 """Those that mean nothing where there is one replica only; of two, both may come to vote."""
 NEEDS: Final = {
     Fault.OUST: 3,
+    Fault.DEPART: 3,
     Fault.RING: 4,
     Fault.LOST_DISK: 3,
     Fault.OLD_COPY: 3,

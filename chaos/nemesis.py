@@ -10,6 +10,7 @@ from typing import Final, assert_never
 
 from chaos import clients
 from chaos.damage import damage
+from chaos.departures import Departure
 from chaos.faults import ON_THE_WIRE, Fault, Strike
 from chaos.flood import flood
 from chaos.operator import Operator
@@ -68,6 +69,7 @@ class Nemesis:
                 | Fault.RESET
                 | Fault.MISLEAD
                 | Fault.OUST
+                | Fault.DEPART
                 | Fault.CUT_CALL
                 | Fault.GARBLED
                 | Fault.OVERSIZED
@@ -165,6 +167,9 @@ class Nemesis:
         world = self._world
         if strike.fault is Fault.OUST:
             self._oust(strike)
+            return
+        if strike.fault is Fault.DEPART:
+            Departure(world, strike.size, self._operator.lose_disk).begin()
             return
         if strike.fault is Fault.ASKED_FROM_ABROAD:
             self._ask_from_abroad(strike, victim)

@@ -45,6 +45,9 @@ LOST_AMONG_MAX: Final = 8
 OUSTED_AFTER_MS: Final = (4, 20)
 """How soon a leader is cut off that was just removed: before it knows that this is committed."""
 
+DEPARTED_BEFORE_MS: Final = (1_500, 6_000)
+"""How long before the end of the faults the last voter is removed that was cut off as it stood."""
+
 FAULTS_MS: Final = 20_000
 """How long a run is disturbed."""
 QUIET_MS: Final = 3_000
@@ -158,8 +161,8 @@ class Profile:
         return self.voters + self.observers
 
     @classmethod
-    def drawn(cls, seed: int) -> "Profile":
-        """The profile of this seed, always the same one."""
+    def drawn(cls, seed: int, *, departs: bool = True) -> "Profile":
+        """The profile of this seed, always the same one; `departs` is whether voters may depart."""
         rng = random.Random(f"{seed}/profile")
         voters = rng.choice((1, 2, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5))
         observers = rng.choice((0, 1, 1, 2))
@@ -170,7 +173,15 @@ class Profile:
             kinds = [each for each in kinds if each not in BETWEEN_TWO]
         if snapshots.bytes_between > BYTES_BETWEEN[2]:
             kinds = [each for each in kinds if each is not Fault.ROT_SNAPSHOT]
-        if len(kinds) > LOST_AMONG_MAX:
+        departing = random.Random(f"{seed}/departures")
+        loses = Fault.LOST_DISK in kinds and len(kinds) <= LOST_AMONG_MAX
+        departures = _departures(departing, voters) if departs and not loses else ()
+        wire = _on_the_wire(random.Random(f"{seed}/wire"), voters, voters + observers)
+        # Half of those have no other faults: any election brings the leader into a later epoch.
+        calm = random.Random(f"{seed}/calm").randrange(2) == 0
+        is_calm = bool(departures) and not wire and calm
+        kinds = [] if is_calm else kinds
+        if len(kinds) > LOST_AMONG_MAX or departures:
             kinds = [each for each in kinds if each is not Fault.LOST_DISK]
         elif Fault.LOST_DISK in kinds:
             # Who is wanted next may be just the one who is lost, and then nobody can go on.
@@ -183,17 +194,21 @@ class Profile:
             *(() if copies else _past(random.Random(f"{seed}/past"), voters, voters + observers)),
             *copies,
             *_floods(random.Random(f"{seed}/floods")),
-            *_upgrade(random.Random(f"{seed}/upgrade")),
             *_grows(random.Random(f"{seed}/grows"), voters, observers),
             *_on_disk(random.Random(f"{seed}/strays"), voters, voters + observers, snapshots),
-            *_on_the_wire(random.Random(f"{seed}/wire"), voters, voters + observers),
+            *wire,
+        ]
+        apart = [
+            *departures,
+            *_upgrade(random.Random(f"{seed}/upgrade"), departures),
+            *(() if is_calm else apart),
         ]
         return cls(
             seed=seed,
             voters=voters,
             observers=observers,
             timeouts=rng.choice((SLOW, QUICK)),
-            rates=_rates(rng),
+            rates=NEARLY_CALM if is_calm else _rates(rng),
             faults=_in_order({*faults, *(each.fault for each in apart)}),
             strikes=_by_time([*_strikes(rng, faults, voters + observers), *apart]),
             segment_bytes=rng.choice((400, 2_000, 1 << 20)),
@@ -279,6 +294,20 @@ def _ousts(rng: random.Random, voters: int, may_wish: bool) -> tuple[Strike, ...
     return tuple(strikes)
 
 
+def _departures(rng: random.Random, voters: int) -> tuple[Strike, ...]:
+    """In one run of six: voters that stand are cut off and removed, and then wanted again."""
+    if voters < NEEDS[Fault.DEPART] or rng.randrange(6):
+        return ()
+    strikes: list[Strike] = []
+    at_ms = FAULTS_MS - rng.randrange(*DEPARTED_BEFORE_MS)
+    while at_ms > 0:
+        before_ms = rng.randrange(500, 2_000)
+        strikes.append(Strike(at_ms, Fault.DEPART, None, rng.randrange(1_000)))
+        strikes.append(Strike(max(0, at_ms - before_ms), Fault.ALTER, None, (1 << voters) - 1))
+        at_ms -= rng.randrange(4_000, 8_000)
+    return tuple(strikes)
+
+
 def _copies(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
     """In one run of four: older copies of disks are put back, again and again."""
     if voters < NEEDS[Fault.OLD_COPY] or rng.randrange(4):
@@ -299,8 +328,15 @@ def _past(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
     return tuple(_strike(rng, each, Fault.PAST, replicas) for each in times_ms)
 
 
-def _upgrade(rng: random.Random) -> tuple[Strike, ...]:
-    """In one run of six: all begin with an older release, and are given the newer one in turn."""
+def _upgrade(rng: random.Random, departures: Sequence[Strike]) -> tuple[Strike, ...]:
+    """In one run of six: all begin with an older release, and are given the newer one in turn.
+
+    In one of two where voters depart, and while they are away: without pre-votes whoever is left
+    with some that hear it runs ahead by many epochs.
+    """
+    if departures and rng.randrange(2) == 0:
+        after_ms = departures[0].at_ms + rng.randrange(300, 1_500)
+        return (Strike(after_ms, Fault.UPGRADE, None, 0),)
     if rng.randrange(6):
         return ()
     return (Strike(rng.randrange(1_000, FAULTS_MS // 2), Fault.UPGRADE, None, 0),)

@@ -67,6 +67,8 @@ class World:
         self.rates: Rates = CALM
         self.on_told: Callable[[ReplicaId], None] = lambda _: None
         """Called when a replica was told that more is committed."""
+        self.on_ballot_kept: Callable[[Process], None] = lambda _: None
+        """Called when an epoch or a vote of a process is on its disk, before it speaks of it."""
         self._boots = 0
         self._rng = self._stream("world")
 
@@ -315,6 +317,7 @@ class World:
         if truth.look_at_ballot(process.machine.disk):
             self.judge.ballot_kept(speaker)
             self.judge.count(speaker)
+            self.on_ballot_kept(process)
         start, names = truth.start, truth.names
         snapshots = truth.look_at_names(process.machine.disk)
         is_named_anew = truth.names is not names

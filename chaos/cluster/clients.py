@@ -12,7 +12,7 @@ from uuid import UUID
 
 from broker.unavailable import Unavailable
 from chaos import sequential as said
-from chaos.cluster import requests
+from chaos.cluster import redirects, requests
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.requests import Request
 from chaos.cluster.wire import Respond
@@ -110,6 +110,8 @@ class Client:
         self._seen: dict[int, int] = {}
         self._looks = False
         self._began: int | None = None
+        self._numbers: tuple[int, ...] = ()
+        self._redirects = False
         self.waits = 0
         """How much it has asked that is neither answered nor given up."""
         self.is_done = False
@@ -184,21 +186,36 @@ class Client:
         self.ask(request, partial(self._go_on_from, request))
 
     def _go_on_from(self, request: Request, told: Hashable) -> None:
-        """Of what has just begun a part is taken back: a step is over sooner than somebody who asks
-        for anything comes to think of it."""
+        """Of what has just begun a part is taken back or sent elsewhere: a step is over sooner than
+        somebody who asks for anything comes to think of it."""
         began, self._began = self._began, None
         if isinstance(told, said.Accepted) and request.key is not None:
-            back = partial(self._a_cancel, int(request.key[2]))
+            topic, number = KEPT, int(request.key[2])
+            back = partial(self._a_cancel, number)
         elif began is not None:
+            topic, number = MOVED, self.rng.choice(self._numbers)
             back = partial(self._a_move_back, began)
         else:
             self._pause(told)
             return
-        if self.rng.randrange(2):
-            self._pause(told)
-        else:
-            wait_ms = self.rng.randrange(1, self.rng.choice(SECOND_THOUGHTS_MS_MAX))
-            self.later(wait_ms, partial(self._think_better, back))
+        watches, self._redirects = self._redirects, False
+        match self.rng.randrange(4):
+            case _ if watches:
+                then = partial(self._redirect, topic, number)
+                redirects.Redirect(self, topic, number, then).watch()
+            case 0 | 1:
+                self._pause(told)
+            case _:
+                wait_ms = self.rng.randrange(1, self.rng.choice(SECOND_THOUGHTS_MS_MAX))
+                self.later(wait_ms, partial(self._think_better, back))
+
+    def _redirect(self, topic: str, number: int, replicas: Replicas) -> None:
+        if not replicas or self.is_done or self.world.holds_still:
+            self._pause(None)
+            return
+        self.world.note(redirects.REDIRECTED)
+        request = self._a_change(topic, number, replicas)
+        self.ask(request, partial(self._go_on_from, request))
 
     def _think_better(self, back: Callable[[], Request]) -> None:
         if self.is_done or self.world.holds_still:
@@ -217,8 +234,9 @@ class Client:
                 self._about_a_config,
                 self._about_a_move,
                 self._of_the_cluster,
+                self._to_be_redirected,
             ),
-            (6, 2, 2, 5, 2),
+            (6, 2, 2, 5, 2, 3),
         )[0]
         return kind()
 
@@ -243,13 +261,28 @@ class Client:
         key = self._key() if self.rng.randrange(2) else ""
         if chance < 0.6:
             return self._a_cancel(number, key)
-        replicas, rate = self._replicas(), self.rng.choice(RATES)
+        return self._a_reassignment(number, self._replicas(), key, self.rng.choice(RATES))
+
+    def _a_reassignment(self, number: int, replicas: Replicas, key: str, rate: int) -> Request:
         self.world.history.model.ask(KEPT, number, replicas)
         return requests.reassign(KEPT, number, replicas, who=str(self._id), key=key, rate=rate)
 
     def _a_cancel(self, number: int, key: str = "") -> Request:
         self.world.history.model.ask_back(KEPT, number)
         return requests.reassign(KEPT, number, None, who=str(self._id), key=key)
+
+    def _to_be_redirected(self) -> Request:
+        """Let several new replicas come at once; before all of them have, it goes elsewhere."""
+        topic, number, replicas = redirects.newcomers(self, (KEPT, MOVED))
+        if not replicas:
+            return self._about_a_partition()
+        self._redirects = True
+        return self._a_change(topic, number, replicas)
+
+    def _a_change(self, topic: str, number: int, replicas: Replicas) -> Request:
+        if topic == MOVED:
+            return self._a_move(((MOVED, number, replicas),), 0)
+        return self._a_reassignment(number, replicas, self._key(), 0)
 
     def _about_a_topic(self) -> Request:
         name = self.rng.choice(PASSING)
@@ -273,7 +306,7 @@ class Client:
         moves = self.world.moves
         kind = self.rng.randrange(8) if moves else 0
         if kind < 2:
-            return self._a_move()
+            return self._a_move(self._anywhere(), self.rng.choice(RATES))
         move_id, who = self.rng.choice(moves), str(self._id)
         match kind:
             case 2 | 3:
@@ -291,13 +324,15 @@ class Client:
             case _:
                 return requests.look(move_id)
 
-    def _a_move(self) -> Request:
+    def _anywhere(self) -> redirects.Parts:
         count = self.world.settings.partitions
         numbers = self.rng.sample(range(count), self.rng.randrange(1, count + 1))
-        parts = tuple((MOVED, number, self._replicas()) for number in numbers)
+        return tuple((MOVED, number, self._replicas()) for number in numbers)
+
+    def _a_move(self, parts: redirects.Parts, rate: int) -> Request:
+        self._numbers = tuple(number for _, number, _ in parts)
         for topic, number, replicas in parts:
             self.world.history.model.ask(topic, number, replicas)
-        rate = self.rng.choice(RATES)
         return requests.begin(parts, self._begins, who=str(self._id), key=self._key(), rate=rate)
 
     def _begins(self, move_id: int) -> None:

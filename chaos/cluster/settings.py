@@ -88,10 +88,10 @@ class ClusterProfile(Profile):
         return False
 
     @classmethod
-    def drawn(cls, seed: int) -> "ClusterProfile":
-        """The profile of this seed, always the same one."""
+    def drawn(cls, seed: int, *, departs: bool = False) -> "ClusterProfile":
+        """The profile of this seed, always the same one; nobody departs who votes."""
         rng = random.Random(f"{seed}/cluster")
-        base = Profile.drawn(seed)
+        base = Profile.drawn(seed, departs=departs)
         brokers = rng.choice((2, 3, 3, 3, 4, 5))
         voters = rng.choice((1, 3, 3, 3, 5))
         possible = {each for each in FAULTS if voters >= NEEDS.get(each, 1)}

@@ -8,7 +8,7 @@ from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.gossip import GOSSIP
 from chaos.mutants.logs import LOGS
 from chaos.mutants.mutant import Mutant
-from chaos.mutants.partitions import SEEN_IN_CLUSTERS, SEEN_IN_LOGS
+from chaos.mutants.partitions import PARTITIONS
 from chaos.mutants.reads import READS
 from chaos.mutants.snapshots import SNAPSHOTS
 from chaos.mutants.storage import STORAGE
@@ -27,10 +27,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *BOUNDS,
     *WIRE,
     *CLUSTERS,
-    *SEEN_IN_CLUSTERS,
+    *PARTITIONS,
 )
 
 
 def named(name: str) -> Mutant:
     """The mutant of this name, seen by seeds or not; raises `KeyError`."""
-    return {each.name: each for each in (*MUTANTS, *SEEN_IN_LOGS, *UNSEEN)}[name]
+    return {each.name: each for each in (*MUTANTS, *UNSEEN)}[name]

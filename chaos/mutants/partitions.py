@@ -1,6 +1,6 @@
 """Faults in what the controller decides about partitions and brokers: one for each of the P rules.
 
-Seeds of whole clusters show all but one of them. `tests/chaos/cluster` lets random logs be decided
+Seeds of whole clusters show all of them. `tests/chaos/cluster` lets random logs be decided
 with each, without any process, and the model must complain.
 """
 
@@ -185,14 +185,6 @@ _DECISIONS: Final = (
         caught_by=("P10",),
         directed="moves_checks",
     ),
-)
-
-SEEN_IN_CLUSTERS: Final = tuple(
-    replace(each, kind="cluster", is_checked=True) for each in _DECISIONS
-)
-"""The product would notice many of them by itself: it is the judges who are to."""
-
-SEEN_IN_LOGS: Final = (
     Mutant(
         name="a move that is redirected forgets whom it has brought in",
         module="statemachine.reassignment",
@@ -202,8 +194,9 @@ SEEN_IN_LOGS: Final = (
         "        ),",
         caught_by=("P14",),
         directed="moves_redirect",
+        seed=7,
     ),
 )
-"""Of what clusters seldom come to: 60 seeds did not, and nobody has tried more."""
 
-PARTITIONS: Final = (*SEEN_IN_CLUSTERS, *SEEN_IN_LOGS)
+PARTITIONS: Final = tuple(replace(each, kind="cluster", is_checked=True) for each in _DECISIONS)
+"""The product would notice many of them by itself: it is the judges who are to."""

@@ -14,6 +14,7 @@ from itertools import count
 import pytest
 
 from chaos.cluster.cancels import REMOVED, TAKEN_BACK
+from chaos.cluster.redirects import REDIRECTED
 from chaos.cluster.settings import ClusterProfile
 from chaos.cluster.simulation import simulate
 from chaos.outcome import Outcome, drawn, run
@@ -85,6 +86,7 @@ def test_what_may_happen_to_a_cluster_does_happen() -> None:
         "a stale read is answered": 20,
         "data of a partition is removed": 20,
         "a broker loses something in the middle of everything else": 1,
+        REDIRECTED: 1,
     }
     assert {what: happened[what] for what, least in wanted.items() if happened[what] < least} == {}
 
