@@ -78,7 +78,7 @@ class Process:
         self._last_asker = 0
         self.asleep: list[Callable[[], None]] | None = None
         self._woken = self._turn_is_due = False
-        self._timer_ms: int | None = None
+        self.timer_ms: int | None = None
         self.cluster = cluster_for(self, past)
         self.replica = Replica(
             make_node(machine.config, past, rng=rng, now_ms=self.now_ms()),
@@ -155,7 +155,7 @@ class Process:
         self.dies_in, self.rng.coarse = None, False
         self.fetch_bytes_max = self.part_bytes_max = ALL_BYTES
         self.wake_up()
-        self._timer_ms = None  # One that is late comes in time now.
+        self.timer_ms = None  # One that is late comes in time now.
         self.enter(self._turn)
 
     def break_connections(self) -> bool:
@@ -262,15 +262,15 @@ class Process:
             return
         now_ms = self.world.timeline.now_ms
         at_ms = max(now_ms, self.machine.clock.when(deadline_ms))
-        if self._timer_ms is not None and self._timer_ms <= at_ms:
+        if self.timer_ms is not None and self.timer_ms <= at_ms:
             return
-        self._timer_ms = at_ms
+        self.timer_ms = at_ms
         self.later(at_ms - now_ms + self.world.lateness_ms(), partial(self._on_timer, at_ms))
 
     def _on_timer(self, at_ms: int) -> None:
-        if self._timer_ms != at_ms:
+        if self.timer_ms != at_ms:
             return
-        self._timer_ms = None
+        self.timer_ms = None
         if self._is_early():
             self._arm()
         else:

@@ -33,7 +33,7 @@ class Witnesses:
     def asks(self, who: "Process", to: ReplicaId, request: Request, call: int) -> None:
         """A request leaves."""
         self._stickiness.asks(who.speaker, to, request, call)
-        if isinstance(request, BeginQuorumEpochRequest):
+        if isinstance(request, BeginQuorumEpochRequest) and not _is_overdue(who):
             self._zombies.says(who.speaker, request, who.now_ms())
 
     def asked(self, who: "Process", packet: Packet) -> None:
@@ -45,6 +45,8 @@ class Witnesses:
         """Its answer leaves."""
         self._judge.answers(who.speaker, packet.sender, packet.request, response, records)
         self.lapses.answers(who.speaker, packet.request, response)
+        if _is_overdue(who):
+            self.woken(who)
         self._zombies.says(who.speaker, response, who.now_ms())
         if isinstance(response, VoteResponse) and response.granted:
             assert isinstance(packet.request, VoteRequest)
@@ -65,5 +67,10 @@ class Witnesses:
         self._stickiness.forgets(who.speaker)
 
     def woken(self, who: "Process") -> None:
-        """It has stood still."""
+        """It has stood still, or as good as that: its time was up, and nobody told it."""
         self._zombies.woken(who.speaker, who.now_ms())
+
+
+def _is_overdue(who: "Process") -> bool:
+    """Whether its time is up, and its timer is late."""
+    return who.timer_ms is not None and who.timer_ms <= who.world.timeline.now_ms

@@ -10,14 +10,16 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from broker.hosting import PartitionKey
 from chaos import sequential as said
 from chaos.cluster import requests
 from chaos.cluster.clients import KEPT, LIMITS, MOVED, NOTED, PASSING, Client
 from chaos.cluster.looks import look
 from chaos.cluster.losses import Losses
-from chaos.cluster.parts import NOBODY
+from chaos.cluster.parts import NOBODY, Part
 from chaos.cluster.process import ControllerProcess
 from chaos.cluster.producers import Consumer, Producer
+from chaos.cluster.replicas import held_on
 from chaos.cluster.requests import Request
 from chaos.cluster.settings import ClusterProfile
 from chaos.cluster.sudden import SuddenLosses
@@ -185,8 +187,20 @@ class ClusterSimulation(Simulation):
         yield from (key for key, value in model.settings.items() if value and THROTTLED in key[2])
         for key, part in model.parts.items():
             is_whole = part.leader != NOBODY and len(part.isr) == len(part.replicas)
-            if part.moves or not is_whole:
+            if (part.moves or not is_whole) and not self._is_forlorn(*key, part):
                 yield key, part
+
+    def _is_forlorn(self, topic_id: str, number: int, part: Part) -> bool:
+        """Whether nobody may lead it who has it: who led it last, when the others were not in sync,
+        has lost its disk. An operator may let another one lead, who knows what that loses."""
+        if part.isr or part.elr or len(part.last_known_elr) != 1:
+            return False
+        key = PartitionKey(UUID(hex=topic_id), number)
+        last = ReplicaId(part.last_known_elr[0])
+        is_lost = key not in held_on(self.world.machines[last].disk)
+        if is_lost:
+            self.world.note("a partition waits for an operator")
+        return is_lost
 
     def _reach(self, is_reached: Callable[[], bool], failure: str) -> None:
         try:

@@ -46,6 +46,18 @@ def test_a_cluster_stays_right_under_faults_and_every_move_ends_when_it_is_heale
     assert report(seed).counts["a client is answered"] >= 10
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(50339, id="a log without its first segment, whose name no disk had"),
+        pytest.param(50105, id="the last one in sync has lost its disk: only an operator can help"),
+        pytest.param(50966, id="a leader whose timer is late, for want of which it leads on"),
+    ],
+)
+def test_what_has_gone_wrong_once_goes_right(seed: int) -> None:
+    assert report(seed).counts["a client is answered"] >= 10
+
+
 def test_nothing_of_a_run_is_kept_from_the_collector_when_it_has_ended() -> None:
     for seed in SEEDS:
         report(seed)
