@@ -15,6 +15,7 @@ from chaos.processes.load import CLIENT_METRICS, NAME
 from chaos.processes.nodes import Nodes
 from chaos.processes.proxies import Proxies
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
+from tests.process.joining_nodes import nap
 
 IDS: Final = (1, 2, 3)
 WITHIN_SECONDS: Final = 60
@@ -63,6 +64,7 @@ class Controllers:
                 known = all(each.directory_id.int for each in quorum.voters)
                 if known and 0 < quorum.high_watermark <= min(ends):
                     return quorum
+                await nap()
 
     async def until_voters_are(self, wanted: Sequence[int]) -> None:
         """Ask for these voters, and return when they are."""
@@ -71,6 +73,7 @@ class Controllers:
         async with asyncio.timeout(WITHIN_SECONDS):
             while {each.id for each in (await self.led()).voters} != set(wanted):
                 self.nodes.check()
+                await nap()
 
     async def follower(self) -> int:
         """A voter that does not lead."""

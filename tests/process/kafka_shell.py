@@ -26,11 +26,13 @@ import shlex
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from pathlib import Path
+from threading import Event
 from typing import Final, Protocol
 
 from tests.process.kafka_tools_room import ToolsRoom
 
-TRIES_MAX: Final = 3_000
+TRIES_MAX: Final = 1_000
+LOOK_AGAIN_SECONDS: Final = 0.1
 SHOWN_PORT: Final = 19_000
 
 _UUID: Final = re.compile(
@@ -118,6 +120,8 @@ class Shell:
             said = self._tool(tool)
             if all(_PATIENT[verb](words, said) for verb, _, words in map(_parted, conditions)):
                 return said
+            # A tool that is asked at once again takes the time of what it waits for.
+            Event().wait(LOOK_AGAIN_SECONDS)
         raise AssertionError(f"{conditions} do not come true; the last answer was:\n{said}")
 
     def _write(self, rest: str) -> str:

@@ -17,6 +17,7 @@ from admin.kinds import Role
 from admin.local_plan import ClusterPlan, NodePlan, log_dir
 from quorum.records.encode import ClientRecord
 from statemachine.image import Image
+from tests.process.joining_nodes import nap
 from tests.support.controllers import CLUSTER_ID, HOST, Node
 from tests.support.ports import free_ports
 
@@ -107,7 +108,7 @@ async def serve(broker: KafkaBroker, topic: str, broker_id: int = BROKER_ID) -> 
         # It tells that the topic exists before it has replayed that itself.
         async with asyncio.timeout(PATIENCE_SECONDS):
             while topic not in await client.describe_topics([topic]):
-                pass
+                await nap()
     async with Producer([broker.address]) as producer:
         sent = await producer.send(topic, 0, [ClientRecord(1, None, b"value")])
         assert (await sent).offset == 0

@@ -25,6 +25,7 @@ from tests.process.controller_processes import (
     three,
     up,
 )
+from tests.process.joining_nodes import nap
 from tests.support.broker_requests import Broker, created, joined
 from tests.support.kafka_client import KafkaClient, kafka_client
 from tests.support.ports import free_ports
@@ -143,7 +144,7 @@ async def until_shown(client: AdminClient, topics: set[str]) -> None:
     """Return once these are there; a follower hears of a commit a moment after the leader."""
     async with asyncio.timeout(20):
         while not topics <= set(await client.describe_topics()):
-            pass
+            await nap()
 
 
 def check_logs_agree(cluster: LocalCluster, load: Load, topic_id: UUID) -> None:

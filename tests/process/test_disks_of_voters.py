@@ -10,6 +10,7 @@ import pytest
 
 from admin.model import QuorumDescription
 from tests.process.disks_of_voters import IDS, controllers
+from tests.process.joining_nodes import nap
 
 pytestmark = pytest.mark.process
 
@@ -36,6 +37,7 @@ async def test_an_old_backup_that_is_put_back_is_noticed_by_the_leader_and_nothi
                 before.leader_id
             ):
                 await cluster.led()
+                await nap()
         after = await cluster.until_voters_have_caught_up()
         assert after.leader_id == before.leader_id
         assert await cluster.lost(*EARLY, *LATE) == []
@@ -61,6 +63,7 @@ async def test_a_voter_whose_disk_was_wiped_comes_back_as_an_observer_and_is_tol
                 after.observers[0].log_end_offset < after.high_watermark
             ):
                 cluster.nodes.check()
+                await nap()
         (voter,) = [each for each in after.voters if each.id == wiped]
         (observer,) = after.observers
         assert voter.directory_id in directories(before)

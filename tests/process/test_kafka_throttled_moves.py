@@ -17,6 +17,7 @@ from statemachine.throttle_configs import (
 )
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.admin.controller.asking import asked
+from tests.process.joining_nodes import nap
 from tests.process.kafka_foreign_records import configs, write
 from tests.process.one_kafka_broker import BROKER_ID, PATIENCE_SECONDS, KafkaBroker
 from tests.process.two_kafka_brokers import (
@@ -44,6 +45,7 @@ async def until_rate_is(broker: KafkaBroker, broker_id: int, name: str, rate: st
             assert broker.process.returncode is None, broker.said[-3_000:]
             listed = await client.describe_configs(BROKER_RESOURCE, str(broker_id))
             found = next((each.value for each in listed if each.name == name), None)
+            await nap()
 
 
 @pytest.mark.parametrize(("version", "level"), RELEASES)

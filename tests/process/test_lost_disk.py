@@ -18,6 +18,7 @@ from admin.local import LocalCluster
 from admin.local_plan import NodePlan, Wanted, log_dir, settle
 from admin.model import PartitionDescription
 from quorum.log import meta_properties
+from tests.process.joining_nodes import nap
 
 pytestmark = pytest.mark.process
 
@@ -34,6 +35,7 @@ async def until(client: AdminClient, holds: Callable[[PartitionDescription], boo
             topic = (await client.describe_topics([TOPIC])).get(TOPIC)
             if topic is not None and holds(topic.partitions[0]):
                 return
+            await nap()
 
 
 async def stop(cluster: LocalCluster, node: NodePlan) -> None:

@@ -11,6 +11,7 @@ from chaos.processes.judge import committed_log, disagreements, missing
 from chaos.processes.load import Load
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from tests.process.disks_of_voters import Controllers, controllers
+from tests.process.joining_nodes import nap
 
 pytestmark = pytest.mark.process
 
@@ -46,6 +47,7 @@ async def until_all_have_all(cluster: Controllers) -> int:
             ends = {each.id: each.log_end_offset for each in replicas}
             if set(ends) == {*OLD, *NEW} and quorum.high_watermark <= min(ends.values()):
                 return quorum.high_watermark
+            await nap()
 
 
 async def test_one_command_replaces_all_voters_though_every_leader_is_killed(

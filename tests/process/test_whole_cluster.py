@@ -17,6 +17,7 @@ from admin.demo.workload import Workload, read_back
 from admin.local import LocalCluster
 from admin.local_plan import Wanted, settle
 from admin.model import QuorumDescription, TopicDescription
+from tests.process.joining_nodes import nap
 
 pytestmark = pytest.mark.process
 
@@ -50,6 +51,7 @@ class Running:
                 topic = (await self.client.describe_topics([TOPIC])).get(TOPIC)
                 if topic is not None and holds(topic):
                     return topic
+                await nap()
 
     async def is_everything_there(self) -> None:
         """Read all back and compare it with what was acknowledged."""
