@@ -25,7 +25,7 @@ class ResultTable(NamedTuple):
     @property
     def ddl(self) -> str:
         """The columns as Spark reads them."""
-        return ", ".join(f"{column.name} {column.type}" for column in self.columns)
+        return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ LEADERSHIP: Final = ResultTable(
         count(
             "elections_lost",
             "epochs",
-            "epochs before this one that left no record: nobody won, or the winner said nothing",
+            "epochs since the one before that left no record: nobody won; null for the first epoch",
         ),
         ms(
             "gap_ms",
@@ -125,9 +125,10 @@ LEADERSHIP: Final = ResultTable(
         ids("voters", "who could vote, as the leader wrote it"),
         text(
             "ended",
-            "why it ended, where the log tells: leading (it has not), removed (its leader was no"
-            " voter any more), restarted (its leader registered anew in a later epoch), silent (its"
-            " leader wrote nothing for longer than it ever did before), unknown",
+            "why it ended, where the log tells: leading (it has not), removed (its leader is no"
+            " voter any more), restarted (its leader registered anew soon after), gone (its"
+            " own log holds nothing later), away (it goes on, but not soon), followed (the leader"
+            " lived and followed the next one: handed over, or cut off), unknown",
         ),
         text("facts", "a sentence with what that rests upon"),
     ),
@@ -359,3 +360,16 @@ RESULTS: Final = (
     CLOCKS,
 )
 """All of them, in the order in which they are shown."""
+
+
+def as_markdown() -> str:
+    """The tables as they appear in docs/lag.md; a test keeps the two identical."""
+    parts = []
+    for table in RESULTS:
+        rows = [
+            f"| `{each.name}` | {each.type} | {each.unit} | {each.meaning} |"
+            for each in table.columns
+        ]
+        head = [f"#### {table.name}", "", table.meaning, "", "| column | type | unit | meaning |"]
+        parts.append("\n".join([*head, "| --- | --- | --- | --- |", *rows]))
+    return "\n\n".join(parts) + "\n"

@@ -2,8 +2,10 @@
 
 import pytest
 
+from admin.lag.reports import schemas, status
 from admin.lag.reports.columns import ResultTable
 from admin.lag.reports.schemas import RESULTS
+from tests.support import tree
 
 TYPES = {"BIGINT", "INT", "DOUBLE", "STRING", "BOOLEAN", "ARRAY<INT>", "ARRAY<STRING>"}
 
@@ -21,3 +23,9 @@ def test_every_column_has_one_name_a_type_a_meaning_and_its_unit(table: ResultTa
         assert column.meaning, column
         assert not column.name.endswith("_ms") or column.unit in {"ms", "time"}, column
         assert column.unit not in {"ms", "time"} or column.name.endswith("_ms"), column
+
+
+def test_the_page_has_the_tables_and_the_rules_as_they_are() -> None:
+    page = (tree.ROOT / "docs" / "lag.md").read_text(encoding="utf-8")
+    assert schemas.as_markdown() in page
+    assert status.as_markdown() in page

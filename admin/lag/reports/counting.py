@@ -1,0 +1,39 @@
+"""What Spark counts of partitions for the reports of brokers and of moves of ours."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from admin.lag.reports.brokers import Count
+from admin.lag.reports.partitions import isr_changes
+from admin.lag.reports.scope import Scope
+
+
+def partition_counts(history: DataFrame, moves: DataFrame, scope: Scope) -> list[Count]:
+    """How often each broker left and joined an ISR, and was added and removed by a reassignment."""
+    names = (("added", "moves_in"), ("removed", "moves_out"))
+    happened = isr_changes(history)
+    for column, what in names:
+        happened = happened.unionByName(
+            moves.select(
+                F.explode(column).alias("broker_id"),
+                F.col("started_ms").alias("at_ms"),
+                F.lit(what).alias("what"),
+            )
+        )
+    window = F.floor((F.col("at_ms") - F.lit(scope.grid_ms + 1)) / F.lit(scope.window_ms))
+    counted = happened.groupBy("broker_id", window.alias("window"), "what").count()
+    return [
+        Count(row["broker_id"], row["window"], row["what"], row["count"])
+        for row in counted.collect()
+    ]
+
+
+def of_operations(moves: DataFrame) -> dict[int, tuple[int, bool]]:
+    """Of each move of ours how long its slowest partition took, and whether one is stuck."""
+    is_stuck = F.col("outcome") == "stuck"
+    found = (
+        moves.where(F.col("move_id").isNotNull())
+        .groupBy("move_id")
+        .agg(F.max("duration_ms").alias("slowest_ms"), F.some(is_stuck).alias("stuck"))
+    )
+    return {row["move_id"]: (row["slowest_ms"], row["stuck"]) for row in found.collect()}

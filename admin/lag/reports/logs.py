@@ -1,0 +1,79 @@
+"""What the reports are made from: the tables of the source, and what is small among them.
+
+The log is reduced by Spark where it lies. What is left is small, as large as there are replicas,
+epochs, voter changes or windows, and is reasoned about in plain values: the modules beside this one
+that do not import Spark.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from admin.lag.reports.epochs import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The tables of `admin.lag.tables`, read from the same folders.
+
+    `records` have `json` for all types but those of partitions (option `json=few`), which what is
+    said of moves of ours and of controllers that restarted needs.
+    """
+
+    batches: DataFrame
+    records: DataFrame
+    epochs: DataFrame
+    assignments: DataFrame
+    replicas: DataFrame
+
+
+def of_log(table: DataFrame) -> DataFrame:
+    """The rows that are of a log itself: neither of a snapshot, nor a mark of a stream."""
+    for name, wanted in (("source", F.col("source") == "log"), ("mark", F.col("mark").isNull())):
+        table = table.where(wanted) if name in table.columns else table
+    return table
+
+
+def spans(batches: DataFrame) -> list[Span]:
+    """What each replica holds of each epoch, from the batches of the logs."""
+    here, there = F.col("local_append_ms"), F.col("leader_append_ms")
+    found = batches.groupBy("replica", "epoch").agg(
+        F.min("base_offset").alias("first"),
+        (F.max("last_offset") + 1).alias("end"),
+        F.min(there).alias("first_ms"),
+        F.max(there).alias("last_ms"),
+        F.min(here).alias("first_here_ms"),
+        F.max(here).alias("last_here_ms"),
+        F.min(here - there).alias("least_delay_ms"),
+        F.count(here).alias("timed"),
+    )
+    return [Span(**row.asDict()) for row in found.collect()]
+
+
+def rows_of(table: DataFrame, *names: str) -> list[dict[str, Any]]:
+    """The rows of a table that is small, with these columns."""
+    return [row.asDict(recursive=True) for row in table.select(*names).collect()]
+
+
+def one_copy(table: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFrame:
+    """The rows of the quorum's log, each once: of the best copy, below it of the next that has it.
+
+    The table is read from no more replicas than are needed; `replicas` are rows of that table.
+    """
+    wanted: list[Column] = []
+    lowest: int | None = None
+    held = [row for row in replicas if row["log_end"] is not None and row["last_epoch"] is not None]
+    for row in sorted(
+        held, key=lambda row: (-row["last_epoch"], -row["log_end"], row["log_start"])
+    ):
+        if lowest is not None and not row["log_start"] < lowest <= row["log_end"]:
+            continue
+        part = F.col("replica") == F.lit(row["replica"])
+        wanted.append(part if lowest is None else part & (F.col("offset") < F.lit(lowest)))
+        lowest = row["log_start"]
+    return of_log(table).where(reduce(or_, wanted, F.lit(False)))

@@ -1,0 +1,186 @@
+"""How each replica is at the end of a report, by rules, in the way of Burrow: no threshold on one
+figure decides, but what the replica has done lately.
+
+The first rule that fires counts. A log tells of a replica only what it appends: of one that is dead
+and one that had nothing to append it cannot tell which is which, and neither lags. Plain values, no
+Spark.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+Row = Mapping[str, Any]
+
+
+class Limits(NamedTuple):
+    """When a rule fires; all in ms."""
+
+    warn_ms: int = 1_000
+    """A lag that is worth a look."""
+    stalled_ms: int = 2_000
+    """It waits for a record for so long and appends nothing: a follower's fetch timeout."""
+    stopped_ms: int = 10_000
+    """The same, for so long that nobody expects it back; a lag that is an error."""
+
+
+LOOKED_AT: Final = 10
+"""How many of the last windows are looked at for whether a lag grows."""
+GROWING_MIN: Final = 3
+"""In how many windows the lag must be known before it can be said to grow."""
+
+
+class Looked(NamedTuple):
+    """What the rules look at."""
+
+    behind: int
+    diverging: int
+    lag_ms: int | None
+    idle_ms: int | None
+    """How long before the end it appended last; None if nobody knows."""
+    lags: Sequence[int]
+    """How great its lag was at the end of each of the last windows, as far as it is known."""
+    limits: Limits
+
+    @property
+    def silent_ms(self) -> int:
+        """How long it has both waited and appended nothing."""
+        return min(self.idle_ms or 0, self.lag_ms or 0)
+
+    @property
+    def grew(self) -> bool:
+        """Whether its lag grew from window to window."""
+        lags = self.lags
+        rises = all(later >= lag for lag, later in pairwise(lags))
+        return len(lags) >= GROWING_MIN and rises and lags[-1] > lags[0]
+
+
+class Rule(NamedTuple):
+    """One rule: when it fires, and what the replica is then."""
+
+    name: str
+    status: str
+    meaning: str
+    fires: Callable[[Looked], bool]
+
+
+RULES: Final = (
+    Rule(
+        "caught_up",
+        "OK",
+        "it holds every record of the quorum's log, and no other",
+        lambda it: not it.behind and not it.diverging,
+    ),
+    Rule(
+        "silent",
+        "STOPPED",
+        "it waits for `stopped_ms` or longer and has appended nothing for as long",
+        lambda it: it.idle_ms is not None and it.silent_ms >= it.limits.stopped_ms,
+    ),
+    Rule(
+        "diverging",
+        "ERR",
+        "its log holds records that the quorum has given up",
+        lambda it: it.diverging > 0,
+    ),
+    Rule(
+        "short_log",
+        "STOPPED",
+        "it has no append times, and its log ends `stopped_ms` or more before the quorum's",
+        lambda it: it.idle_ms is None and (it.lag_ms or 0) >= it.limits.stopped_ms,
+    ),
+    Rule(
+        "nearly_there",
+        "OK",
+        "it has no append times, and its log ends less than `stopped_ms` before the quorum's",
+        lambda it: it.idle_ms is None,
+    ),
+    Rule(
+        "no_progress",
+        "STALLED",
+        "it waits for `stalled_ms` or longer and has appended nothing for as long",
+        lambda it: it.silent_ms >= it.limits.stalled_ms,
+    ),
+    Rule(
+        "far_behind",
+        "ERR",
+        "it appends, and its lag is `stopped_ms` or more",
+        lambda it: (it.lag_ms or 0) >= it.limits.stopped_ms,
+    ),
+    Rule(
+        "falls_behind",
+        "WARN",
+        f"it appends, and its lag grew from window to window of the last {LOOKED_AT}",
+        lambda it: it.grew,
+    ),
+    Rule(
+        "slow",
+        "WARN",
+        "it appends, and its lag is `warn_ms` or more",
+        lambda it: (it.lag_ms or 0) >= it.limits.warn_ms,
+    ),
+    Rule("keeps_up", "OK", "it appends, and its lag is small and does not grow", lambda _: True),
+)
+"""In the order in which they are asked."""
+
+
+def status(
+    replica_lag: Iterable[Row],
+    replication_lag: Iterable[Row],
+    end_ms: int,
+    limits: Limits | None = None,
+) -> list[dict[str, Any]]:
+    """The report `status`, from the rows of those two; the report ends at `end_ms`."""
+    lags: dict[str, list[int | None]] = {}
+    for row in replication_lag:
+        lags.setdefault(row["replica"], []).append(row["lag_ms"])
+    found = []
+    for row in replica_lag:
+        if row["records_behind"] is None:
+            # Over before its log is, of which nobody knows what it held by then; or an empty log.
+            continue
+        last = row["last_append_ms"]
+        recent = lags.get(row["replica"], [])[-LOOKED_AT:]
+        looked = Looked(
+            behind=row["records_behind"],
+            diverging=row["records_diverging"],
+            lag_ms=row["lag_ms"],
+            idle_ms=None if last is None else end_ms - last,
+            lags=[lag for lag in recent if lag is not None],
+            limits=Limits() if limits is None else limits,
+        )
+        rule = next(rule for rule in RULES if rule.fires(looked))
+        found.append(
+            {
+                "replica": row["replica"],
+                "status": rule.status,
+                "rule": rule.name,
+                "facts": _facts(looked, rule),
+                "since_ms": row["waits_since_ms"],
+                "records_behind": looked.behind,
+                "lag_ms": looked.lag_ms,
+            }
+        )
+    return found
+
+
+def _facts(it: Looked, rule: Rule) -> str:
+    """What it lacks and for how long, when it was last seen, and how it went."""
+    records = "record" if it.behind == 1 else "records"
+    waited = "nobody knows since when" if it.lag_ms is None else f"for {it.lag_ms} ms"
+    said = [f"it lacks {it.behind} {records}, {waited}" if it.behind else "it lacks no record"]
+    if it.idle_ms is None:
+        said.append("it has no append times")
+    else:
+        said.append(f"it appended last {it.idle_ms} ms before the end")
+    if it.diverging:
+        said.append(f"{it.diverging} of its records were given up")
+    if rule.name == "falls_behind":
+        said.append(f"its lag went from {it.lags[0]} to {it.lags[-1]} ms in {len(it.lags)} windows")
+    return "; ".join(said)
+
+
+def as_markdown() -> str:
+    """The rules as they appear in docs/lag.md; a test keeps the two identical."""
+    rows = [f"| `{rule.name}` | {rule.status} | {rule.meaning} |" for rule in RULES]
+    return "\n".join(["| rule | status | fires when |", "| --- | --- | --- |", *rows]) + "\n"

@@ -1,0 +1,251 @@
+"""All the reports of one set of logs: which table is made of which.
+
+Spark reduces the log where it lies, and is asked for that at once; the tables that can be large
+(those of partitions that move) are computed when their rows are asked for. What several reports
+are made of is kept until `Report.release`.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from admin.lag.reports import (
+    brokers,
+    clocks,
+    commits,
+    counting,
+    epochs,
+    lag,
+    leadership,
+    measuring,
+    moves,
+    operations,
+    partitions,
+    sampling,
+    status,
+    voters,
+)
+from admin.lag.reports.arrivals import arrivals
+from admin.lag.reports.epochs import EpochSpan, Leader, Span
+from admin.lag.reports.logs import Logs, of_log, one_copy, rows_of, spans
+from admin.lag.reports.parts import Part, parts
+from admin.lag.reports.schemas import RESULTS
+from admin.lag.reports.scope import Scope, scope_of
+
+Row = dict[str, Any]
+Keep = Callable[[DataFrame], DataFrame]
+
+_BATCH: Final = (
+    "replica", "epoch", "base_offset", "last_offset", "records", "bytes",
+    "leader_append_ms", "local_append_ms",
+)  # fmt: skip
+_OF_PARTITIONS: Final = ("PartitionRecord", "PartitionChangeRecord")
+_OF_TOPICS: Final = ("TopicRecord", "RemoveTopicRecord")
+_FEW: Final = (
+    "RegisterBrokerRecord", "UnregisterBrokerRecord", "FenceBrokerRecord", "UnfenceBrokerRecord",
+    "BrokerRegistrationChangeRecord", "RegisterControllerRecord",
+    "MoveBegun", "MoveChanged", "MoveEnded",
+)  # fmt: skip
+"""Records of which there are few beside those of partitions: they are taken one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The results by the names in `schemas`, the time they are about, and what is kept for them."""
+
+    scope: Scope
+    tables: Mapping[str, DataFrame]
+    kept: tuple[DataFrame, ...]
+
+    def release(self) -> None:
+        """Let Spark forget what it keeps for this report."""
+        for each in self.kept:
+            each.unpersist()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is small and most reports need."""
+
+    spans: Sequence[Span]
+    replicas: Sequence[Row]
+    quorum: Mapping[int, EpochSpan]
+    led: Mapping[int, Leader]
+    bounds: Mapping[clocks.Pair, clocks.Bounds]
+    parts: Mapping[tuple[str, int], Part]
+    assignments: Sequence[Mapping[str, Any]]
+    seats: Sequence[Sequence[voters.Seat]]
+
+
+def report(
+    tables: Logs,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    window_ms: int | None = None,
+    limits: status.Limits | None = None,
+) -> Report | None:
+    """All reports; None where the logs hold no batch.
+
+    `since_ms` and `until_ms` bound the time in ms since 1970, both included; the tables themselves
+    have to be whole, for what was before decides what is. `window_ms` is the length of a window.
+    """
+    kept: list[DataFrame] = []
+
+    def keep(table: DataFrame) -> DataFrame:
+        kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
+        return kept[-1]
+
+    batches = keep(of_log(tables.batches).select(*_BATCH))
+    known = _known(tables, batches)
+    if not known.quorum:
+        batches.unpersist()
+        return None
+    whole = _time(known)
+    scope = scope_of(*whole, since_ms=since_ms, until_ms=until_ms, window_ms=window_ms)
+    made: dict[str, DataFrame | list[Row]] = {"clocks": clocks.clocks(known.bounds)}
+    made |= _of_batches(batches, known, scope, whole[1], limits, keep)
+    made |= _of_records(tables, known, scope, keep)
+    session = batches.sparkSession
+    shaped = {}
+    for table in RESULTS:
+        rows = made[table.name]
+        schema = session.createDataFrame([], table.ddl).schema
+        if isinstance(rows, list):
+            values = [tuple(row[name] for name in table.names) for row in rows]
+            shaped[table.name] = session.createDataFrame(values, schema)
+        else:
+            shaped[table.name] = rows.to(schema)
+    return Report(scope, shaped, tuple(kept))
+
+
+def _known(tables: Logs, batches: DataFrame) -> _Known:
+    held = spans(batches)
+    quorum = epochs.quorum_epochs(held)
+    replicas = rows_of(
+        tables.replicas,
+        "replica", "path", "node_id", "directory_id", "log_start", "log_end", "last_epoch",
+        "has_append_times",
+    )  # fmt: skip
+    elected = rows_of(of_log(tables.epochs), "epoch", "leader", "voters", "start_offset")
+    led = epochs.leaders(elected, replicas, quorum)
+    bounds = clocks.bounds(held, led)
+    assigned = voters.in_order(
+        rows_of(
+            one_copy(tables.assignments, replicas),
+            *("offset", "epoch", "append_ms", "current", "target", "kind"),
+        )
+    )
+    return _Known(
+        held,
+        replicas,
+        quorum,
+        led,
+        bounds,
+        parts(held, quorum, led, bounds),
+        assigned,
+        voters.seats(assigned, replicas),
+    )
+
+
+def _time(known: _Known) -> tuple[int, int]:
+    """From when to when the logs speak: from the first batch to the last that came to anyone."""
+    ends = [lag.last_append_ms([span], known.parts) for span in known.spans]
+    last = max(epoch.last_ms for epoch in known.quorum.values())
+    first = min(epoch.first_ms for epoch in known.quorum.values())
+    return first, max([last, *(end for end in ends if end is not None)])
+
+
+def _of_batches(
+    batches: DataFrame,
+    known: _Known,
+    scope: Scope,
+    whole_end_ms: int,
+    limits: status.Limits | None,
+    keep: Keep,
+) -> dict[str, DataFrame | list[Row]]:
+    came = arrivals(batches, known.parts)
+    best = epochs.best_copy(known.spans)
+    assert best is not None, "there are batches"
+    counts = measuring.counts(came, best, scope)
+    keep(counts.counted)
+    measured = measuring.measured(counts, scope)
+    ends = lag.ends(
+        known.spans, known.parts, known.quorum, counts.leading.appended_ms, scope.end_ms
+    )
+    if scope.end_ms < whole_end_ms:
+        ends = lag.cut(measured, ends, scope.end_ms)
+    windows = lag.replication_lag(measured, known.parts, scope)
+    replicas = lag.replica_lag(measured, ends, known.replicas, known.parts)
+    lags = {row["replica"]: row["lags"] for row in measured if row["window"] == sampling.WHOLE}
+    return {
+        "replication_lag": windows,
+        "replica_lag": replicas,
+        "status": status.status(replicas, windows, scope.end_ms, limits),
+        "commits": commits.commits(came, [seat for row in known.seats for seat in row], scope),
+        "voters": voters.voters(known.assignments, known.seats, lags, scope),
+    }
+
+
+def _of_records(
+    tables: Logs, known: _Known, scope: Scope, keep: Keep
+) -> dict[str, DataFrame | list[Row]]:
+    records = keep(_slim(one_copy(tables.records, known.replicas)))
+    few = _few(records)
+    history = keep(partitions.partition_history(records))
+    topics = keep(moves.topics(records))
+    stepped = keep(moves.with_steps(history))
+    steps = keep(moves.steps(stepped, topics))
+    added = keep(moves.added(stepped, steps))
+    moved = keep(moves.moves(stepped, added, topics, scope))
+    events = brokers.broker_events(few, scope.end_ms)
+    counts = [
+        *brokers.event_counts(events, scope),
+        *counting.partition_counts(history, moved, scope),
+    ]
+    evidence = leadership.Evidence(
+        known.led, known.assignments, leadership.registrations(few), known.spans, known.parts
+    )
+    return {
+        "leadership": leadership.leadership(known.quorum, evidence),
+        "moves": moved,
+        "move_steps": moves.move_steps(steps, added, scope),
+        "move_replicas": moves.move_replicas(added, moved),
+        "operations": operations.operations(few, counting.of_operations(moved), scope.end_ms),
+        "brokers": brokers.brokers(events, counts),
+        "broker_activity": brokers.broker_activity(counts, scope),
+        "broker_events": events,
+    }
+
+
+def _slim(records: DataFrame) -> DataFrame:
+    """The records that any report looks at, and of them what it looks at."""
+    wanted = (*_OF_PARTITIONS, *_OF_TOPICS, *_FEW)
+    return records.where(F.col("type").isin(*wanted)).select(
+        "offset", "epoch", "append_ms", "type", "topic", "topic_id", "partition", "replicas", "isr",
+        "adding", "removing", "target", "move_id", "broker_id", "broker_epoch", "fenced",
+        "in_controlled_shutdown", "json",
+    )  # fmt: skip
+
+
+def _few(records: DataFrame) -> list[Row]:
+    """The records of which there are few, in order; `said` are their fields."""
+    names = (
+        "offset", "epoch", "append_ms", "type", "broker_id", "broker_epoch", "fenced",
+        "in_controlled_shutdown", "json",
+    )  # fmt: skip
+    rows = rows_of(records.where(F.col("type").isin(*_FEW)), *names)
+    for row in rows:
+        row["said"] = {} if row["json"] is None else _fields(json.loads(row["json"]))
+    return sorted(rows, key=lambda row: int(row["offset"]))
+
+
+def _fields(said: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a record; those of a fact of ours are within one that has its name."""
+    inner = next(iter(said.values()), None)
+    return inner if len(said) == 1 and isinstance(inner, dict) else said
