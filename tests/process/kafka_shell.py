@@ -31,7 +31,7 @@ from typing import Final, Protocol
 
 from tests.process.kafka_tools_room import ToolsRoom
 
-TRIES_MAX: Final = 1_000
+TRIES_MAX: Final = 3_000
 LOOK_AGAIN_SECONDS: Final = 0.1
 SHOWN_PORT: Final = 19_000
 
