@@ -1,6 +1,7 @@
 """`metaquorum start`: one node, from its configuration to its exit code, in the foreground."""
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def command(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> 
 
     `metaquorum settings` lists what can be set.
     """
+    _do_without_hypothesis()
     from admin.config import Config, load
     from admin.settings import InvalidSetting
 
@@ -40,3 +42,10 @@ def command(ctx: click.Context, file: Path | None, overrides: Sequence[str]) -> 
     from broker.daemon import main as run_broker
 
     ctx.exit(run_broker(config))
+
+
+def _do_without_hypothesis() -> None:
+    """Where kio finds hypothesis, as it does where the tests of this project run, it makes a
+    strategy for each type of the protocol, at the first message: for a second and more the node
+    would answer nobody."""
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
