@@ -87,10 +87,8 @@ def _counted(arrivals: DataFrame, quorum_copy: str, scope: Scope) -> DataFrame:
         "who.replica", "who.t_ms", "end", "leader_append_ms"
     )
     beyond = F.lit(scope.samples + 1)
-    sample = F.coalesce(
-        F.greatest(F.lit(0), F.ceil((F.col("t_ms") - F.lit(scope.grid_ms)) / step).cast("bigint")),
-        beyond,
-    )
+    due = F.ceil((F.col("t_ms") - F.lit(scope.grid_ms)) / step).cast("bigint")
+    sample = F.when(F.col("t_ms").isNull(), beyond).otherwise(F.greatest(F.lit(0), due))
     # The greatest first, and of those the earliest: one number, for Spark adds up in place.
     left_of_step = sample * step - (F.col("t_ms") - F.lit(scope.grid_ms))
     peak = F.greatest(F.lit(0), F.col("t_ms") - F.col("leader_append_ms")) * step + left_of_step
