@@ -217,11 +217,18 @@ class Story:
 
     async def _verify(self, plan: Sequence[Assignment]) -> None:
         self._screen.step("Verify the plan")
-        topic = (await self._client.describe_topics([TOPIC]))[TOPIC]
-        now = {PartitionId(TOPIC, p.partition): p.replicas for p in topic.partitions}
-        states = moves_text.move_states(plan, {}, now)
+        deadline_ms = monotonic_ms() + CAUGHT_UP_MS
+        while True:
+            topic = (await self._client.describe_topics([TOPIC]))[TOPIC]
+            now = {PartitionId(TOPIC, p.partition): p.replicas for p in topic.partitions}
+            states = moves_text.move_states(plan, {}, now)
+            is_done = all(each.status is moves_text.MoveStatus.COMPLETED for each in states)
+            if is_done or monotonic_ms() > deadline_ms:
+                break
+            # The broker that described the topic may be a moment behind the controller.
+            await asyncio.sleep(POLL_MS / 1_000)
         self._screen.say(moves_text.verified(states))
-        if any(state.status is not moves_text.MoveStatus.COMPLETED for state in states):
+        if not is_done:
             raise StoryFailed("the partitions are not where the plan wants them")
 
     async def _read_back(self, workload: Workload) -> Balance:
