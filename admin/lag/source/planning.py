@@ -71,6 +71,8 @@ def slices_of(
 ) -> list[Slice]:
     """The bytes [`low`, `high`) of a segment, divided; an empty file is one slice as well."""
     index = str(index_of(Path(segment.path)))
+    # The index of a segment that has just begun comes a moment later, where the log has others.
+    is_awaited = span is not None and segment.next_base is None and bool(log.indexes)
     high = segment.size_bytes if high is None else high
     cuts = [*range(low, high, partition_bytes), high] if high > low else [low, high]
     return [
@@ -84,7 +86,7 @@ def slices_of(
             size_bytes=segment.size_bytes,
             base=segment.base,
             next_base=segment.next_base,
-            index=index if index in log.indexes else None,
+            index=index if index in log.indexes or is_awaited else None,
             span=span,
             is_continued=is_continued and begin == low,
         )

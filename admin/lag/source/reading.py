@@ -15,7 +15,7 @@ from admin.lag.source.problem_rows import APPEND_TIMES, SNAPSHOT, UNREADABLE, Pr
 from admin.lag.source.ranges import Sound
 from admin.lag.source.record_rows import RecordRows, control_rows
 from admin.lag.source.replica_rows import replica_row
-from admin.lag.source.scanning import Bounds, Lost, Piece, opened, rows_wanted, scan
+from admin.lag.source.scanning import Bounds, Lost, Piece, rows_wanted, scan
 from admin.lag.source.slices import Mark, ReplicaFolder, Slice, Task, Told
 from admin.lag.source.waiting import grown_within
 from admin.lag.tables import MARK_MISSING
@@ -115,8 +115,9 @@ def _batches(part: Slice, options: Options) -> Iterator[Any]:
             continue
         _, headers = found
         # A log that is written to has its times behind it: those of these batches may be there now.
-        if wants_times and (times is None or part.is_newest):
-            times = _times(part, int(headers.last_offset[-1]), options)
+        last = int(headers.last_offset[-1])
+        if wants_times and (times is None or (part.is_newest and not times.reaches(last))):
+            times = _times(part, last, options)
         yield batch_rows(shown, part, headers, times or NONE)
 
 
@@ -126,12 +127,11 @@ def _times(part: Slice, last_offset: int, options: Options) -> AppendTimes:
     if part.index is None:
         return NONE
     times = read_index(part.index, part.base)
-    if part.span is None or not part.is_newest:
+    if part.span is None:
         return times
-    with opened(part.index) as fd:
-        has_grown = grown_within(fd, options.settle_ms)
-        while not times.reaches(last_offset) and has_grown(times.size_bytes):
-            times = read_index(part.index, part.base)
+    has_grown = grown_within(part.index, options.settle_ms)
+    while not times.reaches(last_offset) and has_grown(times.size_bytes):
+        times = read_index(part.index, part.base)
     return times
 
 

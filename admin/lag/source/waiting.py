@@ -12,14 +12,15 @@ from typing import Final
 _LOOK_MS: Final = 20
 
 
-def grown_within(fd: int, settle_ms: int) -> Callable[[int], bool]:
-    """Whether the file is larger than it was, asked again and again for so long altogether."""
+def grown_within(where: int | str, settle_ms: int) -> Callable[[int], bool]:
+    """Whether a file is larger than it was, asked again and again for so long altogether; one that
+    is named and not there yet has no bytes."""
     left_ms = settle_ms
 
     def has_grown(size: int) -> bool:
         nonlocal left_ms
         while True:
-            if os.fstat(fd).st_size > size:
+            if _size(where) > size:
                 return True
             if left_ms <= 0:
                 return False
@@ -27,3 +28,10 @@ def grown_within(fd: int, settle_ms: int) -> Callable[[int], bool]:
             left_ms -= _LOOK_MS
 
     return has_grown
+
+
+def _size(where: int | str) -> int:
+    try:
+        return os.stat(where).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,230 @@
+"""How fast logs become tables: headers at 20 records a batch and at one, and typed records.
+
+    python -m bench.lag_scan [--megabytes N] [--records N] [--spark] [--write docs/lag.md]
+
+Logs are written as a controller writes changes of partitions, then read twice: by the readers alone
+in two processes, and with `--spark` through a session on `local[2]`, where a query adds up what it
+is given. Files are read from the page cache. The time that counts is the wall's, of the whole
+machine: what else runs shows. Beside it stands what one core reads in a second of its own time,
+where it does not.
+"""
+
+import multiprocessing
+import os
+import resource
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import click
+
+from admin.lag.source.options import Options, options_of
+from admin.lag.source.planning import plan
+from admin.lag.source.quorum_log import QuorumLogSource
+from admin.lag.source.reading import read
+from admin.lag.source.slices import Task
+from bench import machine
+from bench.faults import RunFailed
+from bench.options import document_option, folder_option
+from bench.report import Section
+from quorum.records.encode import encode
+from statemachine import records, serde
+from statemachine.vocabulary import BrokerId
+
+SECTION: Final = "lag-scan"
+MEGABYTES: Final = 512
+RECORDS: Final = 1_000_000
+WORKERS: Final = 2
+DIFFERENT: Final = 2_000
+"""Batches that are encoded; each is stamped anew wherever it stands again."""
+LEVEL: Final = 29
+EPOCH: Final = 7
+_TOPIC: Final = UUID(int=0x1A6 << 100)
+_ADDED_UP: Final = {"batches": "sum(records)", "records": "sum(partition)"}
+
+
+class Case(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    table: str
+    records_a_batch: int
+    unit: str
+    must: float
+    aim: float
+
+
+CASES: Final = (
+    Case("headers, 20 records a batch", "batches", 20, "MB/s", 300, 500),
+    Case("headers, 1 record a batch", "batches", 1, "MB/s", 60, 120),
+    Case("typed records, 20 a batch", "records", 20, "thousand/s", 250, 500),
+    Case("typed records, 1 a batch", "records", 1, "thousand/s", 250, 500),
+)
+
+
+class Done(NamedTuple):
+    """What one worker has done."""
+
+    rows: int
+    cpu_s: float
+    peak_mb: float
+
+
+def change(number: int) -> bytes:
+    """What a controller says a million times: who is in sync, and who leads."""
+    isr = tuple(BrokerId(1 + (number * 7 + at) % 40) for at in range(3))
+    said = records.PartitionChange(
+        partition_id=number % 100_000, topic_id=_TOPIC, isr=isr, leader=isr[0]
+    )
+    return serde.encode(said, LEVEL)
+
+
+def write_log(folder: Path, records_a_batch: int, *, size: int | None, count: int | None) -> int:
+    """A segment of so many bytes, or records; its size."""
+    folder.mkdir()
+    made = []
+    for at in range(DIFFERENT):
+        first = at * records_a_batch
+        values = [change(first + place) for place in range(records_a_batch)]
+        made.append(bytearray(encode(values, timestamp_ms=1_795_236_537_000 + at)))
+    base = written = 0
+    with (folder / f"{0:020}.log").open("wb", buffering=1 << 22) as file:
+        while (size is None or written < size) and (count is None or base < count):
+            batch = made[base // records_a_batch % DIFFERENT]
+            struct.pack_into(">q", batch, 0, base)
+            struct.pack_into(">i", batch, 12, EPOCH)
+            written += file.write(batch)
+            base += records_a_batch
+    return written
+
+
+def work(tasks: Sequence[Task], options: Options) -> Done:
+    """In a process of its own: all rows of these tasks."""
+    began = time.process_time()
+    rows = sum(batch.num_rows for task in tasks for batch in read(task, options))
+    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Done(rows, time.process_time() - began, peak_kb / 1024)
+
+
+def alone(pool: ProcessPoolExecutor, options: Options) -> tuple[float, list[Done]]:
+    """The readers without Spark: seconds by the wall, and what each worker did."""
+    began = time.perf_counter()
+    tasks = plan(options)
+    shares = [tasks[at::WORKERS] for at in range(WORKERS)]
+    done = list(pool.map(work, shares, [options] * WORKERS))
+    return time.perf_counter() - began, done
+
+
+def session() -> Any:
+    """A Spark session on as many cores."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    made = (
+        SparkSession.builder.master(f"local[{WORKERS}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    made.dataSource.register(QuorumLogSource)
+    return made
+
+
+def through_spark(spark: Any, folder: Path, case: Case) -> float:
+    """Seconds by the wall of a query that adds up a column, all columns being read."""
+    began = time.perf_counter()
+    rows = spark.read.format("quorumlog").option("table", case.table).load(str(folder))
+    rows.selectExpr(_ADDED_UP[case.table], "count(*)").collect()
+    return time.perf_counter() - began
+
+
+def measured(case: Case, folder: Path, size: int, count: int, spark: Any | None) -> str:
+    """One line of the table."""
+    options = options_of({"path": str(folder), "table": case.table})
+    amount = size / 1e6 if case.unit == "MB/s" else count / 1e3
+    # Processes as Spark has them: started anew, and used again.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
+        alone(pool, options_of({"path": str(folder), "table": case.table, "to_offset": "100"}))
+        runs = [alone(pool, options) for _ in range(3)]
+    seconds, done = min(runs, key=lambda run: run[0])
+    a_core = amount / sum(each.cpu_s for each in done)
+    shown = "–"
+    if spark is not None:
+        through_spark(spark, folder, case)
+        shown = f"{amount / through_spark(spark, folder, case):,.0f}"
+    peak = max(each.peak_mb for each in done)
+    return (
+        f"| {case.what}, {size / 1e6:,.0f} MB, {count / 1e6:.1f}M records | {case.unit} "
+        f"| {case.must:.0f} / {case.aim:.0f} | {amount / seconds:,.0f} | {shown} | {a_core:,.0f} "
+        f"| {peak:,.0f} MB |"
+    )
+
+
+def run(place: Path, megabytes: int, count: int, *, with_spark: bool) -> str:
+    """The table."""
+    spark = session() if with_spark else None
+    lines = [
+        "| what | unit | must / aim | readers alone | through Spark | a core a second | memory |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for case in CASES:
+        folder = place / case.what.replace(" ", "-")
+        is_headers = case.table == "batches"
+        size = write_log(
+            folder,
+            case.records_a_batch,
+            size=megabytes * 1_000_000 if is_headers else None,
+            count=None if is_headers else count,
+        )
+        total = _records_of(folder)
+        line = measured(case, folder, size, total, spark)
+        click.echo(line)
+        lines.append(line)
+        (folder / f"{0:020}.log").unlink()
+    if spark is not None:
+        spark.stop()
+    return "\n".join(lines)
+
+
+def _records_of(folder: Path) -> int:
+    options = options_of({"path": str(folder), "table": "replicas"})
+    (task,) = plan(options)
+    (batch,) = read(task, options)
+    return int(batch.column("log_end")[0].as_py())
+
+
+@click.command()
+@click.option("--megabytes", type=click.IntRange(1), default=MEGABYTES, show_default=True)
+@click.option("--records", "count", type=click.IntRange(1_000), default=RECORDS, show_default=True)
+@click.option("--spark/--no-spark", "with_spark", default=True, help="Measure through Spark too.")
+@folder_option
+@document_option
+def command(
+    megabytes: int, count: int, with_spark: bool, folder: Path | None, document: Path | None
+) -> None:
+    """Measure how fast logs become tables."""
+    try:
+        section = None if document is None else Section(document, SECTION)
+    except RunFailed as failure:
+        raise click.ClickException(str(failure)) from None
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as place:
+        table = run(Path(place), megabytes, count, with_spark=with_spark)
+    click.echo(table)
+    if section is not None:
+        busy = os.getloadavg()[0]
+        facts = {**machine.facts(), "Load before": f"{busy:.1f} processes wanted a core"}
+        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
+        argv = f"python -m bench.lag_scan --megabytes {megabytes} --records {count}"
+        section.write(f"`{argv}`\n\n{listed}\n\n{table}\n")
+
+
+if __name__ == "__main__":
+    command()
