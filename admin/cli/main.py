@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "produce": ("admin.cli.produce", "Write the lines of a file into a topic."),
         "consume": ("admin.cli.consume", "Read the records of a topic as lines."),
         "dump-log": ("admin.cli.dump_log", "Print the records of metadata logs and checkpoints."),
+        "lag": ("admin.cli.lag", "Report from logs who lagged, when and why (needs Java)."),
         "adopt": ("admin.cli.adopt", "Take over the metadata of stopped KRaft controllers."),
         "settings": ("admin.cli.settings", "List every setting of a node."),
     }

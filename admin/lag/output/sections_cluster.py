@@ -158,7 +158,7 @@ def _operations(results: Results) -> Markup:
     """What was asked for, beside what became of it, a bar each as long as its partitions."""
     rows = results.rows("operations")[:LANES_MAX]
     kinds = ("completed", "cancelled", "superseded", "gone", "running", "refused")
-    colours = {"superseded": "drop", "gone": "whole"}
+    colours = {"superseded": "gone", "gone": "whole"}
     lanes = []
     for row in rows:
         counts = {kind: row.get(f"partitions_{kind}") or 0 for kind in kinds}
@@ -175,7 +175,9 @@ def _operations(results: Results) -> Markup:
         planned = Span(0, row["partitions_planned"] or 0, "whole", "planned", "planned")
         lanes.append(Lane(f"{name}: planned", [planned], f"{row['partitions_planned']}"))
         lanes.append(Lane("actual", pieces, note))
-    return responsive(lambda width: counted(width, lanes, label="Moves, planned against actual"))
+    signs = [(bar_sign(f"bar {colours.get(kind, kind)}"), kind) for kind in kinds]
+    label = "Moves, planned against actual"
+    return join([legend(signs), responsive(lambda width: counted(width, lanes, label=label))])
 
 
 def brokers(results: Results) -> Markup:

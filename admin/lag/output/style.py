@@ -107,7 +107,7 @@ svg .note { fill: var(--ink); }
 .bar.lead { fill: #1d4ed8; } .bar.lead.other { fill: #0e7490; }
 .bar.copy { fill: #b45309; } .bar.drop { fill: #64748b; } .bar.whole { fill: #94a3b8; }
 .bar.up { fill: #15803d; } .bar.fenced { fill: #b91c1c; } .bar.joining { fill: #b45309; }
-.bar.gone { fill: #64748b; } .bar.two { fill: #15803d; } .bar.one { fill: #0e7490; }
+.bar.gone { fill: #0e7490; } .bar.two { fill: #15803d; } .bar.one { fill: #0e7490; }
 .bar.none { fill: #b91c1c; }
 .bar.completed { fill: #15803d; } .bar.cancelled { fill: #64748b; }
 .bar.running { fill: #b45309; } .bar.stuck { fill: #b91c1c; } .bar.refused { fill: #7c3aed; }
@@ -141,7 +141,10 @@ svg .note { fill: var(--ink); }
   svg, tr, .cards { break-inside: avoid; }
   .card .badge { font-size: 15px; margin-right: 4px; }
 .scroll { overflow: visible; }
-  table { font-size: 8.5pt; }
+  table { font-size: 7.5pt; }
+  th, td, td.number, th.number, td.time { white-space: normal; padding: 3px 6px 3px 0; }
+  td.text { min-width: 9em; }
+  .badge, .chip { font-size: 7.5pt; padding: 0 4px; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """

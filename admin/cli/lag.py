@@ -1,0 +1,179 @@
+"""`metaquorum lag`: who lagged, when, how badly and why, by what logs on disk tell."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from admin.cli.common import BadInput, Duration, Exit, say, write
+
+FORMATS = ("html", "parquet", "csv", "json")
+
+
+class Time(click.ParamType[int]):
+    """`2026-11-22T14:30:00Z`, or milliseconds since 1970; converted to the latter."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """Milliseconds since 1970; a usage error for what is no time."""
+        from admin.lag.asked import WrongQuestion, parse_time_ms
+
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_time_ms(value)
+        except WrongQuestion as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.group()
+def command() -> None:
+    """Reports over the logs of any replicas: running, dead or copied from elsewhere, ours and
+    Kafka's. They are read by Spark, which needs Java 17 and the extra `metaquorum[spark]`.
+    """
+
+
+master_option = click.option(
+    "--master",
+    default="local[*]",
+    show_default=True,
+    metavar="URL",
+    help="Where Spark works: this machine, or what Spark takes, like spark://host:7077.",
+)
+logs_argument = click.argument("logs", nargs=-1, required=True, metavar="LOGDIR...")
+
+
+@command.command()
+@logs_argument
+@click.option("--since", "since_ms", type=Time(), help="Only what was appended from then on.")
+@click.option("--until", "until_ms", type=Time(), help="Only what was appended until then.")
+@click.option(
+    "--window",
+    "window_ms",
+    type=Duration(),
+    help="How long the windows are that time is divided into.  [default: what fits the logs]",
+)
+@master_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("lag-report"),
+    show_default=True,
+    help="The folder to write into.",
+)
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(FORMATS),
+    multiple=True,
+    default=("html",),
+    show_default=True,
+    help="May be given several times.",
+)
+@click.option("--check", is_flag=True, help="Exit with 3 if any replica is not OK.")
+@click.pass_context
+def report(
+    ctx: click.Context,
+    /,
+    logs: Sequence[str],
+    since_ms: int | None,
+    until_ms: int | None,
+    window_ms: int | None,
+    master: str,
+    out: Path,
+    formats: Sequence[str],
+    check: bool,
+) -> None:
+    """Say who lagged, when, how badly, why, and whether moves went as planned.
+
+    LOGDIR is the folder of a log (__cluster_metadata-0), that of a node, or one with several nodes.
+
+    Exit codes: 0 all was read, 2 bad input or nothing could be read, 3 something could not be read
+    (the report says what), or, with --check, a replica is not OK.
+    """
+    from admin.lag.asked import Asked, WrongQuestion, folders
+    from admin.lag.running import NothingToRead, make
+    from admin.lag.session import NoSpark, SparkFailed
+
+    try:
+        asked = Asked(
+            paths=folders(logs), since_ms=since_ms, until_ms=until_ms, window_ms=window_ms
+        )
+        results = make(asked, master, live=sys.stderr.isatty())
+    except (WrongQuestion, NothingToRead, NoSpark) as error:
+        raise BadInput(str(error)) from None
+    except SparkFailed as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        say("interrupted")
+        ctx.exit(130)
+    from admin.lag.output.files import write as write_files
+    from admin.lag.output.summary import problems, summary
+
+    try:
+        written = write_files(results, out, formats)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror}; name another --out") from None
+    write(summary(results))
+    write(f"Written: {written[0]}" + (f" and {len(written) - 1} more" if written[1:] else ""))
+    for line in problems(results):
+        say(line)
+    is_bad = bool(results.rows("problems")) or (check and bool(results.not_ok))
+    ctx.exit(Exit.NOT_FINISHED if is_bad else Exit.DONE)
+
+
+EVERY_MS = 500
+
+
+@command.command()
+@logs_argument
+@click.option(
+    "--every",
+    "every_ms",
+    type=Duration(),
+    default=f"{EVERY_MS}ms",
+    show_default=True,
+    help="How often to look for what is new.",
+)
+@click.option(
+    "--for",
+    "for_ms",
+    type=Duration(),
+    help="Stop so long after the first table.  [default: Ctrl-C]",
+)
+@master_option
+@click.pass_context
+def watch(
+    ctx: click.Context,
+    /,
+    logs: Sequence[str],
+    every_ms: int,
+    for_ms: int | None,
+    master: str,
+) -> None:
+    """Follow the logs and show where every replica stands, until Ctrl-C.
+
+    On a terminal the table is drawn in place; elsewhere it is printed whenever it changes.
+    """
+    from admin.lag.asked import WrongQuestion, folders
+    from admin.lag.session import NoSpark, SparkFailed
+
+    try:
+        if not every_ms:
+            raise WrongQuestion("--every 0ms is no pause: 100ms or more")
+        from admin.lag.streaming import Watched
+        from admin.lag.streaming import watch as follow
+        from admin.lag.table import Table
+
+        watched = Watched(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
+        with Table(live=sys.stdout.isatty()) as table:
+            follow(watched, master, table.show, table.ready)
+    except (WrongQuestion, NoSpark) as error:
+        raise BadInput(str(error)) from None
+    except SparkFailed as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        ctx.exit(Exit.DONE)

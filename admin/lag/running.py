@@ -1,0 +1,161 @@
+"""One report from the folders to its rows: Spark is started, asked for every table, and ended."""
+
+import json
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from admin.lag.asked import Asked, WrongQuestion, as_iso, check_windows
+from admin.lag.progress import Told, progress, watched
+from admin.lag.results import Results, Row, Rows
+from admin.lag.session import check, spark_failures, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from admin.lag.reports.scope import Scope
+
+_PARTITION: Final = ("topic", "topic_id", "partition", "number")
+
+ORDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "replication_lag": ("replica", "window_start_ms"),
+        "replica_lag": ("replica",),
+        "status": ("replica",),
+        "leadership": ("epoch",),
+        "commits": ("window_start_ms",),
+        "voters": ("offset",),
+        "moves": _PARTITION,
+        "move_steps": (*_PARTITION, "step"),
+        "move_replicas": (*_PARTITION, "step", "broker_id"),
+        "operations": ("move_id",),
+        "brokers": ("broker_id",),
+        "broker_activity": ("broker_id", "window_start_ms"),
+        "broker_events": ("broker_id", "offset"),
+        "clocks": ("replica", "relative_to"),
+        "replicas": ("replica",),
+        "problems": ("replica", "path", "position", "kind"),
+    }
+)
+"""By what the rows of each table are sorted, so that two reports of the same logs are the same."""
+
+
+class NothingToRead(Exception):
+    """There is no log, or none with a batch, in the folders; says so of each."""
+
+
+def make(asked: Asked, master: str, *, live: bool) -> Results:
+    """The report; `live` draws progress on stderr.
+
+    Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `WrongQuestion` for a time of which the
+    logs hold nothing.
+    """
+    check()
+    look_for_logs(asked.paths)
+    with progress(live=live) as told:
+        told.step("Spark starts")
+        with spark_session(master) as spark, watched(told, spark):
+            return collect(spark, asked, told)
+
+
+def look_for_logs(paths: tuple[str, ...]) -> None:
+    """Raise `NothingToRead` if there is no log in any of the folders."""
+    from admin.lag.source.folders import find
+
+    found = find(paths)
+    if any(folder.segments or folder.snapshots for folder in found.folders):
+        return
+    reasons = dict.fromkeys(f"{problem.path}: {problem.reason}" for _, problem in found.problems)
+    raise NothingToRead(f"there is no log to read: {'; '.join(reasons) or ', '.join(paths)}")
+
+
+def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
+    """All tables of the report as rows. The session needs the source to be registered."""
+    from admin.lag.reports.logs import Logs
+    from admin.lag.reports.schemas import RESULTS
+    from admin.lag.reports.whole import report
+
+    with spark_failures():
+        told.step("The files are looked through")
+        tables = {name: _rows(read(spark, asked, name), name) for name in ("replicas", "problems")}
+        told.step("The logs are read")
+        _check_window(spark, asked)
+        logs = Logs(
+            batches=read(spark, asked, "batches"),
+            records=read(spark, asked, "records", json="few"),
+            epochs=read(spark, asked, "epochs"),
+            assignments=read(spark, asked, "assignments"),
+            replicas=read(spark, asked, "replicas"),
+        )
+        made = report(
+            logs, since_ms=asked.since_ms, until_ms=asked.until_ms, window_ms=asked.window_ms
+        )
+        if made is None:
+            reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
+            raise NothingToRead(f"the logs hold no batch: {'; '.join(reasons[:5]) or asked.paths}")
+        _check_scope(asked, made.scope)
+        for result in RESULTS:
+            told.step(f"Report: {result.name.replace('_', ' ')}")
+            tables[result.name] = _rows(made.tables[result.name], result.name)
+        made.release()
+    return Results(
+        paths=asked.paths,
+        since_ms=made.scope.start_ms,
+        until_ms=made.scope.end_ms,
+        window_ms=made.scope.window_ms,
+        tables=tables,
+    )
+
+
+def read(spark: "SparkSession", asked: Asked, table: str, **options: str) -> "DataFrame":
+    """A table of the source over the folders that were asked about."""
+    reader = spark.read.format("quorumlog").option("table", table)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.option("paths", json.dumps(asked.paths)).load()
+
+
+def _check_window(spark: "SparkSession", asked: Asked) -> None:
+    """Raise `WrongQuestion` if a window that was asked for is too short for the time of the logs.
+
+    Asked of Spark beforehand, since it makes all windows at once.
+    """
+    if asked.window_ms is None:
+        return
+    from pyspark.sql import functions as F
+
+    times = read(spark, asked, "batches", columns="leader_append_ms", source="log")
+    row = times.agg(F.min("leader_append_ms").alias("low"), F.max("leader_append_ms").alias("high"))
+    found = row.first()
+    if found is None or found["low"] is None:
+        return
+    since_ms = found["low"] if asked.since_ms is None else asked.since_ms
+    until_ms = found["high"] if asked.until_ms is None else asked.until_ms
+    check_windows(since_ms, until_ms, asked.window_ms)
+
+
+def _check_scope(asked: Asked, scope: "Scope") -> None:
+    if asked.since_ms is not None and scope.end_ms <= asked.since_ms:
+        raise WrongQuestion(
+            f"the logs hold nothing after --since {as_iso(asked.since_ms)}: take an earlier time"
+        )
+    if asked.until_ms is not None and scope.start_ms >= asked.until_ms:
+        raise WrongQuestion(
+            f"the logs hold nothing before --until {as_iso(asked.until_ms)}: take a later time"
+        )
+
+
+def _rows(table: "DataFrame", name: str) -> Rows:
+    rows: list[Row] = table.toArrow().to_pylist()
+    return sorted(rows, key=lambda row: [_rank(row[column]) for column in ORDER[name]])
+
+
+def _rank(value: Any) -> tuple[Any, ...]:
+    """Nothing before something, and numbers in names by their value: 2 before 10."""
+    if value is None:
+        return (0,)
+    if not isinstance(value, str):
+        return (1, value)
+    pieces = re.split(r"([0-9]+)", value)
+    return (1, [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in pieces if p], value)

@@ -1,0 +1,134 @@
+"""Where every replica stands while logs are being written: pure, fed by what a stream has read.
+
+A micro-batch of the stream comes as a few rows: where each replica's log ends now, and at what time
+the leader appended which offset, by tenths of a second. The one definition of lag is that of the
+reports; here the moment it is asked for is now, by the clock of the machine that watches.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+GRAIN_MS: Final = 100
+"""How exactly it is remembered when the leader appended an offset."""
+REMEMBERED_MAX: Final = 100_000
+"""How many such times; before the oldest one, a lag is at least as great as its age."""
+WARN_MS: Final = 1_000
+STALLED_MS: Final = 2_000
+STOPPED_MS: Final = 10_000
+RATE_MS: Final = 5_000
+"""Over how long the rate of records is reckoned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One replica, now."""
+
+    replica: str
+    epoch: int
+    """Of its last record."""
+    log_end: int
+    """Behind its last record."""
+    behind: int
+    """How many records it lacks."""
+    lag_ms: int
+    """How long ago the leader had the first record that it lacks; 0 if it lacks none."""
+    appended_ms: int | None
+    """When it appended last: by its own clock, or the leader's where there is no index."""
+    records_per_s: float
+    """How fast it appended lately."""
+    status: str
+
+
+@dataclass(slots=True)
+class _Replica:
+    epoch: int = -1
+    log_end: int = 0
+    appended_ms: int | None = None
+    came: tuple[tuple[int, int], ...] = ()
+    """When (ms) how many records had come, lately."""
+    records: int = 0
+
+
+class Standings:
+    """All replicas that the stream has told of."""
+
+    def __init__(self) -> None:
+        self._replicas: dict[str, _Replica] = {}
+        self._times_ms: list[int] = []
+        self._offsets: list[int] = []
+
+    def take(self, ends: Iterable[Mapping[str, Any]], now_ms: int) -> None:
+        """Rows with `replica`, `log_end`, `epoch`, `appended_ms`, `records`, and `cut_to`: where
+        what was read before became void, or None. `now_ms` is when they were read."""
+        for row in ends:
+            replica = self._replicas.setdefault(str(row["replica"]), _Replica())
+            if row["cut_to"] is not None:
+                replica.log_end = min(replica.log_end, row["cut_to"])
+            if row["log_end"] is not None and row["epoch"] >= replica.epoch:
+                replica.log_end = max(replica.log_end, row["log_end"])
+                replica.epoch = row["epoch"]
+                replica.appended_ms = row["appended_ms"]
+            replica.records += row["records"] or 0
+            recent = (each for each in replica.came if now_ms - each[0] <= RATE_MS)
+            replica.came = (*recent, (now_ms, row["records"] or 0))
+
+    def learn(self, appended: Iterable[tuple[int, int]]) -> None:
+        """Pairs of a time of the leader, in ms, and the first offset that it appended then."""
+        known = dict(zip(self._times_ms, self._offsets, strict=True))
+        for at_ms, offset in appended:
+            known[at_ms] = min(offset, known.get(at_ms, offset))
+        times = sorted(known)[-REMEMBERED_MAX:]
+        self._times_ms = times
+        # Offsets rise with time, but for a leader whose clock was behind that of the one before.
+        self._offsets, highest = [], -1
+        for at_ms in times:
+            highest = max(highest, known[at_ms])
+            self._offsets.append(highest)
+
+    def at(self, now_ms: int) -> list[Standing]:
+        """Every replica as it stands at this time, by name."""
+        end = max((replica.log_end for replica in self._replicas.values()), default=0)
+        return [
+            self._standing(name, replica, end, now_ms)
+            for name, replica in sorted(self._replicas.items(), key=_by_number)
+        ]
+
+    def _standing(self, name: str, replica: _Replica, end: int, now_ms: int) -> Standing:
+        behind = max(0, end - replica.log_end)
+        lag_ms = self._waits_ms(replica.log_end, now_ms) if behind else 0
+        idle_ms = None if replica.appended_ms is None else now_ms - replica.appended_ms
+        recent = [count for at_ms, count in replica.came if now_ms - at_ms <= RATE_MS]
+        return Standing(
+            replica=name,
+            epoch=replica.epoch,
+            log_end=replica.log_end,
+            behind=behind,
+            lag_ms=lag_ms,
+            appended_ms=replica.appended_ms,
+            records_per_s=sum(recent) * 1_000 / RATE_MS,
+            status=status(behind, lag_ms, idle_ms),
+        )
+
+    def _waits_ms(self, offset: int, now_ms: int) -> int:
+        """How long ago the leader appended the record at `offset`."""
+        place = bisect_right(self._offsets, offset) - 1
+        return max(0, now_ms - self._times_ms[max(0, place)]) if self._times_ms else 0
+
+
+def status(behind: int, lag_ms: int, idle_ms: int | None) -> str:
+    """The state of a replica by the limits of the report `status`, without its look at the past."""
+    if not behind or lag_ms < WARN_MS:
+        return "OK"
+    waits_ms = lag_ms if idle_ms is None else min(lag_ms, idle_ms)
+    if waits_ms >= STOPPED_MS:
+        return "STOPPED"
+    if waits_ms >= STALLED_MS:
+        return "STALLED"
+    return "ERR" if lag_ms >= STOPPED_MS else "WARN"
+
+
+def _by_number(entry: tuple[str, _Replica]) -> tuple[int, str]:
+    name = entry[0]
+    return (int(name) if name.isdecimal() else 1 << 62, name)
