@@ -53,7 +53,8 @@ def command(
 ) -> None:
     """Start a cluster, move partitions, kill the controller meanwhile, and show nothing is lost.
 
-    In a terminal the cluster stays up at the end, to look around, until Ctrl-C.
+    Where Spark can run (Java 17 and the extra `metaquorum[spark]`), it ends with a lag report. In a
+    terminal the cluster stays up at the end, to look around, until Ctrl-C.
     """
     import asyncio
 

@@ -14,6 +14,7 @@ from admin.apache.java import Unavailable
 from admin.apache.runtime import find
 from admin.cli.common import Exit, command_line, say
 from admin.client import AdminError
+from admin.demo.reporting import show_report
 from admin.demo.screen import Screen
 from admin.demo.story import SETTINGS, Outcome, Story, StoryFailed
 from admin.local import LocalCluster
@@ -24,6 +25,8 @@ from quorum.clocks import monotonic_ms
 CONTROLLERS: Final = 3
 BROKERS: Final = 4
 INTERRUPTED: Final = 130
+REPORT_FOLDER: Final = "lag-report"
+"""In the folder of the demo, if that is to be kept."""
 
 EXPECTED = (StoryFailed, AdminError, LocalError, TimeoutError)
 """How a story can fail that was told by a program without faults."""
@@ -97,10 +100,29 @@ async def _tell(
     if fault is not None:
         raise StoryFailed(fault)
     told.set()
+    await _report(telling, screen, cluster, interrupted)
     if telling.stay:
         _show_around(screen, cluster)
         await interrupted.wait()
     return Exit.DONE
+
+
+async def _report(
+    telling: Telling, screen: Screen, cluster: LocalCluster, interrupted: asyncio.Event
+) -> None:
+    """Make the lag report, unless interrupted; the story has ended well either way."""
+    folder = None if telling.folder is None else telling.folder / REPORT_FOLDER
+    loop = asyncio.get_running_loop()
+    made = loop.create_task(show_report(screen, cluster, folder))
+    stop = loop.create_task(interrupted.wait())
+    try:
+        await asyncio.wait({made, stop}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+        made.cancel()
+        await asyncio.gather(made, stop, return_exceptions=True)
+    if not made.cancelled():
+        made.result()
 
 
 async def _start(screen: Screen, cluster: LocalCluster) -> None:
