@@ -58,14 +58,14 @@ def no_more_commands() -> None:
         _idle.get().close()
 
 
-def started(*arguments: str | Path) -> Done:
+def started(*arguments: str | Path, seconds: int = COMMAND_SECONDS) -> Done:
     """Run a command to its end as a user does, in a Python of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "admin.cli.main", *map(str, arguments)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=COMMAND_SECONDS,
+        timeout=seconds,
         check=False,
     )
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.local_process import started
+from admin.demo.reporting import REPORT_SECONDS_MAX
+from tests.process.local_process import STOP_SECONDS, started
 
 pytestmark = pytest.mark.process
 
 
 def test_the_demo_moves_everything_and_loses_nothing(tmp_path: Path) -> None:
-    done = started("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s")
+    story = ("demo", "--once", "--dir", tmp_path / "demo", "--seconds", "60s")
+    done = started(*story, seconds=60 + STOP_SECONDS + REPORT_SECONDS_MAX)
     assert done.code == 0, f"{done.out}\n{done.err}"
     for sentence in (
         r"\n5\. Kill the active controller: controller-(\d), process \d+, SIGKILL, [\d.]+ m?s into",
@@ -22,4 +24,11 @@ def test_the_demo_moves_everything_and_loses_nothing(tmp_path: Path) -> None:
     ):
         assert re.search(sentence, done.out), sentence
     assert done.err == ""
+    page = tmp_path / "demo" / "lag-report" / "index.html"
+    report = re.search(
+        r"A lag report of this run\n +(?s:.*)(there is none: .*|the page: .*)\n", done.out
+    )
+    assert report is not None, done.out
+    # Where Spark cannot run, it is said why.
+    assert page.is_file() == (report[1] == f"the page: {page}")
     assert not (tmp_path / "demo" / "cluster.json").exists()
