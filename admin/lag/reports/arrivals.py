@@ -12,17 +12,26 @@ up is no part of the table.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from admin.lag.reports.columns import Column
+from admin.lag.reports.frames import frame
 from admin.lag.reports.parts import Part
+
+_PARTS: Final = tuple(
+    Column(name, type_, "", "")
+    for name, type_ in zip(
+        Part._fields, ("STRING", "INT", "BIGINT", "BOOLEAN", "BIGINT"), strict=True
+    )
+)
 
 
 def arrivals(batches: DataFrame, known: Mapping[tuple[str, int], Part]) -> DataFrame:
     """The table, from the batches of the logs and their `parts`."""
-    ddl = "replica STRING, epoch INT, epoch_end BIGINT, is_leader BOOLEAN, clock_ms BIGINT"
-    small = batches.sparkSession.createDataFrame([tuple(part) for part in known.values()], ddl)
+    small = frame(batches.sparkSession, _PARTS, [part._asdict() for part in known.values()])
     here = F.col("local_append_ms") - F.col("clock_ms")
     is_leaders = F.col("is_leader") & here.isNotNull()
     return (

@@ -7,23 +7,30 @@ the voters remains, the time is right or too long, where none does it is unknown
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from admin.lag.reports import columns
+from admin.lag.reports.frames import frame
 from admin.lag.reports.schemas import COMMITS
 from admin.lag.reports.scope import Scope
 from admin.lag.reports.voters import Seat
 
-_SEATS: str = "replica STRING, seat INT, voters INT, from_offset BIGINT, to_offset BIGINT"
+_SEATS: Final = tuple(
+    columns.Column(name, type_, "", "")
+    for name, type_ in zip(Seat._fields, ("STRING", "INT", "INT", "BIGINT", "BIGINT"), strict=True)
+)
 
 
 def commits(arrivals: DataFrame, seats: Sequence[Seat], scope: Scope) -> list[dict[str, Any]]:
     """The report `commits`; `seats` are those of all assignments."""
     at = F.col("leader_append_ms")
     window = F.floor((at - F.lit(scope.grid_ms + 1)) / F.lit(scope.window_ms))
-    took = F.greatest(F.lit(0), F.col("majority_at_ms") - at)
+    # Of 0 and null the greatest is 0 to Spark: what nobody knows is to stay unknown.
+    known = F.col("majority_at_ms").isNotNull()
+    took = F.when(known, F.greatest(F.lit(0), F.col("majority_at_ms") - at))
     found = (
         with_majority(arrivals.where(at.between(scope.start_ms, scope.end_ms)), seats)
         .withColumns({"window": window, "majority_ms": took})
@@ -66,7 +73,7 @@ def _sizes(of: str) -> tuple[Column, Column]:
 
 def with_majority(arrivals: DataFrame, seats: Sequence[Seat]) -> DataFrame:
     """Each batch of the quorum's log once, with `majority_at_ms`, null if nobody knows."""
-    small = arrivals.sparkSession.createDataFrame([tuple(seat) for seat in seats], _SEATS)
+    small = frame(arrivals.sparkSession, _SEATS, [seat._asdict() for seat in seats])
     sits = small.withColumnRenamed("replica", "voter")
     seated = arrivals.join(
         F.broadcast(sits),

@@ -32,6 +32,7 @@ from admin.lag.reports import (
 )
 from admin.lag.reports.arrivals import arrivals
 from admin.lag.reports.epochs import EpochSpan, Leader, Span
+from admin.lag.reports.frames import frame
 from admin.lag.reports.logs import Logs, of_log, one_copy, rows_of, spans
 from admin.lag.reports.parts import Part, parts
 from admin.lag.reports.schemas import RESULTS
@@ -115,12 +116,10 @@ def report(
     shaped = {}
     for table in RESULTS:
         rows = made[table.name]
-        schema = session.createDataFrame([], table.ddl).schema
         if isinstance(rows, list):
-            values = [tuple(row[name] for name in table.names) for row in rows]
-            shaped[table.name] = session.createDataFrame(values, schema)
+            shaped[table.name] = frame(session, table.columns, rows)
         else:
-            shaped[table.name] = rows.to(schema)
+            shaped[table.name] = rows.to(frame(session, table.columns, []).schema)
     return Report(scope, shaped, tuple(kept))
 
 
