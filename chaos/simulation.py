@@ -106,6 +106,9 @@ class Simulation:
         self._commit_more(COMMITS_HEALED, "a cluster that is healed commits nothing")
         # Whoever still wishes for other voters finds somebody to hear of it.
         self._pass(2 * WISH_EVERY_MS)
+        if not WISHES.isdisjoint(self._silent()):
+            # Just then the leader was another one, and nobody served.
+            self._reach(lambda: WISHES.isdisjoint(self._silent()), "nobody hears of a wish")
         self._proposing = False
         if Fault.PAST in self.profile.faults:
             self._reach(world.town.finds_everyone, "not everybody is known to be where he is")

@@ -101,15 +101,6 @@ LOGS: Final = (
         directed="quorum_high_watermark_beyond_the_log",
     ),
     Mutant(
-        name="a follower that holds nothing commits nothing, and says so",
-        module="quorum.core.following",
-        old="    if reached > (state.high_watermark or 0):\n",
-        new="    if state.high_watermark is None or reached > state.high_watermark:\n",
-        caught_by=("R9",),
-        directed="quorum_commit_of_nothing",
-        seed=1203,
-    ),
-    Mutant(
         name="a leader says nothing of a voter that has forgotten what it acknowledged",
         module="quorum.core.leading",
         old="    if forgotten is not None:\n",

@@ -54,7 +54,7 @@ STORAGE: Final = (
     Mutant(
         name="the name of a new segment is not synced",
         module="quorum.log.writer",
-        old="        self._name_unsynced = is_new\n",
+        old="        self._name_unsynced = is_found or is_new\n",
         new="        self._name_unsynced = False\n",
         caught_by=("R8", "R12"),
         directed=(

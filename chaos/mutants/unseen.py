@@ -1,4 +1,4 @@
-"""Faults that no seed can show, each with the reason; their directed tests must show them."""
+"""Faults that no seed can show, or hardly any, each with the reason; their own tests must."""
 
 from typing import Final
 
@@ -72,5 +72,18 @@ UNSEEN: Final = (
         caught_by=(),
         directed="quorum_lost_by_observers",
         unseen="it finds the next leader all the same, after the fetch time-out",
+    ),
+    Mutant(
+        name="a follower that holds nothing commits nothing, and says so",
+        module="quorum.core.following",
+        old="    if reached > (state.high_watermark or 0):\n",
+        new="    if state.high_watermark is None or reached > state.high_watermark:\n",
+        caught_by=(),
+        directed="quorum_commit_of_nothing",
+        unseen=(
+            "hardly any does: an observer with nothing must wait at a leader that knows of no "
+            "commit yet, and that cuts the start of its log in the milliseconds until it does; of "
+            "two thousand seeds one showed it, or none"
+        ),
     ),
 )
