@@ -48,7 +48,7 @@ GOSSIP: Final = (
             "tests/quorum/test_discovery_rounds.py::"
             "test_who_is_taken_for_another_says_again_where_it_is_now_and_then"
         ),
-        seed=3,
+        seed=32,
     ),
     Mutant(
         name="who asks from another cluster is believed",

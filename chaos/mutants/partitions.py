@@ -42,6 +42,7 @@ _DECISIONS: Final = (
         new="        replicas=added + kept,",
         caught_by=("P4",),
         directed="moves_grow_and_complete",
+        seed=1,
     ),
     Mutant(
         name="one of several added replicas is enough",
@@ -50,6 +51,7 @@ _DECISIONS: Final = (
         new="if partition.adding and not set(partition.adding) & set(isr):",
         caught_by=("P5",),
         directed="moves_grow_and_complete",
+        seed=2,
     ),
     Mutant(
         name="a move completes without min ISR",
@@ -67,7 +69,7 @@ _DECISIONS: Final = (
         new="return tuple(each for each in aimed[::-1] if each in partition.replicas) + rest",
         caught_by=("P6",),
         directed="moves_grow_and_complete",
-        seed=3,
+        seed=2,
     ),
     Mutant(
         name="what only removes is never complete",
@@ -103,7 +105,7 @@ _DECISIONS: Final = (
         new="        elif broker.fenced and broker.stopping_at is not None:",
         caught_by=("P10",),
         directed="moves_checks",
-        seed=1,
+        seed=11,
     ),
     Mutant(
         name="another incarnation of a broker keeps its epoch",
@@ -128,7 +130,7 @@ _DECISIONS: Final = (
         new="    kept = partition.replicas\n",
         caught_by=("P13",),
         directed="moves_cancel",
-        seed=2,
+        seed=1,
     ),
     Mutant(
         name="limits of partitions are counted per request",
@@ -147,7 +149,7 @@ _DECISIONS: Final = (
         caught_by=("P15",),
         directed="moves_limit_replicas",
         log_seed=241,
-        seed=17,
+        seed=39,
     ),
     Mutant(
         name="a step forgets the last of those it is to add",
@@ -157,6 +159,7 @@ _DECISIONS: Final = (
         "    added = added[:-1] or added\n",
         caught_by=("P16",),
         directed="moves_grow_and_complete",
+        seed=5,
     ),
     Mutant(
         name="a move to brokers that do not exist begins",
@@ -165,7 +168,7 @@ _DECISIONS: Final = (
         new="    refusal = None if target else assignment_refusal(target, draft.image.brokers)\n",
         caught_by=("P17",),
         directed="moves_several",
-        seed=2,
+        seed=1,
     ),
     Mutant(
         name="the ISR takes a stale broker epoch",
@@ -175,7 +178,7 @@ _DECISIONS: Final = (
         caught_by=("P10",),
         directed="tests/broker/test_stale_isr.py::"
         "test_nothing_acknowledged_is_lost_with_the_disk_of_a_replica_that_was_about_to_join",
-        seed=1,
+        seed=20,
     ),
     Mutant(
         name="the partition epoch is not checked",

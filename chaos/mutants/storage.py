@@ -15,7 +15,7 @@ STORAGE: Final = (
             "tests/quorum/log/test_power_loss.py::"
             "test_no_loss_of_power_loses_an_election_or_leaves_half_of_one"
         ),
-        seed=20,
+        seed=62,
     ),
     Mutant(
         name="the new name of quorum-state is not synced",
