@@ -186,6 +186,9 @@ def _follow(topic: Topic, rows: Rows, begin: int, end: int) -> bool:
 
 def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
     """Replay changes of the ISRs of one topic together, and what is between them in its place."""
+    if len(values) < _ALIKE_MIN:
+        _replay_others(image, values, offset, step)
+        return
     done = at = 0
     for _, group in groupby(values, topic_said):
         some = list(group)

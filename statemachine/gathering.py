@@ -21,8 +21,8 @@ Part = dict[BrokerId, BitMap]
 SETTLED_AT_ONCE: Final = 50_000
 """Keys that are put into bitmaps before anyone else gets a turn: a few milliseconds."""
 
-SORTED_AT_ONCE: Final = 32_768
-"""Keys that are sorted at once: one or two milliseconds."""
+SORTED_AT_ONCE: Final = 65_536
+"""Keys that are sorted at once: a few milliseconds."""
 
 _FEW: Final = 16
 """So many keys are put into a bitmap one by one as fast."""

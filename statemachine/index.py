@@ -20,6 +20,7 @@ from statemachine.columns import Columns, Common
 from statemachine.configs import MIN_ISR, UNCLEAN_ELECTION
 from statemachine.gathering import Gathering, Part
 from statemachine.partition import Partition, moves_leader
+from statemachine.rising import rising
 from statemachine.serde.rows import Rows
 from statemachine.settings import COMPLETION_RULE
 from statemachine.turns import Turns
@@ -146,7 +147,7 @@ class PartitionIndex:
         rise = not self._free
         if rise:
             first = len(self._topics)
-            keys = array("I", range(first, first + len(numbers)))
+            keys = rising(first, len(numbers))
             self._topics += repeat(topic, len(numbers))
             self._numbers += numbers
         else:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from statemachine.limits import DIRECTORIES_NUMBERED_MAX
+from statemachine.rising import rising
 from statemachine.serde.shapes import ID_BYTES, UUID_BYTES, Alike, Shape
 from statemachine.vocabulary import NO_LEADER, BrokerId, Directories, Replicas
 
@@ -220,7 +221,7 @@ class Rows(NamedTuple):
 
     def are_numbered(self, begin: int, end: int, first: int) -> bool:
         """Whether these rows are partitions with the numbers from `first` on."""
-        return self.numbers[begin:end] == array("I", range(first, first + end - begin))
+        return self.numbers[begin:end] == rising(first, end - begin)
 
 
 def rows_of(shape: Shape, values: list[bytes], directories: Numbers) -> Rows | None:
