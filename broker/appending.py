@@ -90,6 +90,17 @@ class Appending:
         if self._high_watermark > self._replaying.end:
             self.committed(self._high_watermark)
 
+    def append_at_once(
+        self, quorum: Proposing, batch: Batch, decided: Mapping[int, PartitionValue]
+    ) -> None:
+        """As `append`, of a few records while nothing else is halfway."""
+        assert not self.is_halfway
+        self.last_ms = self._clock()
+        image = self._replaying.image
+        base = quorum.propose(batch.values)
+        assert base == image.end_offset, f"{base}, not {image.end_offset}"
+        replay_decided(image, batch.records, base, decided)
+
     def _replay(
         self, batch: Batch, offset: int, decided: Mapping[int, PartitionValue]
     ) -> Slices[None]:

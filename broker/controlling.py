@@ -154,6 +154,11 @@ class Controller:
         elif self._answers.are_full or self._slicing.is_full:
             done(Unavailable.OVERLOADED)
         else:
+            is_next = self._slicing.is_idle and not proved
+            answer = self._deciding.at_once(command, self._the_quorum) if is_next else None
+            if answer is not None:
+                self._answers.settle(answer, done)
+                return
             asked = Asked(command, done, proved=proved)
             self._slicing.add(self._carried_out(asked), asked.lose)
 

@@ -13,8 +13,9 @@ from broker.quorum_port import Proposing
 from broker.unavailable import Unavailable
 from quorum.ports import Clock
 from statemachine.commands import Answer, Command, Decision, RegisterBroker
-from statemachine.decide import decide, deciding
+from statemachine.decide import decide, decide_at_once, deciding
 from statemachine.image import Image
+from statemachine.serde import encode
 from statemachine.slices import Slices
 
 BULK_RECORDS: Final = 1_000
@@ -55,6 +56,26 @@ class Deciding:
         self._appending = appending
         self._wall_clock = wall_clock
         self._metadata_version = metadata_version
+
+    def at_once(self, command: Command, quorum: Proposing) -> Answer | None:
+        """The answer to what is decided in some microseconds, appended if it says something new.
+
+        None where it takes more, or there is no room: then nothing is done, and `carry_out` tells.
+        Only where no other command is under way.
+        """
+        image = self._image
+        decision = decide_at_once(image, command)
+        if decision is None:
+            return None
+        if decision.records:
+            if not quorum.accepts(len(decision.records)):
+                return None
+            level = image.level or self._metadata_version
+            values = [encode(each, level) for each in decision.records]
+            self._appending.append_at_once(
+                quorum, Batch(decision.records, values), decision.decided
+            )
+        return decision.answer
 
     def carry_out(self, asked: Asked, quorum: Proposing) -> Slices[Answer | Unavailable]:
         """The answer, once the records are appended; or why the command is not carried out."""

@@ -5,6 +5,7 @@ said elsewhere (`config_rules`), and nothing here changes anything.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, Protocol
 
 from statemachine.config_types import WHOLE_NUMBER
@@ -15,6 +16,9 @@ MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 MIN_ISR_DEFAULT: Final = 1
+
+_VALUES_REMEMBERED_MAX: Final = 64
+"""Values of `min.insync.replicas`; real clusters have a handful."""
 
 DEFAULTS: Final[Resource] = (BROKER_RESOURCE, CLUSTER_DEFAULT)
 """The configurations that all brokers share."""
@@ -39,9 +43,16 @@ def configured_min_isr(holder: HoldsConfigs, topic_name: str) -> int:
     for resource in ((TOPIC_RESOURCE, topic_name), DEFAULTS):
         configs = holder.configs.get(resource)
         value = None if configs is None else configs.get(MIN_ISR)
-        if value is not None and WHOLE_NUMBER.fullmatch(value.strip()):
-            return max(int(value), 1)
+        minimum = None if value is None else _minimum(value)
+        if minimum is not None:
+            return minimum
     return MIN_ISR_DEFAULT
+
+
+@lru_cache(_VALUES_REMEMBERED_MAX)
+def _minimum(value: str) -> int | None:
+    """The number of replicas that the value says, 1 at least; None where it says none."""
+    return max(int(value), 1) if WHOLE_NUMBER.fullmatch(value.strip()) else None
 
 
 def unclean_election_allowed(holder: HoldsConfigs, topic_name: str) -> bool:

@@ -4,7 +4,7 @@ The parts of a command are decided one after the other, and a later one sees wha
 did. The image stays as it is.
 """
 
-from collections import ChainMap, Counter
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 from uuid import UUID
@@ -95,7 +95,7 @@ class Draft:
         """The moves that this command begins."""
         self.ended: set[MoveId] = set()
         """The moves that end with the records so far."""
-        self.joined: Counter[MoveId] = Counter()
+        self.joined: dict[MoveId, int] = {}
         """How many partitions belong to each move that did not before."""
         self.left: dict[MoveId, list[MoveOutcome]] = {}
         """How partitions have left each move that they belonged to."""
@@ -209,7 +209,7 @@ class Draft:
         if outcome is not None:
             self.left.setdefault(before.stage.move, []).append(outcome)
         if after is not None and after.stage.move not in (before.stage.move, NO_MOVE):
-            self.joined[after.stage.move] += 1
+            self.joined[after.stage.move] = self.joined.get(after.stage.move, 0) + 1
 
     def first_of(self, partitions: _Partitions, count_max: int) -> _Partitions:
         """As many of these partitions as one decision may take from a broker.

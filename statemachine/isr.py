@@ -43,6 +43,30 @@ def alter_partition(draft: Draft, command: AlterPartition) -> Slices[PartitionsA
     return PartitionsAltered(partitions=tuple(partitions))
 
 
+def alter_one(draft: Draft, command: AlterPartition) -> PartitionsAltered | None:
+    """As `alter_partition`, of one partition and at once; None where there may be more to it.
+
+    What no request asks for more often: the partition is as its leader says, may have the ISR that
+    is asked for, and nothing follows from that. Otherwise nothing is recorded.
+    """
+    image = draft.image
+    # Those that wait for a step may have their turn with the next change of any partition.
+    if len(command.proposals) != 1 or image.index.waiting or image.index.turns is not None:
+        return None
+    (proposal,) = command.proposals
+    topic = image.topics.get(proposal.topic_id)
+    partition = None if topic is None else topic.partition(proposal.partition)
+    if topic is None or partition is None or _outdated(partition, command.broker_id, proposal):
+        return None
+    if stale_broker(draft, command.broker_id, command.broker_epoch) is not None:
+        return None
+    isr = _wanted(draft, partition, proposal)
+    if isinstance(isr, Refusal):
+        return None
+    after = _only_isr(draft, topic, proposal, partition, isr)
+    return None if after is None else PartitionsAltered(partitions=(_accepted(proposal, after),))
+
+
 def stale_broker(draft: Draft, broker_id: BrokerId, broker_epoch: int) -> Refusal | None:
     """Why the sender is not the broker that it says it is, or None."""
     broker = draft.image.brokers.get(broker_id)
@@ -84,6 +108,10 @@ def _altered(
         done = "a step of the reassignment" if after.target else "the reassignment"
         moved = f"{done} is complete and {after.leader} leads"
         return _refused(proposal, Refusal(Error.NEW_LEADER_ELECTED, moved))
+    return _accepted(proposal, after)
+
+
+def _accepted(proposal: IsrProposal, after: Partition) -> PartitionAltered:
     return PartitionAltered(
         topic_id=proposal.topic_id,
         partition=proposal.partition,
@@ -163,7 +191,9 @@ def _is_all(
         return False
     if proposal.recovery != partition.recovery:
         return False
-    if draft.has_elr and len(isr) < min_isr(draft, topic.name, partition):
+    # The minimum is never more than all replicas.
+    is_short = len(isr) < len(partition.replicas)
+    if is_short and draft.has_elr and len(isr) < min_isr(draft, topic.name, partition):
         return False
     # A leader whose directory has failed is replaced with whatever changes first.
     return draft.is_online(partition.leader, directory_of(partition, partition.leader))

@@ -391,4 +391,4 @@ def end_moves(draft: Draft) -> None:
 def _partitions_in(draft: Draft, move_id: MoveId) -> int:
     """How many partitions belong to the move after the records so far."""
     before = len(draft.image.index.keys_of_move(move_id))
-    return before + draft.joined[move_id] - len(draft.left.get(move_id, ()))
+    return before + draft.joined.get(move_id, 0) - len(draft.left.get(move_id, ()))

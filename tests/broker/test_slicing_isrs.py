@@ -1,8 +1,11 @@
-"""Very many ISRs that change by one request change in slices, and all of them or none."""
+"""ISRs that change by one request: very many in slices, and all of them or none; one at once."""
 
 import pytest
 
 from broker.slicing import SLICE_US
+from broker.unavailable import Unavailable
+from statemachine.commands import PartitionsAltered
+from statemachine.errors import Error
 from tests.admin.controller.asking import isr, topic
 from tests.broker.sliced_controller import Sliced
 from tests.broker.test_slicing import BROKERS, folded
@@ -53,3 +56,50 @@ def test_isrs_that_are_halfway_when_the_lead_is_lost_change_for_all_or_none(slic
     check_image(lone.controller.image)
     assert isrs(lone) in ({(101,)}, {(101, 102)})
     assert contents(folded(lone)) == contents(lone.controller.image)
+
+
+def test_one_isr_changes_at_once_and_is_answered_when_it_is_committed() -> None:
+    lone = Sliced(*BROKERS)
+    lone.answer(topic("a", 101, 102))
+    told = lone.ask(isr(lone.controller, "a", (101,)))
+    assert not lone.due
+    assert isrs(lone) == {(101,)}
+    assert not told
+    lone.settle()
+    (answer,) = told
+    assert isinstance(answer, PartitionsAltered)
+    assert answer.partitions[0].isr == (101,)
+    assert contents(folded(lone)) == contents(lone.controller.image)
+
+
+def test_one_isr_waits_for_what_is_under_way() -> None:
+    lone = halved()
+    told = lone.ask(isr(lone.controller, "a", (101,), [MANY - 1]))
+    # It was as it asks for, and is not any more when its turn comes.
+    assert lone.due
+    lone.finish()
+    (answer,) = told
+    assert isinstance(answer, PartitionsAltered)
+    assert answer.partitions[0].error is Error.INVALID_UPDATE_VERSION
+
+
+def test_one_isr_is_undone_with_the_lead() -> None:
+    lone = Sliced(*BROKERS)
+    lone.answer(topic("a", 101, 102))
+    before = contents(lone.controller.image)
+    told = lone.ask(isr(lone.controller, "a", (101,)))
+    assert isrs(lone) == {(101,)}
+    lone.stop_leading()
+    assert told == [Unavailable.LEAD_LOST]
+    assert contents(lone.controller.image) == before
+
+
+def test_one_isr_needs_room_on_the_disk_unless_it_changes_nothing() -> None:
+    lone = Sliced(*BROKERS)
+    lone.answer(topic("a", 101, 102))
+    lone.replica.room(False)
+    lone.settle()
+    assert lone.ask(isr(lone.controller, "a", (101,))) == [Unavailable.DISK_FULL]
+    (answer,) = lone.ask(isr(lone.controller, "a", (102, 101)))
+    assert isinstance(answer, PartitionsAltered)
+    assert answer.partitions[0].isr == (101, 102)
