@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.log.errors import NEW_DIRECTORY, FileDamaged, FolderForeign, FormatUnknown
 from quorum.log.files import make_folder, read_file, replace_file, sync_folder, usable
 from quorum.log.filesystem import OS, FileSystem
@@ -87,20 +87,25 @@ def load_or_create(
     return meta if is_complete else _written(path, meta, fs)
 
 
-def look(folder: Path, *, fs: FileSystem = OS) -> MetaProperties | None:
+def look(
+    folder: Path, *, needs_directory: bool = True, fs: FileSystem = OS
+) -> MetaProperties | None:
     """Who uses `folder`, as its file says; None if there is no such file. Nothing is written.
 
-    Raises `FileDamaged`, also where the file names no directory, and `FolderUnusable`.
+    Raises `FileDamaged` and `FolderUnusable`. A file that names no directory, as Kafka before 3.7
+    wrote it, is damaged as well, unless the caller needs none: then it is `NO_DIRECTORY`.
     """
     path = folder / FILE_NAME
     with usable(path):
         found = _read(path, fs)
     if found is None:
         return None
-    if not found.get("directory.id"):
+    meta, is_complete = _parsed(path, found, random.Random(0))
+    if is_complete:
+        return meta
+    if needs_directory:
         raise FileDamaged(path, "it has no directory.id", _NO_DIRECTORY_REMEDY)
-    meta, _ = _parsed(path, found, random.Random(0))
-    return meta
+    return replace(meta, directory_id=NO_DIRECTORY)
 
 
 def _parsed(

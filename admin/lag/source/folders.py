@@ -194,7 +194,8 @@ def _identity(folder: Path, problems: list[Problem]) -> LogFolder:
         try:
             if not (where / META_NAME).exists():
                 continue
-            meta = look(where)
+            # Kafka's own had none before 3.7; a report needs to know the node.
+            meta = look(where, needs_directory=False)
         except (OSError, StorageError) as error:
             problems.append(Problem(str(where / META_NAME), None, None, META, str(error)))
             continue

@@ -47,6 +47,17 @@ def test_two_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert [row["replica"] for row in found] == ["node-1", "node-1#2"]
 
 
+def test_a_folder_that_names_its_node_and_no_directory_is_that_nodes(tmp_path: Path) -> None:
+    """As brokers and controllers of Kafka before 3.7 left it."""
+    made_logs.write_segment(tmp_path / "copy" / "__cluster_metadata-0", 0, made_logs.batches([2]))
+    meta = f"version=1\nnode.id=7\ncluster.id={real_cluster.CLUSTER_ID}\n"
+    (tmp_path / "copy" / "meta.properties").write_text(meta)
+    (found,) = made_logs.rows(tmp_path, "replicas")
+    assert (found["replica"], found["node_id"], found["directory_id"]) == ("7", 7, None)
+    assert found["cluster_id"] == real_cluster.CLUSTER_ID
+    assert made_logs.rows(tmp_path, "problems") == []
+
+
 def test_what_is_no_log_is_said_to_be_none(tmp_path: Path) -> None:
     empty, text = tmp_path / "empty", tmp_path / "notes.txt"
     empty.mkdir()

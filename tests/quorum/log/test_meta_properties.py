@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.core.vocabulary import ReplicaId
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
 from quorum.log.errors import FileDamaged, FolderForeign, FolderUnusable, FormatUnknown
 from quorum.log.meta_properties import FILE_NAME, MetaProperties, load_or_create, look
 from quorum.log.uuids import is_reserved, new_directory_id, uuid_from_text, uuid_to_text
@@ -171,3 +171,14 @@ def test_looking_at_a_folder_writes_nothing(tmp_path: Path) -> None:
     before = (tmp_path / FILE_NAME).stat()
     assert look(tmp_path) == made
     assert (tmp_path / FILE_NAME).stat() == before
+
+
+def test_looking_takes_what_names_no_directory_where_none_is_needed(tmp_path: Path) -> None:
+    """As Kafka wrote it before 3.7."""
+    (tmp_path / FILE_NAME).write_text(f"version=1\nnode.id=1\ncluster.id={CLUSTER}\n")
+    with pytest.raises(FileDamaged, match=r"it has no directory\.id"):
+        look(tmp_path)
+    found = look(tmp_path, needs_directory=False)
+    assert found == MetaProperties(
+        node_id=ReplicaId(1), directory_id=NO_DIRECTORY, cluster_id=CLUSTER
+    )
