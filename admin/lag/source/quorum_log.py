@@ -16,7 +16,12 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
 
 from admin.lag.source.filters import narrowed
 from admin.lag.source.options import Options, check_streamed, options_of
@@ -95,7 +100,7 @@ class FilteringReader(Reader):
         yield from filters
 
 
-class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """All that is there, and what is appended to it; `streaming` says what its offsets mean."""
 
     def __init__(self, options: Options) -> None:
@@ -110,6 +115,10 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """How far all logs go now."""
         is_limited = isinstance(limit, ReadMaxBytes)
         return self._follower.latest(start, limit.max_bytes if is_limited else None)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """The query ends with what is there now, in as many batches as it takes."""
+        self._follower.stop_here()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """As the option max_bytes_per_trigger says."""

@@ -12,6 +12,7 @@ truncated before.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,10 +76,21 @@ class StreamOffset(msgspec.Struct, frozen=True):
 
 
 class Follower:
-    """Looks how far the logs go. It remembers nothing from one look to the next."""
+    """Looks how far the logs go. From one look to the next it remembers where it is to stop, if it
+    was told to, and nothing else."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._sizes: dict[str, int] | None = None
+        """Of the segments there were when it was told to stop, by their paths."""
+
+    def stop_here(self) -> None:
+        """Look no further from now on than the logs go at this moment.
+
+        Every log then comes to its end, for however long `latest` is given what it said before.
+        """
+        folders = find(self._options.paths).folders
+        self._sizes = {each.path: each.size_bytes for log in folders for each in log.segments}
 
     def latest(self, start: dict[str, Any], bytes_max: int | None = None) -> dict[str, Any]:
         """How far the logs go now, at most so many bytes each beyond `start`.
@@ -88,10 +100,21 @@ class Follower:
         known = StreamOffset.of_json(start).logs
         labels = {path: state.replica for path, state in known.items()}
         logs = dict(known)
-        for log in find(self._options.paths, labels).folders:
+        for found in find(self._options.paths, labels).folders:
+            log = found if self._sizes is None else _within(found, self._sizes)
             if log.segments:
                 logs[log.path] = _advanced(log, known.get(log.path), bytes_max)
         return StreamOffset(logs).to_json()
+
+
+def _within(log: LogFolder, sizes: dict[str, int]) -> LogFolder:
+    """Of a log, what was there when its segments had these sizes."""
+    segments = (
+        replace(each, size_bytes=min(each.size_bytes, sizes[each.path]))
+        for each in log.segments
+        if each.path in sizes
+    )
+    return replace(log, segments=tuple(segments))
 
 
 def _advanced(log: LogFolder, known: LogState | None, bytes_max: int | None) -> LogState:

@@ -33,6 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             SparkSession.builder.master("local[2]")
             .appName("metaquorum tests")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.memory", "1g")
             .config("spark.sql.shuffle.partitions", "2")
@@ -40,6 +41,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.local.dir", str(folder / "local"))
             .config("spark.sql.adaptive.enabled", "false")
+            # Without it, to stop a query may take for ever.
+            .config("spark.sql.streaming.stopTimeout", "60s")
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("ERROR")

@@ -122,6 +122,37 @@ def test_a_look_can_be_limited_in_bytes_of_each_log(tmp_path: Path) -> None:
     assert [offsets(stream.look(bytes_max=1)) for _ in range(4)] == [[0], [10], [20], []]
 
 
+def test_a_stream_that_is_to_stop_where_logs_are_now_sees_nothing_later(tmp_path: Path) -> None:
+    first, second, third = made_logs.batches([3, 2, 5])
+    made_logs.write_segment(tmp_path / "a", 0, [first])
+    made_logs.write_segment(tmp_path / "a", 3, [second])
+    follower = Follower(made_logs.asked(tmp_path))
+    follower.stop_here()
+    made_logs.write_segment(tmp_path / "a", 3, [second, third])
+    made_logs.write_segment(tmp_path / "a", 10, made_logs.batches([1], base=10))
+    made_logs.write_segment(tmp_path / "b", 0, [first])
+    looks: list[dict[str, Any]] = [{}]
+    for _ in range(3):
+        looks.append(json.loads(json.dumps(follower.latest(looks[-1], bytes_max=1))))
+    ends = [{path: log["end"] for path, log in look["logs"].items()} for look in looks[1:]]
+    assert ends == [{str(tmp_path / "a"): 3}, {str(tmp_path / "a"): 5}, {str(tmp_path / "a"): 5}]
+    assert looks[2] == looks[3]
+
+
+def test_a_log_that_is_truncated_before_a_stream_stopped_there_comes_to_an_end(
+    tmp_path: Path,
+) -> None:
+    kept, gone = made_logs.batches([3, 2])
+    made_logs.write_segment(tmp_path, 0, [kept, gone])
+    follower = Follower(made_logs.asked(tmp_path))
+    first = follower.latest({})
+    follower.stop_here()
+    made_logs.write_segment(tmp_path, 0, [kept, *made_logs.batches([1], base=3, epoch=2)])
+    second = json.loads(json.dumps(follower.latest(first)))
+    assert second["logs"][str(tmp_path)]["generation"] == 1
+    assert follower.latest(second) == Follower(made_logs.asked(tmp_path)).latest(second)
+
+
 def test_times_that_come_just_behind_are_told_with_their_batches(tmp_path: Path) -> None:
     segment = made_logs.write_segment(tmp_path, 0, made_logs.batches([3, 2]))
     made_logs.write_index(segment, [(100, 3, 1), (-1, 5, -1)])
