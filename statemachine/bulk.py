@@ -150,12 +150,14 @@ def _rows_by_size(
         shape = None if sample is None else shape_of(sample, WIDTH_MAX)
         if shape is None:
             continue
-        strangers = Alike(shape, members).strangers()
+        alike = Alike(shape, members)
+        strangers = alike.strangers()
         if strangers:
             at = list(chain.from_iterable([range(each.begin, each.end) for each in same]))
             others.update([at[stranger] for stranger in strangers])
             members = [each for place, each in enumerate(members) if place not in strangers]
-        rows = rows_of(shape, members, directories)
+            alike = Alike(shape, members)
+        rows = rows_of(alike, directories)
         if rows is not None:
             found[size] = rows
     return found, others

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from pyroaring import BitMap
 
+from statemachine.halves import HALF_BITS, LOWER, UPPER, halves, joined, rising
 from statemachine.serde.rows import Rows
 from statemachine.vocabulary import BrokerId
 
@@ -29,18 +30,13 @@ _FEW: Final = 16
 _FEW_TO_SORT: Final = 8_192
 """So many are sorted one by one as fast, where there are many brokers."""
 
-_HALF_BITS: Final = 16
-_LOWER: Final = 0 if array("H", (1,)).tobytes()[0] else 1
-_UPPER: Final = 1 - _LOWER
-"""Where the halves of a number are in memory."""
-
 _Keys: TypeAlias = "array[int]"
 
 
 class Gathering:
     """The keys of rows that have been added, by what their brokers are to them."""
 
-    __slots__ = ("_held", "_in_sync", "_is_empty", "_isr", "_leaders", "_led")
+    __slots__ = ("_held", "_in_sync", "_is_empty", "_isr", "_last", "_leaders", "_led")
 
     def __init__(self, replicas_of: Part, isr_of: Part, leader_of: Part) -> None:
         self._led = _Sorting(replicas_of, isr_of, leader_of)
@@ -49,10 +45,32 @@ class Gathering:
         self._isr = _Sorting(isr_of)
         self._leaders = _Sorting(leader_of)
         self._is_empty = True
+        self._last: _Stretch | None = None
+        """What has been gathered last, and is not passed on yet: more of it may follow."""
 
     def gather(self, rows: Rows, places: slice, keys: _Keys, *, rise: bool) -> None:
-        """The partitions at these places of the rows have these keys; whether the keys rise."""
+        """The partitions at these places of the rows have these keys.
+
+        `rise` says that each key is one more than that before it. Then the rows of many topics, one
+        behind the other, are passed on together.
+        """
         self._is_empty = False
+        if not rise:
+            self._pass_on(rows, places, keys, rise=False)
+            return
+        last = self._last
+        if last is None or not last.is_before(rows, places, keys[0]):
+            self._pass_on_last()
+            last = self._last = _Stretch(rows, places.start, keys[0])
+        last.end = places.stop
+
+    def _pass_on_last(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            keys = rising(last.first_key, last.end - last.begin)
+            self._pass_on(last.rows, slice(last.begin, last.end), keys, rise=True)
+
+    def _pass_on(self, rows: Rows, places: slice, keys: _Keys, *, rise: bool) -> None:
         if rows.are_whole:
             first, *others = rows.replicas
             self._led.gather(first[places], keys, rise=rise)
@@ -68,12 +86,32 @@ class Gathering:
     def settle(self) -> bool:
         """Put some keys where they belong, which takes a few milliseconds; whether that was all."""
         if not self._is_empty:
+            self._pass_on_last()
             room = SETTLED_AT_ONCE
             for sorting in (self._led, self._in_sync, self._held, self._isr, self._leaders):
                 if room > 0:
                     room = sorting.settle(room)
             self._is_empty = room > 0
         return self._is_empty
+
+
+class _Stretch:
+    """Places of rows that follow each other, and whose keys do."""
+
+    __slots__ = ("begin", "end", "first_key", "rows")
+
+    def __init__(self, rows: Rows, begin: int, first_key: int) -> None:
+        self.rows = rows
+        self.begin = self.end = begin
+        self.first_key = first_key
+
+    def is_before(self, rows: Rows, places: slice, key: int) -> bool:
+        """Whether the rows at these places go on where it ends, with a partition of this key."""
+        return (
+            self.rows is rows
+            and self.end == places.start
+            and self.first_key + self.end - self.begin == key
+        )
 
 
 class _Sorting:
@@ -92,8 +130,8 @@ class _Sorting:
 
     def gather(self, brokers: _Keys, keys: _Keys, *, rise: bool) -> None:
         """These brokers have these keys, one each; whether the keys rise."""
-        upper = keys[0] >> _HALF_BITS
-        if not rise or keys[-1] >> _HALF_BITS != upper:
+        upper = keys[0] >> HALF_BITS
+        if not rise or keys[-1] >> HALF_BITS != upper:
             self._take(brokers, keys)
             return
         if upper != self._upper or len(self._keys) >= SORTED_AT_ONCE:
@@ -124,39 +162,25 @@ class _Sorting:
         upper half of each is a broker, the lower one that of a key, for all keys have one upper
         half. One by one a key takes four times as long.
         """
-        count, brokers, keys = len(self._keys), _halves(self._brokers), _halves(self._keys)
-        if count <= _FEW_TO_SORT or brokers[_UPPER::2].tobytes().strip(b"\0"):
+        count, brokers, keys = len(self._keys), halves(self._brokers), halves(self._keys)
+        if count <= _FEW_TO_SORT or brokers[UPPER::2].tobytes().strip(b"\0"):
             self._take(self._brokers, self._keys)
         else:
-            keys[_UPPER::2] = brokers[_LOWER::2]
-            self._cut(BitMap(_joined(keys)).to_array())
+            keys[UPPER::2] = brokers[LOWER::2]
+            self._cut(BitMap(joined(keys)).to_array())
         self._brokers, self._keys = array("i"), _no_keys()
         return count
 
     def _cut(self, found: _Keys) -> None:
         """Each broker has its stretch of `found`, whose numbers begin with the broker."""
-        halves = _halves(found)
-        halves[_UPPER::2] = array("H", (self._upper,)) * len(found)
-        keys, at = _joined(halves), 0
+        split = halves(found)
+        split[UPPER::2] = array("H", (self._upper,)) * len(found)
+        keys, at = joined(split), 0
         while at < len(found):
-            broker_id = found[at] >> _HALF_BITS
-            end = bisect_left(found, broker_id + 1 << _HALF_BITS, at)
+            broker_id = found[at] >> HALF_BITS
+            end = bisect_left(found, broker_id + 1 << HALF_BITS, at)
             self._by_broker[broker_id] += keys[at:end]
             at = end
-
-
-def _halves(numbers: _Keys) -> _Keys:
-    """Each number as two."""
-    halves = array("H")
-    halves.frombytes(numbers.tobytes())
-    return halves
-
-
-def _joined(halves: _Keys) -> _Keys:
-    """The numbers that these are the halves of."""
-    keys = _no_keys()
-    keys.frombytes(halves.tobytes())
-    return keys
 
 
 def _put(parts: Sequence[Part], broker_id: BrokerId, keys: _Keys) -> None:

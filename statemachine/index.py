@@ -19,8 +19,8 @@ from pyroaring import BitMap
 from statemachine.columns import Columns, Common
 from statemachine.configs import MIN_ISR, UNCLEAN_ELECTION
 from statemachine.gathering import Gathering, Part
+from statemachine.halves import rising
 from statemachine.partition import Partition, moves_leader
-from statemachine.rising import rising
 from statemachine.serde.rows import Rows
 from statemachine.settings import COMPLETION_RULE
 from statemachine.turns import Turns
@@ -148,7 +148,7 @@ class PartitionIndex:
         if rise:
             first = len(self._topics)
             keys = rising(first, len(numbers))
-            self._topics += repeat(topic, len(numbers))
+            self._topics += [topic] * len(numbers)
             self._numbers += numbers
         else:
             keys = array("I", [self.give_key(topic, number) for number in numbers])

@@ -162,18 +162,18 @@ def _alike(data: bytes, first: int, head: bytes, record_bytes: int, places: rang
     columns = _columns(length, size, is_short=is_short)
     # Where the places begin to take a byte more, a record of the same size is another one.
     alike = most if len(columns) == len(head) else 0
-    for at, column in enumerate(columns):
-        found = data[first + at : first + alike * record_bytes : record_bytes]
-        alike = _same(found, column[begin : begin + alike])
+    for at, column in enumerate(columns, first):
+        found = data[at : first + alike * record_bytes : record_bytes]
+        expected = column[begin : begin + alike]
+        if found != expected:
+            alike = _same(found, expected)
     # That there are no headers stands at the end of each.
     ends = data[first + record_bytes - 1 : first + alike * record_bytes : record_bytes]
     return alike - len(ends.lstrip(b"\0"))
 
 
 def _same(some: bytes, others: bytes) -> int:
-    """How many of these bytes, which are as many, are the same up to the first that is not."""
-    if some == others:
-        return len(some)
+    """How many of these bytes are the same as as many others, of which one is not."""
     differing = int.from_bytes(some, "little") ^ int.from_bytes(others, "little")
     return ((differing & -differing).bit_length() - 1) // 8
 

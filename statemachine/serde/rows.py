@@ -9,9 +9,9 @@ from struct import Struct, error
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from statemachine.halves import rising
 from statemachine.limits import DIRECTORIES_NUMBERED_MAX
-from statemachine.rising import rising
-from statemachine.serde.shapes import ID_BYTES, UUID_BYTES, Alike, Shape
+from statemachine.serde.shapes import ID_BYTES, UUID_BYTES, Alike
 from statemachine.vocabulary import NO_LEADER, BrokerId, Directories, Replicas
 
 WIDTH_MAX: Final = 8
@@ -224,19 +224,19 @@ class Rows(NamedTuple):
         return self.numbers[begin:end] == rising(first, end - begin)
 
 
-def rows_of(shape: Shape, values: list[bytes], directories: Numbers) -> Rows | None:
-    """Rows of records that have this shape; None where one of them is none that a row can say."""
-    alike = Alike(shape, values)
+def rows_of(alike: Alike, directories: Numbers) -> Rows | None:
+    """Rows of records of one shape; None where one of them is none that a row can say."""
+    shape = alike.shape
     form = FORMS[shape.replicas]
     replicas = alike.ids(shape.replicas_at, shape.replicas)
-    isr = alike.ids(shape.isr_at, shape.in_sync)
-    (leaders,) = alike.ids(shape.leader_at, 1)
+    are_whole = _are_whole(alike)
+    isr = replicas if are_whole else alike.ids(shape.isr_at, shape.in_sync)
+    leaders = replicas[0] if are_whole else alike.ids(shape.leader_at, 1)[0]
     rows = _blank(form, alike)
     alike.copy(shape.leader_at + ID_BYTES, rows, _EPOCHS_AT, form.size, 2 * ID_BYTES)
     alike.copy(shape.replicas_at, rows, form.replicas_at, form.size, ID_BYTES * shape.replicas)
     if shape.directories_at is not None and not _number(rows, form, alike, directories):
         return None
-    are_whole = isr == replicas and leaders == replicas[0]
     if not are_whole and not _say_isr(rows, form, replicas, isr, leaders):
         return None
     return Rows(
@@ -248,6 +248,16 @@ def rows_of(shape: Shape, values: list[bytes], directories: Numbers) -> Rows | N
         isr,
         leaders,
         are_whole,
+    )
+
+
+def _are_whole(alike: Alike) -> bool:
+    """Whether all have all replicas in sync, in their order, and are led by the first."""
+    shape = alike.shape
+    return (
+        shape.in_sync == shape.replicas
+        and alike.are_equal(shape.replicas_at, shape.isr_at, ID_BYTES * shape.replicas)
+        and alike.are_equal(shape.replicas_at, shape.leader_at, ID_BYTES)
     )
 
 

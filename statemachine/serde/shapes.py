@@ -101,30 +101,41 @@ def shape_of(value: bytes, replicas_max: int) -> Shape | None:
 class Alike:
     """Records of one shape, one behind the other."""
 
-    __slots__ = ("count", "data", "shape")
+    __slots__ = ("_columns", "count", "data", "shape")
 
     def __init__(self, shape: Shape, values: list[bytes]) -> None:
         """All of them are as long as the shape says, and no more is known of them."""
         self.shape = shape
         self.data = b"".join(values)
         self.count = len(values)
+        # What is read more than once, and that is most of it, is taken out of them once.
+        self._columns = [self._column(at) for at in range(shape.directories_at or shape.size)]
+
+    def _column(self, at: int) -> bytes:
+        """The byte at this place of each."""
+        return self.data[at :: self.shape.size]
 
     def strangers(self) -> set[int]:
         """Which of them do not have the shape."""
         found: set[int] = set()
         for at, byte in self.shape.fixed:
-            column = self.data[at :: self.shape.size]
+            column = self._columns[at] if at < len(self._columns) else self._column(at)
             if column.count(byte) != self.count:
                 found.update([place for place, each in enumerate(column) if each != byte])
         return found
 
     def ids(self, at: int, count: int) -> list["array[int]"]:
         """So many ids, the first of which is at this place, each as a column."""
-        return [self._column("i", at + ID_BYTES * place) for place in range(count)]
+        return [self._ids("i", at + ID_BYTES * place) for place in range(count)]
+
+    def are_equal(self, at: int, other_at: int, count: int) -> bool:
+        """Whether each record has the same so many bytes at these two places."""
+        columns = self._columns
+        return columns[at : at + count] == columns[other_at : other_at + count]
 
     def numbers(self) -> "array[int]":
         """The numbers of the partitions; a negative one is very large."""
-        return self._column("I", _NUMBER_AT)
+        return self._ids("I", _NUMBER_AT)
 
     def topics(self) -> bytes:
         """The topics' ids, one behind the other."""
@@ -146,11 +157,10 @@ class Alike:
 
     def copy(self, at: int, out: bytearray, to: int, stride: int, count: int) -> None:
         """Copy so many bytes from `at` on of each record to `to` in each stride of `out`."""
-        data, size = self.data, self.shape.size
-        for byte in range(count):
-            out[to + byte :: stride] = data[at + byte :: size]
+        for byte, column in enumerate(self._columns[at : at + count], to):
+            out[byte::stride] = column
 
-    def _column(self, typecode: str, at: int) -> "array[int]":
+    def _ids(self, typecode: str, at: int) -> "array[int]":
         raw = bytearray(ID_BYTES * self.count)
         self.copy(at, raw, 0, ID_BYTES, ID_BYTES)
         return from_wire(typecode, raw)

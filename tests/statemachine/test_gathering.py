@@ -15,7 +15,7 @@ from statemachine.gathering import Gathering, Part
 from statemachine.image import Image
 from statemachine.serde import encode
 from statemachine.serde.rows import Numbers, Rows, rows_of
-from statemachine.serde.shapes import shape_of
+from statemachine.serde.shapes import Alike, shape_of
 from statemachine.snapshot import LOADED_AT_ONCE, Loading
 from tests.statemachine.checks import indexed, scanned
 from tests.statemachine.test_bulk_partitions import LEVEL, new
@@ -39,7 +39,7 @@ def rows(draw: st.DrawFn) -> Rows:
         said.append(encode(new(number, TOPIC, replicas, **left), LEVEL))
     shape = shape_of(said[0], 8)
     assert shape is not None
-    found = rows_of(shape, said, Numbers())
+    found = rows_of(Alike(shape, said), Numbers())
     assert found is not None
     return found
 
