@@ -1,9 +1,10 @@
 """Controllers that find each other: single processes, each with the settings that a test gives."""
 
 import asyncio
+import os
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ class Nodes:
     folder: Path
     ports: dict[int, int] = field(default_factory=dict)
     processes: dict[int, Process] = field(default_factory=dict)
+    environs: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    """What a node finds in its environment beside what we have in ours."""
 
     async def __aenter__(self) -> "Nodes":
         return self
@@ -84,6 +87,7 @@ class Nodes:
                 stdout=said,
                 stderr=said,
                 cwd=ROOT,
+                env={**os.environ, **self.environs.get(node, {})},
                 start_new_session=True,
             )
 

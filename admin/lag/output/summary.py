@@ -5,12 +5,14 @@ from typing import Final
 
 from admin.cli.tables import columns
 from admin.lag.output.page import SEVERITY
-from admin.lag.output.scales import show_count, show_span, show_time
-from admin.lag.results import Results
+from admin.lag.output.scales import show_clock, show_count, show_span, show_time
+from admin.lag.results import Results, Row
 
 ROWS_MAX: Final = 40
 """How many replicas are named, the worst first."""
 PROBLEMS_MAX: Final = 5
+CLOCKS_MAX: Final = 5
+_WRONG_CLOCKS: Final = ("ahead", "behind", "stepped")
 
 
 def summary(results: Results) -> str:
@@ -23,14 +25,14 @@ def summary(results: Results) -> str:
         f"windows of {show_span(results.window_ms)}",
         "",
         columns(
-            ("replica", "status", "behind", "lag", "max", "facts"),
+            ("replica", "status", "behind", "lag", "max", "max at", "facts"),
             [
                 (
                     row["replica"],
                     row["status"],
                     show_count(row["records_behind"]),
                     show_span(row["lag_ms"]),
-                    show_span(lags.get(row["replica"], {}).get("max_ms")),
+                    *_worst(lags.get(row["replica"], {}), results),
                     row["facts"],
                 )
                 for row in rows[:ROWS_MAX]
@@ -42,6 +44,13 @@ def summary(results: Results) -> str:
     return "\n".join([*lines, "", *_sentences(results)])
 
 
+def _worst(row: Row, results: Results) -> tuple[str, str]:
+    """The greatest lag that a replica had, and when; nothing where it had none."""
+    at_ms = row.get("worst_at_ms")
+    show = show_clock if results.is_within_a_day else show_time
+    return show_span(row.get("max_ms")), "" if at_ms is None else show(at_ms)
+
+
 def _sentences(results: Results) -> Iterator[str]:
     epochs = results.rows("leadership")
     if epochs:
@@ -49,6 +58,13 @@ def _sentences(results: Results) -> Iterator[str]:
         gaps = [row["gap_ms"] for row in epochs if row["gap_ms"] is not None]
         longest = f", the longest time without one {show_span(max(gaps))}" if gaps else ""
         yield f"Leaders: {len(epochs)} epochs, at last {last['leader']}{longest}."
+        wrong = [
+            _clock(row)
+            for row in results.rows("clocks")
+            if row["relative_to"] == str(last["leader"]) and row["verdict"] in _WRONG_CLOCKS
+        ]
+        if wrong:
+            yield f"Clocks: {'; '.join(wrong[:CLOCKS_MAX])}."
     moves = results.rows("moves")
     if moves:
         planned = sum(1 for row in moves if row["as_planned"])
@@ -61,6 +77,17 @@ def _sentences(results: Results) -> Iterator[str]:
     if brokers:
         up = sum(1 for row in brokers if row["state"] == "unfenced")
         yield f"Brokers: {up} of {len(brokers)} are unfenced."
+
+
+def _clock(row: Row) -> str:
+    """What is certain of a clock that is not the leader's: no less than that is it off."""
+    of = f"that of {row['relative_to']}"
+    if row["verdict"] == "stepped":
+        return f"{row['replica']}'s or {of} was set meanwhile"
+    bounds = [abs(each) for each in (row["at_least_ms"], row["at_most_ms"]) if each is not None]
+    size = f"{min(bounds)} ms or more" if len(bounds) == 1 else f"{min(bounds)} to {max(bounds)} ms"
+    where = "ahead of" if row["verdict"] == "ahead" else "behind"
+    return f"{row['replica']}'s is {size} {where} {of}"
 
 
 def problems(results: Results) -> Iterator[str]:
