@@ -29,7 +29,7 @@ GROUP_RECORDS_MAX: Final = 256
 GROUP_BYTES_MAX: Final = 256 * 1024
 """A group that has reached this is closed, so that long values do not add up."""
 
-LOADED_AT_ONCE: Final = 1_000
+LOADED_AT_ONCE: Final = 2_000
 """Records that are loaded before anyone else gets a turn: a few milliseconds."""
 
 UNCOMMITTED_RECORDS_MAX: Final = 10_000

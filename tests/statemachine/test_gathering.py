@@ -12,6 +12,7 @@ from pyroaring import BitMap
 
 from statemachine import gathering, records
 from statemachine.gathering import Gathering, Part
+from statemachine.halves import rising
 from statemachine.image import Image
 from statemachine.serde import encode
 from statemachine.serde.rows import Numbers, Rows, rows_of
@@ -37,6 +38,10 @@ def rows(draw: st.DrawFn) -> Rows:
         if left and left["leader"] not in (-1, *replicas):
             left["leader"] = -1
         said.append(encode(new(number, TOPIC, replicas, **left), LEVEL))
+    return _rows(said)
+
+
+def _rows(said: list[bytes]) -> Rows:
     shape = shape_of(said[0], 8)
     assert shape is not None
     found = rows_of(Alike(shape, said), Numbers())
@@ -81,6 +86,28 @@ def test_keys_come_to_their_brokers_whatever_they_and_the_brokers_are(
     # None is another one's: what is changed in one of them changes in no other.
     bitmaps = list(chain.from_iterable(part.values() for part in parts))
     assert len({id(bitmap) for bitmap in bitmaps}) == len(bitmaps)
+
+
+def test_rows_are_sorted_in_together_only_where_both_they_and_their_keys_go_on() -> None:
+    first, second = (
+        _rows([encode(new(number, TOPIC, (broker,)), LEVEL) for number in range(9)])
+        for broker in (7, 8)
+    )
+    parts: list[Part] = [{}, {}, {}]
+    gathered = Gathering(*parts)
+    # The third goes on where the second ends, but in other rows; then once only places go on,
+    # and once only keys.
+    for rows, begin, end, key in (
+        (first, 0, 2, 10),
+        (first, 2, 4, 12),
+        (second, 4, 6, 14),
+        (second, 6, 7, 20),
+        (second, 8, 9, 21),
+    ):
+        gathered.gather(rows, slice(begin, end), rising(key, end - begin), rise=True)
+    while not gathered.settle():
+        pass
+    assert parts == [{7: BitMap([10, 11, 12, 13]), 8: BitMap([14, 15, 20, 21])}] * 3
 
 
 def test_what_follows_the_partitions_in_a_snapshot_waits_for_no_bitmap(
