@@ -54,6 +54,14 @@ class Topics(World):
         )
 
 
+def any_topics(data: st.DataObject, *, elr: bool) -> Topics:
+    """A few partitions of each topic."""
+    assignments: dict[str, list[Replicas]] = {
+        name: [*data.draw(st.lists(REPLICAS, min_size=1, max_size=6))] for name in TOPICS
+    }
+    return Topics(assignments, elr=elr)
+
+
 def many(world: Topics, *, isr: Replicas = (1, 2), count: int = 9) -> commands.AlterPartition:
     """The same ISR for the first partitions of topic "a"."""
     return world.isrs(*(world.wish("a", number, isr) for number in range(count)))

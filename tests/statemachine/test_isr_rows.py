@@ -21,13 +21,13 @@ from statemachine.replay import replay
 from statemachine.serde import encode
 from statemachine.serde.writing import written_isrs
 from statemachine.settings import PARALLEL_PARTITIONS
-from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Replicas
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT
 from tests.statemachine.checks import contents
 from tests.statemachine.isr_topics import (
-    REPLICAS,
     TOPICS,
     Topics,
     any_isrs,
+    any_topics,
     disturb,
     from_broker_2,
     many,
@@ -73,10 +73,7 @@ def retake(world: World, changes: IsrChanges) -> None:
 def test_isrs_that_are_decided_by_rows_come_to_what_each_would_by_itself(
     data: st.DataObject, elr: bool
 ) -> None:
-    assignments: dict[str, list[Replicas]] = {
-        name: [*data.draw(st.lists(REPLICAS, min_size=1, max_size=6))] for name in TOPICS
-    }
-    world = Topics(assignments, elr=elr)
+    world = any_topics(data, elr=elr)
     for _ in range(4):
         disturb(data, world)
         command = any_isrs(data, world)

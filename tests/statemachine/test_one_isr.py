@@ -10,13 +10,12 @@ from statemachine import commands, records
 from statemachine.decide import decide, decide_at_once
 from statemachine.replay import replay_decided
 from statemachine.settings import PARALLEL_PARTITIONS
-from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Replicas
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT
 from tests.statemachine.checks import check_image, contents
 from tests.statemachine.isr_topics import (
-    REPLICAS,
-    TOPICS,
     Topics,
     any_isrs,
+    any_topics,
     disturb,
     from_broker_2,
     many,
@@ -28,10 +27,7 @@ from tests.statemachine.isr_topics import (
 def test_an_isr_that_is_decided_at_once_comes_to_what_it_would_by_slices(
     data: st.DataObject, elr: bool
 ) -> None:
-    assignments: dict[str, list[Replicas]] = {
-        name: [*data.draw(st.lists(REPLICAS, min_size=1, max_size=6))] for name in TOPICS
-    }
-    world = Topics(assignments, elr=elr)
+    world = any_topics(data, elr=elr)
     for _ in range(4):
         disturb(data, world)
         for wish in any_isrs(data, world).proposals:
