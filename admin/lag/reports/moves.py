@@ -4,9 +4,10 @@ Those of metaquorum and of Kafka alike: both say in a PartitionChange what is ad
 Made from `partitions.partition_history`; `topics` from the records.
 """
 
+from collections.abc import Callable
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from admin.lag.reports import schemas
@@ -118,9 +119,16 @@ def move_steps(steps_: DataFrame, added_: DataFrame, scope: Scope) -> DataFrame:
     )
 
 
-def moves(stepped: DataFrame, added_: DataFrame, topics_: DataFrame, scope: Scope) -> DataFrame:
-    """The report `moves`."""
+def moves(
+    stepped: DataFrame,
+    added_: DataFrame,
+    topics_: DataFrame,
+    scope: Scope,
+    needed: Callable[[str, str, str], Column],
+) -> DataFrame:
+    """The report `moves`; `needed` is what `planned_steps.column` makes."""
     begun = stepped.groupBy(*_KEY).agg(
+        F.min("offset").alias("from_offset"),
         F.min("append_ms").alias("started_ms"),
         F.max("append_ms").alias("last_progress_ms"),
         F.min_by("move_id", "offset").alias("move_id"),
@@ -152,7 +160,7 @@ def moves(stepped: DataFrame, added_: DataFrame, topics_: DataFrame, scope: Scop
             "duration_ms": F.coalesce("ended_ms", F.lit(scope.end_ms)) - F.col("started_ms"),
             "outcome": outcome,
             "as_planned": F.col("actual") == F.col("planned"),
-            "steps_planned": F.lit(1),
+            "steps_planned": needed("from_replicas", "planned", "from_offset"),
             "added": F.array_except("planned", "from_replicas"),
             "removed": F.array_except("from_replicas", "planned"),
         }

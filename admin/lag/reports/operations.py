@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from statemachine.vocabulary import MoveKind, MoveOutcome, MoveState
 
+TYPES: Final = ("MoveBegun", "MoveChanged", "MoveEnded", "MovesPaused")
+"""The records that are looked at."""
 _LEFT: Final = ("completed", "cancelled", "superseded", "gone")
-_TYPES: Final = ("MoveBegun", "MoveChanged", "MoveEnded")
 
 
 def operations(
@@ -23,48 +24,81 @@ def operations(
     `records` are those of the quorum's log in order, with their fields in `said`; `partitions` of
     each move how long its slowest partition took, and whether one is stuck.
     """
-    found: dict[int, dict[str, Any]] = {}
-    paused_since: dict[int, int] = {}
+    found: dict[int, _Operation] = {}
+    all_paused = False
     for record in records:
-        if record["type"] not in _TYPES:
-            continue
-        said, at_ms = record["said"], record["append_ms"]
-        if record["type"] == "MoveBegun":
-            found[said["id"]] = _begun(said, partitions.get(said["id"]))
-        row = found.get(said["id"])
-        if row is None:
-            continue
-        since_ms = paused_since.pop(said["id"], None)
-        row["paused_ms"] += 0 if since_ms is None else at_ms - since_ms
-        if record["type"] == "MoveChanged" and said["state"] != MoveState.RUNNING:
-            paused_since[said["id"]] = at_ms
-        if record["type"] == "MoveEnded":
-            row["ended_ms"] = said["atMs"]
-            row["outcome"] = MoveOutcome(said["outcome"]).name.lower()
-            row |= {f"partitions_{name}": said[name] for name in _LEFT}
-    for move_id, row in found.items():
-        if move_id in paused_since:
-            row["paused_ms"] += end_ms - paused_since[move_id]
-            row["outcome"] = "paused"
-        until_ms = end_ms if row["ended_ms"] is None else row["ended_ms"]
-        row["duration_ms"] = max(0, until_ms - row["asked_ms"])
-    return [found[move_id] for move_id in sorted(found)]
+        type_, said, at_ms = record["type"], record["said"], record["append_ms"]
+        if type_ == "MovesPaused":
+            all_paused = said["paused"]
+            for each in found.values():
+                each.pause(said["sinceMs"] if all_paused else at_ms, of_all=all_paused)
+        elif type_ == "MoveBegun":
+            begun = found[said["id"]] = _Operation(said, partitions.get(said["id"]))
+            begun.pause(at_ms, of_all=all_paused)
+        elif type_ in TYPES and said["id"] in found:
+            operation = found[said["id"]]
+            if type_ == "MoveEnded":
+                operation.end(said, at_ms)
+            else:
+                operation.pause(said["sinceMs"], of_itself=said["state"] != MoveState.RUNNING)
+    return [found[move_id].told(end_ms) for move_id in sorted(found)]
 
 
-def _begun(said: Mapping[str, Any], of_partitions: tuple[int, bool] | None) -> dict[str, Any]:
-    """A move of which no more is known than that it was asked for."""
-    slowest_ms, is_stuck = (None, False) if of_partitions is None else of_partitions
-    return {
-        "move_id": said["id"],
-        "kind": MoveKind(said["kind"]).name.lower(),
-        "name": said.get("name", ""),
-        "who": said["who"],
-        "asked_ms": said["askedAtMs"],
-        "ended_ms": None,
-        "outcome": "stuck" if is_stuck else "running",
-        "partitions_planned": said["partitions"],
-        "partitions_refused": said["refused"],
-        **{f"partitions_{name}": None for name in _LEFT},
-        "paused_ms": 0,
-        "slowest_partition_ms": slowest_ms,
-    }
+class _Operation:
+    """One move: its row, and whether it is paused."""
+
+    def __init__(self, said: Mapping[str, Any], of_partitions: tuple[int, bool] | None) -> None:
+        """`said` is what begins it."""
+        self._slowest_ms = None if of_partitions is None else of_partitions[0]
+        self._is_stuck = of_partitions is not None and of_partitions[1]
+        self._begun = said
+        self._ended: Mapping[str, Any] | None = None
+        self._of_itself = self._of_all = False
+        self._since_ms: int | None = None
+        self._paused_ms = 0
+
+    def pause(
+        self, at_ms: int, *, of_itself: bool | None = None, of_all: bool | None = None
+    ) -> None:
+        """It is paused by itself, or with all others, from here on, or not any more."""
+        self._of_itself = self._of_itself if of_itself is None else of_itself
+        self._of_all = self._of_all if of_all is None else of_all
+        is_paused = (self._of_itself or self._of_all) and self._ended is None
+        if self._since_ms is not None and not is_paused:
+            self._paused_ms += max(0, at_ms - self._since_ms)
+            self._since_ms = None
+        elif self._since_ms is None and is_paused:
+            self._since_ms = at_ms
+
+    def end(self, said: Mapping[str, Any], at_ms: int) -> None:
+        """None of its partitions is left in it."""
+        self._ended = said
+        self.pause(at_ms)
+
+    def told(self, end_ms: int) -> dict[str, Any]:
+        """Its row, where the report ends at `end_ms`."""
+        said, ended, paused_ms = self._begun, self._ended, self._paused_ms
+        if ended is not None:
+            outcome = MoveOutcome(ended["outcome"]).name.lower()
+        elif self._since_ms is not None:
+            outcome = "paused"
+            paused_ms += max(0, end_ms - self._since_ms)
+        else:
+            outcome = "stuck" if self._is_stuck else "running"
+        ended_ms = None if ended is None else ended["atMs"]
+        until_ms = end_ms if ended_ms is None else ended_ms
+        return {
+            "move_id": said["id"],
+            "kind": MoveKind(said["kind"]).name.lower(),
+            "name": said.get("name", ""),
+            "who": said["who"],
+            "asked_ms": said["askedAtMs"],
+            "ended_ms": ended_ms,
+            "duration_ms": max(0, until_ms - said["askedAtMs"]),
+            "outcome": outcome,
+            "partitions_planned": said["partitions"],
+            "partitions_refused": said["refused"],
+            **{f"partitions_{name}": None if ended is None else ended[name] for name in _LEFT},
+            "paused_ms": paused_ms,
+            "slowest_partition_ms": self._slowest_ms,
+        }

@@ -204,7 +204,11 @@ MOVES: Final = ResultTable(
         ids("planned", "the replicas that were asked for"),
         ids("actual", "the replicas when it ended, or now"),
         flag("as_planned", "whether they are what was asked for, order included"),
-        count("steps_planned", "steps", "as few as it could have been done in: 1"),
+        count(
+            "steps_planned",
+            "steps",
+            "in how many it could be done with the limits in force when it began; 1 without limits",
+        ),
         count("steps", "steps", "how many steps it took"),
         ids("added", "replicas that it brought into the set"),
         ids("removed", "replicas that it took out"),

@@ -26,6 +26,7 @@ from admin.lag.reports import (
     moves,
     operations,
     partitions,
+    planned_steps,
     sampling,
     status,
     voters,
@@ -37,6 +38,7 @@ from admin.lag.reports.logs import Logs, of_log, one_copy, rows_of, spans
 from admin.lag.reports.parts import Part, parts
 from admin.lag.reports.schemas import RESULTS
 from admin.lag.reports.scope import Scope, scope_of
+from statemachine.settings import OF_REASSIGNMENTS
 
 Row = dict[str, Any]
 Keep = Callable[[DataFrame], DataFrame]
@@ -50,7 +52,7 @@ _OF_TOPICS: Final = ("TopicRecord", "RemoveTopicRecord")
 _FEW: Final = (
     "RegisterBrokerRecord", "UnregisterBrokerRecord", "FenceBrokerRecord", "UnfenceBrokerRecord",
     "BrokerRegistrationChangeRecord", "RegisterControllerRecord",
-    "MoveBegun", "MoveChanged", "MoveEnded",
+    *operations.TYPES,
 )  # fmt: skip
 """Records of which there are few beside those of partitions: they are taken one by one."""
 
@@ -196,12 +198,13 @@ def _of_records(
 ) -> dict[str, DataFrame | list[Row]]:
     records = keep(_slim(one_copy(tables.records, known.replicas)))
     few = _few(records)
+    needed = planned_steps.column(planned_steps.limits_in_force(few))
     history = keep(partitions.partition_history(records))
     topics = keep(moves.topics(records))
     stepped = keep(moves.with_steps(history))
     steps = keep(moves.steps(stepped, topics))
     added = keep(moves.added(stepped, steps))
-    moved = keep(moves.moves(stepped, added, topics, scope))
+    moved = keep(moves.moves(stepped, added, topics, scope, needed))
     events = brokers.broker_events(few, scope.end_ms)
     counts = [
         *brokers.event_counts(events, scope),
@@ -225,7 +228,9 @@ def _of_records(
 def _slim(records: DataFrame) -> DataFrame:
     """The records that any report looks at, and of them what it looks at."""
     wanted = (*_OF_PARTITIONS, *_OF_TOPICS, *_FEW)
-    return records.where(F.col("type").isin(*wanted)).select(
+    # Of configurations there may be many: throttles are set by moves.
+    is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").startswith(OF_REASSIGNMENTS)
+    return records.where(F.col("type").isin(*wanted) | is_limit).select(
         "offset", "epoch", "append_ms", "type", "topic", "topic_id", "partition", "replicas", "isr",
         "adding", "removing", "target", "move_id", "broker_id", "broker_epoch", "fenced",
         "in_controlled_shutdown", "json",
@@ -238,7 +243,7 @@ def _few(records: DataFrame) -> list[Row]:
         "offset", "epoch", "append_ms", "type", "broker_id", "broker_epoch", "fenced",
         "in_controlled_shutdown", "json",
     )  # fmt: skip
-    rows = rows_of(records.where(F.col("type").isin(*_FEW)), *names)
+    rows = rows_of(records.where(F.col("type").isin(*_FEW, planned_steps.CONFIG)), *names)
     for row in rows:
         row["said"] = {} if row["json"] is None else _fields(json.loads(row["json"]))
     return sorted(rows, key=lambda row: int(row["offset"]))
