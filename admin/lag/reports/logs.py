@@ -5,11 +5,11 @@ epochs, voter changes or windows, and is reasoned about in plain values: the mod
 that do not import Spark.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -60,20 +60,36 @@ def rows_of(table: DataFrame, *names: str) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in table.select(*names).collect()]
 
 
-def one_copy(table: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFrame:
-    """The rows of the quorum's log, each once: of the best copy, below it of the next that has it.
+class Copy(NamedTuple):
+    """The part of the quorum's log that is read from one replica."""
 
-    The table is read from no more replicas than are needed; `replicas` are rows of that table.
+    replica: str
+    start: int
+    end: int
+    """Exclusive."""
+
+
+def copies(replicas: Sequence[Mapping[str, Any]]) -> list[Copy]:
+    """From whom the quorum's log is read: the best copy, below it the next that has it, and so on.
+
+    No more replicas than are needed; `replicas` are rows of that table.
     """
-    wanted: list[Column] = []
-    lowest: int | None = None
+    found: list[Copy] = []
     held = [row for row in replicas if row["log_end"] is not None and row["last_epoch"] is not None]
     for row in sorted(
         held, key=lambda row: (-row["last_epoch"], -row["log_end"], row["log_start"])
     ):
-        if lowest is not None and not row["log_start"] < lowest <= row["log_end"]:
+        if found and not row["log_start"] < found[-1].start <= row["log_end"]:
             continue
-        part = F.col("replica") == F.lit(row["replica"])
-        wanted.append(part if lowest is None else part & (F.col("offset") < F.lit(lowest)))
-        lowest = row["log_start"]
+        end = found[-1].start if found else row["log_end"]
+        found.append(Copy(row["replica"], row["log_start"], end))
+    return found
+
+
+def one_copy(table: DataFrame, replicas: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """The rows of the quorum's log, each once, from the `copies` of it."""
+    wanted: list[Column] = []
+    for copy in copies(replicas):
+        part = F.col("replica") == F.lit(copy.replica)
+        wanted.append(part & (F.col("offset") < F.lit(copy.end)) if wanted else part)
     return of_log(table).where(reduce(or_, wanted, F.lit(False)))

@@ -25,16 +25,17 @@ def operations(
     each move how long its slowest partition took, and whether one is stuck.
     """
     found: dict[int, _Operation] = {}
-    all_paused = False
+    all_paused, since_ms = False, 0
     for record in records:
         type_, said, at_ms = record["type"], record["said"], record["append_ms"]
         if type_ == "MovesPaused":
             all_paused = said["paused"]
+            since_ms = said["sinceMs"] if all_paused else at_ms
             for each in found.values():
-                each.pause(said["sinceMs"] if all_paused else at_ms, of_all=all_paused)
+                each.pause(since_ms, of_all=all_paused)
         elif type_ == "MoveBegun":
             begun = found[said["id"]] = _Operation(said, partitions.get(said["id"]))
-            begun.pause(at_ms, of_all=all_paused)
+            begun.pause(max(since_ms, said["askedAtMs"]), of_all=all_paused)
         elif type_ in TYPES and said["id"] in found:
             operation = found[said["id"]]
             if type_ == "MoveEnded":

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -75,12 +76,17 @@ def column(changes: Sequence[Changed]) -> Callable[[str, str, str], Column]:
     if not changes:
         return _without_limits
 
-    def needed(before: list[int] | None, planned: list[int] | None, offset: int) -> int | None:
-        if not before or not planned:
-            return None
-        return steps_needed(before, planned, offset, changes)
+    def needed(before: pa.Array, planned: pa.Array, offsets: pa.Array) -> pa.Array:
+        rows = zip(before.to_pylist(), planned.to_pylist(), offsets.to_pylist(), strict=True)
+        return pa.array(
+            [
+                steps_needed(begins, ends, offset, changes) if begins and ends else None
+                for begins, ends, offset in rows
+            ],
+            pa.int64(),
+        )
 
-    made: Callable[[str, str, str], Column] = F.udf(needed, "bigint", useArrow=True)
+    made: Callable[[str, str, str], Column] = F.arrow_udf(needed, "bigint")
     return made
 
 

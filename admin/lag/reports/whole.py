@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from admin.lag.reports import (
+    beginning,
     brokers,
     clocks,
     commits,
@@ -34,7 +35,7 @@ from admin.lag.reports import (
 from admin.lag.reports.arrivals import arrivals
 from admin.lag.reports.epochs import EpochSpan, Leader, Span
 from admin.lag.reports.frames import frame
-from admin.lag.reports.logs import Logs, of_log, one_copy, rows_of, spans
+from admin.lag.reports.logs import Logs, of_log, rows_of, spans
 from admin.lag.reports.parts import Part, parts
 from admin.lag.reports.schemas import RESULTS
 from admin.lag.reports.scope import Scope, scope_of
@@ -131,17 +132,13 @@ def _known(tables: Logs, batches: DataFrame) -> _Known:
     replicas = rows_of(
         tables.replicas,
         "replica", "path", "node_id", "directory_id", "log_start", "log_end", "last_epoch",
-        "has_append_times",
+        "has_append_times", "snapshots",
     )  # fmt: skip
     elected = rows_of(of_log(tables.epochs), "epoch", "leader", "voters", "start_offset")
     led = epochs.leaders(elected, replicas, quorum)
     bounds = clocks.bounds(held, led)
-    assigned = voters.in_order(
-        rows_of(
-            one_copy(tables.assignments, replicas),
-            *("offset", "epoch", "append_ms", "current", "target", "kind"),
-        )
-    )
+    begins_ms = min((epoch.first_ms for epoch in quorum.values()), default=0)
+    assigned = voters.in_order(beginning.assignments(tables.assignments, replicas, begins_ms))
     return _Known(
         held,
         replicas,
@@ -196,7 +193,7 @@ def _of_batches(
 def _of_records(
     tables: Logs, known: _Known, scope: Scope, keep: Keep
 ) -> dict[str, DataFrame | list[Row]]:
-    records = keep(_slim(one_copy(tables.records, known.replicas)))
+    records = keep(_slim(beginning.with_state(tables.records, known.replicas)))
     few = _few(records)
     needed = planned_steps.column(planned_steps.limits_in_force(few))
     history = keep(partitions.partition_history(records))
@@ -231,22 +228,22 @@ def _slim(records: DataFrame) -> DataFrame:
     # Of configurations there may be many: throttles are set by moves.
     is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").startswith(OF_REASSIGNMENTS)
     return records.where(F.col("type").isin(*wanted) | is_limit).select(
-        "offset", "epoch", "append_ms", "type", "topic", "topic_id", "partition", "replicas", "isr",
-        "adding", "removing", "target", "move_id", "broker_id", "broker_epoch", "fenced",
-        "in_controlled_shutdown", "json",
+        "offset", "place", "epoch", "append_ms", "type", "topic", "topic_id", "partition",
+        "replicas", "isr", "adding", "removing", "target", "move_id", "broker_id", "broker_epoch",
+        "fenced", "in_controlled_shutdown", "json",
     )  # fmt: skip
 
 
 def _few(records: DataFrame) -> list[Row]:
     """The records of which there are few, in order; `said` are their fields."""
     names = (
-        "offset", "epoch", "append_ms", "type", "broker_id", "broker_epoch", "fenced",
+        "offset", "place", "epoch", "append_ms", "type", "broker_id", "broker_epoch", "fenced",
         "in_controlled_shutdown", "json",
     )  # fmt: skip
     rows = rows_of(records.where(F.col("type").isin(*_FEW, planned_steps.CONFIG)), *names)
     for row in rows:
         row["said"] = {} if row["json"] is None else _fields(json.loads(row["json"]))
-    return sorted(rows, key=lambda row: int(row["offset"]))
+    return sorted(rows, key=lambda row: (row["offset"], row["place"]))
 
 
 def _fields(said: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,9 @@ class MadeTables:
 
     rows: Made = field(default_factory=lambda: {name: [] for name in TABLES})
 
+    snapshots: dict[str, None] = field(default_factory=dict)
+    """Of replica 1, by their names."""
+
     def epoch(self, epoch: int, leader: int, start: int, at_ms: int, held: Sequence[int]) -> None:
         """A leader is elected; its record is no batch of its own here."""
         for replica in held:
@@ -58,6 +61,14 @@ class MadeTables:
         known = {"offset": offset, "append_ms": at_ms, "type": type_, "epoch": epoch}
         self.rows["records"].append({"replica": "1", "source": "log", **known, **said})
 
+    def state(self, snapshot: str, type_: str, **said: Any) -> None:
+        """A record in a snapshot of replica 1, behind those that are there."""
+        path = f"/logs/1/{snapshot}"
+        place = sum(row.get("path") == path for row in self.rows["records"])
+        known = {"offset": place, "append_ms": 9_999, "type": type_, "epoch": 1, "path": path}
+        self.rows["records"].append({"replica": "1", "source": "snapshot", **known, **said})
+        self.snapshots |= {snapshot: None}
+
     def voters(self, offset: int, at_ms: int, *current: str, epoch: int = 1) -> None:
         """A voter assignment, in the log of replica 1."""
         said = {"offset": offset, "append_ms": at_ms, "epoch": epoch, "current": list(current)}
@@ -76,6 +87,7 @@ class MadeTables:
                     "log_start": min(row["base_offset"] for row in own),
                     "log_end": max(row["last_offset"] for row in own) + 1,
                     "last_epoch": max(row["epoch"] for row in own),
+                    "snapshots": sorted(self.snapshots) if name == "1" else [],
                     "has_append_times": any(row["local_append_ms"] is not None for row in own),
                 }
             )

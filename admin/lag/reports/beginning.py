@@ -1,0 +1,93 @@
+"""What was there before the log begins, where its older part is gone: a snapshot says it.
+
+A log is cut at its beginning when a snapshot holds all that it said. Without that snapshot nobody
+knows what a partition was before its first change, how a topic is called, or who votes. Of brokers
+and controllers nothing is taken from it: their reports tell what happened, and it says what is.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from admin.lag.reports import operations, planned_steps
+from admin.lag.reports.logs import copies, one_copy, rows_of
+from quorum.log.checkpoint import checkpoint_id
+
+_STATES: Final = (
+    "PartitionRecord", "PartitionChangeRecord", "TopicRecord", "RemoveTopicRecord",
+    planned_steps.CONFIG, *operations.TYPES,
+)  # fmt: skip
+"""Records that only mean something on top of others."""
+
+
+class Beginning(NamedTuple):
+    """A snapshot that the log goes on from."""
+
+    replica: str
+    name: str
+    """Of the file."""
+    end: int
+    """The offset behind everything that it contains."""
+
+
+def beginning(replicas: Sequence[Mapping[str, Any]]) -> Beginning | None:
+    """The oldest snapshot that reaches the log; None where the log is whole, or there is none.
+
+    `replicas` are rows of the table of that name.
+    """
+    copied = copies(replicas)
+    if not copied or copied[-1].start == 0:
+        return None
+    known = [
+        Beginning(row["replica"], name, id_.offset)
+        for row in replicas
+        for name in row["snapshots"] or ()
+        if (id_ := checkpoint_id(name)) is not None
+    ]
+    found = [each for each in known if copied[-1].start <= each.end <= copied[0].end]
+    return min(found, key=lambda each: (each.end, each.replica), default=None)
+
+
+def with_state(records: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFrame:
+    """The records of the quorum's log, each once, behind those of the snapshot that it begins with.
+
+    `place` orders what has one offset: all of a snapshot stands at the last one that it contains.
+    """
+    log = one_copy(records, replicas).withColumn("place", F.lit(0).cast("bigint"))
+    first = beginning(replicas)
+    if first is None:
+        return log
+    is_state = F.col("type").isin(*_STATES)
+    state = (
+        _of(records, first)
+        .where(is_state)
+        .withColumn("place", F.col("offset"))
+        .withColumn("offset", F.lit(first.end - 1).cast("bigint"))
+    )
+    return state.unionByName(log.where(~is_state | (F.col("offset") >= first.end)))
+
+
+def assignments(
+    table: DataFrame, replicas: Sequence[dict[str, Any]], begins_ms: int
+) -> list[dict[str, Any]]:
+    """The voter assignments of the quorum's log, behind that of the snapshot that it begins with.
+
+    That one counts from `begins_ms` on, when the log begins.
+    """
+    names = ("offset", "epoch", "append_ms", "current", "target", "kind")
+    found = rows_of(one_copy(table, replicas), *names)
+    first = beginning(replicas)
+    if first is None or any(row["offset"] < first.end for row in found):
+        return found
+    before = rows_of(_of(table, first), *names)
+    return [*({**row, "append_ms": begins_ms} for row in before), *found]
+
+
+def _of(table: DataFrame, snapshot: Beginning) -> DataFrame:
+    return table.where(
+        (F.col("source") == "snapshot")
+        & (F.col("replica") == F.lit(snapshot.replica))
+        & F.col("path").endswith("/" + snapshot.name)
+    )
