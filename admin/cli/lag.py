@@ -159,6 +159,7 @@ def watch(
     On a terminal the table is drawn in place; elsewhere it is printed whenever it changes.
     """
     from admin.lag.asked import WrongQuestion, folders
+    from admin.lag.running import NothingToRead
     from admin.lag.session import NoSpark, SparkFailed
 
     try:
@@ -171,7 +172,7 @@ def watch(
         watched = Watched(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
         with Table(live=sys.stdout.isatty()) as table:
             follow(watched, master, table.show, table.ready)
-    except (WrongQuestion, NoSpark) as error:
+    except (WrongQuestion, NothingToRead, NoSpark) as error:
         raise BadInput(str(error)) from None
     except SparkFailed as error:
         raise click.ClickException(str(error)) from None

@@ -7,6 +7,7 @@ folder, which is bounded, and removed at the end.
 """
 
 import importlib.util
+import logging
 import os
 import shutil
 import signal
@@ -85,8 +86,9 @@ def spark_session(master: str, *, name: str = "metaquorum lag") -> Iterator["Spa
     check()
     scratch = Path(tempfile.mkdtemp(prefix="metaquorum-lag-"))
     try:
-        with _signals(), _gateway(master, name, scratch) as (conf, gateway):
+        with _signals(), _quiet(), _gateway(master, name, scratch) as (conf, gateway):
             spark = _start(conf, gateway, scratch)
+            _own_interrupts()
             try:
                 _equip(spark, master, scratch)
                 with _Guard(spark, scratch, scratch_bytes_max()):
@@ -118,6 +120,24 @@ def _signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _own_interrupts() -> None:
+    """Ctrl-C is no matter of Spark's, which would begin a call to Java in the middle of another."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Whoever talks to Java raises what went wrong, and prints it as well: once is enough."""
+    logger = logging.getLogger("py4j")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 def is_local(master: str) -> bool:
     """Whether the workers are threads of this machine's own Spark."""
     return master == "local" or master.startswith(("local[", "local-cluster["))
@@ -140,6 +160,9 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
         # Without it Spark refuses a data source that takes over filters.
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.streaming.stopTimeout": "10s",
+        "spark.sql.streaming.checkpointLocation": str(scratch / "checkpoints"),
+        # Of a stream that goes on for days, its last steps alone are kept.
+        "spark.sql.streaming.minBatchesToRetain": "2",
     }
     if is_local(master):
         # Nothing has to reach us from outside. Two hundred shuffle files serve no laptop.

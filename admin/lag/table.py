@@ -56,7 +56,7 @@ class Table:
         """Draw the table, or print it if it is not as it was."""
         rows = [cells(standing) for standing in standings]
         if self._live is not None:
-            self._live.update(_drawn(rows))
+            self._live.update(_drawn(rows), refresh=True)
             return
         text = columns(TITLES, rows)
         if text != self._last:

@@ -5,7 +5,7 @@ the leader appended which offset, by tenths of a second. The one definition of l
 reports; here the moment it is asked for is now, by the clock of the machine that watches.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -76,16 +76,22 @@ class Standings:
 
     def learn(self, appended: Iterable[tuple[int, int]]) -> None:
         """Pairs of a time of the leader, in ms, and the first offset that it appended then."""
-        known = dict(zip(self._times_ms, self._offsets, strict=True))
-        for at_ms, offset in appended:
+        come = list(appended)
+        if not come:
+            return
+        # What is older than all that came stays as it is: mostly that is nearly everything.
+        kept = bisect_left(self._times_ms, min(at_ms for at_ms, _ in come))
+        known = dict(zip(self._times_ms[kept:], self._offsets[kept:], strict=True))
+        for at_ms, offset in come:
             known[at_ms] = min(offset, known.get(at_ms, offset))
-        times = sorted(known)[-REMEMBERED_MAX:]
-        self._times_ms = times
+        del self._times_ms[kept:], self._offsets[kept:]
         # Offsets rise with time, but for a leader whose clock was behind that of the one before.
-        self._offsets, highest = [], -1
-        for at_ms in times:
+        highest = self._offsets[-1] if self._offsets else -1
+        for at_ms in sorted(known):
             highest = max(highest, known[at_ms])
+            self._times_ms.append(at_ms)
             self._offsets.append(highest)
+        del self._times_ms[:-REMEMBERED_MAX], self._offsets[:-REMEMBERED_MAX]
 
     def at(self, now_ms: int) -> list[Standing]:
         """Every replica as it stands at this time, by name."""

@@ -7,7 +7,7 @@ that no log knows is told as a problem.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -118,7 +118,7 @@ def _unreadable(path: str, error: OSError) -> Problem:
 
 
 def _log_folders(path: Path) -> Iterator[Path]:
-    """The folders of logs at, or up to two levels below, `path`, in order."""
+    """The folders of logs at `path`, of nodes up to two levels below it, in order."""
     if not path.is_dir():
         # Raises where the way there is barred, and not where it leads nowhere.
         if path.exists():
@@ -139,10 +139,24 @@ def _log_folders(path: Path) -> Iterator[Path]:
                 continue
             if (below / METADATA).is_dir():
                 yield below / METADATA
-            elif _is_log(below, [each.name for each in below.iterdir()]):
+                continue
+            inside = sorted(each.name for each in below.iterdir())
+            if _is_log(below, inside):
                 yield below
+                continue
+            yield from _data_folders(below / each for each in inside)
         except PermissionError:
             yield below  # Looked into once more, it becomes a problem.
+
+
+def _data_folders(folders: Iterable[Path]) -> Iterator[Path]:
+    """The logs of nodes that have their data in a folder of its own: one of these."""
+    for folder in folders:
+        try:
+            if (folder / METADATA).is_dir():
+                yield folder / METADATA
+        except PermissionError:
+            yield folder
 
 
 def _is_log(path: Path, names: Sequence[str]) -> bool:

@@ -76,14 +76,15 @@ def test_folders_without_a_log_are_each_named(tmp_path: Path) -> None:
 
 def test_a_micro_batch_comes_down_to_a_row_for_each_replica(spark: Any, tmp_path: Path) -> None:
     """What `lag watch` makes of all that it reads at first, until it stands in the table."""
+    from admin.lag.folding import COLUMNS, folded
     from admin.lag.source.quorum_log import QuorumLogSource
-    from admin.lag.streaming import COLUMNS, reduced
 
     spark.dataSource.register(QuorumLogSource)
     copy_of(tmp_path, 1)
     copy_of(tmp_path, 2, without_bytes=CUT_BYTES)
     asked = Asked(paths=(str(tmp_path),))
-    ends, appended = reduced(read(spark, asked, "batches", columns=",".join(COLUMNS), source="log"))
+    batches = read(spark, asked, "batches", columns=",".join(COLUMNS), source="log")
+    ends, appended = folded(batches.toArrow())
     standings = Standings()
     standings.take(ends, now_ms=LAST_APPEND_MS)
     standings.learn(appended)

@@ -1,6 +1,7 @@
 """What `metaquorum lag` says when it is asked wrongly: one sentence, exit code 2, no Spark."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,10 @@ def test_a_report_asked_for_wrongly(
 def test_watching_what_is_not_there(tmp_path: Path) -> None:
     assert "does not exist: name the folder" in refusal("watch", tmp_path / "none")
     assert "--every 0ms is no pause" in refusal("watch", tmp_path, "--every", "0ms")
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    if shutil.which("java") is not None:
+        said = f"there is no log to read: {tmp_path}: no segment (*.log) is in it"
+        assert said in refusal("watch", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +84,10 @@ def test_without_java_one_sentence_says_what_to_install(
         program.write_text(f"#!/bin/sh\n{java}\n")
         program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    said = refusal("report", tmp_path / "logs")
-    assert said.startswith("Error: Spark cannot be started: ")
-    assert message in said
+    for command in ("report", "watch"):
+        said = refusal(command, tmp_path / "logs")
+        assert said.startswith("Error: Spark cannot be started: ")
+        assert message in said
 
 
 def test_without_the_extra_one_sentence_says_how_to_install_it(tmp_path: Path) -> None:

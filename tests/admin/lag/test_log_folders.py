@@ -39,6 +39,17 @@ def test_the_same_log_is_found_from_each_folder_around_it(tmp_path: Path) -> Non
     assert len(both) == 1
 
 
+def test_nodes_with_their_data_in_a_folder_of_its_own_are_found_from_above(tmp_path: Path) -> None:
+    """As `metaquorum local` lays them out."""
+    for node in ("controller-1", "broker-101"):
+        log = tmp_path / node / "data" / "__cluster_metadata-0"
+        made_logs.write_segment(log, 0, made_logs.batches([2]))
+        # Of a broker's partitions none is the log of the quorum.
+        made_logs.write_segment(tmp_path / node / "data" / "orders-0", 0, made_logs.batches([3]))
+    found = made_logs.rows(tmp_path, "batches")
+    assert sorted(Path(row["path"]).parts[-4] for row in found) == ["broker-101", "controller-1"]
+
+
 def test_two_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     for where in ("old", "new"):
         made_logs.write_segment(tmp_path / where / "node-1", 0, made_logs.batches([2]))
