@@ -8,6 +8,7 @@ that no log knows is told as a problem.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,8 @@ from quorum.log.segment import segment_base
 
 METADATA: Final = "__cluster_metadata-0"
 """What Kafka and we call the folder of the log in that of a node."""
+_NOBODYS: Final = "lost+found"
+"""What a file system has at its root."""
 
 # Kafka's and our own; what is being removed or written is nobody's.
 _OTHERS: Final = re.compile(
@@ -83,11 +86,13 @@ def find(paths: Sequence[str], known: dict[str, str] | None = None) -> Found:
     for path in paths:
         try:
             there = list(_log_folders(Path(path)))
+            empty = list(_empty_beside(Path(path), there))
         except OSError as error:
-            problems.append(("", _unreadable(path, error)))
+            problems.append(("", unreadable(path, error)))
             continue
         if not there:
             problems.append(("", _no_log(path)))
+        problems += [("", _empty(each)) for each in empty]
         for folder in there:
             if str(folder) in folders:
                 continue
@@ -111,7 +116,24 @@ def _no_log(path: str) -> Problem:
     return Problem(path, None, None, NO_LOG, reason)
 
 
-def _unreadable(path: str, error: OSError) -> Problem:
+def _empty_beside(path: Path, there: Sequence[Path]) -> Iterator[Path]:
+    """Folders below `path` with nothing in them, where others are those of nodes: copies that have
+    failed, most likely, and that nobody would miss in a report that is silent about them."""
+    if not there or there[0] in (path, path / METADATA):
+        return
+    for below in sorted(path.iterdir()):
+        with suppress(PermissionError):  # Told as such, with the logs.
+            if below.is_dir() and below.name != _NOBODYS and not any(below.iterdir()):
+                yield below
+
+
+def _empty(path: Path) -> Problem:
+    reason = "the folder is empty, and those beside it are of nodes"
+    return Problem(str(path), None, None, NO_LOG, reason)
+
+
+def unreadable(path: str, error: OSError) -> Problem:
+    """The operating system does not let it be read, and says why."""
     where = str(error.filename) if error.filename is not None else path
     reason = f"it cannot be read: {error.strerror or error}"
     return Problem(where, None, None, UNREADABLE, reason)
@@ -174,7 +196,7 @@ def _look(folder: Path) -> tuple[LogFolder, list[Problem]]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
-        return log, [*problems, _unreadable(str(folder), error)]
+        return log, [*problems, unreadable(str(folder), error)]
     for path in entries:
         base = segment_base(path.name)
         try:
@@ -189,7 +211,7 @@ def _look(folder: Path) -> tuple[LogFolder, list[Problem]]:
                 reason = "no log has a file of this name; it was not read"
                 problems.append(Problem(str(path), None, None, FOREIGN_FILE, reason))
         except OSError as error:
-            problems.append(_unreadable(str(path), error))
+            problems.append(unreadable(str(path), error))
     if not segments:
         reason = "the folder of a log without a single segment (*.log)"
         problems.append(Problem(str(folder), None, None, NO_LOG, reason))
@@ -210,7 +232,10 @@ def _identity(folder: Path, problems: list[Problem]) -> LogFolder:
                 continue
             # Kafka's own had none before 3.7; a report needs to know the node.
             meta = look(where, needs_directory=False)
-        except (OSError, StorageError) as error:
+        except OSError as error:
+            problems.append(unreadable(str(where / META_NAME), error))
+            continue
+        except StorageError as error:
             problems.append(Problem(str(where / META_NAME), None, None, META, str(error)))
             continue
         if meta is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from admin.lag.source.folders import Found, LogFolder, Segment, find
+from admin.lag.source.folders import Found, LogFolder, Segment, find, unreadable
 from admin.lag.source.options import Options
 from admin.lag.source.problem_rows import APPEND_TIMES, META, Problem
 from admin.lag.source.replica_rows import QUORUM_STATE, quorum_state
@@ -47,11 +47,13 @@ def told_of(found: Found) -> tuple[tuple[str, Problem], ...]:
 
 
 def _folder_problems(log: LogFolder) -> Iterator[Problem]:
+    state = str(Path(log.path) / QUORUM_STATE)
     try:
         quorum_state(log.path)
-    except (OSError, ValueError) as error:
-        path = str(Path(log.path) / QUORUM_STATE)
-        yield Problem(path, None, None, META, f"it is not understood: {error}")
+    except OSError as error:
+        yield unreadable(state, error)
+    except ValueError as error:
+        yield Problem(state, None, None, META, f"it is not understood: {error}")
     segments = {str(index_of(Path(segment.path))) for segment in log.segments}
     for path in log.indexes:
         if path not in segments:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admin.lag.source.problem_rows import UNREADABLE, Problem
 from admin.lag.source.scanning import Piece, scan
 from admin.lag.source.slices import ReplicaFolder, Slice
 from quorum.log.segment import segment_base
@@ -79,6 +80,8 @@ def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
             )
             last = None
             for found in scan(part, settle_ms=settle_ms):
+                if isinstance(found, Problem) and found.kind == UNREADABLE:
+                    return None, None  # Where it ends, only what may not be read could tell.
                 last = found.headers if isinstance(found, Piece) else last
             if last is not None:
                 return int(last.last_offset[-1]) + 1, int(last.epoch[-1])

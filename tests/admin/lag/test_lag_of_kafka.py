@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.admin.lag.fenced_broker import T, check_fenced_broker
 from tests.support import real_cluster
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
@@ -15,9 +16,6 @@ from admin.lag.reports.scope import scope_of
 from admin.lag.source.options import options_of
 from admin.lag.source.planning import plan
 from admin.lag.source.reading import read
-
-T = 1_795_236_000_000
-"""What the times below are counted from."""
 
 
 def table(name: str) -> list[dict[str, Any]]:
@@ -93,19 +91,7 @@ def test_its_voters_changed_and_nobody_knows_who_kept_up(told: dict[str, Any]) -
 
 
 def test_a_broker_was_fenced_and_came_back(told: dict[str, Any]) -> None:
-    (broker,) = (row for row in told["brokers"] if row["broker_id"] == 104)
-    assert (broker["registrations"], broker["fencings"], broker["shutdowns"]) == (2, 2, 1)
-    assert broker["longest_fenced_ms"] == 723_473 - 591_247
-    events = [row for row in told["broker_events"] if row["broker_id"] == 104]
-    assert [(row["event"], row["at_ms"] - T) for row in events] == [
-        ("registered", 543_382),
-        ("unfenced", 543_918),
-        ("fenced", 591_247),
-        ("registered", 722_981),
-        ("unfenced", 723_473),
-        ("stopping", 750_848),
-        ("fenced", 750_930),
-    ]
+    check_fenced_broker(told["brokers"], told["broker_events"])
 
 
 def test_controller_2_ends_a_record_behind(told: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 from admin.lag.reports.logs import Logs
 from admin.lag.reports.schemas import RESULTS
 from admin.lag.reports.whole import report
+from tests.admin.lag.fenced_broker import T, check_fenced_broker
 from tests.admin.lag.made_tables import MadeTables
 
 Rows = list[dict[str, Any]]
@@ -210,10 +211,6 @@ def kafkas(plain: Any) -> dict[str, Rows]:
     return collected(Logs(**{name: table(name) for name in names}))
 
 
-T = 1_795_236_000_000
-"""What the times below are counted from."""
-
-
 def test_the_real_cluster_had_two_leaders_and_a_gap_at_the_kill(kafkas: dict[str, Rows]) -> None:
     first, second = kafkas["leadership"]
     assert (first["epoch"], first["leader"], first["start_offset"]) == (1, 1, 0)
@@ -259,19 +256,7 @@ def test_the_real_cluster_moved_orders(kafkas: dict[str, Rows]) -> None:
 
 
 def test_the_real_cluster_fenced_a_broker_that_came_back(kafkas: dict[str, Rows]) -> None:
-    broker = by(kafkas["brokers"], "broker_id")[104]
-    assert (broker["registrations"], broker["fencings"], broker["shutdowns"]) == (2, 2, 1)
-    assert broker["longest_fenced_ms"] == 723_473 - 591_247
-    events = [row for row in kafkas["broker_events"] if row["broker_id"] == 104]
-    assert [(row["event"], row["at_ms"] - T) for row in events] == [
-        ("registered", 543_382),
-        ("unfenced", 543_918),
-        ("fenced", 591_247),
-        ("registered", 722_981),
-        ("unfenced", 723_473),
-        ("stopping", 750_848),
-        ("fenced", 750_930),
-    ]
+    check_fenced_broker(kafkas["brokers"], kafkas["broker_events"])
 
 
 def test_of_the_real_cluster_controller_2_ends_a_record_behind(kafkas: dict[str, Rows]) -> None:

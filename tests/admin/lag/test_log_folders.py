@@ -1,12 +1,18 @@
 """Folders as they are found: nodes, copies, empty ones, foreign ones, and unreadable ones."""
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.admin.lag.barred import barred
 from tests.support import real_cluster
+from tests.support.tree import ROOT
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
@@ -103,16 +109,52 @@ def test_text_in_a_segment_is_no_batch(tmp_path: Path) -> None:
     assert problem["reason"].endswith("offsets 0 to 9 are lost")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_what_may_not_be_read_is_told(tmp_path: Path) -> None:
     path = made_logs.write_segment(tmp_path / "node", 0, made_logs.batches([2]))
     path.chmod(0)
-    (problem,) = made_logs.rows(tmp_path, "problems")
+    (problem,) = problems_without_rights(tmp_path)
     assert (problem["kind"], problem["path"]) == ("unreadable", str(path))
+    assert problem["reason"] == "it cannot be read: Permission denied"
     path.parent.chmod(0)
-    (problem,) = made_logs.rows(tmp_path, "problems")
+    found = problems_without_rights(tmp_path)
     path.parent.chmod(0o700)
-    assert problem["kind"] == "unreadable"
+    assert {row["kind"] for row in found} == {"unreadable"}
+    assert str(path.parent) in {row["path"] for row in found}
+
+
+def problems_without_rights(folder: Path) -> list[dict[str, Any]]:
+    """The rows of problems, as a process finds them that may not read everything."""
+    program = (
+        "import json, sys; from tests.admin.lag import made_logs; "
+        "print(json.dumps(made_logs.rows(sys.argv[1], 'problems')))"
+    )
+    done = subprocess.run(
+        [*barred(), sys.executable, "-c", program, str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return rows
+
+
+def test_an_empty_folder_beside_those_of_nodes_is_told(tmp_path: Path) -> None:
+    """As a copy that failed leaves it; a folder of something else is nobody's."""
+    made_logs.write_segment(tmp_path / "node", 0, made_logs.batches([2]))
+    for name in ("copy", "lost+found", "photos"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "photos" / "me.jpg").write_text("")
+    (problem,) = made_logs.rows(tmp_path, "problems")
+    assert (problem["kind"], problem["path"]) == ("no_log", str(tmp_path / "copy"))
+    assert [row["replica"] for row in made_logs.rows(tmp_path, "replicas")] == ["node"]
+    # Beside the files of one log they are nobody's business.
+    (tmp_path / "node" / "empty").mkdir()
+    assert [row["kind"] for row in made_logs.rows(tmp_path / "node", "problems")] == [
+        "foreign_file"
+    ]
 
 
 def test_a_file_that_goes_before_it_is_read_is_told(tmp_path: Path) -> None:
@@ -120,9 +162,14 @@ def test_a_file_that_goes_before_it_is_read_is_told(tmp_path: Path) -> None:
     path = made_logs.write_segment(tmp_path, 0, made_logs.batches([2]))
     options = made_logs.asked(tmp_path, table="problems")
     tasks = plan(options)
+    ends = made_logs.asked(tmp_path, table="replicas")
+    ends_tasks = plan(ends)
     path.unlink()
     (problem,) = made_logs.rows_of(options, tasks)
     assert (problem["kind"], problem["path"]) == ("unreadable", str(path))
+    # Where the log ends nobody knows then, and that is not 0.
+    (replica,) = made_logs.rows_of(ends, ends_tasks)
+    assert (replica["log_end"], replica["last_epoch"]) == (None, None)
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
