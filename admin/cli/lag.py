@@ -165,11 +165,12 @@ def watch(
     try:
         if not every_ms:
             raise WrongQuestion("--every 0ms is no pause: 100ms or more")
-        from admin.lag.streaming import Watched
+        from admin.lag.streaming import Watched, look
         from admin.lag.streaming import watch as follow
         from admin.lag.table import Table
 
         watched = Watched(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
+        look(watched)
         with Table(live=sys.stdout.isatty()) as table:
             follow(watched, master, table.show, table.ready)
     except (WrongQuestion, NothingToRead, NoSpark) as error:

@@ -72,6 +72,12 @@ class _Seen:
             return self._standings.at(now_ms)
 
 
+def look(watched: Watched) -> None:
+    """Raise `NoSpark`, or `NothingToRead`, where there is nothing to watch with, or no log."""
+    check()
+    look_for_logs(watched.paths)
+
+
 def watch(
     watched: Watched,
     master: str,
@@ -80,10 +86,8 @@ def watch(
 ) -> None:
     """Follow the logs and show them; `ready` is called once Spark has started.
 
-    Returns after Ctrl-C. Raises `NoSpark`, `SparkFailed`, and `NothingToRead` if there is no log.
+    Returns after Ctrl-C. Raises `NoSpark` and `SparkFailed`; before, call `look`.
     """
-    check()
-    look_for_logs(watched.paths)
     from admin.lag.folding import folded
 
     seen = _Seen()
