@@ -5,13 +5,14 @@ from typing import Any, Final
 import numpy as np
 
 from admin.lag.tables import MARK_TRUNCATED
-from admin.lag.watching import GRAIN_MS
+from admin.lag.watching import GRAIN_MS, RATE_MS
 
 COLUMNS: Final = (
     "replica", "base_offset", "last_offset", "epoch", "leader_append_ms", "local_append_ms",
     "records", "mark", "generation",
 )  # fmt: skip
 """Of the table `batches`, what is looked at here."""
+_UNKNOWN: Final = -1
 
 
 def folded(told: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
@@ -32,6 +33,8 @@ def folded(told: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
 
 
 def _ends(rows: Any) -> list[dict[str, Any]]:
+    if not len(rows):
+        return []
     names = rows["replica"].combine_chunks().dictionary_encode()
     codes = names.indices.to_numpy()
     # By the generation first: what was read after a truncation counts, whatever was there before.
@@ -39,7 +42,10 @@ def _ends(rows: Any) -> list[dict[str, Any]]:
     order = np.lexsort(by)
     last = np.zeros(len(names.dictionary), dtype=np.int64)
     last[codes[order]] = order  # Of several, the one that comes last stays.
-    counts = np.bincount(codes, weights=rows["records"].to_numpy(), minlength=len(last))
+    # History that is read at once is no rate: what counts was appended in the last seconds of it.
+    times = rows["leader_append_ms"].fill_null(_UNKNOWN).to_numpy()
+    recent = rows["records"].to_numpy() * (times > times.max() - RATE_MS)
+    counts = np.bincount(codes, weights=recent, minlength=len(last))
     return [
         {
             "replica": row["replica"],
