@@ -76,7 +76,7 @@ class Story:
     stopped: Between = Between(0, 0)
     resumed: Between = Between(0, 0)
     caught_up: Between = Between(0, 0)
-    """When the first record came to the one that had been paused."""
+    """When all that it had missed came to the one that had been paused."""
 
     def first_commit_after(self, at: Between) -> Between:
         return next(each for each in self.commits if each.from_ms >= at.to_ms)
@@ -147,10 +147,9 @@ class Teller:
         await self.level(*others)
         with self.paused():
             await self.commit_until(self.story.stopped.to_ms + PAUSE_MS)
-        had = self.story.looks[-1].end(PAUSED)
-        while (look := await self.look()).end(PAUSED) == had:
-            pass
-        self.story.caught_up = Between(self.story.resumed.from_ms, look.at.to_ms)
+        # Nothing is committed until it has all that it missed, which may come in several parts.
+        level = await self.level(*others)
+        self.story.caught_up = Between(self.story.resumed.from_ms, level.at.to_ms)
 
         missed = self.story.first_commit_after(self.story.killed)
         await self.commit_until(missed.to_ms + STOPPED_MS)
