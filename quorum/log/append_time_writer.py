@@ -3,8 +3,8 @@
 It belongs to the thread that commits, and comes after the log: an entry is written when its records
 are on disk, and is not synced until its segment is complete. Where it cannot be written the log
 goes on without it, and the index says that nobody knows. Where a log is truncated, the index is
-cut first, durably, and where it lost its end to its disk, before anything is appended: it never
-speaks of records that were replaced.
+cut first, durably, or removed where it cannot be read; and where it lost its end to its disk,
+before anything is appended. It never speaks of records that were replaced.
 """
 
 import logging
@@ -29,7 +29,7 @@ from quorum.log.append_times import (
     is_begun,
 )
 from quorum.log.errors import FileDamaged
-from quorum.log.files import read_up_to, write_all
+from quorum.log.files import read_up_to, remove_files, write_all
 from quorum.log.filesystem import FileSystem
 from quorum.log.segment import Segment
 from quorum.log.writer import Write
@@ -92,7 +92,18 @@ class AppendTimeWriter:
                 self._close()
                 self._go_to(segment, end)
                 self._fs.fdatasync(self._fd)
-        except (OSError, FileDamaged) as error:
+        except FileDamaged as damaged:
+            self._do_without(segment, damaged)
+            self._discard(segment)
+        except OSError as error:
+            self._do_without(segment, error)
+
+    def _discard(self, segment: Segment) -> None:
+        """Remove what cannot be cut, durably: the damage may be gone with the power, and what it
+        hides would speak of records that were replaced."""
+        try:
+            remove_files((index_of(segment.path),), self._fs)
+        except OSError as error:
             self._do_without(segment, error)
 
     def remove(self, segments: Sequence[Segment]) -> None:

@@ -319,6 +319,24 @@ def test_a_foreign_index_is_refused_by_name_left_alone_and_done_without(
     assert f"append times are not kept in {FIRST}: {FIRST}: {reason}" in caplog.messages[0]
 
 
+def test_what_is_replaced_is_not_told_of_by_an_index_that_could_not_be_read_when_it_was_cut() -> (
+    None
+):
+    """Damage that is in memory alone is gone with the power; what it hid is there again."""
+    for seed in range(20):
+        place = Place(segment_bytes_max=250)
+        place.commit(1, at_ms=1_000)
+        place.commit(1, at_ms=2_000)
+        place.commit(1, at_ms=3_000)
+        place.disk.scribble(FIRST, 0, b"KAFK")
+        place.log.truncate_to(Offset(1))
+        place.commit(1, at_ms=4_000, epoch=2)
+        assert place.found == [(0, 1, None, None), (1, 2, 2, 4_000)]
+        image = place.disk.after_power_loss(random.Random(seed))
+        told = [(*each,) for each in all_append_times(LOG, image)]
+        assert told in ([], [(0, 1, None, None)], [(0, 1, None, None), (1, 2, 2, 4_000)])
+
+
 KINDS = [Kind.OPEN, Kind.WRITE, Kind.SYNC, Kind.TRUNCATE, Kind.REMOVE, Kind.READ]
 
 
