@@ -104,6 +104,9 @@ def next_step(situation: Situation) -> VoterAssignment | Wait | None:
     if assignment.target is None:
         return None
     surplus, missing = difference(assignment.current, assignment.target)
+    lost = _lost(situation, assignment.target)
+    if lost is not None:
+        return _checked(situation, assignment.current.without(lost.id))
     if not surplus and not missing:
         return VoterAssignment(assignment.current)
     leaving = _leaving(situation, surplus, missing)
@@ -125,6 +128,18 @@ def difference(
         each.key for each in wanted if not any(each.is_(voter.key) for voter in current)
     )
     return surplus, missing
+
+
+def _lost(situation: Situation, target: tuple[ReplicaKey, ...]) -> Voter | None:
+    """A voter whose directory is gone, where the target names it by its id alone and another
+    directory of that id is there: that one is meant, and comes when the old one has gone."""
+    for voter in situation.assignment.current:
+        if ReplicaKey(voter.id) in target and not situation.is_live(voter):
+            wanted = Voter(ReplicaKey(voter.id))
+            found = situation.seen_as(wanted)
+            if voter.directory_id_is_known and found is not None and found.is_live:
+                return voter
+    return None
 
 
 def _leaving(

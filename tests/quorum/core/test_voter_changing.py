@@ -232,6 +232,32 @@ def test_another_directory_of_one_voter_comes_once_the_first_is_gone() -> None:
     ]
 
 
+def test_who_is_named_by_its_id_alone_is_the_directory_that_is_there() -> None:
+    """Its disk was lost just before: who was asked for it found the old directory still live."""
+    wiped, gone = Seen(key(2, 77), HIGH_WATERMARK, True, True), seen(2, live=False)
+    start = replace(
+        situation(voting(1, 2, 3), by_id(1, 2), wiped, gone), located={key(2, 77): listening(2)}
+    )
+    assert [[each.key for each in step.current] for step in steps(start)] == [
+        [key(1), key(3)],
+        [key(1), key(2, 77), key(3)],
+        [key(1), key(2, 77)],
+    ]
+
+
+def test_an_old_directory_goes_only_if_others_fetch_and_its_id_alone_was_named() -> None:
+    wiped, gone = Seen(key(2, 77), HIGH_WATERMARK, True, True), seen(2, live=False)
+    alone = situation(voting(1, 2, 3), by_id(1, 2), wiped, gone, seen(3, live=False))
+    assert next_step(alone) == Wait(Waiting.NO_MAJORITY, (ReplicaId(3),))
+    just_died = replace(seen(3), is_present=False)
+    unsure = situation(voting(1, 2, 3), by_id(1, 2), wiped, gone, just_died)
+    assert next_step(unsure) == Wait(Waiting.NOT_HEARD, (ReplicaId(3),))
+    named = situation(voting(1, 2, 3), (key(1), key(2)), wiped, gone)
+    assert next_step(named) == Wait(Waiting.NO_MAJORITY, (ReplicaId(2),)), "that one is meant"
+    both = situation(voting(1, 2, 3), by_id(1, 2), wiped, seen(2))
+    assert next_step(both) == VoterAssignment(voting(1, 2)), "it fetches"
+
+
 def test_a_voter_that_listens_elsewhere_is_written_down_anew() -> None:
     elsewhere = (Endpoint("CONTROLLER", "10.0.0.2", 9_093),)
     start = replace(situation(voting(1, 2, 3), None), located={key(2): elsewhere})
