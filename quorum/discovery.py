@@ -31,6 +31,9 @@ LED_BACK_MAX: Final = 32
 of that node. Behind one address there may be several nodes: that of two the other one never
 answers, by chance, is not to happen. Who founds alone and names itself waits for so many rounds."""
 
+SAY_AGAIN_TRIES: Final = 8
+"""How often a node tries to say to a place that it has raised its boot timestamp."""
+
 ROUTINE_MS: Final = 10_000
 ROUTINE_MS_PER_NODE: Final = 20
 """The wait between two rounds of a node that misses nothing, and what every node it knows of adds
@@ -96,6 +99,10 @@ class Discovery:
         self._is_saying = False
         self._rival: Sighting | None = None
         """Who is taken for this node, and was not answered yet."""
+        self._unconvinced: dict[HostPort, int] = {}
+        """Who may still believe another one, and how often to try."""
+        self._convincing: set[HostPort] = set()
+        """Who of them is being asked with the timestamp of now."""
 
     @property
     def is_searching(self) -> bool:
@@ -114,7 +121,11 @@ class Discovery:
     def round(self, now_ms: int) -> tuple[HostPort, ...]:
         """Whom to ask now; each of them is reported back, as `heard` or as `failed`."""
         self._answer_rival(now_ms)
+        places = self._book.places()
+        tries = self._unconvinced
+        self._unconvinced = {each: tries[each] for each in places if each in tries}
         searching = self.is_searching or bool(self._unsurveyed) or self._must_introduce
+        searching = searching or bool(self._unconvinced)
         self._searched, self._must_introduce = searching, False
         if searching:
             wait_ms = self._wait_ms
@@ -124,9 +135,10 @@ class Discovery:
             self._wait_ms = SEARCH_MS
         # Up to a fifth more or less, so that nodes that were started together do not ask together.
         self.deadline_ms = now_ms + max(1, round(wait_ms * self._rng.uniform(0.8, 1.2)))
-        free = [each for each in self._book.places() if each not in self._asking]
+        free = [each for each in places if each not in self._asking]
         chosen = self._chosen(free, ASKED_AT_ONCE_MAX if searching else 1)
         self._asking.update(chosen)
+        self._convincing.update(each for each in chosen if each in self._unconvinced)
         self._survey_if_done()
         return chosen
 
@@ -161,6 +173,7 @@ class Discovery:
     def heard(self, place: HostPort, response: DiscoverBrokersResponse, now_ms: int) -> str | None:
         """Take in an answer; return why nothing is learned from it, if so."""
         self._asking.discard(place)
+        self._has_told(place, was_heard=True)
         if self._is_own(response):
             self._led_back_by(place)
             return None
@@ -184,11 +197,19 @@ class Discovery:
     def failed(self, place: HostPort) -> None:
         """It gave no answer that could be used."""
         self._asking.discard(place)
+        self._has_told(place, was_heard=False)
         if place in self._unsurveyed:
             self._unsurveyed[place] -= 1
             if not self._unsurveyed[place]:
                 del self._unsurveyed[place]
         self._survey_if_done()
+
+    def _has_told(self, place: HostPort, *, was_heard: bool) -> None:
+        """Somebody has been asked, and so told where this node is, or perhaps not."""
+        tries = self._unconvinced.pop(place, 0) if place in self._convincing else 0
+        self._convincing.discard(place)
+        if tries > 1 and not was_heard:
+            self._unconvinced[place] = tries - 1
 
     def said_again(self, boot_timestamp: int) -> None:
         """This is durable, and the timestamp of this boot from now on."""
@@ -196,8 +217,11 @@ class Discovery:
         gossip.say_again(boot_timestamp)
         self._is_saying = False
         self._rival = gossip.contradiction(() if self._rival is None else (self._rival,))
-        # Whoever believes another one does not find this node: it is up to this one to go there.
+        # Whoever believes another one does not find this node: it is up to this one to go there,
+        # and to go again where that was lost. What is under way says what was before.
         self._must_introduce = True
+        self._unconvinced = dict.fromkeys(self._book.places(), SAY_AGAIN_TRIES)
+        self._convincing.clear()
 
     def _is_own(self, response: DiscoverBrokersResponse) -> bool:
         """Whether this node answered itself. Another one of the same id is elsewhere, or has

@@ -14,6 +14,7 @@ from quorum.discovery import (
     LED_BACK_MAX,
     ROUTINE_MS,
     SAY_AGAIN_MS,
+    SAY_AGAIN_TRIES,
     SEARCH_MS,
     SEARCH_MS_MAX,
     SURVEY_TRIES,
@@ -277,6 +278,41 @@ def test_who_has_said_again_where_it_is_goes_to_everyone_at_once() -> None:
     assert len(node.discovery.round(1)) == 9, "all but the one that is being asked already"
     assert not node.discovery.is_due(2)
     assert node.discovery.request().sighting == at(1, 1, boot=8)
+
+
+def test_who_has_said_again_where_it_is_tries_until_it_is_heard() -> None:
+    """What it says may be lost, and whoever believes another one may not ask for long."""
+    node = Node(cluster_id="A", standing=HAPPY)
+    node.book.learn([at(2, 2), at(3, 3)])
+    early = node.discovery.round(0)
+    node.is_asked_by(at(1, 666, boot=7), 1)
+    node.discovery.said_again(8)
+    nobody = DiscoverBrokersResponse(cluster_id="A", brokers=())
+    asked = []
+    now_ms = 1
+    for _ in range(SAY_AGAIN_TRIES + 2):
+        places = node.discovery.round(now_ms)
+        asked.append(len(places))
+        for place in places:
+            node.discovery.failed(place)
+        for place in early:
+            # It was asked with the timestamp of before, and so has not been told.
+            node.discovery.heard(place, nobody, now_ms)
+        early = ()
+        now_ms = node.discovery.deadline_ms
+    assert asked == [1] + [2] * SAY_AGAIN_TRIES + [1], "in the end as seldom as ever"
+
+
+def test_who_has_been_told_is_not_told_once_more() -> None:
+    node = Node(cluster_id="A", standing=HAPPY)
+    node.book.learn([at(2, 2), at(3, 3)])
+    node.is_asked_by(at(1, 666, boot=7), 1)
+    node.discovery.said_again(8)
+    nobody = DiscoverBrokersResponse(cluster_id="A", brokers=())
+    for place in node.discovery.round(1):
+        node.discovery.heard(place, nobody, 2)
+    assert len(node.discovery.round(3)) == 1
+    assert node.discovery.deadline_ms > ROUTINE_MS // 2
 
 
 def test_one_thing_is_said_again_at_a_time_however_long_the_disk_takes() -> None:
