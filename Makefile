@@ -119,6 +119,12 @@ bench-kafka: $(VENV)/installed ## measure beside Kafka's own controllers and wri
 bench-scale: $(VENV)/installed ## measure 2,000,000 partitions on 1,000 brokers and write docs/performance.md
 	$(PYTHON_M) bench.scale --write docs/performance.md $(ARGS)
 
+.PHONY: bench-lag
+bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs/lag.md and docs/lag_scale.md; needs Java 17
+	$(PYTHON_M) bench.lag_scan --write docs/lag.md
+	$(PYTHON_M) bench.lag_report --write docs/lag.md
+	$(PYTHON_M) bench.lag_at_scale docs/lag.md --write docs/lag_scale.md
+
 KILLS ?= 20
 
 .PHONY: siege

@@ -1,0 +1,204 @@
+"""A year's logs of 1,000 nodes, read by 100 executors: worked out from what was measured.
+
+    python -m bench.lag_at_scale docs/lag.md [--write docs/lag_scale.md]
+
+Nothing is measured here. What two cores did is read from the tables of the document, and multiplied
+by what is assumed below; every line says by what. A test compares the page with the document.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from bench.faults import RunFailed
+from bench.options import document_option
+from bench.report import Section
+
+SECTION: Final = "lag-at-scale"
+NODES: Final = 1_000
+DAYS: Final = 365
+COMMITS_A_SECOND: Final = 100
+EXECUTORS: Final = 100
+CORES_AN_EXECUTOR: Final = 2
+SPLIT_MIB: Final = 32
+LARGE_SPLIT_MIB: Final = 1_024
+INDEX_BYTES: Final = 24
+"""Of the append time of a commit."""
+_MEASURED_REPLICAS: Final = 3
+_GROWS: Final = 8
+_DAY_S: Final = 86_400
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What was measured, of one core where it is not memory."""
+
+    headers_mb_s: float
+    """Log that a core reads in a second of its own time, one record a batch."""
+    records_thousand_s: float
+    """Typed records likewise."""
+    commits: float
+    """Of the whole report, in each of three replicas;"""
+    cpu_s: float
+    """its processor time,"""
+    small_cpu_s: float
+    """and that of an eighth of it."""
+    shuffled_mb: float
+    log_mb: float
+    """One log of that report."""
+    worker_mb: float
+    java_mb: float
+    split_us: float
+    """To plan a split,"""
+    split_bytes: float
+    """and what it is to Spark."""
+
+    @property
+    def row_us(self) -> float:
+        """What a report costs for a commit in a replica, beyond what it costs anyway."""
+        more = self.commits * (1 - 1 / _GROWS) * _MEASURED_REPLICAS
+        return max(0.0, self.cpu_s - self.small_cpu_s) / more * 1e6
+
+    @property
+    def commit_bytes(self) -> float:
+        """Of the log."""
+        return self.log_mb * 1e6 / self.commits
+
+
+def figures_of(document: Path) -> Figures:
+    """What the document's tables say; raises `RunFailed` where they do not."""
+    cells = {
+        row[0]: row[1:]
+        for line in document.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ") and len(row := _cells(line)) > 1
+    }
+    report = "whole report, three replicas of "
+    names = [name for name in cells if name.startswith(report)]
+    if len(names) != 2:
+        raise RunFailed(f"{document} has no figures of lag reports: run bench.lag_report first")
+    commits = _number(names[0].removeprefix(report).split()[0])
+    of_report = _following(document, names[0])
+    return Figures(
+        headers_mb_s=_number(_named(cells, document, "headers, 1 record a batch")[4]),
+        records_thousand_s=_number(_named(cells, document, "typed records, 1 a batch")[4]),
+        commits=commits,
+        cpu_s=of_report,
+        small_cpu_s=_following(document, names[1]),
+        shuffled_mb=_number(_named(cells, document, "written by stages for each other")[1]),
+        log_mb=_number(_named(cells, document, "one log of these commits")[1]),
+        worker_mb=_number(_named(cells, document, "memory of a worker at its highest")[1]),
+        java_mb=_number(_named(cells, document, "memory of Spark's Java process")[1]),
+        split_us=_number(_named(cells, document, "planning of a split")[1]),
+        split_bytes=_number(_named(cells, document, "... what it is to Spark")[1]),
+    )
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _named(cells: Mapping[str, list[str]], document: Path, name: str) -> list[str]:
+    found = [row for what, row in cells.items() if what.startswith(name)]
+    if len(found) != 1:
+        raise RunFailed(f"{document} has {len(found)} figures {name!r}, expected one")
+    return found[0]
+
+
+def _following(document: Path, name: str) -> float:
+    """The figure below that of this name: its processor time."""
+    lines = document.read_text(encoding="utf-8").splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith(f"| {name} |"))
+    return _number(_cells(lines[at + 1])[2])
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def table(found: Figures) -> str:
+    """The page's table."""
+    a_day = COMMITS_A_SECOND * _DAY_S
+    commits = a_day * DAYS
+    log_bytes = commits * found.commit_bytes
+    all_bytes = log_bytes * NODES
+    cores = EXECUTORS * CORES_AN_EXECUTOR
+    splits = all_bytes / (SPLIT_MIB * _MIB)
+    large = all_bytes / (LARGE_SPLIT_MIB * _MIB)
+    rows = commits * NODES
+    scan_s = all_bytes / 1e6 / found.headers_mb_s
+    records_s = commits / 1e3 / found.records_thousand_s
+    day_rows = a_day * NODES
+    shuffled = found.shuffled_mb * 1e6 / (found.commits * _MEASURED_REPLICAS)
+    lines = [
+        ("commits of a day", f"{a_day:,}", f"{COMMITS_A_SECOND} a second, one record each"),
+        ("a node's log of a day", _bytes(a_day * found.commit_bytes),
+         f"{found.commit_bytes:.0f} bytes a commit"),
+        ("... and its append times", _bytes(a_day * INDEX_BYTES), f"{INDEX_BYTES} bytes a commit"),
+        ("all logs of a year", _bytes(all_bytes), f"{NODES:,} nodes, {DAYS} days"),
+        ("rows of `batches`", f"{rows:.3g}", "one a commit and node"),
+        (f"splits of {SPLIT_MIB} MiB", f"{splits:,.0f}", "as the option `partition_bytes` is"),
+        ("... planned by the driver", f"{_time(splits * found.split_us / 1e6)}, "
+         f"{_bytes(splits * found.split_bytes)}",
+         f"{found.split_us:.0f} µs and {found.split_bytes:,.0f} bytes each, on one core"),
+        (f"splits of {LARGE_SPLIT_MIB:,} MiB", f"{large:,.0f}", "a segment each"),
+        ("... planned by the driver", f"{_time(large * found.split_us / 1e6)}, "
+         f"{_bytes(large * found.split_bytes)}", "likewise"),
+        ("headers of the year read once", _time(scan_s / cores),
+         f"{found.headers_mb_s:,.0f} MB/s a core, {cores} cores"),
+        ("typed records of one copy", _time(records_s / cores),
+         f"{found.records_thousand_s:,.0f} thousand/s a core"),
+        ("whole report of the year", _time(rows * found.row_us / 1e6 / cores),
+         f"{found.row_us:.2g} µs a commit and node, {cores} cores"),
+        ("... what stages write for each other", _bytes(rows * shuffled),
+         f"{shuffled:.0f} bytes a commit and node"),
+        ("... of it on each executor", _bytes(rows * shuffled / EXECUTORS),
+         f"{EXECUTORS} executors"),
+        ("whole report of one day", _time(day_rows * found.row_us / 1e6 / cores),
+         "of all nodes, `--since` and `--until`"),
+        ("... what stages write for each other", _bytes(day_rows * shuffled), "likewise"),
+        ("memory of an executor", _bytes(1e6 * (found.java_mb + CORES_AN_EXECUTOR
+         * found.worker_mb)), f"Java {found.java_mb:,.0f} MB, {CORES_AN_EXECUTOR} workers of "
+         f"{found.worker_mb:,.0f} MB; none grows with the log"),
+    ]  # fmt: skip
+    head = ["| what | comes to | because |", "| --- | ---: | --- |"]
+    return "\n".join([*head, *(f"| {what} | {value} | {why} |" for what, value, why in lines)])
+
+
+def _bytes(value: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if value < 1_000 or unit == "TB":
+            break
+        value /= 1_000
+    return f"{value:,.3g} {unit}"
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.3g} {unit}"
+    return f"{seconds:,.3g} s"
+
+
+@click.command()
+@click.argument(
+    "figures", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="DOCUMENT"
+)
+@document_option
+def command(figures: Path, document: Path | None) -> None:
+    """Work out what a year's logs of 1,000 nodes come to."""
+    try:
+        section = None if document is None else Section(document, SECTION)
+        found = table(figures_of(figures))
+    except RunFailed as failure:
+        raise click.ClickException(str(failure)) from None
+    click.echo(found)
+    if section is not None:
+        section.write(f"{found}\n")
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,181 @@
+"""Logs of a quorum of three, as its controllers would have written them, without running them.
+
+Every commit is a batch of its own with one record, which is the most work that a log can be. First
+brokers register and partitions are created; then every partition in turn loses a replica from its
+ISR and gets it back, and in a tenth of the records is moved to another broker, three records a
+move. The second voter leads from the middle on. Each voter has an index of append times.
+"""
+
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+from quorum.core.voters import Voter, VoterAssignment, VoterSet
+from quorum.log.append_times import encode_entry, encode_header, index_of
+from quorum.log.meta_properties import load_or_create
+from quorum.records.control import LeaderChange, encode_leader_change
+from quorum.records.encode import encode
+from quorum.records.voters import encode_founding
+from statemachine import records, serde
+from statemachine.vocabulary import BrokerId
+
+VOTERS: Final = (1, 2, 3)
+RATE: Final = 1_000
+"""Commits a second, by the clocks of the logs."""
+BEGIN_MS: Final = 1_795_236_537_000
+BROKERS: Final = 40
+TOPIC_PARTITIONS: Final = 100
+COMMITS_A_PARTITION: Final = 100
+MOVED_EVERY: Final = 25
+"""Of its changes so many begin no move."""
+LEVEL: Final = 29
+CLUSTER: Final = "bench"
+_WRITE_BYTES: Final = 1 << 22
+
+
+class Partitions:
+    """What the controllers say of brokers and partitions, one value a commit."""
+
+    def __init__(self, commits: int) -> None:
+        count = max(TOPIC_PARTITIONS, commits // COMMITS_A_PARTITION)
+        self._topics = -(-count // TOPIC_PARTITIONS)
+        self._replicas = [
+            tuple(BrokerId((place * 7 + at) % BROKERS + 1) for at in range(3))
+            for place in range(self._topics * TOPIC_PARTITIONS)
+        ]
+
+    def values(self) -> Iterator[bytes]:
+        """What is committed, without an end."""
+        for broker_id in range(1, BROKERS + 1):
+            yield self._encoded(_registered(broker_id))
+            yield self._encoded(_let_in(broker_id))
+        for topic in range(self._topics):
+            yield self._encoded(records.Topic(name=f"topic-{topic}", topic_id=_topic_id(topic)))
+            for number in range(TOPIC_PARTITIONS):
+                yield self._encoded(self._created(topic, number))
+        turn = 0
+        while True:
+            for place in range(len(self._replicas)):
+                yield self._encoded(self._changed(place, turn % MOVED_EVERY))
+            turn += 1
+
+    @staticmethod
+    def _encoded(record: records.Record) -> bytes:
+        return serde.encode(record, LEVEL)
+
+    def _created(self, topic: int, number: int) -> records.Partition:
+        replicas = self._replicas[topic * TOPIC_PARTITIONS + number]
+        return records.Partition(
+            partition_id=number,
+            topic_id=_topic_id(topic),
+            replicas=replicas,
+            isr=replicas,
+            leader=replicas[0],
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+
+    def _changed(self, place: int, phase: int) -> records.PartitionChange:
+        """What is said of this partition: 0 to 2 are the steps of a move."""
+        old = self._replicas[place]
+        topic, number = divmod(place, TOPIC_PARTITIONS)
+        change = records.PartitionChange(partition_id=number, topic_id=_topic_id(topic))
+        new = BrokerId(old[2] % BROKERS + 1)
+        said: dict[str, Any]
+        match phase:
+            case 0:
+                said = {"replicas": (*old, new), "adding": (new,), "removing": old[:1]}
+            case 1:
+                said = {"isr": (*old, new)}
+            case 2:
+                kept = self._replicas[place] = (*old[1:], new)
+                said = {"replicas": kept, "isr": kept, "adding": (), "removing": ()}
+                said["leader"] = kept[0]
+            case _:
+                said = {"isr": old if phase % 2 == 0 else old[:2]}
+        return msgspec.structs.replace(change, **said)
+
+
+def write_quorum(folder: Path, commits: int) -> int:
+    """The folders of three voters with so many commits; the bytes of one of the logs."""
+    for voter in VOTERS:
+        load_or_create(folder / f"c{voter}", CLUSTER, ReplicaId(voter), rng=Random(voter))
+    logs = [folder / f"c{voter}" / "__cluster_metadata-0" for voter in VOTERS]
+    for log in logs:
+        log.mkdir()
+    segments = [log / f"{0:020}.log" for log in logs]
+    _write_segment(segments[0], commits)
+    for segment in segments[1:]:
+        shutil.copyfile(segments[0], segment)
+    for voter, segment in zip(VOTERS, segments, strict=True):
+        _write_index(index_of(segment), voter, commits)
+    return segments[0].stat().st_size
+
+
+def _write_segment(path: Path, commits: int) -> None:
+    values = Partitions(commits).values()
+    election = commits // 2
+    with path.open("wb", buffering=_WRITE_BYTES) as file:
+        base = 0
+        for commit in range(commits):
+            at_ms, epoch = BEGIN_MS + commit * 1_000 // RATE, 1 + (commit >= election)
+            if commit in (0, election):
+                batch, count = _opening(epoch, at_ms)
+            else:
+                batch, count = encode([next(values)], timestamp_ms=at_ms), 1
+            struct.pack_into(">q", batch, 0, base)
+            struct.pack_into(">i", batch, 12, epoch)
+            file.write(batch)
+            base += count
+
+
+def _opening(epoch: int, at_ms: int) -> tuple[bytearray, int]:
+    """The batch with which an epoch begins, and how many records are in it."""
+    voters = tuple(ReplicaId(voter) for voter in VOTERS)
+    change = LeaderChange(leader=ReplicaId(epoch), voters=voters, granting=voters[:2])
+    if epoch > 1:
+        return encode_leader_change(change, timestamp_ms=at_ms), 1
+    keys = (ReplicaKey(voter, NO_DIRECTORY) for voter in voters)
+    assigned = VoterAssignment(VoterSet(tuple(map(Voter, keys))))
+    return encode_founding(change, assigned, CLUSTER, timestamp_ms=at_ms), 3
+
+
+def _write_index(path: Path, voter: int, commits: int) -> None:
+    """When this voter appended each commit: a leader 1 ms after it took it, the others later."""
+    election = commits // 2
+    with path.open("wb", buffering=_WRITE_BYTES) as file:
+        file.write(encode_header())
+        for commit in range(commits):
+            epoch = 1 + (commit >= election)
+            late_ms = 1 if voter == epoch else voter + commit * 7 % 5
+            at_ms = BEGIN_MS + commit * 1_000 // RATE + late_ms
+            # The first batch has three records.
+            file.write(encode_entry(at_ms, commit + 3, epoch))
+
+
+def _topic_id(topic: int) -> UUID:
+    return UUID(int=topic + 1 << 64)
+
+
+def _registered(broker_id: int) -> records.RegisterBroker:
+    return records.RegisterBroker(
+        broker_id=BrokerId(broker_id),
+        incarnation_id=UUID(int=broker_id),
+        broker_epoch=broker_id,
+        endpoints=(),
+        features=(),
+        rack=None,
+    )
+
+
+def _let_in(broker_id: int) -> records.BrokerRegistrationChange:
+    return records.BrokerRegistrationChange(
+        broker_id=BrokerId(broker_id), broker_epoch=broker_id, fenced=-1
+    )

@@ -1,0 +1,258 @@
+"""What a whole lag report costs: seconds, growth with the log and with cores, and memory.
+
+    python -m bench.lag_report [--commits N] [--write docs/lag.md]
+
+Logs of three voters (`bench.lag_logs`) are reported on as `metaquorum lag report` does it, with
+all tables as rows in the end, each time in a process of its own with a Spark of its own. The clock
+starts when Spark has. The same is done of an eighth of the commits, and on one core. Files are read
+from the page cache. Processor time is that of the command, of Java and of all workers: what else
+runs on the machine does not show in it.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from admin.lag.asked import Asked
+from admin.lag.progress import Told
+from admin.lag.running import collect
+from admin.lag.session import spark_session
+from admin.lag.source.folders import METADATA
+from admin.lag.source.options import options_of
+from admin.lag.source.planning import plan
+from bench import machine
+from bench.faults import RunFailed
+from bench.lag_logs import VOTERS, write_quorum
+from bench.options import document_option, folder_option
+from bench.process_tree import Watch, below
+from bench.report import Section
+from quorum.core.limits import SEGMENT_BYTES_MAX
+
+SECTION: Final = "lag-report"
+COMMITS: Final = 1_000_000
+PLANNED_FILES: Final = 200
+GROWS: Final = 8
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """One report, as the process found it that made it."""
+
+    commits: int
+    master: str
+    starts_s: float
+    """Until Spark has started."""
+    seconds: float
+    cpu_s: float
+    """Of processor time within these."""
+    java_mb: float
+    """The most that Spark's Java process ever had resident: driver, executor and cache in one."""
+    worker_mb: float
+    """The most of any Python worker."""
+    shuffled_mb: float
+    """What its stages wrote for each other."""
+    rows: int
+    """Of all tables that were made."""
+
+
+class Planned(msgspec.Struct, kw_only=True):
+    """What it costs to divide logs into splits, before anything of them is read."""
+
+    files: int
+    splits: int
+    seconds: float
+    """Of processor time, until the splits are bytes that go to Spark."""
+    bytes: int
+    """Of these."""
+
+
+class Line(msgspec.Struct):
+    """One line of the table."""
+
+    what: str
+    unit: str
+    value: float
+    must: float | None = None
+    aim: float | None = None
+    is_least: bool = False
+    """Whether more is better."""
+
+    def met(self) -> str:
+        """The best that was reached: the aim, what it must be, or neither."""
+        if self.must is None or self.aim is None:
+            return ""
+        sign = -1 if self.is_least else 1
+        if sign * self.value <= sign * self.aim:
+            return "aim"
+        return "must" if sign * self.value <= sign * self.must else "no"
+
+
+def lines(
+    whole: Report, alone: Report, small: Report, planned: Planned, log_mb: float
+) -> list[Line]:
+    """What three reports say: of all on two cores, of all on one, of an eighth on two."""
+    many, few = f"{whole.commits:,}", f"{small.commits:,}"
+    return [
+        Line(f"whole report, three replicas of {many} commits", "s", whole.seconds, 30, 15),
+        Line("... processor time of it", "s", whole.cpu_s),
+        Line("... before it, Spark's start", "s", whole.starts_s),
+        Line(f"whole report, three replicas of {few} commits", "s", small.seconds),
+        Line("... processor time of it", "s", small.cpu_s),
+        Line(f"growth from {few} to {many} commits", "x", whole.seconds / small.seconds, 8.8, 8),
+        Line("whole report on `local[1]`", "s", alone.seconds),
+        Line("... processor time of it", "s", alone.cpu_s),
+        Line("from `local[1]` to `local[2]`", "x", alone.seconds / whole.seconds, 1.6, 1.9, True),
+        Line(f"memory of a worker at its highest, {many} commits", "MB", whole.worker_mb, 1e3, 512),
+        Line(f"... {few} commits", "MB", small.worker_mb),
+        Line(f"memory of Spark's Java process at its highest, {many} commits", "MB", whole.java_mb),
+        Line(f"... {few} commits", "MB", small.java_mb),
+        Line("written by stages for each other", "MB", whole.shuffled_mb),
+        Line("one log of these commits", "MB", log_mb),
+        Line("planning of a split, processor time", "µs", planned.seconds / planned.splits * 1e6),
+        Line("... what it is to Spark", "bytes", planned.bytes / planned.splits),
+    ]
+
+
+def table(found: list[Line]) -> str:
+    """All lines, each beside what it must be."""
+    head = [
+        "| what | unit | measured | must | aim | met |",
+        "| --- | --- | ---: | ---: | ---: | --- |",
+    ]
+    return "\n".join(
+        [
+            *head,
+            *(
+                f"| {line.what} | {line.unit} | {_shown(line.value)} | {_shown(line.must)} "
+                f"| {_shown(line.aim)} | {line.met()} |"
+                for line in found
+            ),
+        ]
+    )
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def one(folder: Path, commits: int, master: str) -> Report:
+    """Make one report, in this process."""
+    asked = Asked(paths=(str(folder),))
+    began = time.perf_counter()
+    with Watch() as watch, spark_session(master) as spark:
+        started, used = time.perf_counter(), _cpu_seconds()
+        results = collect(spark, asked, Told(None))
+        ended, used_then = time.perf_counter(), _cpu_seconds()
+        store: Any = spark.sparkContext._jsc.sc().statusStore()
+        executors = store.executorList(False)
+        shuffled = sum(executors.apply(at).totalShuffleWrite() for at in range(executors.size()))
+        watch.look()
+    return Report(
+        commits=commits,
+        master=master,
+        starts_s=started - began,
+        seconds=ended - started,
+        cpu_s=used_then - used,
+        java_mb=watch.highest("java"),
+        worker_mb=watch.highest("python"),
+        shuffled_mb=shuffled / 1e6,
+        rows=sum(len(rows) for rows in results.tables.values()),
+    )
+
+
+def _cpu_seconds() -> float:
+    return time.process_time() + sum(process.seconds for process in below(os.getpid()))
+
+
+def planning(place: Path) -> Planned:
+    """Plan the reading of segments that are as large as the product makes them, and empty."""
+    log = place / METADATA
+    log.mkdir(parents=True)
+    for number in range(PLANNED_FILES):
+        with (log / f"{number * 10_000_000:020}.log").open("wb") as file:
+            file.truncate(SEGMENT_BYTES_MAX)
+    from pyspark.serializers import CPickleSerializer
+
+    from admin.lag.source.quorum_log import TaskPartition
+
+    dumps: Any = CPickleSerializer().dumps
+    options = options_of({"path": str(place)})
+    began = time.process_time()
+    # As Spark's own planning worker hands them over, one by one.
+    splits = [dumps(TaskPartition(task, options)) for task in plan(options)]
+    seconds = time.process_time() - began
+    return Planned(
+        files=PLANNED_FILES, splits=len(splits), seconds=seconds, bytes=sum(map(len, splits))
+    )
+
+
+def measured(folder: Path, commits: int, master: str) -> Report:
+    """One report, made by a process of its own."""
+    argv = [sys.executable, "-m", "bench.lag_report", "--commits", str(commits)]
+    argv += ["--of", str(folder), "--master", master]
+    click.echo(f"{commits:,} commits on {master}", err=True)
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=False)
+    if done.returncode:
+        raise RunFailed(f"{' '.join(argv)} ended with {done.returncode}")
+    found = msgspec.json.decode(done.stdout, type=Report)
+    click.echo(f"  {found.seconds:.1f} s, {found.cpu_s:.1f} s of processor time", err=True)
+    return found
+
+
+def run(place: Path, commits: int) -> str:
+    """Write the logs and measure; the table."""
+    large, small = place / "large", place / "small"
+    for folder in (large, small):
+        folder.mkdir()
+    log_mb = write_quorum(large, commits) / 1e6
+    write_quorum(small, commits // GROWS)
+    click.echo(f"{len(VOTERS)} logs of {commits:,} commits, {log_mb:,.0f} MB each", err=True)
+    whole = measured(large, commits, "local[2]")
+    alone = measured(large, commits, "local[1]")
+    few = measured(small, commits // GROWS, "local[2]")
+    return table(lines(whole, alone, few, planning(place / "planned"), log_mb))
+
+
+@click.command()
+@click.option("--commits", type=click.IntRange(GROWS * 100), default=COMMITS, show_default=True)
+@click.option(
+    "--of",
+    "made",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Only report on these logs, and print what was found as JSON.",
+    hidden=True,
+)
+@click.option("--master", default="local[2]", hidden=True)
+@folder_option
+@document_option
+def command(
+    commits: int, made: Path | None, master: str, folder: Path | None, document: Path | None
+) -> None:
+    """Measure what a whole lag report costs."""
+    if made is not None:
+        click.echo(msgspec.json.encode(one(made, commits, master)))
+        return
+    try:
+        machine.check()
+        section = None if document is None else Section(document, SECTION)
+        with tempfile.TemporaryDirectory(prefix="bench-", dir=folder) as place:
+            found = run(Path(place), commits)
+    except RunFailed as failure:
+        raise click.ClickException(str(failure)) from None
+    click.echo(found)
+    if section is not None:
+        facts = {**machine.facts(), "Load before": f"{os.getloadavg()[0]:.1f}"}
+        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
+        section.write(f"`python -m bench.lag_report --commits {commits}`\n\n{listed}\n\n{found}\n")
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,125 @@
+"""What lag reports are measured on is what controllers write, and what comes out is judged."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+
+from bench.faults import RunFailed
+from bench.lag_at_scale import SECTION, figures_of, table
+from bench.lag_logs import BEGIN_MS, BROKERS, RATE, VOTERS, write_quorum
+from bench.lag_report import Planned, Report, lines
+from bench.lag_report import table as report_table
+from tests.admin.lag.made_logs import rows
+from tests.support import tree
+
+COMMITS = 3_000
+DOCUMENT = tree.ROOT / "docs" / "lag.md"
+PAGE = tree.ROOT / "docs" / "lag_scale.md"
+WHOLE = Report(
+    commits=1_000_000,
+    master="local[2]",
+    starts_s=4,
+    seconds=20,
+    cpu_s=38,
+    java_mb=1_500,
+    worker_mb=200,
+    shuffled_mb=300,
+    rows=120_000,
+)
+ALONE = replace(WHOLE, master="local[1]", seconds=34)
+SMALL = replace(WHOLE, commits=125_000, seconds=8, cpu_s=17, worker_mb=190)
+PLANNED = Planned(files=200, splits=6_400, seconds=0.32, bytes=11_520_000)
+SCAN = """
+| what | unit | must / aim | readers alone | through Spark | a core a second | memory |
+| --- | --- | --- | --- | --- | --- | --- |
+| headers, 1 record a batch, 512 MB, 4.7M records | MB/s | 60 / 120 | 240 | 150 | 125 | 120 MB |
+| typed records, 1 a batch, 108 MB, 1.0M records | thousand/s | 250 / 500 | 700 | 300 | 400 | 1 MB |
+"""
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quorum")
+    write_quorum(folder, COMMITS)
+    return folder
+
+
+def test_the_logs_are_sound_and_have_a_batch_a_commit(logs: Path) -> None:
+    assert rows(logs, "problems", deep="true") == []
+    batches = rows(logs, "batches")
+    assert len(batches) == COMMITS * len(VOTERS)
+    assert {row["replica"] for row in batches} == {"1", "2", "3"}
+    assert [row["leader"] for row in rows(logs / "c1", "epochs")] == [1, 2]
+    assert rows(logs / "c1", "assignments")[0]["current"] == ["1", "2", "3"]
+
+
+def test_every_replica_knows_when_it_appended_what(logs: Path) -> None:
+    batches = rows(logs, "batches")
+    late = [row["local_append_ms"] - row["leader_append_ms"] for row in batches]
+    assert min(late) == 1
+    assert max(late) < 10
+    last = max(row["leader_append_ms"] for row in batches)
+    assert last == BEGIN_MS + (COMMITS - 1) * 1_000 // RATE
+
+
+def test_partitions_lose_replicas_get_them_back_and_are_moved(logs: Path) -> None:
+    records = rows(logs / "c3", "records")
+    types = [row["type"] for row in records]
+    assert types.count("RegisterBrokerRecord") == BROKERS
+    changes = [row for row in records if row["type"] == "PartitionChangeRecord"]
+    begun = [row for row in changes if row["adding"]]
+    assert len(begun) > 100
+    replicas = {
+        (row["topic_id"], row["partition"]): row["replicas"]
+        for row in records
+        if row["type"] == "PartitionRecord"
+    }
+    for row in changes:
+        key = (row["topic_id"], row["partition"])
+        replicas[key] = row["replicas"] or replicas[key]
+        assert set(row["isr"] or ()) <= set(replicas[key])
+
+
+def test_a_report_is_judged_by_its_bounds() -> None:
+    text = report_table(lines(WHOLE, ALONE, SMALL, PLANNED, 108.0)).splitlines()
+    assert "| whole report, three replicas of 1,000,000 commits | s | 20 | 30 | 15 | must |" in text
+    assert "| growth from 125,000 to 1,000,000 commits | x | 2.5 | 8.8 | 8 | aim |" in text
+    assert "| from `local[1]` to `local[2]` | x | 1.7 | 1.6 | 1.9 | must |" in text
+    slow = replace(ALONE, seconds=31)
+    text = report_table(lines(WHOLE, slow, SMALL, PLANNED, 108.0)).splitlines()
+    assert "| from `local[1]` to `local[2]` | x | 1.55 | 1.6 | 1.9 | no |" in text
+
+
+def test_what_a_year_comes_to_follows_from_the_figures(tmp_path: Path) -> None:
+    document = tmp_path / "lag.md"
+    document.write_text(SCAN + report_table(lines(WHOLE, ALONE, SMALL, PLANNED, 108.0)) + "\n")
+    found = figures_of(document)
+    assert found.row_us == pytest.approx(8.0)
+    assert (found.headers_mb_s, found.records_thousand_s) == (125, 400)
+    year = table(found).splitlines()
+    assert "| commits of a day | 8,640,000 | 100 a second, one record each |" in year
+    assert "| all logs of a year | 341 TB | 1,000 nodes, 365 days |" in year
+    assert any(line.startswith("| headers of the year read once | 3.78 h |") for line in year)
+    assert any(line.startswith("| whole report of one day | 5.76 min |") for line in year)
+
+
+def test_a_document_without_figures_is_refused(tmp_path: Path) -> None:
+    document = tmp_path / "lag.md"
+    document.write_text(SCAN)
+    with pytest.raises(RunFailed, match=r"run bench\.lag_report first"):
+        figures_of(document)
+
+
+def test_the_page_says_what_follows_from_the_figures_that_are_measured() -> None:
+    _, opened, rest = PAGE.read_text(encoding="utf-8").partition(f"<!-- {SECTION} -->\n")
+    text, closed, _ = rest.partition(f"<!-- /{SECTION} -->\n")
+    assert opened
+    assert closed
+    try:
+        expected = table(figures_of(DOCUMENT))
+    except RunFailed:
+        expected = "Not worked out yet: the figures that it rests on are not measured."
+    assert text.strip() == expected
