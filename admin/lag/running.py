@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from admin.lag.reports.scope import Scope
+    from admin.lag.reports.whole import Report
 
 _PARTITION: Final = ("topic", "topic_id", "partition", "number")
 
@@ -72,24 +73,17 @@ def look_for_logs(paths: tuple[str, ...]) -> None:
 
 def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
     """All tables of the report as rows. The session needs the source to be registered."""
-    from admin.lag.reports.logs import Logs
     from admin.lag.reports.schemas import RESULTS
-    from admin.lag.reports.whole import report
+    from admin.lag.reports.together import together
 
     with spark_failures():
         told.step("The files are looked through")
-        tables = {name: _rows(read(spark, asked, name), name) for name in ("replicas", "problems")}
+        tables = {"replicas": _rows(read(spark, asked, "replicas"), "replicas")}
         told.step("The logs are read")
-        _check_window(spark, asked)
-        logs = Logs(
-            batches=read(spark, asked, "batches"),
-            records=read(spark, asked, "records", json="few"),
-            epochs=read(spark, asked, "epochs"),
-            assignments=read(spark, asked, "assignments"),
-            replicas=read(spark, asked, "replicas"),
-        )
-        made = report(
-            logs, since_ms=asked.since_ms, until_ms=asked.until_ms, window_ms=asked.window_ms
+        tables["problems"], made = together(
+            spark,
+            lambda: _rows(read(spark, asked, "problems"), "problems"),
+            lambda: _made(spark, asked, tables["replicas"]),
         )
         if made is None:
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
@@ -106,6 +100,32 @@ def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
         window_ms=made.scope.window_ms,
         tables=tables,
     )
+
+
+def _made(spark: "SparkSession", asked: Asked, replicas: Rows) -> "Report | None":
+    from admin.lag.reports.frames import frame
+    from admin.lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs
+    from admin.lag.reports.whole import report
+    from admin.lag.tables import REPLICAS
+
+    _check_window(spark, asked)
+    # Of a column that no report looks at nothing is made; of several copies one is read, where the
+    # session lets a source take filters.
+    logs = Logs(
+        batches=read(spark, asked, "batches", columns=",".join(BATCHES), source="log"),
+        records=read(
+            spark,
+            asked,
+            "records",
+            columns=",".join((*CHOSEN_BY, *RECORDS)),
+            json="few",
+            push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
+        ),
+        epochs=read(spark, asked, "epochs"),
+        assignments=read(spark, asked, "assignments"),
+        replicas=frame(spark, REPLICAS.columns, replicas),
+    )
+    return report(logs, since_ms=asked.since_ms, until_ms=asked.until_ms, window_ms=asked.window_ms)
 
 
 def read(spark: "SparkSession", asked: Asked, table: str, **options: str) -> "DataFrame":

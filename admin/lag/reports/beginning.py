@@ -69,12 +69,10 @@ def with_state(records: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFr
     return state.unionByName(log.where(~is_state | (F.col("offset") >= first.end)))
 
 
-def assignments(
-    table: DataFrame, replicas: Sequence[dict[str, Any]], begins_ms: int
-) -> list[dict[str, Any]]:
+def assignments(table: DataFrame, replicas: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The voter assignments of the quorum's log, behind that of the snapshot that it begins with.
 
-    That one counts from `begins_ms` on, when the log begins.
+    That one has no `append_ms`: it counts from when the log begins.
     """
     names = ("offset", "epoch", "append_ms", "current", "target", "kind")
     found = rows_of(one_copy(table, replicas), *names)
@@ -82,7 +80,7 @@ def assignments(
     if first is None or any(row["offset"] < first.end for row in found):
         return found
     before = rows_of(_of(table, first), *names)
-    return [*({**row, "append_ms": begins_ms} for row in before), *found]
+    return [*({**row, "append_ms": None} for row in before), *found]
 
 
 def _of(table: DataFrame, snapshot: Beginning) -> DataFrame:

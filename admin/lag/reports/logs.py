@@ -9,17 +9,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from admin.lag.reports.epochs import Span
 
+BATCHES: Final = (
+    "replica", "epoch", "base_offset", "last_offset", "records", "bytes",
+    "leader_append_ms", "local_append_ms",
+)  # fmt: skip
+"""What any report looks at of the table `batches`,"""
+RECORDS: Final = (
+    "offset", "epoch", "append_ms", "type", "topic", "topic_id", "partition",
+    "replicas", "isr", "adding", "removing", "target", "move_id", "broker_id", "broker_epoch",
+    "fenced", "in_controlled_shutdown", "json",
+)  # fmt: skip
+"""and of `records`,"""
+CHOSEN_BY: Final = ("replica", "path", "source", "name")
+"""besides what these are chosen by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The tables of `admin.lag.tables`, read from the same folders.
+    """The tables of `admin.lag.tables`, read from the same folders, or these columns of them.
 
     `records` have `json` for all types but those of partitions (option `json=few`), which what is
     said of moves of ours and of controllers that restarted needs.

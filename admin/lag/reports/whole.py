@@ -35,18 +35,19 @@ from admin.lag.reports import (
 from admin.lag.reports.arrivals import arrivals
 from admin.lag.reports.epochs import EpochSpan, Leader, Span
 from admin.lag.reports.frames import frame
-from admin.lag.reports.logs import Logs, of_log, rows_of, spans
+from admin.lag.reports.logs import BATCHES, RECORDS, Logs, of_log, rows_of, spans
 from admin.lag.reports.parts import Part, parts
 from admin.lag.reports.schemas import RESULTS
 from admin.lag.reports.scope import Scope, scope_of
+from admin.lag.reports.together import together
 from statemachine.settings import OF_REASSIGNMENTS
 
 Row = dict[str, Any]
 Keep = Callable[[DataFrame], DataFrame]
 
-_BATCH: Final = (
-    "replica", "epoch", "base_offset", "last_offset", "records", "bytes",
-    "leader_append_ms", "local_append_ms",
+_OF_REPLICAS: Final = (
+    "replica", "path", "node_id", "directory_id", "log_start", "log_end", "last_epoch",
+    "has_append_times", "snapshots",
 )  # fmt: skip
 _OF_PARTITIONS: Final = ("PartitionRecord", "PartitionChangeRecord")
 _OF_TOPICS: Final = ("TopicRecord", "RemoveTopicRecord")
@@ -105,17 +106,31 @@ def report(
         kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
         return kept[-1]
 
-    batches = keep(of_log(tables.batches).select(*_BATCH))
-    known = _known(tables, batches)
+    batches = keep(of_log(tables.batches).select(*BATCHES))
+    replicas = rows_of(tables.replicas, *_OF_REPLICAS)
+    records = keep(_slim(beginning.with_state(tables.records, replicas)))
+    session = batches.sparkSession
+    found = together(
+        session,
+        lambda: spans(batches),
+        lambda: rows_of(of_log(tables.epochs), "epoch", "leader", "voters", "start_offset"),
+        lambda: beginning.assignments(tables.assignments, replicas),
+        lambda: _few(records),
+    )
+    known = _known(replicas, *found[:3])
     if not known.quorum:
-        batches.unpersist()
+        for each in kept:
+            each.unpersist()
         return None
     whole = _time(known)
     scope = scope_of(*whole, since_ms=since_ms, until_ms=until_ms, window_ms=window_ms)
     made: dict[str, DataFrame | list[Row]] = {"clocks": clocks.clocks(known.bounds)}
-    made |= _of_batches(batches, known, scope, whole[1], limits, keep)
-    made |= _of_records(tables, known, scope, keep)
-    session = batches.sparkSession
+    for part in together(
+        session,
+        lambda: _of_batches(batches, known, scope, whole[1], limits, keep),
+        lambda: _of_records(records, found[3], known, scope, keep),
+    ):
+        made |= part
     shaped = {}
     for table in RESULTS:
         rows = made[table.name]
@@ -126,19 +141,20 @@ def report(
     return Report(scope, shaped, tuple(kept))
 
 
-def _known(tables: Logs, batches: DataFrame) -> _Known:
-    held = spans(batches)
+def _known(
+    replicas: Sequence[Row],
+    held: Sequence[Span],
+    elected: Sequence[Row],
+    assignments: Sequence[Row],
+) -> _Known:
     quorum = epochs.quorum_epochs(held)
-    replicas = rows_of(
-        tables.replicas,
-        "replica", "path", "node_id", "directory_id", "log_start", "log_end", "last_epoch",
-        "has_append_times", "snapshots",
-    )  # fmt: skip
-    elected = rows_of(of_log(tables.epochs), "epoch", "leader", "voters", "start_offset")
     led = epochs.leaders(elected, replicas, quorum)
     bounds = clocks.bounds(held, led)
     begins_ms = min((epoch.first_ms for epoch in quorum.values()), default=0)
-    assigned = voters.in_order(beginning.assignments(tables.assignments, replicas, begins_ms))
+    assigned = voters.in_order(
+        {**row, "append_ms": begins_ms if row["append_ms"] is None else row["append_ms"]}
+        for row in assignments
+    )
     return _Known(
         held,
         replicas,
@@ -191,10 +207,8 @@ def _of_batches(
 
 
 def _of_records(
-    tables: Logs, known: _Known, scope: Scope, keep: Keep
+    records: DataFrame, few: list[Row], known: _Known, scope: Scope, keep: Keep
 ) -> dict[str, DataFrame | list[Row]]:
-    records = keep(_slim(beginning.with_state(tables.records, known.replicas)))
-    few = _few(records)
     needed = planned_steps.column(planned_steps.limits_in_force(few))
     history = keep(partitions.partition_history(records))
     topics = keep(moves.topics(records))
@@ -227,11 +241,7 @@ def _slim(records: DataFrame) -> DataFrame:
     wanted = (*_OF_PARTITIONS, *_OF_TOPICS, *_FEW)
     # Of configurations there may be many: throttles are set by moves.
     is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").startswith(OF_REASSIGNMENTS)
-    return records.where(F.col("type").isin(*wanted) | is_limit).select(
-        "offset", "place", "epoch", "append_ms", "type", "topic", "topic_id", "partition",
-        "replicas", "isr", "adding", "removing", "target", "move_id", "broker_id", "broker_epoch",
-        "fenced", "in_controlled_shutdown", "json",
-    )  # fmt: skip
+    return records.where(F.col("type").isin(*wanted) | is_limit).select("place", *RECORDS)
 
 
 def _few(records: DataFrame) -> list[Row]:
