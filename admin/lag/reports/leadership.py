@@ -55,13 +55,22 @@ def leadership(quorum: Mapping[int, EpochSpan], evidence: Evidence) -> list[dict
                 "last_append_ms": epoch.last_ms,
                 "tenure_ms": epoch.last_ms - epoch.first_ms,
                 "elections_lost": None if before is None else epoch.epoch - before.epoch - 1,
-                "gap_ms": None if before is None else max(0, epoch.first_ms - before.last_ms),
+                "gap_ms": None if before is None else _gap_ms(before, epoch, evidence),
                 "voters": None if leader is None else leader.voters,
                 "ended": ended,
                 "facts": facts,
             }
         )
     return found
+
+
+def _gap_ms(before: EpochSpan, epoch: EpochSpan, evidence: Evidence) -> int:
+    """From the last record of one leader to the first of the next, by the clock of the first."""
+    leader = evidence.led.get(epoch.epoch)
+    name = None if leader is None else leader.replica
+    part = None if name is None else evidence.known.get((name, before.epoch))
+    ahead_ms = 0 if part is None else part.clock_ms
+    return max(0, epoch.first_ms - ahead_ms - before.last_ms)
 
 
 def _why(epoch: EpochSpan, after: EpochSpan | None, evidence: Evidence) -> tuple[str, str]:

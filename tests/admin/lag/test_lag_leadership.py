@@ -22,6 +22,13 @@ def test_an_epoch_has_its_tenure_and_what_was_before_it() -> None:
     assert (first["ended"], second["ended"]) == ("unknown", "leading")
 
 
+def test_what_is_certain_of_the_next_leaders_clock_is_no_part_of_the_gap() -> None:
+    ahead = NOTHING._replace(known={("2", 1): Part("2", 1, 10, False, 500)})
+    assert leadership(QUORUM, ahead)[1]["gap_ms"] == 2_500
+    behind = NOTHING._replace(known={("2", 1): Part("2", 1, 10, False, -500)})
+    assert leadership(QUORUM, behind)[1]["gap_ms"] == 3_500
+
+
 def test_why_an_epoch_ended_is_told_by_what_the_log_holds() -> None:
     removed = NOTHING._replace(assignments=[{"epoch": 1, "offset": 9, "current": ["2@x", "3@y"]}])
     assert leadership(QUORUM, removed)[0]["ended"] == "removed"
