@@ -15,7 +15,7 @@ from quorum.core.messages import (
     VotersResponse,
 )
 from quorum.core.reads import ReadRefusal
-from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
 
 
 def propose(process: Process, values: Sequence[bytes]) -> bool:
@@ -69,6 +69,11 @@ def may_vote_soon(process: Process) -> set[ReplicaId]:
             case RemoveVoterRequest() | UpdateVoterRequest():
                 pass
     return named
+
+
+def may_go_soon(process: Process) -> set[ReplicaKey]:
+    """Whom this process may make no voters because somebody asked it to, and was not answered."""
+    return {each.voter for each in process.wishes if isinstance(each, RemoveVoterRequest)}
 
 
 def want_leader(process: Process, to: ReplicaId | None) -> bool:

@@ -223,7 +223,15 @@ class Simulation:
     def _majority(self) -> list[ReplicaId]:
         """Replicas drawn until they are a majority of all voters that may be in force."""
         world = self.world
-        electorates = world.judge.possible_electorates
+        electorates = [*world.judge.possible_electorates]
+        # Who is asked to go may have gone in the next moment, by the leave of somebody who is dead.
+        for process in world.processes.values():
+            electorates += [
+                each._replace(voters=tuple(voter for voter in each.voters if voter != gone))
+                for gone in sorted(clients.may_go_soon(process))
+                for each in world.judge.possible_electorates
+                if gone in each.voters and len(each.voters) > 1
+            ]
         # Who is about to be added may be a voter in the next moment, dead or not.
         wanted = {key.id for each in electorates for key in each.target or ()}
         wanted |= self.operator.waiting

@@ -195,6 +195,11 @@ class World:
             return
         other = others[which % len(others)]
         machines = self.machines[one], self.machines[other]
+        for machine in machines:
+            # What is damaged is on its disk, and would be repaired on the other one.
+            machine.repair_at_work()
+            if machine.rotten is not None:
+                return
         for replica in (one, other):
             self.cut_power(replica)
         machines[0].exchange_disks(machines[1])
