@@ -123,6 +123,7 @@ bench-scale: $(VENV)/installed ## measure 2,000,000 partitions on 1,000 brokers 
 bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs/lag.md and docs/lag_scale.md; needs Java 17
 	$(PYTHON_M) bench.lag_scan --write docs/lag.md
 	$(PYTHON_M) bench.lag_report --write docs/lag.md
+	$(PYTHON_M) bench.lag_watch --write docs/lag.md
 	$(PYTHON_M) bench.lag_at_scale docs/lag.md --write docs/lag_scale.md
 
 KILLS ?= 20
