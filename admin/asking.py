@@ -166,8 +166,10 @@ class Asker:
                 )
             except Unanswered as error:
                 repeated = repeated or error.may_be_done
-                heard.last[address] = str(error)
-                heard.answered.discard(address)
+                # What it has said counts for more than that hardly any time was left.
+                if attempt_ms >= ATTEMPT_MS or address not in heard.answered:
+                    heard.last[address] = str(error)
+                    heard.answered.discard(address)
             else:
                 verdict = question.judge(response)
                 if not verdict.code or (repeated and verdict.code == question.done_before):

@@ -26,7 +26,7 @@ def test_a_child_is_seen_with_its_peak_and_its_time() -> None:
         with Watch() as watch:
             watch.look()
         assert watch.highest("python") >= peak_mb(child.pid) > 40
-        assert watch.highest("java") == 0
+        assert watch.highest("no such program") == 0
         child.communicate(b"\n")
     assert child.pid not in {process.pid for process in below(os.getpid())}
     assert peak_mb(child.pid) == 0
