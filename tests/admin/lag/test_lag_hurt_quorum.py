@@ -32,7 +32,7 @@ from tests.admin.lag.hurt_quorum import (
     run,
 )
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 WINDOW_MS: Final = 100
 ROUNDING_MS: Final = 2
