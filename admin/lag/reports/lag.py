@@ -98,11 +98,12 @@ def _with_parts(spans: Iterable[Span], known: Parts) -> list[tuple[Span, Part]]:
 def last_append_ms(spans: Iterable[Span], known: Parts) -> int | None:
     """When it appended last, by the clock of the leader."""
     times = [
-        span.last_ms if part.is_leader else span.last_here_ms - part.clock_ms
+        (span.epoch, span.last_ms if part.is_leader else span.last_here_ms - part.clock_ms)
         for span, part in _with_parts(spans, known)
         if span.last_here_ms is not None
     ]
-    return max(times, default=None)
+    # The last, and not the greatest: an earlier leader's clock may have been ahead.
+    return max(times)[1] if times else None
 
 
 def cut(measured: Iterable[Row], ends_: Mapping[str, Row], end_ms: int) -> dict[str, Row]:

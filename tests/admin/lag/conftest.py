@@ -48,3 +48,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session.sparkContext.setLogLevel("ERROR")
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="module")
+def plain(spark: Any) -> Iterator[Any]:
+    """The session as it is fastest for tables of a few rows, which are not worth compiling for."""
+    wanted = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    before = {name: spark.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)

@@ -115,7 +115,10 @@ async def run(folder: Path, library: Path) -> Story:
         async with AdminClient(addresses, is_controller=True, timeout_ms=PATIENCE_MS) as client:
             teller = Teller(nodes, client, Story(folder))
             await teller.tell()
-            return teller.story
+        # Who leads comes last, or the others might elect another one before they end.
+        for node in sorted(nodes.processes, key=lambda node: node == LEADER):
+            await nodes.kill(node)
+        return teller.story
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """The reports by Spark: a log made by hand with known answers, and that of a real Kafka cluster."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -81,22 +80,6 @@ def story() -> MadeTables:
     for row in (*made.rows["records"], *made.rows["assignments"]):
         row["replica"] = "2"
     return made
-
-
-@pytest.fixture(scope="module")
-def plain(spark: Any) -> Iterator[Any]:
-    """The session as it is fastest for tables of a few rows, which are not worth compiling for."""
-    wanted = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "1",
-    }
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="module")
