@@ -112,12 +112,11 @@ def cut(measured: Iterable[Row], ends_: Mapping[str, Row], end_ms: int) -> dict[
     for row in measured:
         if row["window"] == WHOLE and row["replica"] in ends_:
             behind, lag_ms = row["records_behind"], row["lag_ms"]
-            last = ends_[row["replica"]]["last_append_ms"]
             found[row["replica"]] = {
                 **ends_[row["replica"]],
                 "records_behind": behind,
                 "lag_ms": lag_ms,
                 "waits_since_ms": end_ms - lag_ms if behind and lag_ms is not None else None,
-                "last_append_ms": None if last is None else min(last, end_ms),
+                "last_append_ms": row["last_append_ms"],
             }
     return found

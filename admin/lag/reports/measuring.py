@@ -94,6 +94,7 @@ def _counted(arrivals: DataFrame, quorum_copy: str, scope: Scope) -> DataFrame:
     peak = F.greatest(F.lit(0), F.col("t_ms") - F.col("leader_append_ms")) * step + left_of_step
     counted = spread.groupBy("replica", sample.alias("sample")).agg(
         F.max("end").alias("came_to"),
+        F.max_by("t_ms", "end").alias("last_ms"),
         F.max(F.when(sample.between(F.lit(1), F.lit(scope.samples)), peak)).alias("peak"),
     )
     at = F.lit(scope.grid_ms) + F.col("sample") * step - F.pmod("peak", step)
@@ -103,6 +104,7 @@ def _counted(arrivals: DataFrame, quorum_copy: str, scope: Scope) -> DataFrame:
         "came_to",
         F.floor(F.col("peak") / step).alias("peak_ms"),
         at.alias("peak_at_ms"),
+        "last_ms",
     )
 
 

@@ -25,6 +25,8 @@ class Bucket(NamedTuple):
     peak_ms: int | None
     """The greatest lag there was, just before something came; None before the report begins."""
     peak_at_ms: int | None
+    last_ms: int | None
+    """When the last of it came."""
 
 
 class Leading(NamedTuple):
@@ -126,4 +128,14 @@ def windows(
     for number, (of_window, peaks_of_window) in per_window.items():
         yield {"window": number, **measures(of_window, peaks_of_window), "lags": None}
     whole = measures(taken, peaks)
-    yield {"window": WHOLE, **whole, "lags": [each.lag_ms for each in taken]}
+    last_ms = last_append_ms(buckets, scope)
+    lags = [each.lag_ms for each in taken]
+    yield {"window": WHOLE, **whole, "last_append_ms": last_ms, "lags": lags}
+
+
+def last_append_ms(buckets: Iterable[Bucket], scope: Scope) -> int | None:
+    """When the last came that was there by the end of the report, as far as anybody knows."""
+    there = (bucket for bucket in buckets if bucket.sample <= scope.samples)
+    last = max(there, key=lambda bucket: bucket.came_to, default=None)
+    # What came between the end and the sample that stands for it is counted as there.
+    return None if last is None or last.last_ms is None else min(last.last_ms, scope.end_ms)

@@ -117,6 +117,20 @@ def test_the_dead_are_as_they_were_last_seen(told: dict[str, Rows]) -> None:
     assert status["1"]["rule"] == "diverging"
 
 
+def test_a_report_that_ends_within_the_pause_tells_of_the_silence_until_then(plain: Any) -> None:
+    """3 had its last record at 12,920 ms, and what it waits for the leader had at 13,000 ms."""
+    told = collected(story().logs(plain), until_ms=15_500)
+    (paused,) = (row for row in told["replica_lag"] if row["replica"] == "3")
+    assert (paused["last_append_ms"], paused["waits_since_ms"]) == (12_920, 13_000)
+    (status,) = (row for row in told["status"] if row["replica"] == "3")
+    assert (status["status"], status["rule"]) == ("STALLED", "no_progress")
+    assert status["facts"] == (
+        "it lacks 26 records, for 2500 ms; it appended last 2580 ms before the end"
+    )
+    (follower,) = (row for row in told["replica_lag"] if row["replica"] == "2")
+    assert follower["last_append_ms"] == 15_410
+
+
 def test_leaders_and_the_gap_between_them(told: dict[str, Rows]) -> None:
     first, second = told["leadership"]
     assert (first["leader"], first["end_offset"], first["ended"]) == (1, 100, "gone")

@@ -14,7 +14,7 @@ LEADING = Leading(
 
 def bucket(at_ms: int, offset: int) -> Bucket:
     """Record `offset` comes at `at_ms`."""
-    return Bucket(at_ms, offset + 1, at_ms - 100 * (offset + 1), at_ms)
+    return Bucket(at_ms, offset + 1, at_ms - 100 * (offset + 1), at_ms, at_ms)
 
 
 def test_a_replica_that_has_everything_at_once_never_lags() -> None:
@@ -29,7 +29,7 @@ def test_lag_is_how_long_ago_the_leader_had_what_it_waits_for() -> None:
     """It has records 0 to 2, then nothing until all the rest comes at 730 ms."""
     buckets = [
         *(bucket(100 * (offset + 1), offset) for offset in range(3)),
-        Bucket(730, 7, 330, 730),
+        Bucket(730, 7, 330, 730, 730),
     ]
     at = {each.t_ms: each for each in samples(buckets, frozenset(), LEADING, SCOPE)}
     assert (at[399].lag_ms, at[399].behind) == (0, 0)
@@ -42,7 +42,7 @@ def test_lag_is_how_long_ago_the_leader_had_what_it_waits_for() -> None:
 def test_a_window_says_the_greatest_lag_exactly_and_when_it_was() -> None:
     buckets = [
         *(bucket(100 * (offset + 1), offset) for offset in range(3)),
-        Bucket(730, 7, 330, 730),
+        Bucket(730, 7, 330, 730, 730),
     ]
     rows = {row["window"]: row for row in windows(buckets, frozenset(), LEADING, SCOPE)}
     in_pause = rows[5]  # 501 to 600 ms: lags of 101 to 200 ms.
@@ -62,7 +62,7 @@ def test_a_window_says_the_greatest_lag_exactly_and_when_it_was() -> None:
 def test_what_is_unknown_is_neither_zero_nor_counted() -> None:
     rows = {
         row["window"]: row
-        for row in windows([Bucket(1_001, 10, None, None)], frozenset(), LEADING, SCOPE)
+        for row in windows([Bucket(1_001, 10, None, None, None)], frozenset(), LEADING, SCOPE)
     }
     for name in ("lag_ms", "p50_ms", "max_ms", "records_behind", "log_end", "trend_ms_per_s"):
         assert rows[WHOLE][name] is None, name
@@ -77,6 +77,25 @@ def test_a_batch_that_came_nobody_knows_when_hides_the_lag_until_the_next() -> N
     assert at[250].lag_ms is None
     assert at[300].lag_ms == 0
     assert at[450].lag_ms == 50
+
+
+def test_the_last_append_is_the_last_that_was_there_by_the_end() -> None:
+    """Records came at 100 and 200 ms, the next ones after the report, or nobody knows when."""
+    here, later = [bucket(100, 0), bucket(200, 1)], Bucket(1_001, 10, 300, 1_300, 1_300)
+
+    def said(*buckets: Bucket) -> object:
+        (whole,) = (
+            r for r in windows(buckets, frozenset(), LEADING, SCOPE) if r["window"] == WHOLE
+        )
+        return whole["last_append_ms"]
+
+    assert said(*here, later) == said(later, *reversed(here)) == 200
+    # By the clock of an earlier leader, which was ahead, record 0 came at 700 ms.
+    assert said(bucket(200, 1), Bucket(700, 1, 0, 700, 700)) == 200
+    before_the_report = Bucket(0, 1, None, None, -50)
+    assert said(before_the_report) == -50
+    assert said(later) is None
+    assert said(Bucket(1_000, 10, 0, 1_000, 1_003)) == 1_000, "it was rounded to the last sample"
 
 
 def test_a_percentile_is_a_value_that_was_there() -> None:
