@@ -119,15 +119,21 @@ def _seen_again(
     own = [span for span in evidence.spans if span.replica == leader.replica]
     if not any(span.timed for span in own):
         return None
-    times = [
-        (span.first_ms if part.is_leader else span.first_here_ms - part.clock_ms)
+    later = [
+        (span, evidence.known[key])
         for span in own
-        if span.epoch > epoch.epoch
-        and span.first_here_ms is not None
-        and (part := evidence.known.get((span.replica, span.epoch))) is not None
+        if span.epoch > epoch.epoch and (key := (span.replica, span.epoch)) in evidence.known
+    ]
+    if not later:
+        return "gone", "its own log holds nothing of later epochs"
+    times = [
+        span.first_ms if part.is_leader else span.first_here_ms - part.clock_ms
+        for span, part in later
+        if span.first_here_ms is not None
     ]
     if not times:
-        return "gone", "its own log holds nothing of later epochs"
+        # It goes on, and this part of its index is lost.
+        return None
     later_ms = max(0, min(times) - after.first_ms)
     if later_ms > FOLLOWED_MS:
         return "away", f"its own log goes on {later_ms} ms after the next leader began"

@@ -71,30 +71,32 @@ def steps(stepped: DataFrame, topics_: DataFrame) -> DataFrame:
             F.min_by("adding", "offset").alias("adding"),
             F.min_by("removing", "offset").alias("removing"),
             F.min(F.when(~F.col("under_way"), F.col("append_ms"))).alias("over_ms"),
+            # What puts an end to it otherwise is the record behind its last one: it begins another
+            # step, or another reassignment, be it one that has to wait for its first step.
+            F.max_by("next_ms", "offset").alias("next_ms"),
         )
     )
-    in_order = Window.partitionBy(*_PARTITION).orderBy("offset")
-    return (
-        begun.withColumn("next_ms", F.lead("started_ms").over(in_order))
-        .join(F.broadcast(topics_), "topic_id", "left")
-        .withColumn("ended_ms", F.coalesce("over_ms", "next_ms", "gone_ms"))
+    return begun.join(F.broadcast(topics_), "topic_id", "left").withColumn(
+        "ended_ms", F.coalesce("over_ms", "next_ms", "gone_ms")
     )
 
 
 def added(stepped: DataFrame, steps_: DataFrame) -> DataFrame:
-    """Each replica that a step adds: `_STEP`, `topic`, `broker_id`, `added_ms`, `in_sync_ms`."""
+    """Each replica that a step adds: `_STEP`, `topic`, `broker_id`, `added_ms`, `in_sync_ms`, and
+    `ended_ms` of the step."""
     wanted = steps_.select(
         *_STEP,
         "topic",
         F.col("offset").alias("from_offset"),
         F.col("started_ms").alias("added_ms"),
+        "ended_ms",
         F.explode("adding").alias("broker_id"),
     )
     in_sync = stepped.select(*_KEY, "offset", F.col("append_ms").alias("at_ms"), "isr")
     joined = (F.col("offset") >= F.col("from_offset")) & F.array_contains("isr", F.col("broker_id"))
     return (
         wanted.join(in_sync, [*_KEY], "left")
-        .groupBy(*_STEP, "topic", "broker_id", "added_ms")
+        .groupBy(*_STEP, "topic", "broker_id", "added_ms", "ended_ms")
         .agg(F.min(F.when(joined, F.col("at_ms"))).alias("in_sync_ms"))
         .withColumn("catch_up_ms", F.col("in_sync_ms") - F.col("added_ms"))
     )
@@ -168,8 +170,11 @@ def moves(
 
 
 def _slowest(added_: DataFrame, scope: Scope) -> DataFrame:
-    """Of each reassignment the added replica that took longest, and how long so far."""
-    so_far = F.coalesce("in_sync_ms", F.lit(scope.end_ms)) - F.col("added_ms")
+    """Of each reassignment the added replica that took longest, and how long, or so far.
+
+    It waits no longer than the step that added it lasts.
+    """
+    so_far = F.coalesce("in_sync_ms", "ended_ms", F.lit(scope.end_ms)) - F.col("added_ms")
     return (
         added_.withColumn("took_ms", so_far)
         .groupBy(*_KEY)

@@ -27,10 +27,10 @@ def operations(
     found: dict[int, _Operation] = {}
     all_paused, since_ms = False, 0
     for record in records:
-        type_, said, at_ms = record["type"], record["said"], record["append_ms"]
+        type_, said = record["type"], record["said"]
         if type_ == "MovesPaused":
             all_paused = said["paused"]
-            since_ms = said["sinceMs"] if all_paused else at_ms
+            since_ms = said["sinceMs"]
             for each in found.values():
                 each.pause(since_ms, of_all=all_paused)
         elif type_ == "MoveBegun":
@@ -39,7 +39,7 @@ def operations(
         elif type_ in TYPES and said["id"] in found:
             operation = found[said["id"]]
             if type_ == "MoveEnded":
-                operation.end(said, at_ms)
+                operation.end(said)
             else:
                 operation.pause(said["sinceMs"], of_itself=said["state"] != MoveState.RUNNING)
     return [found[move_id].told(end_ms) for move_id in sorted(found)]
@@ -71,10 +71,10 @@ class _Operation:
         elif self._since_ms is None and is_paused:
             self._since_ms = at_ms
 
-    def end(self, said: Mapping[str, Any], at_ms: int) -> None:
+    def end(self, said: Mapping[str, Any]) -> None:
         """None of its partitions is left in it."""
         self._ended = said
-        self.pause(at_ms)
+        self.pause(said["atMs"])
 
     def told(self, end_ms: int) -> dict[str, Any]:
         """Its row, where the report ends at `end_ms`."""

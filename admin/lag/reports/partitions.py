@@ -13,6 +13,7 @@ One row for each record about a partition:
     moving, was_moving, begins            whether it is moved after and before it, and set out here
     number                                of the reassignment under way, or the last; 0 before any
     move_id                               the move of metaquorum, null for none
+    next_ms                               when the next record about it was appended
 """
 
 from typing import Final
@@ -31,6 +32,9 @@ def partition_history(records: DataFrame) -> DataFrame:
     of_partition = Window.partitionBy(*_KEY).orderBy("offset")
     so_far = of_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     none = F.array().cast("array<int>")
+    # Who speaks of adding or removing and names no target does not know targets: it falls away.
+    forgets = F.col("adding").isNotNull() | F.col("removing").isNotNull()
+    target = F.coalesce("target", F.when(forgets, none))
     said = records.where(F.col("type").isin(_CREATED, _CHANGED)).select(
         *_KEY,
         "offset",
@@ -40,11 +44,9 @@ def partition_history(records: DataFrame) -> DataFrame:
         "isr",
         "adding",
         "removing",
-        # Who speaks of adding or removing and names no target does not know targets: it falls away.
-        F.coalesce(
-            "target", F.when(F.col("adding").isNotNull() | F.col("removing").isNotNull(), none)
-        ).alias("target"),
-        "move_id",
+        target.alias("target"),
+        # A partition without a target is in no move, whatever it was in before.
+        F.when(F.size(target) == 0, 0).otherwise(F.col("move_id")).alias("move_id"),
     )
     carried = said.withColumns(
         {name: F.last(name, ignorenulls=True).over(so_far) for name in _CARRIED}
@@ -56,9 +58,12 @@ def partition_history(records: DataFrame) -> DataFrame:
     aimed = F.filter("replicas", lambda each: ~F.array_contains("removing", each))
     planned = F.when(F.size("target") > 0, F.col("target")).otherwise(aimed)
     after = known.withColumns({"moving": is_moving, "planned": planned})
-    names = ("replicas", "isr", "adding", "removing", "planned", "moving", "move_id")
+    names = ("replicas", "isr", "adding", "removing", "planned", "moving")
     before = after.withColumns(
-        {f"{name}_before": F.lag(name).over(of_partition) for name in names}
+        {
+            **{f"{name}_before": F.lag(name).over(of_partition) for name in names},
+            "next_ms": F.lead("append_ms").over(of_partition),
+        }
     ).withColumn("was_moving", F.coalesce("moving_before", F.lit(False)))
     return (
         before.withColumn("begins", _begins())

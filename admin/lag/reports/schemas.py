@@ -25,8 +25,8 @@ from admin.lag.reports.columns import (
 )
 
 _REPLICA: Final = text("replica", "the copy of the log, by its node id")
-_FROM: Final = at("window_start_ms", "where the window begins, inclusive")
-_TO: Final = at("window_end_ms", "where it ends, exclusive; the last one ends with the report")
+_FROM: Final = at("window_start_ms", "where the window begins, exclusive")
+_TO: Final = at("window_end_ms", "where it ends, inclusive; the last one ends with the report")
 _P50: Final = "not exceeded during half of the time; time is sampled, see `samples`"
 
 _LAG_OVER_TIME: Final = (
@@ -195,11 +195,20 @@ MOVES: Final = ResultTable(
     "One row for each reassignment of one partition, ours and Kafka's.",
     (
         *_PARTITION,
-        count("move_id", "", "the move of metaquorum to which it belongs; null for Kafka's"),
+        count(
+            "move_id",
+            "",
+            "the move of metaquorum to which it belongs; null for Kafka's, and if one record did "
+            "all of it",
+        ),
         at("started_ms", "when the first of its records was appended"),
         at("ended_ms", "when the last was; null while it goes on"),
         ms("duration_ms", "from start to end, or to the end of the report"),
-        text("outcome", "completed, cancelled, superseded, gone (topic deleted), running, stuck"),
+        text(
+            "outcome",
+            "completed, cancelled (over, without what was asked for), superseded, "
+            "gone (topic deleted), running, stuck",
+        ),
         ids("from_replicas", "the replicas before"),
         ids("planned", "the replicas that were asked for"),
         ids("actual", "the replicas when it ended, or now"),
@@ -213,7 +222,10 @@ MOVES: Final = ResultTable(
         ids("added", "replicas that it brought into the set"),
         ids("removed", "replicas that it took out"),
         id_("slowest", "the added replica that took longest to come into the ISR"),
-        ms("slowest_ms", "how long that took; so far, if it has not come"),
+        ms(
+            "slowest_ms",
+            "how long that took; if it has not come, as long as its step lasted, or so far",
+        ),
         at("last_progress_ms", "the last record about this partition while it was moved"),
     ),
 )
@@ -226,11 +238,19 @@ MOVE_STEPS: Final = ResultTable(
         count("step", "", "which step of that reassignment, from 1"),
         count("offset", "offset", "of the record that began it"),
         at("started_ms", "when that was appended"),
-        at("ended_ms", "when the record after which nothing was adding or removing was appended"),
+        at(
+            "ended_ms",
+            "when the record after which nothing was adding or removing, or something else, was "
+            "appended",
+        ),
         ms("duration_ms", "from start to end, or to the end of the report"),
         ids("adding", "replicas that it adds"),
         ids("removing", "replicas that it removes"),
-        at("caught_up_ms", "when the last of those that it adds came into the ISR; null if none"),
+        at(
+            "caught_up_ms",
+            "when the last of those that it adds came into the ISR; null if one has not, or it "
+            "adds none",
+        ),
         ms("catch_up_ms", "how long that took since the step began"),
     ),
 )

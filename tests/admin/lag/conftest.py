@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import real_cluster
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -52,15 +54,26 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def plain(spark: Any) -> Iterator[Any]:
-    """The session as it is fastest for tables of a few rows, which are not worth compiling for."""
-    wanted = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "1",
-    }
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, value)
+    """The session, set as it is fastest for small tables."""
+    from tests.admin.lag.histories import plainly
+
+    with plainly(spark) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def kafkas_report(spark: Any) -> Any:
+    """The reports of the real cluster, and their time: made once, for they take seconds."""
+    folder = str(real_cluster.available(real_cluster.CLUSTER))
+    from admin.lag.reports.logs import Logs
+    from admin.lag.source.quorum_log import QuorumLogSource
+    from tests.admin.lag.histories import READ, collected, plainly
+
+    spark.dataSource.register(QuorumLogSource)
+
+    def table(name: str) -> Any:
+        reader = spark.read.format("quorumlog").option("table", name).option("json", "few")
+        return reader.load(folder)
+
+    with plainly(spark):
+        return collected(Logs(**{name: table(name) for name in READ}))

@@ -41,17 +41,18 @@ def test_why_an_epoch_ended_is_told_by_what_the_log_holds() -> None:
 
 
 def test_its_own_append_times_tell_whether_a_leader_lived() -> None:
-    def after(first_here_ms: int | None) -> str:
+    def after(*first_here_ms: int | None) -> str:
         own = [Span("1", 1, 0, 10, 1_000, 5_000, 1_000, 5_000, 0, 10)]
-        if first_here_ms is not None:
-            own.append(Span("1", 3, 10, 20, 8_000, 9_000, first_here_ms, 9_000, 0, 10))
+        for at_ms in first_here_ms:
+            own.append(Span("1", 3, 10, 20, 8_000, 9_000, at_ms))
         known = {("1", 3): Part("1", 3, 20, False, 0)}
         row = leadership(QUORUM, NOTHING._replace(spans=own, known=known))[0]
         return str(row["ended"])
 
     assert after(8_020) == "followed"
     assert after(14_000) == "away"
-    assert after(None) == "gone"
+    assert after() == "gone"
+    assert after(None) == "unknown", "it goes on, and nobody knows since when"
 
 
 def test_what_the_dead_hold_beyond_the_quorum_is_no_part_of_it() -> None:

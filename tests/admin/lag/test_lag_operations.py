@@ -122,6 +122,21 @@ def test_what_is_paused_at_the_end_is_told_so_and_what_has_ended_is_not() -> Non
     assert [row["outcome"] for row in told] == ["paused", "completed", "stuck"]
 
 
+def test_a_pause_lasts_as_long_as_its_records_say_whenever_they_were_appended() -> None:
+    """All are paused at 2,900 ms and go on at 4,900 ms; 2 ends at 5,900 ms, while it is paused."""
+    log = Log()
+    log.begun(1)
+    log.begun(2)
+    for paused, since_ms in ((True, 2_900), (False, 4_900)):
+        log.says("MovesPaused", paused=paused, who="ann", sinceMs=since_ms)
+    log.says("MoveChanged", id=2, state=MoveState.PAUSED, sinceMs=4_950)
+    left = {"completed": 2, "cancelled": 0, "superseded": 0, "gone": 0}
+    log.says("MoveEnded", id=2, outcome=MoveOutcome.COMPLETED, atMs=5_900, **left)
+    first, second = operations(log.records, {}, 10_000)
+    assert first["paused_ms"] == 2_000
+    assert second["paused_ms"] == 2_000 + 950
+
+
 def test_what_the_log_does_not_begin_is_left_out() -> None:
     log = Log()
     log.state(9, MoveState.PAUSED)

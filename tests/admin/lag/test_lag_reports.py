@@ -4,30 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.support import real_cluster
-
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
-from admin.lag.reports.logs import Logs
-from admin.lag.reports.schemas import RESULTS
-from admin.lag.reports.whole import report
 from tests.admin.lag.fenced_broker import T, check_fenced_broker
+from tests.admin.lag.histories import collected
 from tests.admin.lag.made_tables import MadeTables
 
 Rows = list[dict[str, Any]]
-
-
-def collected(logs: Logs, **options: Any) -> dict[str, Rows]:
-    """The rows of all reports, in the order that each has."""
-    made = report(logs, **options)
-    assert made is not None, "there is a log"
-    try:
-        return {
-            table.name: [row.asDict(recursive=True) for row in made.tables[table.name].collect()]
-            for table in RESULTS
-        }
-    finally:
-        made.release()
 
 
 def by(rows: Rows, *names: str) -> dict[Any, dict[str, Any]]:
@@ -43,7 +26,8 @@ def story() -> MadeTables:
     2 has each 10 ms later. 3 has each 20 ms later, but is paused from 13,000 to 16,000 ms. At
     20,000 ms 1 dies, with a record that nobody else has; at 21,500 ms 2 begins epoch 3. The clock
     of 2 is right. A reassignment of t-0 from 101,102 to 101,103 is asked for at 22,000 ms, 103 is
-    in sync at 22,700 ms; one of t-1 is cancelled; broker 103 is fenced for 1 s.
+    in sync at 22,700 ms; one of t-1 is cancelled; broker 103 is fenced for 1 s. What becomes of t-2
+    is told in `retargeted`.
     """
     made = MadeTables()
     made.epoch(1, 1, 0, 10_000, (1, 2, 3))
@@ -62,7 +46,7 @@ def story() -> MadeTables:
     topic: dict[str, Any] = {"topic_id": "T"}
     made.record(1, 10_100, "TopicRecord", topic="t", **topic)
     empty: dict[str, Any] = {"adding": [], "removing": []}
-    for partition in (0, 1):
+    for partition in (0, 1, 2):
         whole = {"replicas": [101, 102], "isr": [101, 102], **empty}
         made.record(2 + partition, 10_200, "PartitionRecord", partition=partition, **topic, **whole)
     grown = {"replicas": [101, 103, 102], "adding": [103], "removing": [102]}
@@ -73,6 +57,7 @@ def story() -> MadeTables:
     made.record(112, 22_700, "PartitionChangeRecord", epoch=3, partition=0, **topic, **done)
     back = {"replicas": [101, 102], "isr": [101, 102], **empty}
     made.record(113, 22_800, "PartitionChangeRecord", epoch=3, partition=1, **topic, **back)
+    retargeted(made)
     broker: dict[str, Any] = {"broker_id": 103, "broker_epoch": 5}
     made.record(5, 10_500, "RegisterBrokerRecord", fenced=True, **broker)
     for offset, at_ms, fenced in ((6, 10_600, False), (20, 12_000, True), (30, 13_000, False)):
@@ -82,9 +67,26 @@ def story() -> MadeTables:
     return made
 
 
+def retargeted(made: MadeTables) -> None:
+    """t-2: moves 7 and 8, of which the second waits for its turn; then a controller that knows no
+    moves wants 106 as well, and then the same replicas in another order, which is done at once."""
+
+    def is_now(offset: int, at_ms: int, **said: Any) -> None:
+        t_2: dict[str, Any] = {"topic_id": "T", "partition": 2}
+        made.record(offset, at_ms, "PartitionChangeRecord", epoch=3, **t_2, **said)
+
+    grown = {"replicas": [101, 104, 102], "adding": [104], "removing": [102]}
+    is_now(107, 22_200, target=[101, 104], move_id=7, **grown)
+    back: dict[str, Any] = {"replicas": [101, 102], "adding": [], "removing": []}
+    is_now(109, 22_400, target=[102, 105], move_id=8, **back)
+    is_now(111, 22_600, replicas=[101, 102, 106], adding=[106], removing=[])
+    is_now(114, 22_900, isr=[101, 102, 106], adding=[], removing=[])
+    is_now(115, 23_000, replicas=[102, 101, 106])
+
+
 @pytest.fixture(scope="module")
 def told(plain: Any) -> dict[str, Rows]:
-    return collected(story().logs(plain))
+    return collected(story().logs(plain))[0]
 
 
 def test_a_pause_is_seen_to_the_ms_and_nobody_else_lags(told: dict[str, Rows]) -> None:
@@ -119,7 +121,7 @@ def test_the_dead_are_as_they_were_last_seen(told: dict[str, Rows]) -> None:
 
 def test_a_report_that_ends_within_the_pause_tells_of_the_silence_until_then(plain: Any) -> None:
     """3 had its last record at 12,920 ms, and what it waits for the leader had at 13,000 ms."""
-    told = collected(story().logs(plain), until_ms=15_500)
+    told, _ = collected(story().logs(plain), until_ms=15_500)
     (paused,) = (row for row in told["replica_lag"] if row["replica"] == "3")
     assert (paused["last_append_ms"], paused["waits_since_ms"]) == (12_920, 13_000)
     (status,) = (row for row in told["status"] if row["replica"] == "3")
@@ -157,13 +159,15 @@ def test_a_pause_and_a_death_cost_what_could_have_been_survived(told: dict[str, 
 
 
 def test_a_move_that_is_done_and_one_that_is_cancelled(told: dict[str, Rows]) -> None:
-    moves = by(told["moves"], "partition")
+    moves = by([row for row in told["moves"] if row["partition"] < 2], "partition")
     done, cancelled = moves[0], moves[1]
     assert (done["outcome"], done["duration_ms"], done["as_planned"]) == ("completed", 700, True)
     assert (done["topic"], done["from_replicas"], done["planned"]) == ("t", [101, 102], [101, 103])
     assert (done["added"], done["removed"], done["steps"]) == ([103], [102], 1)
     assert (done["slowest"], done["slowest_ms"]) == (103, 700)
     assert (cancelled["outcome"], cancelled["as_planned"]) == ("cancelled", False)
+    # 103 never came, and was not waited for any longer.
+    assert (cancelled["slowest"], cancelled["slowest_ms"]) == (103, 800)
     steps = by(told["move_steps"], "partition")
     assert (steps[0]["adding"], steps[0]["removing"], steps[0]["catch_up_ms"]) == (
         [103],
@@ -173,6 +177,24 @@ def test_a_move_that_is_done_and_one_that_is_cancelled(told: dict[str, Rows]) ->
     assert steps[1]["catch_up_ms"] is None
     replicas = by(told["move_replicas"], "partition")
     assert (replicas[0]["catch_up_ms"], replicas[1]["catch_up_ms"]) == (700, None)
+
+
+def test_what_supersedes_a_move_ends_its_step_and_is_in_a_move_of_its_own(
+    told: dict[str, Rows],
+) -> None:
+    of_t2 = by([row for row in told["moves"] if row["partition"] == 2], "number")
+    ours, waits, kafkas, at_once = (of_t2[number] for number in (1, 2, 3, 4))
+    assert (ours["move_id"], ours["outcome"], ours["ended_ms"]) == (7, "superseded", 22_400)
+    assert (ours["slowest"], ours["slowest_ms"]) == (104, 200)
+    assert (waits["move_id"], waits["outcome"], waits["steps"]) == (8, "superseded", 0)
+    assert (kafkas["move_id"], kafkas["outcome"], kafkas["duration_ms"]) == (None, "completed", 300)
+    assert (at_once["move_id"], at_once["outcome"], at_once["steps"]) == (None, "completed", 1)
+    steps = by([row for row in told["move_steps"] if row["partition"] == 2], "number")
+    assert {number: row["ended_ms"] for number, row in steps.items()} == {
+        1: 22_400,
+        3: 22_900,
+        4: 23_000,
+    }
 
 
 def test_a_broker_and_what_happened_to_it(told: dict[str, Rows]) -> None:
@@ -194,18 +216,9 @@ def test_clocks_are_told_in_bounds(told: dict[str, Rows]) -> None:
 
 
 @pytest.fixture(scope="module")
-def kafkas(plain: Any) -> dict[str, Rows]:
-    folder = str(real_cluster.available(real_cluster.CLUSTER))
-    from admin.lag.source.quorum_log import QuorumLogSource
-
-    plain.dataSource.register(QuorumLogSource)
-
-    def table(name: str) -> Any:
-        reader = plain.read.format("quorumlog").option("table", name).option("json", "few")
-        return reader.load(folder)
-
-    names = ("batches", "records", "epochs", "assignments", "replicas")
-    return collected(Logs(**{name: table(name) for name in names}))
+def kafkas(kafkas_report: Any) -> dict[str, Rows]:
+    tables: dict[str, Rows] = kafkas_report[0]
+    return tables
 
 
 def test_the_real_cluster_had_two_leaders_and_a_gap_at_the_kill(kafkas: dict[str, Rows]) -> None:

@@ -1,0 +1,95 @@
+"""What Spark reports of the logs in a folder, beside what the twins make of the same files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from admin.lag.reports.logs import Logs
+from admin.lag.reports.schemas import RESULTS
+from admin.lag.reports.scope import Scope
+from admin.lag.reports.whole import report
+from admin.lag.tables import TABLES
+from tests.admin.lag import slow_moves, slow_reading
+from tests.admin.lag.made_logs import rows
+from tests.admin.lag.slow_moves import Key, SlowPartition
+from tests.admin.lag.slow_quorum import SlowQuorum, SlowTime
+from tests.admin.lag.slow_reading import SlowRecord
+
+Rows = list[dict[str, Any]]
+WINDOW_MS: Final = 10_000
+READ: Final = ("batches", "records", "epochs", "assignments", "replicas")
+_FASTEST: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """One set of logs, as the reports have it and as the twins do."""
+
+    told: dict[str, Rows]
+    """The reports."""
+    time: SlowTime
+    quorum: SlowQuorum
+
+    @property
+    def end_ms(self) -> int:
+        return self.time.end_ms
+
+    @cached_property
+    def said(self) -> list[SlowRecord]:
+        return slow_reading.said(self.quorum.log)
+
+    @cached_property
+    def partitions(self) -> dict[Key, SlowPartition]:
+        return slow_moves.partitions(self.said)[0]
+
+    @cached_property
+    def moved(self) -> dict[str, Rows]:
+        """The tables of moves, by the twin."""
+        return slow_moves.told(self.said, self.end_ms)
+
+
+@contextmanager
+def plainly(spark: Any) -> Iterator[Any]:
+    """The session as it is fastest for tables of a few rows, which are not worth compiling for."""
+    before = {name: spark.conf.get(name) for name in _FASTEST}
+    for name, value in _FASTEST.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def collected(logs: Logs, **options: Any) -> tuple[dict[str, Rows], Scope]:
+    """The rows of all reports, in the order that each has, and the time they are about."""
+    made = report(logs, **options)
+    assert made is not None, "there is a log"
+    try:
+        told = {
+            table.name: [row.asDict(recursive=True) for row in made.tables[table.name].collect()]
+            for table in RESULTS
+        }
+        return told, made.scope
+    finally:
+        made.release()
+
+
+def history(spark: Any, root: Path, told: tuple[dict[str, Rows], Scope] | None = None) -> History:
+    """The history whose logs lie below `root`; `told` are its reports where they are known."""
+    if told is None:
+        tables = {
+            name: spark.createDataFrame(
+                pa.Table.from_pylist(rows(root, name, json="few"), schema=TABLES[name].arrow())
+            )
+            for name in READ
+        }
+        told = collected(Logs(**tables), window_ms=WINDOW_MS)
+    return History(told[0], SlowTime(*told[1]), SlowQuorum(slow_reading.replicas(root)))

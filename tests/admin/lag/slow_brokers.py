@@ -1,0 +1,145 @@
+"""Brokers once more: what the image says of each before and after every record."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from statemachine import records
+from statemachine.image import Image
+from statemachine.replay import replay
+from tests.admin.lag.slow_moves import SlowPartition
+from tests.admin.lag.slow_quorum import SlowTime
+from tests.admin.lag.slow_reading import SlowRecord
+
+COUNTED: Final = {
+    "registered": "registrations",
+    "fenced": "fencings",
+    "unfenced": "unfencings",
+    "stopping": "shutdowns",
+}
+COUNTS: Final = (*COUNTED.values(), "isr_shrinks", "isr_expands", "moves_in", "moves_out")
+
+Row = dict[str, Any]
+Happened = tuple[int, str, int]
+"""To which broker, what, and when."""
+
+
+def events(log: Sequence[SlowRecord], end_ms: int) -> list[Row]:
+    """The table `broker_events`."""
+    image = Image()
+    found: list[Row] = []
+    for each in log:
+        broker_id = getattr(each.said, "broker_id", None)
+        before = _state(image, broker_id)
+        replay(image, each.said, each.offset)
+        after = _state(image, broker_id)
+        for event in _events(each.said, before, after):
+            found.append(
+                {
+                    "broker_id": broker_id,
+                    "offset": each.offset,
+                    "at_ms": each.at_ms,
+                    "event": event,
+                    "broker_epoch": getattr(each.said, "broker_epoch", None),
+                }
+            )
+    for number, row in enumerate(found):
+        later = [other for other in found[number + 1 :] if other["broker_id"] == row["broker_id"]]
+        row["until_ms"] = later[0]["at_ms"] if later else end_ms
+    return found
+
+
+def _state(image: Image, broker_id: int | None) -> tuple[bool, bool] | None:
+    """Whether it is fenced, and whether it stops; None of one that is not registered."""
+    broker = None if broker_id is None else image.brokers.get(broker_id)
+    return None if broker is None else (broker.fenced, broker.stopping_at is not None)
+
+
+def _events(
+    said: object, before: tuple[bool, bool] | None, after: tuple[bool, bool] | None
+) -> list[str]:
+    if isinstance(said, records.RegisterBroker):
+        return ["registered"]
+    if before is None or before == after:
+        return []
+    if after is None:
+        return ["unregistered"]
+    found = []
+    if before[0] != after[0]:
+        found.append("fenced" if after[0] else "unfenced")
+    if after[1] and not before[1]:
+        found.append("stopping")
+    return found
+
+
+def happened(
+    events_: Iterable[Row],
+    partitions: Iterable[SlowPartition],
+    moves: Iterable[Mapping[str, Any]],
+) -> list[Happened]:
+    """All that is counted."""
+    found = [
+        (row["broker_id"], COUNTED[row["event"]], row["at_ms"])
+        for row in events_
+        if row["event"] in COUNTED
+    ]
+    for partition in partitions:
+        for change in partition.changes:
+            if change.before is not None:
+                was, is_ = set(change.before.isr), set(change.after.isr)
+                found += [(each, "isr_expands", change.at_ms) for each in is_ - was]
+                found += [(each, "isr_shrinks", change.at_ms) for each in was - is_]
+    for move in moves:
+        found += [(each, "moves_in", move["started_ms"]) for each in move["added"]]
+        found += [(each, "moves_out", move["started_ms"]) for each in move["removed"]]
+    return found
+
+
+def activity(found: Sequence[Happened], time: SlowTime) -> list[Row]:
+    """The table `broker_activity`."""
+    rows: dict[tuple[int, int, int], Row] = {}
+    for broker_id, what, at_ms in found:
+        for low, high in time.windows:
+            if low < at_ms <= high and what != "shutdowns":
+                empty = {name: 0 for name in COUNTS if name != "shutdowns"}
+                rows.setdefault((broker_id, low, high), empty)[what] += 1
+    return [
+        {"broker_id": broker_id, "window_start_ms": low, "window_end_ms": high, **row}
+        for (broker_id, low, high), row in sorted(rows.items())
+    ]
+
+
+def brokers(events_: Sequence[Row], found: Sequence[Happened], end_ms: int) -> list[Row]:
+    """The table `brokers`."""
+    ids = sorted({row["broker_id"] for row in events_} | {each[0] for each in found})
+    return [
+        {
+            "broker_id": broker_id,
+            **{name: sum(each[:2] == (broker_id, name) for each in found) for name in COUNTS},
+            **_told([row for row in events_ if row["broker_id"] == broker_id], end_ms),
+        }
+        for broker_id in ids
+    ]
+
+
+def _told(own: Sequence[Row], end_ms: int) -> Row:
+    registered = [row["at_ms"] for row in own if row["event"] == "registered"]
+    last = own[-1]
+    states = {"registered": "fenced"}
+    fenced: list[int] = []
+    since_ms: int | None = None
+    for row in own:
+        if row["event"] in ("registered", "fenced") and since_ms is None:
+            since_ms = row["at_ms"]
+        if row["event"] in ("unfenced", "unregistered") and since_ms is not None:
+            fenced.append(row["at_ms"] - since_ms)
+            since_ms = None
+    if since_ms is not None:
+        fenced.append(end_ms - since_ms)
+    return {
+        "state": states.get(last["event"], last["event"]),
+        "state_since_ms": last["at_ms"],
+        "first_registered_ms": min(registered),
+        "last_registered_ms": max(registered),
+        "fenced_ms": sum(fenced),
+        "longest_fenced_ms": max(fenced, default=0),
+    }
