@@ -86,7 +86,12 @@ def _part(folder: Path, environ: Mapping[str, str], role: str, *arguments: str) 
     with subprocess.Popen(
         [str(SPARK_CLASS), f"{_DEPLOY}.{role}", "--host", "127.0.0.1", *arguments],
         cwd=folder,
-        env={**environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)},
+        env={
+            **environ,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(folder),
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
