@@ -104,7 +104,7 @@ def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
 
 def _made(spark: "SparkSession", asked: Asked, replicas: Rows) -> "Report | None":
     from admin.lag.reports.frames import frame
-    from admin.lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs
+    from admin.lag.reports.logs import BATCHES, Logs
     from admin.lag.reports.whole import report
     from admin.lag.tables import REPLICAS
 
@@ -116,9 +116,9 @@ def _made(spark: "SparkSession", asked: Asked, replicas: Rows) -> "Report | None
         records=read(
             spark,
             asked,
-            "records",
-            columns=",".join((*CHOSEN_BY, *RECORDS)),
+            "packs",
             json="few",
+            shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
             push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
         ),
         epochs=read(spark, asked, "epochs"),

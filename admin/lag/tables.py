@@ -54,6 +54,7 @@ INT: Final = "INT"
 BIGINT: Final = "BIGINT"
 STRING: Final = "STRING"
 BOOLEAN: Final = "BOOLEAN"
+BINARY: Final = "BINARY"
 INTS: Final = "ARRAY<INT>"
 STRINGS: Final = "ARRAY<STRING>"
 
@@ -69,6 +70,7 @@ ARROW_TYPES: Final[Mapping[str, Any]] = MappingProxyType(
         BIGINT: pa.int64(),
         STRING: pa.string(),
         BOOLEAN: pa.bool_(),
+        BINARY: pa.binary(),
         INTS: _list_of(pa.int32()),
         STRINGS: _list_of(pa.string()),
     }
@@ -181,6 +183,31 @@ RECORDS: Final = Table(
     ),
 )
 
+PACKS: Final = Table(
+    "packs",
+    "Many records in one row, as the reports take them: a stretch of a log, of one share of the"
+    " partitions. Not streamed.",
+    (
+        _REPLICA,
+        _PATH,
+        _SOURCE,
+        Column(
+            "share",
+            INT,
+            "which share of the partitions, from 0, by topic and number; null where records are"
+            " about none",
+        ),
+        Column("low", BIGINT, "the offset of the first record in it"),
+        Column(
+            "rows",
+            BINARY,
+            "an Arrow stream: topic_id, partition, offset and append_ms of each record, and in code"
+            " which row of said it is; without a share, rows of the table records",
+        ),
+        Column("said", BINARY, "an Arrow stream: what they say, each thing once"),
+    ),
+)
+
 EPOCHS: Final = Table(
     "epochs",
     "One row a LeaderChange record: who won which epoch.",
@@ -255,7 +282,7 @@ PROBLEMS: Final = Table(
 )
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType(
-    {each.name: each for each in (BATCHES, RECORDS, EPOCHS, ASSIGNMENTS, REPLICAS, PROBLEMS)}
+    {each.name: each for each in (BATCHES, RECORDS, PACKS, EPOCHS, ASSIGNMENTS, REPLICAS, PROBLEMS)}
 )
 
 

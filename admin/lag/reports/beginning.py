@@ -6,12 +6,15 @@ and controllers nothing is taken from it: their reports tell what happened, and 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from admin.lag.reports import operations, planned_steps
+from admin.lag.reports.histories import Range
 from admin.lag.reports.logs import copies, one_copy, rows_of
 from quorum.log.checkpoint import checkpoint_id
 
@@ -67,6 +70,33 @@ def with_state(records: DataFrame, replicas: Sequence[dict[str, Any]]) -> DataFr
         .withColumn("offset", F.lit(first.end - 1).cast("bigint"))
     )
     return state.unionByName(log.where(~is_state | (F.col("offset") >= first.end)))
+
+
+def ranges(replicas: Sequence[Mapping[str, Any]]) -> list[Range]:
+    """The same of packs: which records of which files are of the quorum's log, or stand before it.
+
+    What is said of partitions only means something on top of what was said before.
+    """
+    first = beginning(replicas)
+    begins = 0 if first is None else first.end
+    found = [] if first is None else [Range(first.replica, first.name, stands_at=first.end - 1)]
+    for number, copy in enumerate(copies(replicas)):
+        found.append(Range(copy.replica, None, begins, copy.end if number else None))
+    return found
+
+
+def packs_of(packs: DataFrame, wanted: Sequence[Range]) -> DataFrame:
+    """The packs of these files."""
+    files = [
+        (F.col("replica") == F.lit(each.replica))
+        & (
+            F.col("source") == F.lit("log")
+            if each.snapshot is None
+            else (F.col("source") == "snapshot") & F.col("path").endswith("/" + each.snapshot)
+        )
+        for each in wanted
+    ]
+    return packs.where(reduce(or_, files, F.lit(False)) if len(files) != 1 else files[0])
 
 
 def assignments(table: DataFrame, replicas: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

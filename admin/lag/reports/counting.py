@@ -4,26 +4,28 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from admin.lag.reports.brokers import Count
-from admin.lag.reports.partitions import isr_changes
 from admin.lag.reports.scope import Scope
 
 
 def partition_counts(history: DataFrame, moves: DataFrame, scope: Scope) -> list[Count]:
     """How often each broker left and joined an ISR, and was added and removed by a reassignment."""
     names = (("added", "moves_in"), ("removed", "moves_out"))
-    happened = isr_changes(history)
+    window = F.floor((F.col("started_ms") - F.lit(scope.grid_ms + 1)) / F.lit(scope.window_ms))
+    happened = history.where(F.col("broker_id").isNotNull()).select(
+        "broker_id", "window", "what", "times"
+    )
     for column, what in names:
         happened = happened.unionByName(
             moves.select(
                 F.explode(column).alias("broker_id"),
-                F.col("started_ms").alias("at_ms"),
+                window.alias("window"),
                 F.lit(what).alias("what"),
+                F.lit(1).cast("bigint").alias("times"),
             )
         )
-    window = F.floor((F.col("at_ms") - F.lit(scope.grid_ms + 1)) / F.lit(scope.window_ms))
-    counted = happened.groupBy("broker_id", window.alias("window"), "what").count()
+    counted = happened.groupBy("broker_id", "window", "what").agg(F.sum("times").alias("times"))
     return [
-        Count(row["broker_id"], row["window"], row["what"], row["count"])
+        Count(row["broker_id"], row["window"], row["what"], row["times"])
         for row in counted.collect()
     ]
 

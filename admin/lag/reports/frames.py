@@ -1,10 +1,11 @@
-"""Rows of plain values as a DataFrame, without a worker having to be started for it."""
+"""Plain values as a DataFrame, and rows changed whole columns at a time."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from admin.lag import tables
 from admin.lag.reports.columns import Column
@@ -21,3 +22,39 @@ def frame(
     names = [column.name for column in columns]
     table = pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema)
     return session.createDataFrame(table)
+
+
+Whole = Callable[[Iterator[Any]], Iterator[Any]]
+"""From the `pyarrow.RecordBatch`es of one partition to one for each of them, in order."""
+
+
+def mapped(rows: DataFrame, function: Whole, columns: Sequence[tuple[str, str]]) -> DataFrame:
+    """What `function` makes of the rows, with these columns: name and type of each.
+
+    As `mapInArrow`, which wants pandas: the rows that come of a batch stand in a list beside its
+    last row, and the lists are then laid out.
+    """
+    schema = pa.schema([pa.field(name, tables.ARROW_TYPES[type_]) for name, type_ in columns])
+    ddl = ", ".join(f"`{name}`: {type_}" for name, type_ in columns)
+
+    def each(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        counts: list[int] = []
+
+        def counted() -> Iterator[Any]:
+            for batch in batches:
+                counts.append(len(batch))
+                yield pa.RecordBatch.from_struct_array(batch)
+
+        for made in function(counted()):
+            yield _beside_last(made, schema, counts.pop())
+
+    made = F.arrow_udf(each, f"array<struct<{ddl}>>")
+    return rows.select(F.inline(made(F.struct(*rows.columns))))
+
+
+def _beside_last(made: Any, schema: Any, count: int) -> Any:
+    rows = pa.StructArray.from_arrays(list(made.columns), fields=list(schema))
+    offsets = pa.array([0] * count + [len(made)] if count else [0], pa.int32())
+    return pa.ListArray.from_arrays(
+        offsets, rows, type=pa.list_(pa.field("element", pa.struct(list(schema))))
+    )

@@ -22,11 +22,10 @@ BATCHES: Final = (
 )  # fmt: skip
 """What any report looks at of the table `batches`,"""
 RECORDS: Final = (
-    "offset", "epoch", "append_ms", "type", "topic", "topic_id", "partition",
-    "replicas", "isr", "adding", "removing", "target", "move_id", "broker_id", "broker_epoch",
+    "offset", "epoch", "append_ms", "type", "topic", "topic_id", "broker_id", "broker_epoch",
     "fenced", "in_controlled_shutdown", "json",
 )  # fmt: skip
-"""and of `records`,"""
+"""and of `records` that are about no partition,"""
 CHOSEN_BY: Final = ("replica", "path", "source", "name")
 """besides what these are chosen by."""
 
@@ -36,7 +35,8 @@ class Logs:
     """The tables of `admin.lag.tables`, read from the same folders, or these columns of them.
 
     `records` have `json` for all types but those of partitions (option `json=few`), which what is
-    said of moves of ours and of controllers that restarted needs.
+    said of moves of ours and of controllers that restarted needs. In their place may be `packs`
+    of them, likewise.
     """
 
     batches: DataFrame

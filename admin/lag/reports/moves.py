@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from admin.lag.reports import schemas
-from admin.lag.reports.partitions import of_moves
 from admin.lag.reports.scope import Scope
 
 STUCK_MS: Final = 60_000
@@ -36,7 +35,7 @@ def topics(records: DataFrame) -> DataFrame:
 
 
 def with_steps(history: DataFrame) -> DataFrame:
-    """The rows of reassignments with `step`: 0 before the first, from 1 on; and `under_way`.
+    """The rows of reassignments with `step`: 0 before the first, from 1 on; `under_way`; `next_ms`.
 
     A step begins where something begins to be adding or removing, or what is changes; or where all
     of a reassignment is done at once.
@@ -51,9 +50,15 @@ def with_steps(history: DataFrame) -> DataFrame:
         .orderBy("offset")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
+    in_order = Window.partitionBy(*_PARTITION).orderBy("offset")
     begins = (under_way & (differs | F.col("begins"))) | at_once
-    return of_moves(history).withColumns(
-        {"under_way": under_way, "step": F.sum(begins.cast("bigint")).over(so_far)}
+    return history.where(F.col("number").isNotNull()).withColumns(
+        {
+            "under_way": under_way,
+            "step": F.sum(begins.cast("bigint")).over(so_far),
+            # Of a partition that is still moved, the next record about it is such a row as well.
+            "next_ms": F.lead("append_ms").over(in_order),
+        }
     )
 
 

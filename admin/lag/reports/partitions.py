@@ -1,105 +1,93 @@
 """The history of every partition: what it was after each of its records, and what it moved.
 
-A record says only what changes; here what stays is carried on. A partition is *moved* while it has
-replicas that are adding or removing, or a target (ours, between two steps). A reassignment begins
-where it begins to be moved, or is led elsewhere while it is; one that needs no catching up begins
-and ends with the same record. `number` counts them, from 1.
+A record says only what changes; in its history what stays is carried on. A partition is *moved*
+while it has replicas that are adding or removing, or a target (ours, between two steps). A
+reassignment begins where it begins to be moved, or is led elsewhere while it is; one that needs no
+catching up begins and ends with the same record. `number` counts them, from 1.
 
-One row for each record about a partition:
+Of the history stays what reports need: the records of reassignments, from the one that begins each
+to the one that ends it, and how often each broker came into an ISR or left one. One row for each:
 
-    topic_id, partition, offset, append_ms, created
-    replicas, isr, adding, removing       after the record, and `*_before` it
+    topic_id, partition, offset, append_ms
+    replicas, isr, adding, removing       after the record, and some as `*_before` it
     planned                               the replicas it is to have in the end
-    moving, was_moving, begins            whether it is moved after and before it, and set out here
-    number                                of the reassignment under way, or the last; 0 before any
+    moving, begins                        whether it is moved after it, and whether one begins here
+    number                                of the reassignment under way
     move_id                               the move of metaquorum, null for none
-    next_ms                               when the next record about it was appended
+    broker_id, window, what, times        null but for counts, of which all else is null
+
+Spark brings the packs of a share of the partitions together and in order; `histories` does the
+rest.
 """
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-_CREATED: Final = "PartitionRecord"
-_CHANGED: Final = "PartitionChangeRecord"
-_CARRIED: Final = ("replicas", "isr", "adding", "removing", "target", "move_id")
-_KEY: Final = ("topic_id", "partition")
+from admin.lag.reports.frames import mapped
+from admin.lag.reports.histories import HISTORY, Histories, Range
+from admin.lag.reports.scope import Scope
+from admin.lag.source.record_packs import joined, packed_rows, unpacked
+from admin.lag.tables import PACKS, RECORDS, Table
+
+_PACK: Final = ("replica", "path", "source", "rows", "said")
 
 
-def partition_history(records: DataFrame) -> DataFrame:
-    """The history, from the records of the quorum's log."""
-    of_partition = Window.partitionBy(*_KEY).orderBy("offset")
-    so_far = of_partition.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    none = F.array().cast("array<int>")
-    # Who speaks of adding or removing and names no target does not know targets: it falls away.
-    forgets = F.col("adding").isNotNull() | F.col("removing").isNotNull()
-    target = F.coalesce("target", F.when(forgets, none))
-    said = records.where(F.col("type").isin(_CREATED, _CHANGED)).select(
-        *_KEY,
-        "offset",
-        "append_ms",
-        (F.col("type") == _CREATED).alias("created"),
-        "replicas",
-        "isr",
-        "adding",
-        "removing",
-        target.alias("target"),
-        # A partition without a target is in no move, whatever it was in before.
-        F.when(F.size(target) == 0, 0).otherwise(F.col("move_id")).alias("move_id"),
+def partition_history(packs: DataFrame, ranges: Sequence[Range], scope: Scope) -> DataFrame:
+    """The history, from packs; `ranges` say which of their records are of the quorum's log."""
+    # What was there before the log begins comes before all of it.
+    place = F.when(F.col("source") == "log", F.col("low")).otherwise(-1)
+    in_order = (
+        packs.where(F.col("share").isNotNull())
+        .select(*_PACK, "share", "low", place.alias("place"))
+        .repartitionById(shares_of(packs), "share")
+        .sortWithinPartitions("place", "low")
     )
-    carried = said.withColumns(
-        {name: F.last(name, ignorenulls=True).over(so_far) for name in _CARRIED}
+    return mapped(in_order.select(*_PACK), partial(_histories, ranges, scope), HISTORY)
+
+
+def _histories(ranges: Sequence[Range], scope: Scope, batches: Iterator[Any]) -> Iterator[Any]:
+    histories = Histories(scope, ranges)
+    for batch in batches:
+        yield histories.told(_each(batch))
+
+
+def _each(packs: Any) -> Iterator[dict[str, Any]]:
+    """The packs of a batch, one after the other."""
+    for at in range(len(packs)):
+        yield {name: packs[name][at].as_py() for name in packs.schema.names}
+
+
+def shares_of(table: DataFrame) -> int:
+    """Into how many shares partitions are divided: as many as there are tasks behind a shuffle."""
+    return int(table.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def packed(records: DataFrame) -> DataFrame:
+    """Records that are rows as packs, as the source would have made them."""
+    in_order = records.repartitionByRange("replica", "path", "offset").sortWithinPartitions(
+        "replica", "path", "offset"
     )
-    known = carried.withColumns(
-        {name: F.coalesce(name, none) for name in ("adding", "removing", "target")}
-    )
-    is_moving = F.size("adding") + F.size("removing") + F.size("target") > 0
-    aimed = F.filter("replicas", lambda each: ~F.array_contains("removing", each))
-    planned = F.when(F.size("target") > 0, F.col("target")).otherwise(aimed)
-    after = known.withColumns({"moving": is_moving, "planned": planned})
-    names = ("replicas", "isr", "adding", "removing", "planned", "moving")
-    before = after.withColumns(
-        {
-            **{f"{name}_before": F.lag(name).over(of_partition) for name in names},
-            "next_ms": F.lead("append_ms").over(of_partition),
-        }
-    ).withColumn("was_moving", F.coalesce("moving_before", F.lit(False)))
-    return (
-        before.withColumn("begins", _begins())
-        .withColumn("number", F.sum(F.col("begins").cast("bigint")).over(so_far))
-        .withColumn("move_id", F.when(F.col("move_id") > 0, F.col("move_id")))
-        .drop("target", "moving_before")
-    )
+    columns = [(column.name, column.type) for column in PACKS.columns]
+    return mapped(in_order, partial(_packed, shares_of(records)), columns)
 
 
-def _begins() -> Column:
-    """Whether a reassignment begins with the record."""
-    is_elsewhere = F.col("planned") != F.col("planned_before")
-    # Where the log begins later than the partition, what it had before is not known.
-    at_once = ~F.col("was_moving") & (F.col("replicas") != F.col("replicas_before"))
-    begins = F.when(F.col("moving"), ~F.col("was_moving") | is_elsewhere).otherwise(at_once)
-    return F.coalesce(begins, F.lit(False)) & (~F.col("created") | F.col("moving"))
+def _packed(shares: int, batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield packed_rows(batch, PACKS, shares)
 
 
-def isr_changes(history: DataFrame) -> DataFrame:
-    """Each replica that came into an ISR or left one: `broker_id`, `at_ms`, and `what` it did."""
-    changed = history.where(~F.col("created") & (F.col("isr") != F.col("isr_before")))
-    each = F.concat(
-        F.transform(
-            F.array_except("isr", "isr_before"),
-            lambda broker: F.struct(broker.alias("id"), F.lit("isr_expands").alias("what")),
-        ),
-        F.transform(
-            F.array_except("isr_before", "isr"),
-            lambda broker: F.struct(broker.alias("id"), F.lit("isr_shrinks").alias("what")),
-        ),
-    )
-    return changed.select(F.col("append_ms").alias("at_ms"), F.explode(each).alias("each")).select(
-        F.col("each.id").alias("broker_id"), "at_ms", F.col("each.what").alias("what")
-    )
+def others(packs: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The records that are about no partition, with these columns."""
+    wanted = RECORDS.only(tuple(names))
+    columns = [(column.name, column.type) for column in wanted.columns]
+    whole = packs.where(F.col("share").isNull()).select(*_PACK)
+    return mapped(whole, partial(_unpacked, wanted), columns)
 
 
-def of_moves(history: DataFrame) -> DataFrame:
-    """The rows of reassignments, from the one that begins each to the one that ends it."""
-    return history.where(F.col("begins") | F.col("was_moving")).where("number > 0")
+def _unpacked(wanted: Table, batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield joined((unpacked(pack, wanted) for pack in _each(batch)), wanted.arrow())

@@ -35,7 +35,7 @@ from admin.lag.reports import (
 from admin.lag.reports.arrivals import arrivals
 from admin.lag.reports.epochs import EpochSpan, Leader, Span
 from admin.lag.reports.frames import frame
-from admin.lag.reports.logs import BATCHES, RECORDS, Logs, of_log, rows_of, spans
+from admin.lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs, of_log, rows_of, spans
 from admin.lag.reports.parts import Part, parts
 from admin.lag.reports.schemas import RESULTS
 from admin.lag.reports.scope import Scope, scope_of
@@ -49,7 +49,6 @@ _OF_REPLICAS: Final = (
     "replica", "path", "node_id", "directory_id", "log_start", "log_end", "last_epoch",
     "has_append_times", "snapshots",
 )  # fmt: skip
-_OF_PARTITIONS: Final = ("PartitionRecord", "PartitionChangeRecord")
 _OF_TOPICS: Final = ("TopicRecord", "RemoveTopicRecord")
 _FEW: Final = (
     "RegisterBrokerRecord", "UnregisterBrokerRecord", "FenceBrokerRecord", "UnfenceBrokerRecord",
@@ -108,7 +107,10 @@ def report(
 
     batches = keep(of_log(tables.batches).select(*BATCHES))
     replicas = rows_of(tables.replicas, *_OF_REPLICAS)
-    records = keep(_slim(beginning.with_state(tables.records, replicas)))
+    wanted = beginning.ranges(replicas)
+    packs = keep(beginning.packs_of(_packed(tables.records), wanted))
+    others = partitions.others(packs, (*CHOSEN_BY, *RECORDS))
+    records = keep(_slim(beginning.with_state(others, replicas)))
     session = batches.sparkSession
     found = together(
         session,
@@ -128,7 +130,14 @@ def report(
     for part in together(
         session,
         lambda: _of_batches(batches, known, scope, whole[1], limits, keep),
-        lambda: _of_records(records, found[3], known, scope, keep),
+        lambda: _of_records(
+            partitions.partition_history(packs, wanted, scope),
+            records,
+            found[3],
+            known,
+            scope,
+            keep,
+        ),
     ):
         made |= part
     shaped = {}
@@ -207,10 +216,15 @@ def _of_batches(
 
 
 def _of_records(
-    records: DataFrame, few: list[Row], known: _Known, scope: Scope, keep: Keep
+    history: DataFrame,
+    records: DataFrame,
+    few: list[Row],
+    known: _Known,
+    scope: Scope,
+    keep: Keep,
 ) -> dict[str, DataFrame | list[Row]]:
     needed = planned_steps.column(planned_steps.limits_in_force(few))
-    history = keep(partitions.partition_history(records))
+    keep(history)
     topics = keep(moves.topics(records))
     stepped = keep(moves.with_steps(history))
     steps = keep(moves.steps(stepped, topics))
@@ -236,9 +250,14 @@ def _of_records(
     }
 
 
+def _packed(records: DataFrame) -> DataFrame:
+    """The packs of these records, if they are not packs already."""
+    return records if "share" in records.columns else partitions.packed(records)
+
+
 def _slim(records: DataFrame) -> DataFrame:
-    """The records that any report looks at, and of them what it looks at."""
-    wanted = (*_OF_PARTITIONS, *_OF_TOPICS, *_FEW)
+    """The records beside those of partitions that any report looks at, and what it looks at."""
+    wanted = (*_OF_TOPICS, *_FEW)
     # Of configurations there may be many: throttles are set by moves.
     is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").startswith(OF_REASSIGNMENTS)
     return records.where(F.col("type").isin(*wanted) | is_limit).select("place", *RECORDS)

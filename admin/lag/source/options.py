@@ -47,6 +47,7 @@ KNOWN: Final = (
     Known("settle_ms", str(SETTLE_MS), "how long an end that is not whole is waited for, ms"),
     Known("json", "false", "the column json of records: true, few or false"),
     Known("deep", "false", "whether `problems` looks into every record, and not at batches alone"),
+    Known("shares", "1", "into how many shares the table packs divides the partitions"),
     Known("push_filters", "false", "whether Spark pushes filters down; see below"),
     Known("max_bytes_per_trigger", "no limit", "bytes of each log that a stream reads at once"),
 )
@@ -69,6 +70,7 @@ class Options:
     settle_ms: int = SETTLE_MS
     json: str = "false"
     deep: bool = False
+    shares: int = 1
     push_filters: bool = False
     replica: str | None = None
     """The only replica that is wanted, where a filter says so."""
@@ -111,6 +113,7 @@ def options_of(given: Mapping[str, str]) -> Options:
         settle_ms=_number(found, "settle_ms", SETTLE_MS),
         json=_one_of(found, "json", "false", ("true", "few", "false")),
         deep=_one_of(found, "deep", "false", ("true", "false")) == "true",
+        shares=max(1, _number(found, "shares", 1)),
         push_filters=_one_of(found, "push_filters", "false", ("true", "false")) == "true",
         max_bytes_per_trigger=_read(found, "max_bytes_per_trigger", _natural),
     )

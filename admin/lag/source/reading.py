@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +44,7 @@ def _slice(part: Slice, options: Options) -> Iterator[Any]:
     match options.table.name:
         case "batches":
             yield from _batches(part, options)
-        case "records":
+        case "records" | "packs":
             yield from _records(part, options)
         case "epochs" | "assignments":
             yield from _control(part, options)
@@ -136,12 +135,12 @@ def _times(part: Slice, last_offset: int, options: Options) -> AppendTimes:
 
 
 def _records(part: Slice, options: Options) -> Iterator[Any]:
-    take = partial(
-        RecordRows.take,
-        table=options.shown,
-        first=options.from_offset,
-        behind=options.to_offset,
-    )
+    def take(rows: RecordRows) -> Any:
+        bounds = (options.from_offset, options.to_offset)
+        if options.table.name == "packs":
+            return rows.packs(options.shown, options.shares, *bounds)
+        return rows.take(options.shown, *bounds)
+
     for found in _pieces(part, options):
         if isinstance(found, Mark):
             yield _mark_row(options, found)
@@ -158,7 +157,8 @@ def _records(part: Slice, options: Options) -> Iterator[Any]:
 
 
 def _json(options: Options) -> str:
-    return options.json if "json" in options.columns else "false"
+    wanted = options.table.name == "packs" or "json" in options.columns
+    return options.json if wanted else "false"
 
 
 def _control(part: Slice, options: Options) -> Iterator[Any]:

@@ -100,6 +100,10 @@ class RecordColumns:
             return []
         return [(at, wrong[code]) for at, code in enumerate(self._codes) if code in wrong]
 
+    def said(self) -> tuple[Any, list[dict[str, Any]]]:
+        """Of each record its place (`numpy.ndarray`) in what is said, each thing once."""
+        return np.array(self._codes, np.int64), [typed.columns for typed in self._different]
+
     def columns(self, table: Table) -> dict[str, Callable[[], Any]]:
         """How to make each column of what the records say."""
         codes = pa.array(np.array(self._codes, np.int64))

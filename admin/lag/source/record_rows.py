@@ -5,7 +5,7 @@ the quorum itself, record by record.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +16,18 @@ from admin.lag.source.header_columns import Headers
 from admin.lag.source.problem_rows import RECORD, Problem
 from admin.lag.source.ranges import Sound
 from admin.lag.source.record_columns import RecordColumns
+from admin.lag.source.record_packs import BESIDE, Gathered, packs, said_of
 from admin.lag.source.slices import Slice
-from admin.lag.tables import Table
+from admin.lag.tables import RECORDS, Table
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey, uuid_to_text
 from quorum.log.checkpoint import checkpoint_id
 from quorum.records.batch import CONTROL_BIT, CorruptBatch, header_at
 from quorum.records.control import BadControlRecord, ControlType, LeaderChange, control_type
 from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
 from quorum.records.voters import decode_voters
+
+PACKED: Final = RECORDS.only(tuple(name for name in RECORDS.column_names if name not in BESIDE))
+"""What is packed of records: the others are beside it."""
 
 
 class RecordRows:
@@ -84,6 +88,19 @@ class RecordRows:
 
     def take(self, table: Table, first: int | None, behind: int | None) -> Any:
         """All rows with offsets [`first`, `behind`), as a `pyarrow.RecordBatch`."""
+        rows, wanted = self._rows(table), self._wanted(first, behind)
+        return rows if wanted is None else rows.filter(pa.array(wanted))
+
+    def packs(self, table: Table, shares: int, first: int | None, behind: int | None) -> Any:
+        """The same in rows of the table `packs`."""
+        part, rows, wanted = self._part, self._rows(PACKED), self._wanted(first, behind)
+        codes, said = self.columns.said()
+        if wanted is not None:
+            rows, codes = rows.filter(pa.array(wanted)), codes[wanted]
+        gathered = Gathered(part.replica, part.path, part.source, rows, codes, said_of(said))
+        return packs(gathered, table, shares)
+
+    def _rows(self, table: Table) -> Any:
         count, part = len(self), self._part
         offsets = np.array(self._offsets, np.int64)
         times = np.array(self._times_ms, np.int64)
@@ -103,15 +120,19 @@ class RecordRows:
             "generation": lambda: pa.repeat(pa.scalar(part.generation, pa.int32()), count),
             "control": lambda: pa.array(self._control, pa.bool_()),
         }
-        rows = record_batch(table, columns, count)
-        if part.source != "log" or (first is None and behind is None):
-            return rows
-        wanted = np.ones(count, np.bool_)
+        return record_batch(table, columns, count)
+
+    def _wanted(self, first: int | None, behind: int | None) -> Any:
+        """Which have offsets [`first`, `behind`): a mask, or None for all of them."""
+        if self._part.source != "log" or (first is None and behind is None):
+            return None
+        offsets = np.array(self._offsets, np.int64)
+        wanted = np.ones(len(self), np.bool_)
         if first is not None:
             wanted &= offsets >= first
         if behind is not None:
             wanted &= offsets < behind
-        return rows if wanted.all() else rows.filter(pa.array(wanted))
+        return None if wanted.all() else wanted
 
 
 def records_of(sound: Sound, position: int, path: str) -> tuple[list[Record], Problem | None]:
