@@ -47,6 +47,8 @@ def broker_events(records: Iterable[Mapping[str, Any]], end_ms: int) -> list[Row
     found: list[Row] = []
     last: dict[int, Row] = {}
     for record in records:
+        if _says_more(record, last.get(record["broker_id"])):
+            continue
         for event in _events(record):
             row = {
                 "broker_id": record["broker_id"],
@@ -61,6 +63,15 @@ def broker_events(records: Iterable[Mapping[str, Any]], end_ms: int) -> list[Row
             last[row["broker_id"]] = row
             found.append(row)
     return found
+
+
+def _says_more(record: Mapping[str, Any], last: Row | None) -> bool:
+    """Whether it registers without having been started anew, as a broker does whose directories
+    change: it is fenced or not as it was."""
+    if record["type"] != "RegisterBrokerRecord" or last is None:
+        return False
+    is_known: bool = last["broker_epoch"] == record["broker_epoch"]
+    return is_known and last["event"] != "unregistered"
 
 
 def _events(record: Mapping[str, Any]) -> Iterator[str]:

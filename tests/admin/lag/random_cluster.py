@@ -40,7 +40,9 @@ class RandomCluster:
         self.image = Image()
         self._rng = rng
         self._said: list[bytes] = []
-        self._restarts = 1
+        self._started = dict.fromkeys(BROKERS, 1)
+        """How often each broker was started."""
+        self._controllers = 0
         self._made = 0
         self._now_ms = 0
         self._is_quiet = False
@@ -63,10 +65,10 @@ class RandomCluster:
         """A controller that has started says so."""
         self.image.advance(log_end)
         self._now_ms, self._said = now_ms, []
-        self._restarts += 1
+        self._controllers += 1
         said = commands.RegisterController(
             controller_id=controller_id,
-            incarnation_id=UUID(int=self._restarts),
+            incarnation_id=UUID(int=self._controllers),
             endpoints=(),
             features=FEATURES,
         )
@@ -107,7 +109,7 @@ class RandomCluster:
             self._cancel_move: 1, self._roll_back: 1, self._pause: 2, self._resume: 8,
             self._pause_all: 1, self._resume_all: 6, self._alter: 1, self._limit: 4,
             self._unlimit: 2, self._fence: 4, self._return: 7, self._stop: 1,
-            self._unregister: 1, self._create: 1, self._delete: 1,
+            self._unregister: 1, self._create: 1, self._delete: 1, self._register_again: 2,
         }  # fmt: skip
         return of_some if self._is_quiet else {**of_some, **of_all}
 
@@ -143,13 +145,14 @@ class RandomCluster:
 
     # Brokers.
 
-    def _register(self, broker_id: int) -> None:
+    def _register(self, broker_id: int, rack: str | None = None) -> None:
         self._ask(
             commands.RegisterBroker(
                 broker_id=broker_id,
                 cluster_id=CLUSTER_ID,
                 our_cluster_id=CLUSTER_ID,
-                incarnation_id=incarnation(broker_id, self._restarts),
+                incarnation_id=incarnation(broker_id, self._started[broker_id]),
+                rack=rack,
                 endpoints=(),
                 features=FEATURES,
                 log_dirs=(directory(broker_id),),
@@ -185,10 +188,16 @@ class RandomCluster:
         if broker_id is None:
             return
         if broker_id not in self.image.brokers or self._rng.random() < 0.5:
-            self._restarts += 1
+            self._started[broker_id] += 1
             self._register(broker_id)
         if self._rng.random() < 0.8:
             self._beat(broker_id)
+
+    def _register_again(self) -> None:
+        """One that has not been started anew says something else of itself."""
+        broker_id = self._of(fenced=self._rng.random() < 0.3)
+        if broker_id is not None:
+            self._register(broker_id, self._rng.choice("abc"))
 
     def _stop(self) -> None:
         broker_id = self._of(fenced=False)
@@ -290,9 +299,10 @@ class RandomCluster:
         wanted = []
         for (topic_id, number), partition in chosen:
             replicas = self._replicas()
-            if self._rng.random() < 0.2:
-                # What is there already, in another order.
-                replicas = tuple(self._rng.sample(partition.replicas, len(partition.replicas)))
+            if self._rng.random() < 0.3:
+                # What is there already in another order, and maybe one more.
+                more = partition.replicas + self._replicas(1) * self._rng.randint(0, 1)
+                replicas = tuple(self._rng.sample(list(dict.fromkeys(more)), len(set(more))))
             topic = self.image.topics[topic_id].name
             wanted.append(commands.Reassignment(topic=topic, partition=number, replicas=replicas))
         return tuple(wanted)

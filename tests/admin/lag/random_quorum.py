@@ -18,7 +18,7 @@ from quorum.log.append_times import UNKNOWN
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode
 from quorum.records.voters import encode_assignment, encode_founding
-from statemachine.records import PartitionChange
+from statemachine.records import NoOp, PartitionChange
 from statemachine.serde import encode as encode_said
 from tests.admin.lag.made_logs import BEGIN_MS, stamped, write_index, write_segment
 from tests.admin.lag.random_cluster import RandomCluster
@@ -116,16 +116,19 @@ class RandomQuorum:
             changes += 1
             self._hand_over(changes)
         self._settle()
-        self._lead(self.ends_ms - QUIET_MS, gap_ms=(50, 600))
+        self._lead(self.ends_ms - QUIET_MS, gap_ms=(80, 400), rests=False)
         self.cluster.leave_alone()
-        self._lead(self.ends_ms, gap_ms=(60, 250))
+        self._lead(self.ends_ms, gap_ms=(60, 250), rests=False)
         for node in self.nodes.values():
             node.held = [each for each in node.held if each.here_ms <= self.ends_ms]
 
-    def _lead(self, until_ms: int, *, gap_ms: tuple[int, int]) -> None:
+    def _lead(self, until_ms: int, *, gap_ms: tuple[int, int], rests: bool = True) -> None:
+        """The leader appends what is decided; without `rests` something, where nothing is."""
         while self.now_ms < until_ms:
             self.now_ms += self.rng.randint(*gap_ms)
             said = self.cluster.decided(self._stamp() - self.rng.randint(0, 2), self._end())
+            if not (said or rests):
+                said = [encode_said(NoOp(), LEVEL)]
             if said:
                 self._append(bytes(encode(said, timestamp_ms=self._stamp())))
             if self.rng.random() < 0.004:

@@ -1,9 +1,8 @@
 """Brokers once more: what the image says of each before and after every record."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from statemachine import records
 from statemachine.image import Image
 from statemachine.replay import replay
 from tests.admin.lag.slow_moves import SlowPartition
@@ -31,8 +30,7 @@ def events(log: Sequence[SlowRecord], end_ms: int) -> list[Row]:
         broker_id = getattr(each.said, "broker_id", None)
         before = _state(image, broker_id)
         replay(image, each.said, each.offset)
-        after = _state(image, broker_id)
-        for event in _events(each.said, before, after):
+        for event in _events(before, _state(image, broker_id)):
             found.append(
                 {
                     "broker_id": broker_id,
@@ -48,25 +46,31 @@ def events(log: Sequence[SlowRecord], end_ms: int) -> list[Row]:
     return found
 
 
-def _state(image: Image, broker_id: int | None) -> tuple[bool, bool] | None:
-    """Whether it is fenced, and whether it stops; None of one that is not registered."""
+class _State(NamedTuple):
+    """What there is to say of a broker that is registered."""
+
+    epoch: int
+    """Of its incarnation: there is a new one each time that it is started."""
+    is_fenced: bool
+    stops: bool
+
+
+def _state(image: Image, broker_id: int | None) -> _State | None:
     broker = None if broker_id is None else image.brokers.get(broker_id)
-    return None if broker is None else (broker.fenced, broker.stopping_at is not None)
+    if broker is None:
+        return None
+    return _State(broker.epoch, broker.fenced, broker.stopping_at is not None)
 
 
-def _events(
-    said: object, before: tuple[bool, bool] | None, after: tuple[bool, bool] | None
-) -> list[str]:
-    if isinstance(said, records.RegisterBroker):
-        return ["registered"]
-    if before is None or before == after:
-        return []
+def _events(before: _State | None, after: _State | None) -> list[str]:
     if after is None:
-        return ["unregistered"]
+        return [] if before is None else ["unregistered"]
+    if before is None or after.epoch != before.epoch:
+        return ["registered"] if after.is_fenced else ["registered", "unfenced"]
     found = []
-    if before[0] != after[0]:
-        found.append("fenced" if after[0] else "unfenced")
-    if after[1] and not before[1]:
+    if before.is_fenced != after.is_fenced:
+        found.append("fenced" if after.is_fenced else "unfenced")
+    if after.stops and not before.stops:
         found.append("stopping")
     return found
 

@@ -12,14 +12,15 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 from admin.lag.reports.status import RULES
+from statemachine.records import RegisterBroker
 from tests.admin.lag import slow_brokers, slow_operations
 from tests.admin.lag.alike import differences
 from tests.admin.lag.histories import History, history
 from tests.admin.lag.random_quorum import RandomQuorum
 from tests.support import real_cluster
 
-SEEDS: Final = (3, 9, 37)
-"""Found by trying: of the first forty these three together have everything."""
+SEEDS: Final = (1, 17, 31)
+"""Found by trying: of the first 36 these three together have everything."""
 OF_MOVE: Final = ("topic_id", "partition", "number")
 
 
@@ -140,6 +141,14 @@ def test_the_histories_have_everything(histories: list[History]) -> None:
     assert all_of(histories, "status", "rule") == {rule.name for rule in RULES}
     ways = {"leading", "removed", "restarted", "gone", "away", "followed", "unknown"}
     assert all_of(histories, "leadership", "ended") == ways
+    assert any(
+        sorted(row["actual"]) == sorted(row["planned"]) and not row["as_planned"]
+        for each in histories
+        for row in each.told["moves"]
+    ), "the order counts"
+    registrations = [e for h in histories for e in h.said if isinstance(e.said, RegisterBroker)]
+    starts = sum(row["registrations"] for each in histories for row in each.told["brokers"])
+    assert len(registrations) > starts > 0, "some register again without a start"
     verdicts = {"agree", "ahead", "behind", "one-sided", "stepped"}
     assert all_of(histories, "clocks", "verdict") == verdicts
     for column in (
