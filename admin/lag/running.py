@@ -4,11 +4,11 @@ import json
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admin.lag.asked import Asked, WrongQuestion, as_iso, check_windows
 from admin.lag.progress import Told, progress, watched
-from admin.lag.results import Results, Row, Rows
+from admin.lag.results import Results, Rows
 from admin.lag.session import check, spark_failures, spark_session
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "clocks": ("replica", "relative_to"),
         "replicas": ("replica",),
         "problems": ("replica", "path", "position", "kind"),
+        "epochs": ("replica", "epoch"),
+        "assignments": ("replica", "path", "offset"),
     }
 )
 """By what the rows of each table are sorted, so that two reports of the same logs are the same."""
@@ -74,17 +76,13 @@ def look_for_logs(paths: tuple[str, ...]) -> None:
 def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
     """All tables of the report as rows. The session needs the source to be registered."""
     from admin.lag.reports.schemas import RESULTS
-    from admin.lag.reports.together import together
 
     with spark_failures():
-        told.step("The files are looked through")
-        tables = {"replicas": _rows(read(spark, asked, "replicas"), "replicas")}
+        told.step("The files are walked through")
+        walked = _walk(spark, asked)
+        tables = {name: _said(walked, name) for name in ("replicas", "problems")}
         told.step("The logs are read")
-        tables["problems"], made = together(
-            spark,
-            lambda: _rows(read(spark, asked, "problems"), "problems"),
-            lambda: _made(spark, asked, tables["replicas"]),
-        )
+        made = _made(spark, asked, walked)
         if made is None:
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
             raise NothingToRead(f"the logs hold no batch: {'; '.join(reasons[:5]) or asked.paths}")
@@ -93,6 +91,7 @@ def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
             told.step(f"Report: {result.name.replace('_', ' ')}")
             tables[result.name] = _rows(made.tables[result.name], result.name)
         made.release()
+        walked.whole.unpersist()
     return Results(
         paths=asked.paths,
         since_ms=made.scope.start_ms,
@@ -102,29 +101,65 @@ def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
     )
 
 
-def _made(spark: "SparkSession", asked: Asked, replicas: Rows) -> "Report | None":
+class _Walked(NamedTuple):
+    """What one walk through all files came by."""
+
+    whole: "DataFrame"
+    """Kept by Spark."""
+    few: Mapping[str, Rows]
+    """All but the batches, by the names of tables."""
+
+
+def _walk(spark: "SparkSession", asked: Asked) -> _Walked:
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    from admin.lag.source.batch_packs import chunk_offsets
+    from admin.lag.source.folders import find
+
+    replicas = len(find(asked.paths).folders)
+    whole = read(spark, asked, "walk", chunk_offsets=str(chunk_offsets(replicas))).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
+    few: dict[str, list[dict[str, Any]]] = {}
+    for row in whole.where(F.col("said").isNotNull()).select("kind", "said").collect():
+        few.setdefault(row["kind"], []).append(json.loads(row["said"]))
+    return _Walked(whole, few)
+
+
+def _said(walked: _Walked, name: str) -> Rows:
+    """The rows of one table, with all its columns and in order."""
+    from admin.lag.tables import TABLES
+
+    names = TABLES[name].column_names
+    return _in_order(
+        [{column: row.get(column) for column in names} for row in walked.few.get(name, [])], name
+    )
+
+
+def _made(spark: "SparkSession", asked: Asked, walked: _Walked) -> "Report | None":
+    from admin.lag.reports.arrivals import PACKS
     from admin.lag.reports.frames import frame
-    from admin.lag.reports.logs import BATCHES, Logs
+    from admin.lag.reports.logs import Logs
     from admin.lag.reports.whole import report
-    from admin.lag.tables import REPLICAS
+    from admin.lag.tables import TABLES
 
     _check_window(spark, asked)
-    # Of a column that no report looks at nothing is made; of several copies one is read, where the
-    # session lets a source take filters.
-    logs = Logs(
-        batches=read(spark, asked, "batches", columns=",".join(BATCHES), source="log"),
-        records=read(
-            spark,
-            asked,
-            "packs",
-            json="few",
-            shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
-            push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
-        ),
-        epochs=read(spark, asked, "epochs"),
-        assignments=read(spark, asked, "assignments"),
-        replicas=frame(spark, REPLICAS.columns, replicas),
+    few = {
+        name: frame(spark, TABLES[name].columns, _said(walked, name))
+        for name in ("epochs", "assignments", "replicas")
+    }
+    # Of several copies one is read, where the session lets a source take filters.
+    records = read(
+        spark,
+        asked,
+        "packs",
+        json="few",
+        shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
+        push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
     )
+    batches = walked.whole.where("kind = 'batches'").select(*(name for name, _ in PACKS))
+    logs = Logs(batches=batches, records=records, **few)
     return report(logs, since_ms=asked.since_ms, until_ms=asked.until_ms, window_ms=asked.window_ms)
 
 
@@ -167,7 +202,10 @@ def _check_scope(asked: Asked, scope: "Scope") -> None:
 
 
 def _rows(table: "DataFrame", name: str) -> Rows:
-    rows: list[Row] = table.toArrow().to_pylist()
+    return _in_order(table.toArrow().to_pylist(), name)
+
+
+def _in_order(rows: Rows, name: str) -> Rows:
     return sorted(rows, key=lambda row: [_rank(row[column]) for column in ORDER[name]])
 
 

@@ -281,8 +281,28 @@ PROBLEMS: Final = Table(
     ),
 )
 
+WALK: Final = Table(
+    "walk",
+    "Whatever one walk through the files comes by, as the reports take it. Not streamed.",
+    (
+        Column(
+            "kind",
+            STRING,
+            "of what it is a row: replicas, problems, epochs, assignments; or batches, of which it"
+            " is many",
+        ),
+        _REPLICA,
+        Column("said", STRING, "that row as JSON; null of batches"),
+        Column("chunk", BIGINT, "which stretch of offsets batches are of, from 0; else null"),
+        Column("rows", BINARY, "an Arrow stream of rows of batches; else null"),
+    ),
+)
+
 TABLES: Final[Mapping[str, Table]] = MappingProxyType(
-    {each.name: each for each in (BATCHES, RECORDS, PACKS, EPOCHS, ASSIGNMENTS, REPLICAS, PROBLEMS)}
+    {
+        each.name: each
+        for each in (BATCHES, RECORDS, PACKS, EPOCHS, ASSIGNMENTS, REPLICAS, PROBLEMS, WALK)
+    }
 )
 
 

@@ -4,48 +4,156 @@ One row for each batch and replica that holds it:
 
     replica, epoch, base_offset, end (exclusive), records, bytes
     leader_append_ms   when the leader appended it, by the leader's clock
-    at_ms              when this replica had it, by the leader's clock; null if nobody knows
+    at_ms              when this replica had it, by the leader's clock; unknown if nobody knows
     durable_ms         the same, but of the leader when it was on its own disk
 
 A leader has a record as soon as it appends it. What a dead replica holds and the quorum has given
 up is no part of the table.
+
+There are as many rows as batches and replicas. They are not made of Spark's rows, but of packs
+(`admin.lag.source.batch_packs`), whole columns at a time; `Arrivals` is what one pack comes to.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from admin.lag.reports.columns import Column
-from admin.lag.reports.frames import frame
+from admin.lag.reports.frames import mapped
 from admin.lag.reports.parts import Part
+from admin.lag.source.batch_packs import CHUNK_OFFSETS_MIN, batch_packs, unpacked
 
-_PARTS: Final = tuple(
-    Column(name, type_, "", "")
-    for name, type_ in zip(
-        Part._fields, ("STRING", "INT", "BIGINT", "BOOLEAN", "BIGINT"), strict=True
+PACKS: Final = (("replica", "STRING"), ("chunk", "BIGINT"), ("rows", "BINARY"))
+"""What packs of batches are in."""
+_SPANS: Final = (
+    ("replica", "STRING"), ("epoch", "INT"), ("first", "BIGINT"), ("end", "BIGINT"),
+    ("first_ms", "BIGINT"), ("last_ms", "BIGINT"), ("first_here_ms", "BIGINT"),
+    ("last_here_ms", "BIGINT"), ("least_delay_ms", "BIGINT"), ("timed", "BIGINT"),
+)  # fmt: skip
+
+
+class Came(NamedTuple):
+    """The table, as far as Spark knows it."""
+
+    packs: DataFrame
+    parts: Mapping[tuple[str, int], Part]
+
+
+class Arrivals(NamedTuple):
+    """Rows of the table, all of one replica; columns are `numpy.ndarray`s."""
+
+    base_offset: Any
+    end: Any
+    records: Any
+    bytes: Any
+    leader_append_ms: Any
+    is_timed: Any
+    """Whether the leader's time is known,"""
+    at_ms: Any
+    durable_ms: Any
+    is_known: Any
+    """and those of the replica."""
+
+    def only(self, wanted: Any) -> "Arrivals":
+        """The rows for which `wanted` is true."""
+        return Arrivals(*(column[wanted] for column in self))
+
+
+def arrivals(batches: DataFrame, known: Mapping[tuple[str, int], Part]) -> Came:
+    """The table, from the batches of the logs, as rows or as packs, and their `parts`."""
+    return Came(packed(batches), known)
+
+
+def arrived(replica: str, pack: Any, known: Mapping[tuple[str, int], Part]) -> Arrivals:
+    """The rows of a pack that are of the quorum's log."""
+    rows = unpacked(pack)
+    epochs, places = np.unique(rows["epoch"], return_inverse=True)
+    parts = [known.get((replica, epoch)) for epoch in epochs.tolist()]
+
+    def each(name: str, none: int) -> Any:
+        return np.array([none if part is None else getattr(part, name) for part in parts])[places]
+
+    here = rows["local_append_ms"] - each("clock_ms", 0)
+    is_leaders = each("is_leader", 0).astype(np.bool_)
+    found = Arrivals(
+        rows["base_offset"],
+        rows["last_offset"] + 1,
+        rows["records"],
+        rows["bytes"],
+        rows["leader_append_ms"],
+        rows["leader_append_known"],
+        np.where(is_leaders, rows["leader_append_ms"], here),
+        here,
+        rows["local_append_known"],
     )
-)
+    return found.only(rows["base_offset"] < each("epoch_end", -1))
 
 
-def arrivals(batches: DataFrame, known: Mapping[tuple[str, int], Part]) -> DataFrame:
-    """The table, from the batches of the logs and their `parts`."""
-    small = frame(batches.sparkSession, _PARTS, [part._asdict() for part in known.values()])
-    here = F.col("local_append_ms") - F.col("clock_ms")
-    is_leaders = F.col("is_leader") & here.isNotNull()
-    return (
-        batches.join(F.broadcast(small), ["replica", "epoch"])
-        .where("base_offset < epoch_end")
-        .select(
-            "replica",
-            "epoch",
-            "base_offset",
-            (F.col("last_offset") + 1).alias("end"),
-            "records",
-            "bytes",
-            "leader_append_ms",
-            F.when(is_leaders, F.col("leader_append_ms")).otherwise(here).alias("at_ms"),
-            here.alias("durable_ms"),
-        )
-    )
+def packed(batches: DataFrame) -> DataFrame:
+    """Batches that are rows as packs; packs as they are."""
+    if "chunk" in batches.columns:
+        return batches
+    return mapped(batches, _packed, PACKS)
+
+
+def _packed(batches: Iterator[Any]) -> Iterator[Any]:
+    schema = pa.schema([("replica", pa.string()), ("chunk", pa.int64()), ("rows", pa.binary())])
+    for batch in batches:
+        names = batch["replica"].dictionary_encode()
+        found: list[dict[str, Any]] = []
+        for number, replica in enumerate(names.dictionary.to_pylist()):
+            own = batch.filter(pa.array(names.indices.to_numpy() == number))
+            found += batch_packs(replica, own, CHUNK_OFFSETS_MIN)
+        yield pa.RecordBatch.from_pylist(found, schema)
+
+
+def spans(packs: DataFrame) -> DataFrame:
+    """What each replica holds of each epoch, as far as one task knows: columns of `epochs.Span`."""
+    return mapped(packs.select("replica", "rows"), _spans, _SPANS)
+
+
+def _spans(batches: Iterator[Any]) -> Iterator[Any]:
+    from admin.lag.tables import ARROW_TYPES
+
+    schema = pa.schema([(name, ARROW_TYPES[type_]) for name, type_ in _SPANS])
+    for batch in batches:
+        found: list[dict[str, Any]] = []
+        for replica, rows in zip(batch["replica"].to_pylist(), batch["rows"], strict=True):
+            found += _spans_of(replica, unpacked(rows.as_buffer()))
+        yield pa.RecordBatch.from_pylist(found, schema)
+
+
+def _spans_of(replica: str, rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    here, there = rows["local_append_ms"], rows["leader_append_ms"]
+    for epoch in np.unique(rows["epoch"]).tolist():
+        own = rows["epoch"] == epoch
+        timed = own & rows["leader_append_known"]
+        both = own & rows["local_append_known"]
+        yield {
+            "replica": replica,
+            "epoch": epoch,
+            "first": int(rows["base_offset"][own].min()),
+            "end": int(rows["last_offset"][own].max()) + 1,
+            "first_ms": _least(there[timed]),
+            "last_ms": _greatest(there[timed]),
+            "first_here_ms": _least(here[both]),
+            "last_here_ms": _greatest(here[both]),
+            "least_delay_ms": _least((here - there)[both & timed]),
+            "timed": int(both.sum()),
+        }
+
+
+def _least(values: Any) -> int | None:
+    return int(values.min()) if len(values) else None
+
+
+def _greatest(values: Any) -> int | None:
+    return int(values.max()) if len(values) else None
+
+
+def of_packs(made: Any, packs: Any, known: Mapping[tuple[str, int], Part]) -> Iterator[Any]:
+    """What `made` says of the arrivals of each pack of a batch, by its replica."""
+    for replica, rows in zip(packs["replica"].to_pylist(), packs["rows"], strict=True):
+        yield made(replica, arrived(replica, rows.as_buffer(), known))

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from admin.lag.reports import arrivals
 from admin.lag.reports.epochs import Span
 
 BATCHES: Final = (
@@ -54,17 +55,13 @@ def of_log(table: DataFrame) -> DataFrame:
 
 
 def spans(batches: DataFrame) -> list[Span]:
-    """What each replica holds of each epoch, from the batches of the logs."""
-    here, there = F.col("local_append_ms"), F.col("leader_append_ms")
-    found = batches.groupBy("replica", "epoch").agg(
-        F.min("base_offset").alias("first"),
-        (F.max("last_offset") + 1).alias("end"),
-        F.min(there).alias("first_ms"),
-        F.max(there).alias("last_ms"),
-        F.min(here).alias("first_here_ms"),
-        F.max(here).alias("last_here_ms"),
-        F.min(here - there).alias("least_delay_ms"),
-        F.count(here).alias("timed"),
+    """What each replica holds of each epoch, from the batches of the logs, as rows or as packs."""
+    known = arrivals.spans(arrivals.packed(batches))
+    found = known.groupBy("replica", "epoch").agg(
+        *(F.min(name).alias(name) for name in ("first", "first_ms", "first_here_ms")),
+        *(F.max(name).alias(name) for name in ("end", "last_ms", "last_here_ms")),
+        F.min("least_delay_ms").alias("least_delay_ms"),
+        F.sum("timed").alias("timed"),
     )
     return [Span(**row.asDict()) for row in found.collect()]
 

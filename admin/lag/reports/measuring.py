@@ -6,14 +6,30 @@ by `sampling`, wherever Spark has its counts.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from admin.lag.reports.arrivals import Arrivals, Came, of_packs
+from admin.lag.reports.frames import mapped
 from admin.lag.reports.sampling import Bucket, Leading, windows
 from admin.lag.reports.scope import Scope
+from admin.lag.source.record_packs import joined
+from admin.lag.tables import ARROW_TYPES
+
+_COUNTED: Final = (
+    ("replica", "STRING"), ("sample", "BIGINT"), ("came_to", "BIGINT"), ("peak", "BIGINT"),
+    ("last_ms", "BIGINT"),
+)  # fmt: skip
+_WAITED: Final = (
+    ("replica", "STRING"), ("base_offset", "BIGINT"), ("leader_append_ms", "BIGINT"),
+    ("known", "BOOLEAN"),
+)  # fmt: skip
 
 
 class Counts(NamedTuple):
@@ -26,7 +42,7 @@ class Counts(NamedTuple):
     """The replicas to which what begins at an offset came at a time that nobody knows."""
 
 
-def counts(arrivals: DataFrame, quorum_copy: str, scope: Scope) -> Counts:
+def counts(arrivals: Came, quorum_copy: str, scope: Scope) -> Counts:
     """Count the arrivals; `quorum_copy` is the replica whose log is the quorum's."""
     counted = _counted(arrivals, quorum_copy, scope).persist(StorageLevel.MEMORY_AND_DISK)
     ends = counted.where(F.col("replica").isNull()).select("sample", "came_to").collect()
@@ -70,32 +86,25 @@ def _running(ends: dict[int, int], scope: Scope) -> list[int | None]:
     return found
 
 
-def _counted(arrivals: DataFrame, quorum_copy: str, scope: Scope) -> DataFrame:
+def _counted(arrivals: Came, quorum_copy: str, scope: Scope) -> DataFrame:
     """What came to each replica between two samples, `Bucket`s; of the leader `replica` is null.
 
     Sample 0 is all that came before the report begins. What nobody knows the time of is not there,
     but each replica is: with a sample beyond the last one, where nothing else is known of it.
     """
     step = F.lit(scope.step_ms)
-    of_leader = F.struct(
-        F.lit(None).cast("string").alias("replica"), F.col("leader_append_ms").alias("t_ms")
-    )
-    of_replica = F.struct(F.col("replica"), F.col("at_ms").alias("t_ms"))
-    is_quorums = F.col("replica") == F.lit(quorum_copy)
-    both = F.when(is_quorums, F.array(of_replica, of_leader)).otherwise(F.array(of_replica))
-    spread = arrivals.select(F.explode(both).alias("who"), "end", "leader_append_ms").select(
-        "who.replica", "who.t_ms", "end", "leader_append_ms"
-    )
-    beyond = F.lit(scope.samples + 1)
-    due = F.ceil((F.col("t_ms") - F.lit(scope.grid_ms)) / step).cast("bigint")
-    sample = F.when(F.col("t_ms").isNull(), beyond).otherwise(F.greatest(F.lit(0), due))
-    # The greatest first, and of those the earliest: one number, for Spark adds up in place.
-    left_of_step = sample * step - (F.col("t_ms") - F.lit(scope.grid_ms))
-    peak = F.greatest(F.lit(0), F.col("t_ms") - F.col("leader_append_ms")) * step + left_of_step
-    counted = spread.groupBy("replica", sample.alias("sample")).agg(
-        F.max("end").alias("came_to"),
-        F.max_by("t_ms", "end").alias("last_ms"),
-        F.max(F.when(sample.between(F.lit(1), F.lit(scope.samples)), peak)).alias("peak"),
+    counted = (
+        mapped(
+            arrivals.packs.select("replica", "rows"),
+            partial(_count, arrivals.parts, quorum_copy, scope),
+            _COUNTED,
+        )
+        .groupBy("replica", "sample")
+        .agg(
+            F.max("came_to").alias("came_to"),
+            F.max_by("last_ms", "came_to").alias("last_ms"),
+            F.max("peak").alias("peak"),
+        )
     )
     at = F.lit(scope.grid_ms) + F.col("sample") * step - F.pmod("peak", step)
     return counted.select(
@@ -108,14 +117,58 @@ def _counted(arrivals: DataFrame, quorum_copy: str, scope: Scope) -> DataFrame:
     )
 
 
-def _waiting_for(arrivals: DataFrame, counted: DataFrame) -> list[Any]:
+def _count(parts: Any, quorum_copy: str, scope: Scope, batches: Iterator[Any]) -> Iterator[Any]:
+    def counted(replica: str, came: Arrivals) -> Iterator[Any]:
+        yield _buckets(replica, came, came.at_ms, came.is_known, scope)
+        if replica == quorum_copy:
+            yield _buckets(None, came, came.leader_append_ms, came.is_timed, scope)
+
+    for batch in batches:
+        made = [each for found in of_packs(counted, batch, parts) for each in found]
+        yield joined(made, _schema(_COUNTED))
+
+
+def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scope: Scope) -> Any:
+    """How far what came at these times goes, by the sample before which it came."""
+    step, beyond = scope.step_ms, scope.samples + 1
+    due = -((scope.grid_ms - t_ms) // step)
+    sample = np.where(is_known, np.maximum(due, 0), beyond)
+    # The greatest first, and of those the earliest: one number, which is as great as that is.
+    left_of_step = sample * step - (t_ms - scope.grid_ms)
+    late_ms = np.where(came.is_timed, np.maximum(0, t_ms - came.leader_append_ms), 0)
+    is_peak = is_known & (sample >= 1) & (sample <= scope.samples)
+    peak = np.where(is_peak, late_ms * step + left_of_step, -1)
+    order = np.lexsort((came.end, sample))
+    samples, begins = np.unique(sample[order], return_index=True)
+    if not len(samples):
+        return pa.RecordBatch.from_pylist([], _schema(_COUNTED))
+    greatest = np.maximum.reduceat(peak[order], begins)
+    last = order[np.append(begins[1:], len(order)) - 1]
+    columns = [
+        pa.nulls(len(samples), pa.string())
+        if replica is None
+        else pa.repeat(pa.scalar(replica), len(samples)),
+        pa.array(samples),
+        pa.array(came.end[last]),
+        pa.array(greatest, mask=greatest < 0),
+        pa.array(t_ms[last], mask=~is_known[last]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_schema(_COUNTED))
+
+
+def _waiting_for(arrivals: Came, counted: DataFrame) -> list[Any]:
     """The batches that begin where a log ended at a sample: when the leader appended each, and to
     whom it came at a time that nobody knows.
     """
-    wanted = counted.select(F.col("came_to").alias("base_offset")).distinct()
-    unknown_to: Column = F.collect_set(F.when(F.col("at_ms").isNull(), F.col("replica")))
+    ends = counted.select("came_to").distinct().collect()
+    wanted = np.array(sorted(row["came_to"] for row in ends), np.int64)
+    unknown_to = F.collect_set(F.when(~F.col("known"), F.col("replica")))
     found: list[Any] = (
-        arrivals.join(F.broadcast(wanted), "base_offset")
+        mapped(
+            arrivals.packs.select("replica", "rows"),
+            partial(_waited, arrivals.parts, wanted),
+            _WAITED,
+        )
         .groupBy("base_offset")
         .agg(
             F.min("leader_append_ms").alias("leader_append_ms"),
@@ -124,3 +177,22 @@ def _waiting_for(arrivals: DataFrame, counted: DataFrame) -> list[Any]:
         .collect()
     )
     return found
+
+
+def _waited(parts: Any, wanted: Any, batches: Iterator[Any]) -> Iterator[Any]:
+    def waited(replica: str, came: Arrivals) -> Any:
+        own = came.only(np.isin(came.base_offset, wanted, kind="sort"))
+        columns = [
+            pa.repeat(pa.scalar(replica), len(own.base_offset)),
+            pa.array(own.base_offset),
+            pa.array(own.leader_append_ms, mask=~own.is_timed),
+            pa.array(own.is_known),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=_schema(_WAITED))
+
+    for batch in batches:
+        yield joined(list(of_packs(waited, batch, parts)), _schema(_WAITED))
+
+
+def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
+    return pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_ in columns])

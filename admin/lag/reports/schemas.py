@@ -158,7 +158,7 @@ COMMITS: Final = ResultTable(
         ms("majority_p95_ms", "the same: 95 % were no slower"),
         ms("majority_p99_ms", "the same: 99 % were no slower"),
         ms("majority_max_ms", "the same: the slowest"),
-        at("majority_worst_at_ms", "when the leader appended the slowest"),
+        at("majority_worst_at_ms", "when the leader appended the slowest, the first of several"),
     ),
 )
 

@@ -32,7 +32,7 @@ from admin.lag.reports import (
     status,
     voters,
 )
-from admin.lag.reports.arrivals import arrivals
+from admin.lag.reports.arrivals import arrivals, packed
 from admin.lag.reports.epochs import EpochSpan, Leader, Span
 from admin.lag.reports.frames import frame
 from admin.lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs, of_log, rows_of, spans
@@ -105,7 +105,9 @@ def report(
         kept.append(table.persist(StorageLevel.MEMORY_AND_DISK))
         return kept[-1]
 
-    batches = keep(of_log(tables.batches).select(*BATCHES))
+    batches = tables.batches
+    if "chunk" not in batches.columns:
+        batches = keep(packed(of_log(batches).select(*BATCHES)))
     replicas = rows_of(tables.replicas, *_OF_REPLICAS)
     wanted = beginning.ranges(replicas)
     packs = keep(beginning.packs_of(_packed(tables.records), wanted))

@@ -19,6 +19,7 @@ CLOCK_SLACK_MS: Final = 60 * 60 * 1_000
 """By how much the clocks of leaders may differ, where a segment is skipped by its times."""
 SETTLE_MS: Final = 200
 """For how long a batch at the end of a log that is not whole is waited for."""
+CHUNK_OFFSETS: Final = 1 << 16
 
 _STREAMED: Final = ("batches", "records", "epochs", "assignments")
 _T = TypeVar("_T")
@@ -48,6 +49,7 @@ KNOWN: Final = (
     Known("json", "false", "the column json of records: true, few or false"),
     Known("deep", "false", "whether `problems` looks into every record, and not at batches alone"),
     Known("shares", "1", "into how many shares the table packs divides the partitions"),
+    Known("chunk_offsets", "65536", "how many offsets are of one chunk of the table walk"),
     Known("push_filters", "false", "whether Spark pushes filters down; see below"),
     Known("max_bytes_per_trigger", "no limit", "bytes of each log that a stream reads at once"),
 )
@@ -71,6 +73,7 @@ class Options:
     json: str = "false"
     deep: bool = False
     shares: int = 1
+    chunk_offsets: int = CHUNK_OFFSETS
     push_filters: bool = False
     replica: str | None = None
     """The only replica that is wanted, where a filter says so."""
@@ -113,6 +116,7 @@ def options_of(given: Mapping[str, str]) -> Options:
         settle_ms=_number(found, "settle_ms", SETTLE_MS),
         json=_one_of(found, "json", "false", ("true", "few", "false")),
         deep=_one_of(found, "deep", "false", ("true", "false")) == "true",
+        chunk_offsets=max(1, _number(found, "chunk_offsets", CHUNK_OFFSETS)),
         shares=max(1, _number(found, "shares", 1)),
         push_filters=_one_of(found, "push_filters", "false", ("true", "false")) == "true",
         max_bytes_per_trigger=_read(found, "max_bytes_per_trigger", _natural),

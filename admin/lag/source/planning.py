@@ -25,7 +25,9 @@ def plan(options: Options) -> list[Task]:
     if options.table.name == "replicas":
         return [_replica(log) for log in found.folders]
     tasks: list[Task] = []
-    if options.table.name == "problems":
+    if options.table.name == "walk":
+        tasks += [_replica(log) for log in found.folders]
+    if options.table.name in ("problems", "walk"):
         tasks.append(Told(problems=told_of(found)))
     for log in found.folders:
         if options.replica not in (None, log.replica):

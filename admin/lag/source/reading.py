@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 from admin.lag.source.arrow_columns import rows_batch
@@ -10,24 +9,25 @@ from admin.lag.source.batch_rows import batch_rows
 from admin.lag.source.header_columns import Headers
 from admin.lag.source.index_columns import NONE, AppendTimes, read_index
 from admin.lag.source.options import Options
-from admin.lag.source.problem_rows import APPEND_TIMES, SNAPSHOT, UNREADABLE, Problem
+from admin.lag.source.problem_finding import problems_of
+from admin.lag.source.problem_rows import UNREADABLE, Problem
 from admin.lag.source.ranges import Sound
-from admin.lag.source.record_rows import RecordRows, control_rows
+from admin.lag.source.record_rows import RECORDS_AT_ONCE, RecordRows, control_rows
 from admin.lag.source.replica_rows import replica_row
 from admin.lag.source.scanning import Bounds, Lost, Piece, rows_wanted, scan
 from admin.lag.source.slices import Mark, ReplicaFolder, Slice, Task, Told
 from admin.lag.source.waiting import grown_within
+from admin.lag.source.walking import walk
 from admin.lag.tables import MARK_MISSING
-from quorum.log.checkpoint import read_checkpoint
-from quorum.log.errors import StorageError
 
-RECORDS_AT_ONCE: Final = 65_536
-"""Rows of `records` in one Arrow batch, the last batch of a log in it apart."""
 PROBLEM_ROWS_AT_ONCE: Final = 1_024
 
 
 def read(task: Task, options: Options) -> Iterator[Any]:
     """The rows of the wanted table that this task has, as `pyarrow.RecordBatch`es."""
+    if options.table.name == "walk":
+        yield from walk(task, options)
+        return
     match task:
         case Told():
             if options.table.name == "problems":
@@ -171,59 +171,6 @@ def _control(part: Slice, options: Options) -> Iterator[Any]:
             rows, _ = control_rows(options.shown, part, sound, headers.only(headers.is_control))
             if rows is not None:
                 yield rows
-
-
-def problems_of(part: Slice, options: Options) -> Iterator[Problem]:
-    """Everything that is wrong in a slice."""
-    end = part.base
-    for found in scan(part, settle_ms=options.settle_ms):
-        match found:
-            case Problem():
-                yield found
-            case Piece(sound, headers):
-                end = max(end, int(headers.last_offset[-1]) + 1)
-                yield from _record_problems(part, sound, headers, deep=options.deep)
-            case _:
-                pass
-    if part.low == 0 and part.source == "snapshot":
-        yield from _snapshot_problems(part)
-    if part.is_last and part.index is not None:
-        yield from _index_problems(part, end)
-
-
-def _record_problems(
-    part: Slice, sound: Sound, headers: Headers, *, deep: bool
-) -> Iterator[Problem]:
-    """Control batches and compressed ones are few: these are always looked into."""
-    if not deep:
-        headers = headers.only(headers.is_control | (headers.codec != 0))
-    rows = RecordRows(part, "false")
-    for position in headers.position.tolist():
-        rows.add(sound, position)
-        if len(rows) >= RECORDS_AT_ONCE:
-            yield from rows.undecoded()
-            rows = RecordRows(part, "false")
-    yield from rows.undecoded()
-
-
-def _snapshot_problems(part: Slice) -> Iterator[Problem]:
-    try:
-        read_checkpoint(Path(part.path))
-    except StorageError as error:
-        yield Problem(part.path, None, None, SNAPSHOT, str(error))
-
-
-def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
-    assert part.index is not None
-    times = read_index(part.index, part.base)
-    if times.problem is not None:
-        yield Problem(part.index, None, part.base, APPEND_TIMES, times.problem)
-    if times.unsound:
-        reason = f"{times.unsound} of its entries are damaged: nobody knows the times there"
-        yield Problem(part.index, None, part.base, APPEND_TIMES, reason)
-    if len(times.ends) and not part.is_newest and int(times.ends[-1]) > end:
-        reason = f"it speaks of offsets up to {int(times.ends[-1])}, its segment ends at {end}"
-        yield Problem(part.index, None, end, APPEND_TIMES, reason)
 
 
 def _problem_batches(options: Options, problems: Iterable[tuple[str, Problem]]) -> Iterator[Any]:

@@ -26,6 +26,8 @@ from quorum.records.control import BadControlRecord, ControlType, LeaderChange, 
 from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
 from quorum.records.voters import decode_voters
 
+RECORDS_AT_ONCE: Final = 65_536
+"""Rows of `records` in one Arrow batch, the last batch of a log in it apart."""
 PACKED: Final = RECORDS.only(tuple(name for name in RECORDS.column_names if name not in BESIDE))
 """What is packed of records: the others are beside it."""
 

@@ -80,7 +80,7 @@ def test_spark_says_what_the_definition_says(
     replicas = rows_of(tables.replicas, "replica", "node_id", "directory_id")
     led = epochs.leaders(rows_of(tables.epochs, "epoch", "leader", "voters"), replicas, quorum)
     known = parts(held, quorum, led, clocks.bounds(held, led))
-    came = arrivals(tables.batches, known).persist()
+    came = arrivals(tables.batches, known)
     times = [at for each in log.batches for at in each.came.values() if at is not None]
     scope = scope_of(1_000, max([*times, log.batches[-1].at_ms]), window_ms=WINDOW_MS)
     best = epochs.best_copy(held)
@@ -103,4 +103,3 @@ def test_spark_says_what_the_definition_says(
             len(took),
             max(took, default=None),
         )
-    came.unpersist()

@@ -1,0 +1,95 @@
+"""The table `walk`: whatever one walk through the files comes by, for whoever wants all of it.
+
+Problems, elections, voters, batches and the ends of the logs are told of the same headers. A report
+wants all of them, and reads and checks each byte once for it.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from admin.lag.source.arrow_columns import rows_batch
+from admin.lag.source.batch_packs import ROWS, batch_packs
+from admin.lag.source.batch_rows import batch_rows
+from admin.lag.source.header_columns import Headers
+from admin.lag.source.index_columns import NONE, read_index
+from admin.lag.source.options import Options
+from admin.lag.source.problem_finding import end_problems, record_problems
+from admin.lag.source.problem_rows import Problem
+from admin.lag.source.ranges import Sound
+from admin.lag.source.record_rows import control_rows
+from admin.lag.source.replica_rows import replica_row
+from admin.lag.source.scanning import Piece, scan
+from admin.lag.source.slices import ReplicaFolder, Slice, Task, Told
+from admin.lag.tables import ASSIGNMENTS, EPOCHS, Table
+
+BATCHES_KIND: Final = "batches"
+Row = dict[str, Any]
+
+
+def walk(task: Task, options: Options) -> Iterator[Any]:
+    """The rows of a task, as `pyarrow.RecordBatch`es."""
+    match task:
+        case Told():
+            rows = [_problem(replica, problem) for replica, problem in task.problems]
+            yield rows_batch(options.shown, rows)
+        case ReplicaFolder():
+            row = replica_row(task, options.settle_ms)
+            yield rows_batch(options.shown, [_said("replicas", task.replica, row)])
+        case Slice():
+            yield from _slice(task, options)
+        case _:
+            raise AssertionError("the table walk is not streamed")
+
+
+def _slice(part: Slice, options: Options) -> Iterator[Any]:
+    end = part.base
+    times = NONE if part.index is None else read_index(part.index, part.base)
+    for found in scan(part, settle_ms=options.settle_ms):
+        rows: list[Row] = []
+        match found:
+            case Problem():
+                rows.append(_problem(part.replica, found))
+            case Piece(sound, headers):
+                last = int(headers.last_offset[-1])
+                end = max(end, last + 1)
+                if part.is_newest and part.index is not None and not times.reaches(last):
+                    times = read_index(part.index, part.base)
+                rows += _of_piece(part, sound, headers, times, options)
+            case _:
+                pass
+        if rows:
+            yield rows_batch(options.shown, rows)
+    rows = [_problem(part.replica, problem) for problem in end_problems(part, end)]
+    if rows:
+        yield rows_batch(options.shown, rows)
+
+
+def _of_piece(
+    part: Slice, sound: Sound, headers: Headers, times: Any, options: Options
+) -> Iterator[Row]:
+    for problem in record_problems(part, sound, headers, deep=options.deep):
+        yield _problem(part.replica, problem)
+    if headers.is_control.any():
+        for table in (EPOCHS, ASSIGNMENTS):
+            yield from _control(table, part, sound, headers.only(headers.is_control))
+    if part.source == "log":
+        for pack in batch_packs(
+            part.replica, batch_rows(ROWS, part, headers, times), options.chunk_offsets
+        ):
+            yield {"kind": BATCHES_KIND, **pack}
+
+
+def _control(table: Table, part: Slice, sound: Sound, headers: Headers) -> Iterator[Row]:
+    rows, _ = control_rows(table, part, sound, headers)
+    for row in [] if rows is None else rows.to_pylist():
+        yield _said(table.name, part.replica, row)
+
+
+def _problem(replica: str, problem: Problem) -> Row:
+    return _said("problems", replica, {"replica": replica or None, **problem._asdict()})
+
+
+def _said(table: str, replica: str, row: Row) -> Row:
+    return {"kind": table, "replica": replica, "said": msgspec.json.encode(row).decode()}
