@@ -46,6 +46,7 @@ class Ledger(World):
     def __init__(self) -> None:
         self.complete: dict[tuple[UUID, int], set[int]] = {}
         self.proposed: dict[tuple[UUID, int], set[int]] = {}
+        self.trusted: set[tuple[UUID, int]] = set()
         self.elections = 0
         super().__init__(broker_count=len(BROKERS), elr=True)
 
@@ -59,12 +60,26 @@ class Ledger(World):
             if not (same or refused or clean):
                 for complete in self.complete.values():
                     complete.discard(command.broker_id)
+                if not has_elr(self.image):
+                    self.trusted |= self.led_by_nobody_but(command.broker_id)
         self.proposed = {}
         if isinstance(command, AlterPartition):
             for each in command.proposals:
                 members = {member.broker_id for member in each.isr}
                 self.proposed[each.topic_id, each.partition] = members
         return super().ask(command)
+
+    def led_by_nobody_but(self, broker_id: int) -> set[tuple[UUID, int]]:
+        """KIP-903: its last member stays in an ISR, whatever it lost, if the feature is off then.
+
+        Switched on later it finds a member of the ISR like any other.
+        """
+        return {
+            (topic.topic_id, number)
+            for topic in self.image.topics.values()
+            for number, partition in topic.existing()
+            if partition.isr == (broker_id,)
+        }
 
     def replay(self, record: records.Record, written: records.Record | None = None) -> None:
         """Keep the books of every partition that a record creates, changes or is about."""
@@ -89,7 +104,9 @@ class Ledger(World):
         partition = topic.partition(record.partition_id)
         assert partition is not None
         complete = self.complete.setdefault(key, set(partition.isr))
-        may_lack = partition.leader in isr_before and not has_elr(self.image)
+        may_lack = partition.leader in isr_before and (
+            key in self.trusted or not has_elr(self.image)
+        )
         # Whom the leader lets into the ISR has everything, and may lead by the same change where
         # that completes a reassignment.
         complete |= self.proposed.get(key, set()) & set(partition.isr)
@@ -101,7 +118,7 @@ class Ledger(World):
                 complete.clear()
                 complete.add(partition.leader)
             elif partition.leader not in complete and may_lack:
-                # KIP-903: the last member of an ISR stays in it, whatever it may have lost.
+                self.trusted.discard(key)
                 complete.clear()
                 complete.add(partition.leader)
             assert partition.leader in complete, f"{partition.leader} of {complete}: {partition}"

@@ -104,7 +104,8 @@ def test_whatever_is_asked_for_meanwhile_no_orphan_is_left_when_it_is_done(
     after = world.partition()
     assert (after.replicas, after.moving) == (target, False)
     assert set(after.isr) == set(target)
-    assert len(after.directories) == len(target)
+    # None are said where nothing was ever asked for but what it had.
+    assert len(after.directories) in {0, len(target)}
     assert all(move.ended is not None for move in world.image.moves.values())
 
 
