@@ -26,7 +26,21 @@ PYTEST := $(PYTHON_M) pytest
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
 DEV_MODE := PYTHONDEVMODE=1
-CODE := $(wildcard quorum statemachine broker admin chaos tests bench)
+CODE := $(wildcard quorum statemachine broker admin chaos tests bench hatch_build.py)
+
+# The same modules as machine code (hatch_build.py), in a folder of their own: the tree stays as it
+# is, and what is run or tested from it runs as it is written. `-P` and this path choose the folder.
+COMPILED := .compiled
+SOURCES := $(shell find quorum statemachine broker admin chaos -name '*.py')
+COMPILED_M := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR) $(PYTHON_M)
+# Benchmarks measure what is compiled; `make bench-commits INTERPRETED=1` what is not.
+ifdef INTERPRETED
+MEASURED := $(VENV)/installed
+MEASURE_M := $(PYTHON_M)
+else
+MEASURED := $(COMPILED)/installed
+MEASURE_M := $(COMPILED_M)
+endif
 
 # Passed on to the program that a target starts: make run ARGS=--once, make test ARGS="-k election"
 ARGS ?=
@@ -67,6 +81,17 @@ $(VENV)/spark: $(VENV)/locked $(SPARK_LOCK)
 .PHONY: spark
 spark: $(VENV)/installed $(VENV)/spark ## install the locked PySpark into .venv as well, for the lag reports
 
+.PHONY: compiled
+compiled: $(COMPILED)/installed ## compile the hot modules into .compiled: twice the commits; needs a C compiler and Python's headers
+
+$(COMPILED)/installed: $(VENV)/installed hatch_build.py $(SOURCES)
+	@echo "Compiling into $(COMPILED) with mypyc; this takes a minute or two, and happens once."
+	@rm -rf $(COMPILED) && mkdir $(COMPILED)
+	@METAQUORUM_COMPILED=1 $(BIN)/python -m hatchling build -t wheel -d $(COMPILED)/wheel \
+		>$(COMPILED)/log 2>&1 || { tail -n 3 $(COMPILED)/log >&2; exit 1; }
+	@$(PIP) install --quiet --no-deps --no-index --target $(COMPILED) $(COMPILED)/wheel/*.whl
+	@touch $@
+
 .PHONY: check
 check: $(VENV)/installed ## format, lint, types, imports: the gate before a commit
 	$(BIN)/ruff format --check
@@ -81,6 +106,10 @@ quick: $(VENV)/installed ## the tests that start no processes, in development mo
 .PHONY: test
 test: $(VENV)/installed $(VENV)/spark ## the whole suite, with real processes; `make long` has what takes minutes
 	$(PYTEST) $(SPREAD) -m "not long" $(ARGS)
+
+.PHONY: test-compiled
+test-compiled: $(COMPILED)/installed $(VENV)/spark ## the whole suite against what `make compiled` made
+	$(COMPILED_M) pytest -o pythonpath= $(SPREAD) -m "not long" $(ARGS)
 
 .PHONY: long
 long: $(VENV)/installed ## moves of real processes under fire and with Kafka's brokers
@@ -99,25 +128,25 @@ fire: $(VENV)/installed ## kill, hold up and cut off real controllers under load
 	$(PYTHON_M) chaos.processes --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/installed ## measure on this machine, beside etcd, Kafka and PySyncObj, and write docs/performance.md
-	$(PYTHON_M) bench.beside_others --write docs/performance.md $(ARGS)
-	$(PYTHON_M) bench.partitions --write docs/performance.md
+bench: $(MEASURED) ## measure on this machine, beside etcd, Kafka and PySyncObj, and write docs/performance.md
+	$(MEASURE_M) bench.beside_others --write docs/performance.md $(ARGS)
+	$(MEASURE_M) bench.partitions --write docs/performance.md
 
 .PHONY: bench-partitions
-bench-partitions: $(VENV)/installed ## measure many partitions, beside Kafka's controllers, and write docs/performance.md
-	$(PYTHON_M) bench.partitions --write docs/performance.md $(ARGS)
+bench-partitions: $(MEASURED) ## measure many partitions, beside Kafka's controllers, and write docs/performance.md
+	$(MEASURE_M) bench.partitions --write docs/performance.md $(ARGS)
 
 .PHONY: bench-commits
-bench-commits: $(VENV)/installed ## measure our commits alone and write them into docs/performance.md
-	$(PYTHON_M) bench.commits --write docs/performance.md $(ARGS)
+bench-commits: $(MEASURED) ## measure our commits alone and write them into docs/performance.md
+	$(MEASURE_M) bench.commits --write docs/performance.md $(ARGS)
 
 .PHONY: bench-kafka
-bench-kafka: $(VENV)/installed ## measure beside Kafka's own controllers and write docs/performance.md
-	$(PYTHON_M) bench.beside_kafka --write docs/performance.md $(ARGS)
+bench-kafka: $(MEASURED) ## measure beside Kafka's own controllers and write docs/performance.md
+	$(MEASURE_M) bench.beside_kafka --write docs/performance.md $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: $(VENV)/installed ## measure 2,000,000 partitions on 1,000 brokers and write docs/performance.md
-	$(PYTHON_M) bench.scale --write docs/performance.md $(ARGS)
+bench-scale: $(MEASURED) ## measure 2,000,000 partitions on 1,000 brokers and write docs/performance.md
+	$(MEASURE_M) bench.scale --write docs/performance.md $(ARGS)
 
 .PHONY: bench-lag
 bench-lag: $(VENV)/installed $(VENV)/spark ## measure lag reports and write docs/lag.md and docs/lag_scale.md; needs Java 17
@@ -172,6 +201,6 @@ lock: ## resolve pyproject.toml anew into requirements/*.txt (needs a network an
 
 .PHONY: clean
 clean: ## remove the environment, caches and whatever was built
-	rm -rf $(VENV) .lock-venv build dist .hypothesis .import_linter_cache .mypy_cache \
+	rm -rf $(VENV) $(COMPILED) .lock-venv build dist .hypothesis .import_linter_cache .mypy_cache \
 		.pytest_cache .ruff_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -119,6 +119,11 @@ async def run(folder: Path, wish: Wish) -> tuple[dict[str, str], list[Row]]:
         return await measure(cluster, wish)
 
 
+def section_name() -> str:
+    """Where the table stands: what is compiled and what is interpreted each has its own."""
+    return SECTION if machine.is_compiled() else f"{SECTION}-interpreted"
+
+
 @click.command()
 @click.option("--seconds", type=click.FloatRange(0.1, 600), default=SECONDS, show_default=True)
 @click.option(
@@ -149,7 +154,7 @@ def command(
     wish = Wish(outstanding, seconds, best_of)
     try:
         machine.check()
-        section = None if document is None else Section(document, SECTION)
+        section = None if document is None else Section(document, section_name())
         with workplace(folder) as (place, runner):
             facts, rows = runner.run(run(place, wish))
     except* (RunFailed, LocalError, AdminError, Unanswered) as failures:

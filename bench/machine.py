@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Final
 
 from bench.faults import RunFailed
+from quorum.core import node
 
 PROBES: Final = 400
 PROBE_BYTES: Final = 250
@@ -69,13 +70,19 @@ def fdatasync_ms(folder: Path) -> tuple[float, float]:
 
 
 def facts() -> dict[str, str]:
-    """What a reader must know to compare: processor, system, Python, event loop."""
+    """What a reader must know to compare two runs: the machine, and what runs on it."""
     return {
         "Processor": f"{_processor()}, {os.cpu_count()} cores",
         "System": f"{platform.system()} {platform.release()}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "Event loop": _uvloop(),
+        "Hot modules": "compiled by mypyc" if is_compiled() else "interpreted",
     }
+
+
+def is_compiled() -> bool:
+    """Whether this process, and whatever it starts, runs what `make compiled` made."""
+    return not str(node.__file__).endswith(".py")
 
 
 class _Appender:

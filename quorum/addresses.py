@@ -87,7 +87,7 @@ class AddressBook:
         voters = self.voters()
         if voters is not self._kept:
             self._kept = voters
-            self.gossip.keep(voters.ids | self._configured.keys())
+            self.gossip.keep(voters.ids.union(self._configured))
         news = self.gossip.learn(heard)
         if news:
             self.on_news(news)

@@ -291,7 +291,7 @@ def _lead_the_rest(draft: Draft, broker: Broker) -> Slices[None]:
 def _lead_the_leaderless(draft: Draft, held: BitMap) -> Slices[None]:
     index = draft.image.index
     leaderless = held & index.leader_of.get(NO_LEADER, BitMap())
-    leaderless = draft.first_of(leaderless, LEAVING_PARTITIONS_MAX)
+    leaderless = leaderless[: draft.at_most(LEAVING_PARTITIONS_MAX, len(leaderless))]
     for topic, number in in_order(index, leaderless):
         partition = draft.partition(topic, number)
         assert partition is not None
@@ -306,7 +306,7 @@ def _leave(draft: Draft, leaving: Replicas, *, at_once: bool = False) -> Slices[
         draft.set_live(broker_id, False)
     keys = index.of_any(index.isr_of, leaving)
     if not at_once:
-        keys = draft.first_of(keys, LEAVING_PARTITIONS_MAX)
+        keys = keys[: draft.at_most(LEAVING_PARTITIONS_MAX, len(keys))]
     for topic, number in in_order(index, keys):
         partition = draft.partition(topic, number)
         assert partition is not None
@@ -326,7 +326,7 @@ def _distrust(draft: Draft, broker_id: BrokerId) -> Slices[None]:
     keys = index.of_any(index.elr_of, (broker_id,))
     if draft.has_elr:
         keys |= index.of_any(index.isr_of, (broker_id,))
-    keys = draft.first_of(keys, DISTRUSTED_PARTITIONS_MAX)
+    keys = keys[: draft.at_most(DISTRUSTED_PARTITIONS_MAX, len(keys))]
     for topic, number in in_order(index, keys):
         partition = draft.partition(topic, number)
         assert partition is not None

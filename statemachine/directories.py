@@ -113,7 +113,7 @@ def _leave_lost(draft: Draft, broker: Broker) -> Slices[None]:
         if _is_lost(draft, held, broker.broker_id):
             lost.append(held)
         yield PASSED_US
-    for topic, number in draft.first_of(lost, LEAVING_PARTITIONS_MAX):
+    for topic, number in lost[: draft.at_most(LEAVING_PARTITIONS_MAX, len(lost))]:
         partition = draft.partition(topic, number)
         assert partition is not None
         wish = replace(partition, isr=isr_without(draft, partition, leaving))

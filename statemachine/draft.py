@@ -6,10 +6,8 @@ did. The image stays as it is.
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from typing import Final
 from uuid import UUID
-
-from pyroaring import BitMap
 
 from statemachine import our_records, records
 from statemachine.features import elr_in_force
@@ -35,8 +33,6 @@ from statemachine.vocabulary import (
 # As numbers: this is asked for every change of an ISR, and UUIDs compare themselves in Python.
 _ANYWHERE: Final = (DIRECTORY_MIGRATING.int, DIRECTORY_UNASSIGNED.int)
 _LOST: Final = DIRECTORY_LOST.int
-
-_Partitions = TypeVar("_Partitions", BitMap, list[tuple[Topic, int]])
 
 
 class Draft:
@@ -211,16 +207,15 @@ class Draft:
         if after is not None and after.stage.move not in (before.stage.move, NO_MOVE):
             self.joined[after.stage.move] = self.joined.get(after.stage.move, 0) + 1
 
-    def first_of(self, partitions: _Partitions, count_max: int) -> _Partitions:
-        """As many of these partitions as one decision may take from a broker.
+    def at_most(self, count_max: int, partitions: int) -> int:
+        """How many of so many partitions one decision may take from a broker: the first ones.
 
         The others are left, which is no state to stay in: the command is not complete, and what
         would say that it is must not be recorded.
         """
-        if len(partitions) <= count_max:
-            return partitions
-        self.is_complete = False
-        return partitions[:count_max]
+        if partitions > count_max:
+            self.is_complete = False
+        return min(partitions, count_max)
 
     def register(self, record: records.RegisterBroker) -> None:
         """Record what a broker says of itself; a new incarnation has its epoch by the record."""

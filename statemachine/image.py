@@ -7,7 +7,7 @@ up to 2,000,000 partitions and a record changes one. The values in it are frozen
 
 from collections.abc import Callable
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from statemachine import our_records, records
@@ -27,31 +27,33 @@ from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Resource
 __all__ = ["Broker", "Image", "QuotaHolder", "Resource", "quota_holder"]
 
 
+_LOADED: Final = (
+    "_journal",
+    "_keeps_undo",
+    "_past",
+    "brokers",
+    "common",
+    "configs",
+    "controllers",
+    "end_offset",
+    "facts",
+    "features",
+    "index",
+    "keys",
+    "moves",
+    "owned",
+    "quotas",
+    "singles",
+    "topic_ids",
+    "topics",
+    "transaction",
+)
+
+
 class Image:
     """The state of the cluster after `end_offset` records of its log."""
 
-    __slots__ = (
-        "_journal",
-        "_keeps_undo",
-        "_past",
-        "_touched",
-        "brokers",
-        "common",
-        "configs",
-        "controllers",
-        "end_offset",
-        "facts",
-        "features",
-        "index",
-        "keys",
-        "moves",
-        "owned",
-        "quotas",
-        "singles",
-        "topic_ids",
-        "topics",
-        "transaction",
-    )
+    __slots__ = ("_touched", *_LOADED)
 
     def __init__(self) -> None:
         self.end_offset = 0
@@ -185,9 +187,8 @@ class Image:
         """
         if self._touched is not None:
             touch_both(self._touched, self, other)
-        for name in Image.__slots__:
-            if name != "_touched":
-                setattr(self, name, getattr(other, name))
+        for name in _LOADED:
+            setattr(self, name, getattr(other, name))
 
     def watch(self) -> None:
         """From here on remember what is touched, for `drain`."""
@@ -364,8 +365,7 @@ class Image:
             past.partitions.restore(*arguments)
         elif undo is Image._set:
             live, key, before = arguments
-            table = past.table(live)
-            if table is not None:
+            if (table := past.table(live)) is not None:
                 table.restore(key, before)
         elif undo is Image._set_transaction:
             (past.transaction,) = arguments
@@ -388,10 +388,8 @@ class Image:
 
     def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         before = table.get(key, ABSENT)
-        if self._past is not None:
-            past = self._past.table(table)
-            if past is not None:
-                past.keep(key, before)
+        if self._past is not None and (past := self._past.table(table)) is not None:
+            past.keep(key, before)
         if value is ABSENT:
             table.pop(key, None)
         else:

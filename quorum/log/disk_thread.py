@@ -69,7 +69,7 @@ class DiskThread:
         self._drains: set[asyncio.Future[None]] = set()
         # An executor would make a future for each commit, which costs more than the hand-over.
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = Thread(target=self._serve, name="disk", daemon=True)
+        self._worker = Thread(target=self._serve, name="disk", daemon=True)
         self._lock = Lock()
         self._queued: dict[Log, list[Done]] = {}
         self._failure: BaseException | None = None
@@ -82,7 +82,7 @@ class DiskThread:
         # Each of the two is counted up by one thread alone.
         self._asked = 0
         self._ended = 0
-        self._thread.start()
+        self._worker.start()
 
     def request_commit(self, log: Log, done: Done, *, at_once: bool = False) -> None:
         """Commit what `log` holds by now, and then call `done`, in the loop, with its end.
@@ -114,7 +114,7 @@ class DiskThread:
 
         What it raises is raised here; if the waiting was given up, `on_failure` gets it.
         """
-        assert self._thread.is_alive(), "called after `close`"
+        assert self._worker.is_alive(), "called after `close`"
         future: Future[T] = Future()
         self._put(partial(self._run, future, partial(function, *args, **kwargs)))
         try:
@@ -144,7 +144,7 @@ class DiskThread:
         self._hand_on()
         self._closing.set()
         self._work.put(None)
-        self._thread.join()
+        self._worker.join()
 
     def _put(self, work: Callable[[], None]) -> None:
         self._hand_on()

@@ -10,8 +10,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
+import pytest
+
 from tests.admin.controller.asking import isr, topic
 from tests.broker.sliced_controller import Sliced
+
+pytestmark = pytest.mark.interpreted
 
 CALLS_MAX: Final = 90
 """From the command to its record among the proposals, and the image that says it."""

@@ -11,6 +11,8 @@ from tests.broker.deciding import LEVEL
 from tests.broker.stale_isr import ACKNOWLEDGED, NO_DIRECTORIES, A, B, six_steps
 from tests.support.tree import ROOT
 
+pytestmark = pytest.mark.interpreted
+
 FAULT = "the ISR takes a stale broker epoch"
 
 

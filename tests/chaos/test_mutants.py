@@ -15,6 +15,8 @@ from tests.forks.forked import Forks
 from tests.support.children import show_all
 from tests.support.tree import ROOT
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = 20
 """So many are tried, from the one that caught it when it was written: in all some minutes."""
 DOCUMENT = ROOT / "docs" / "mutants.md"

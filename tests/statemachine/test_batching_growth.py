@@ -14,6 +14,8 @@ from statemachine.steps import step
 from tests.statemachine.config_requests import ALL_BROKERS, SET, ask, change
 from tests.statemachine.world import TOPIC_ID, World
 
+pytestmark = pytest.mark.interpreted
+
 AT_ONCE = 20
 
 

@@ -259,6 +259,7 @@ def test_no_more_partitions_are_remembered_than_there_is_room_for() -> None:
         assert columns.get(number) is VALID, "the last one is"
 
 
+@pytest.mark.interpreted
 def test_directories_beyond_those_that_have_numbers_are_kept_in_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

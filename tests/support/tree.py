@@ -9,7 +9,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("quorum", "statemachine", "broker", "admin", "chaos")
 FOLDERS: Final = (*PACKAGES, "tests", "bench", "docs", "requirements", ".ci")
-TOP_LEVEL_FILES: Final = ("Makefile", "README.md", "pyproject.toml", ".gitignore")
+TOP_LEVEL_FILES: Final = ("Makefile", "hatch_build.py", "README.md", "pyproject.toml", ".gitignore")
 
 
 def pyproject() -> dict[str, Any]:

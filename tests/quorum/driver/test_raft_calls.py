@@ -348,6 +348,7 @@ async def test_nobody_may_have_a_fetch_kept_for_longer_than_the_limit() -> None:
         assert request.max_wait_ms == FETCH_WAIT_MS_MAX
 
 
+@pytest.mark.interpreted
 async def test_a_replica_that_waits_for_too_many_answers_takes_no_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -122,6 +122,7 @@ class Workload:
         return running[-1].kept, [each for promise in running for each in promise.allowed]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("segment_bytes_max", [1_500, 1 << 30])
 def test_no_loss_of_power_loses_what_was_committed_or_stops_the_log_from_opening(
