@@ -90,7 +90,7 @@ def _counted(arrivals: Came, quorum_copy: str, scope: Scope) -> DataFrame:
     """What came to each replica between two samples, `Bucket`s; of the leader `replica` is null.
 
     Sample 0 is all that came before the report begins. What nobody knows the time of is not there,
-    but each replica is: with a sample beyond the last one, where nothing else is known of it.
+    but each replica is: with a sample beyond the last one, where what came after the end is too.
     """
     step = F.lit(scope.step_ms)
     counted = (
@@ -132,7 +132,9 @@ def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scop
     """How far what came at these times goes, by the sample before which it came."""
     step, beyond = scope.step_ms, scope.samples + 1
     due = -((scope.grid_ms - t_ms) // step)
-    sample = np.where(is_known, np.maximum(due, 0), beyond)
+    # The last sample stands for less than a step, where the end is none of the others.
+    is_there = is_known & (t_ms <= scope.end_ms)
+    sample = np.where(is_there, np.maximum(due, 0), beyond)
     # The greatest first, and of those the earliest: one number, which is as great as that is.
     left_of_step = sample * step - (t_ms - scope.grid_ms)
     late_ms = np.where(came.is_timed, np.maximum(0, t_ms - came.leader_append_ms), 0)

@@ -137,5 +137,4 @@ def last_append_ms(buckets: Iterable[Bucket], scope: Scope) -> int | None:
     """When the last came that was there by the end of the report, as far as anybody knows."""
     there = (bucket for bucket in buckets if bucket.sample <= scope.samples)
     last = max(there, key=lambda bucket: bucket.came_to, default=None)
-    # What came between the end and the sample that stands for it is counted as there.
-    return None if last is None or last.last_ms is None else min(last.last_ms, scope.end_ms)
+    return None if last is None else last.last_ms

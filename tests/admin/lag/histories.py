@@ -44,6 +44,14 @@ class History:
         return self.time.end_ms
 
     @cached_property
+    def ends(self) -> Rows:
+        """Where each log ends, by the twin."""
+        quorum, end_ms = self.quorum, self.end_ms
+        last = [quorum.last_append_ms(log) for log in quorum.logs]
+        is_whole = end_ms >= max(at for at in (*last, quorum.log[-1].at_ms) if at is not None)
+        return list(quorum.ends(end_ms) if is_whole else quorum.ends_by(end_ms))
+
+    @cached_property
     def said(self) -> list[SlowRecord]:
         return slow_reading.said(self.quorum.log)
 
@@ -82,14 +90,18 @@ def collected(logs: Logs, **options: Any) -> tuple[dict[str, Rows], Scope]:
         made.release()
 
 
-def history(spark: Any, root: Path, told: tuple[dict[str, Rows], Scope] | None = None) -> History:
-    """The history whose logs lie below `root`; `told` are its reports where they are known."""
-    if told is None:
-        tables = {
-            name: spark.createDataFrame(
-                pa.Table.from_pylist(rows(root, name, json="few"), schema=TABLES[name].arrow())
-            )
-            for name in READ
-        }
-        told = collected(Logs(**tables), window_ms=WINDOW_MS)
+def logs_of(spark: Any, root: Path) -> Logs:
+    """The tables of the logs below `root`, and of their records the packs, as the command asks."""
+
+    def table(name: str, **options: Any) -> Any:
+        read = pa.Table.from_pylist(rows(root, name, **options), schema=TABLES[name].arrow())
+        return spark.createDataFrame(read)
+
+    packs = table("packs", json="few", shares=1)
+    others = {name: table(name) for name in READ if name != "records"}
+    return Logs(records=packs, **others)
+
+
+def history(root: Path, told: tuple[dict[str, Rows], Scope]) -> History:
+    """The history whose logs lie below `root`, with its reports."""
     return History(told[0], SlowTime(*told[1]), SlowQuorum(slow_reading.replicas(root)))

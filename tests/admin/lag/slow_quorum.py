@@ -1,6 +1,6 @@
 """Clocks, leaders, voters and status once more, by the words in docs/lag.md and nothing else."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -188,6 +188,20 @@ class SlowQuorum:
                 "lag_ms": max(0, end_ms - since[0]) if behind else 0,
             }
 
+    def ends_by(self, end_ms: int) -> Iterator[Row]:
+        """The same of a report that is over before the logs are: as far as append times tell."""
+        for row, replica in zip(self.ends(end_ms), self.logs, strict=True):
+            behind, lag_ms = self.slow_log.lacks(replica.name, end_ms) or (None, None)
+            times = [self.had_ms(replica, held) for held in self.shared(replica)]
+            there = [at_ms for at_ms in times if at_ms is not None and at_ms <= end_ms]
+            yield {
+                **row,
+                "records_behind": behind,
+                "lag_ms": lag_ms,
+                "waits_since_ms": end_ms - lag_ms if behind and lag_ms is not None else None,
+                "last_append_ms": there[-1] if there else None,
+            }
+
     # Leaders.
 
     def leadership(self) -> list[Row]:
@@ -260,7 +274,7 @@ class SlowQuorum:
         found = []
         for number, each in enumerate(self.assignments):
             later = self.assignments[number + 1 :]
-            until_ms = later[0].at_ms if later else time.end_ms
+            until_ms = later[0].at_ms if later else max(time.end_ms, each.at_ms)
             found.append(
                 {
                     "offset": each.offset,
@@ -313,10 +327,12 @@ class SlowQuorum:
 
     # Status.
 
-    def status(self, time: SlowTime) -> list[Row]:
-        """The table `status`, without the sentence."""
+    def status(self, time: SlowTime, ends: Iterable[Row]) -> list[Row]:
+        """The table `status`, without the sentence; of where logs end as `ends` say."""
         found = []
-        for row in self.ends(time.end_ms):
+        for row in ends:
+            if row["records_behind"] is None:
+                continue
             lacks = [self.slow_log.lacks(row["replica"], end) for _, end in time.windows[-10:]]
             lags = [lack[1] for lack in lacks if lack is not None]
             rule, is_ = rule_of(row, lags, time.end_ms)

@@ -5,17 +5,19 @@ event, rule and verdict that there is occurs in them, which is checked as well.
 """
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
+from admin.lag.reports.scope import Scope
 from admin.lag.reports.status import RULES
 from statemachine.records import RegisterBroker
 from tests.admin.lag import slow_brokers, slow_operations
 from tests.admin.lag.alike import differences
-from tests.admin.lag.histories import History, history
+from tests.admin.lag.histories import WINDOW_MS, History, collected, history, logs_of
 from tests.admin.lag.random_quorum import RandomQuorum
 from tests.support import real_cluster
 
@@ -25,13 +27,13 @@ OF_MOVE: Final = ("topic_id", "partition", "number")
 
 
 @pytest.fixture(scope="module")
-def histories(spark: Any, plain: Any, tmp_path_factory: pytest.TempPathFactory) -> list[History]:
+def histories(plain: Any, tmp_path_factory: pytest.TempPathFactory) -> list[History]:
     """Each seed's, with what Spark says of it."""
     found = []
     for seed in SEEDS:
         root = tmp_path_factory.mktemp(f"quorum-{seed}")
         RandomQuorum(seed).write(root)
-        found.append(history(plain, root))
+        found.append(history(root, collected(logs_of(plain, root), window_ms=WINDOW_MS)))
     return found
 
 
@@ -82,13 +84,13 @@ def leaders(it: History) -> list[str]:
 
 
 def log_ends(it: History) -> list[str]:
-    twin = list(it.quorum.ends(it.end_ms))
+    twin = list(it.ends)
     told = [{name: row[name] for name in twin[0]} for row in it.told["replica_lag"]]
     return differences(told, twin, "replica")
 
 
 def status(it: History) -> list[str]:
-    twin = it.quorum.status(it.time)
+    twin = it.quorum.status(it.time, it.ends)
     return differences(it.told["status"], twin, "replica", without=["facts"])
 
 
@@ -115,9 +117,22 @@ def test_so_it_does_of_a_real_cluster(kafka_history: History, compared: Compared
 
 
 @pytest.fixture(scope="module")
-def kafka_history(plain: Any, kafkas_report: Any) -> History:
+def kafka_history(kafkas_report: Any) -> History:
     """That of the real cluster: its logs lie in folders as those of a random quorum do."""
-    return history(plain, real_cluster.available(real_cluster.CLUSTER), kafkas_report)
+    return history(real_cluster.available(real_cluster.CLUSTER), kafkas_report)
+
+
+@pytest.mark.parametrize("share", [0.35, 0.8])
+def test_a_report_that_is_over_before_the_logs_are_says_it_too(
+    plain: Any, share: float, tmp_path: Path
+) -> None:
+    RandomQuorum(SEEDS[0]).write(tmp_path)
+    logs = logs_of(plain, tmp_path)
+    log = history(tmp_path, ({}, Scope(0, 0, 1))).quorum.log
+    until_ms = int(log[0].at_ms + share * (log[-1].at_ms - log[0].at_ms))
+    it = history(tmp_path, collected(logs, window_ms=WINDOW_MS, until_ms=until_ms))
+    assert it.end_ms == until_ms
+    assert [*log_ends(it), *status(it), *voters(it)] == []
 
 
 def all_of(histories: Iterable[History], table: str, column: str) -> set[Any]:
