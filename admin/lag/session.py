@@ -35,12 +35,10 @@ SCRATCH_VARIABLE: Final = "METAQUORUM_LAG_SCRATCH_MAX"
 LOOK_EVERY_SECONDS: Final = 1.0
 END_SECONDS_MAX: Final = 20
 
-_SHORT_LIVED: Final = (
-    "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000 "
-    "-XX:Tier4CompileThreshold=200000 -XX:Tier4BackEdgeThreshold=400000"
-)
-"""Of a Java process that lives for one report: what is run often is compiled well, and not the
-thousands of methods with which Spark plans, which took a third of all its processor time."""
+_SHORT_LIVED: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+"""Of a Java process that lives for one report: its quick compiler alone. What is done to every
+record is done by workers; to compile the thousands of methods with which Spark plans well took as
+long as all its tasks."""
 
 _LOGGING: Final = """\
 rootLogger.level = error
