@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -76,6 +77,7 @@ def look_for_logs(paths: tuple[str, ...]) -> None:
 def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
     """All tables of the report as rows. The session needs the source to be registered."""
     from admin.lag.reports.schemas import RESULTS
+    from admin.lag.reports.together import together
 
     with spark_failures():
         told.step("The files are walked through")
@@ -87,9 +89,10 @@ def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
             raise NothingToRead(f"the logs hold no batch: {'; '.join(reasons[:5]) or asked.paths}")
         _check_scope(asked, made.scope)
-        for result in RESULTS:
-            told.step(f"Report: {result.name.replace('_', ' ')}")
-            tables[result.name] = _rows(made.tables[result.name], result.name)
+        told.step("The tables are put together")
+        names = [result.name for result in RESULTS]
+        asked_for = (partial(_rows, made, name) for name in names)
+        tables |= zip(names, together(spark, *asked_for), strict=True)
         made.release()
         walked.whole.unpersist()
     return Results(
@@ -201,8 +204,8 @@ def _check_scope(asked: Asked, scope: "Scope") -> None:
         )
 
 
-def _rows(table: "DataFrame", name: str) -> Rows:
-    return _in_order(table.toArrow().to_pylist(), name)
+def _rows(made: "Report", name: str) -> Rows:
+    return _in_order(made.table(name).to_pylist(), name)
 
 
 def _in_order(rows: Rows, name: str) -> Rows:

@@ -17,11 +17,15 @@ def frame(
     rows: Iterable[Mapping[str, Any]],
 ) -> DataFrame:
     """The rows with these columns. By Arrow: from a list Spark would have Python pickle them."""
+    return session.createDataFrame(typed(columns, rows))
+
+
+def typed(columns: Sequence[Column | tables.Column], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The rows with these columns, each of its type."""
     types = {**tables.ARROW_TYPES, "DOUBLE": pa.float64()}
     schema = pa.schema([pa.field(column.name, types[column.type]) for column in columns])
     names = [column.name for column in columns]
-    table = pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema)
-    return session.createDataFrame(table)
+    return pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema)
 
 
 Whole = Callable[[Iterator[Any]], Iterator[Any]]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -34,7 +35,7 @@ from admin.lag.reports import (
 )
 from admin.lag.reports.arrivals import arrivals, packed
 from admin.lag.reports.epochs import EpochSpan, Leader, Span
-from admin.lag.reports.frames import frame
+from admin.lag.reports.frames import frame, typed
 from admin.lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs, of_log, rows_of, spans
 from admin.lag.reports.parts import Part, parts
 from admin.lag.reports.schemas import RESULTS
@@ -64,7 +65,13 @@ class Report:
 
     scope: Scope
     tables: Mapping[str, DataFrame]
+    few: Mapping[str, pa.Table]
+    """Of these tables what is known already: Spark need not be asked for it."""
     kept: tuple[DataFrame, ...]
+
+    def table(self, name: str) -> pa.Table:
+        """The rows of one of the results."""
+        return self.few[name] if name in self.few else self.tables[name].toArrow()
 
     def release(self) -> None:
         """Let Spark forget what it keeps for this report."""
@@ -142,14 +149,16 @@ def report(
         ),
     ):
         made |= part
-    shaped = {}
+    shaped: dict[str, DataFrame] = {}
+    few: dict[str, pa.Table] = {}
     for table in RESULTS:
         rows = made[table.name]
         if isinstance(rows, list):
-            shaped[table.name] = frame(session, table.columns, rows)
+            few[table.name] = typed(table.columns, rows)
+            shaped[table.name] = session.createDataFrame(few[table.name])
         else:
             shaped[table.name] = rows.to(frame(session, table.columns, []).schema)
-    return Report(scope, shaped, tuple(kept))
+    return Report(scope, shaped, few, tuple(kept))
 
 
 def _known(
@@ -199,7 +208,11 @@ def _of_batches(
     assert best is not None, "there are batches"
     counts = measuring.counts(came, best, scope)
     keep(counts.counted)
-    measured = measuring.measured(counts, scope)
+    measured, committed = together(
+        batches.sparkSession,
+        lambda: measuring.measured(counts, scope),
+        lambda: commits.commits(came, [seat for row in known.seats for seat in row], scope),
+    )
     ends = lag.ends(
         known.spans, known.parts, known.quorum, counts.leading.appended_ms, scope.end_ms
     )
@@ -212,7 +225,7 @@ def _of_batches(
         "replication_lag": windows,
         "replica_lag": replicas,
         "status": status.status(replicas, windows, scope.end_ms, limits),
-        "commits": commits.commits(came, [seat for row in known.seats for seat in row], scope),
+        "commits": committed,
         "voters": voters.voters(known.assignments, known.seats, lags, scope),
     }
 
