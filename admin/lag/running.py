@@ -142,9 +142,11 @@ def _said(walked: _Walked, name: str) -> Rows:
 
 def _made(spark: "SparkSession", asked: Asked, walked: _Walked) -> "Report | None":
     from admin.lag.reports.arrivals import PACKS
+    from admin.lag.reports.epochs import Span
     from admin.lag.reports.frames import frame
     from admin.lag.reports.logs import Logs
     from admin.lag.reports.whole import report
+    from admin.lag.source.batch_packs import merged
     from admin.lag.tables import TABLES
 
     _check_window(spark, asked)
@@ -162,7 +164,8 @@ def _made(spark: "SparkSession", asked: Asked, walked: _Walked) -> "Report | Non
         push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
     )
     batches = walked.whole.where("kind = 'batches'").select(*(name for name, _ in PACKS))
-    logs = Logs(batches=batches, records=records, **few)
+    held = [Span(**span) for span in merged(walked.few.get("spans", ()))]
+    logs = Logs(batches=batches, records=records, held=held, **few)
     return report(logs, since_ms=asked.since_ms, until_ms=asked.until_ms, window_ms=asked.window_ms)
 
 

@@ -288,8 +288,8 @@ WALK: Final = Table(
         Column(
             "kind",
             STRING,
-            "of what it is a row: replicas, problems, epochs, assignments; or batches, of which it"
-            " is many",
+            "of what it is a row: replicas, problems, epochs, assignments; spans, which is what a"
+            " task saw of an epoch in a log; or batches, of which it is many",
         ),
         _REPLICA,
         Column("said", STRING, "that row as JSON; null of batches"),

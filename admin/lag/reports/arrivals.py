@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 
 from admin.lag.reports.frames import mapped
 from admin.lag.reports.parts import Part
-from admin.lag.source.batch_packs import CHUNK_OFFSETS_MIN, batch_packs, unpacked
+from admin.lag.source.batch_packs import CHUNK_OFFSETS_MIN, batch_packs, merged, spans_of, unpacked
 
 PACKS: Final = (("replica", "STRING"), ("chunk", "BIGINT"), ("rows", "BINARY"))
 """What packs of batches are in."""
@@ -121,36 +121,8 @@ def _spans(batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         found: list[dict[str, Any]] = []
         for replica, rows in zip(batch["replica"].to_pylist(), batch["rows"], strict=True):
-            found += _spans_of(replica, unpacked(rows.as_buffer()))
-        yield pa.RecordBatch.from_pylist(found, schema)
-
-
-def _spans_of(replica: str, rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    here, there = rows["local_append_ms"], rows["leader_append_ms"]
-    for epoch in np.unique(rows["epoch"]).tolist():
-        own = rows["epoch"] == epoch
-        timed = own & rows["leader_append_known"]
-        both = own & rows["local_append_known"]
-        yield {
-            "replica": replica,
-            "epoch": epoch,
-            "first": int(rows["base_offset"][own].min()),
-            "end": int(rows["last_offset"][own].max()) + 1,
-            "first_ms": _least(there[timed]),
-            "last_ms": _greatest(there[timed]),
-            "first_here_ms": _least(here[both]),
-            "last_here_ms": _greatest(here[both]),
-            "least_delay_ms": _least((here - there)[both & timed]),
-            "timed": int(both.sum()),
-        }
-
-
-def _least(values: Any) -> int | None:
-    return int(values.min()) if len(values) else None
-
-
-def _greatest(values: Any) -> int | None:
-    return int(values.max()) if len(values) else None
+            found += spans_of(replica, unpacked(rows.as_buffer()))
+        yield pa.RecordBatch.from_pylist(merged(found), schema)
 
 
 def of_packs(made: Any, packs: Any, known: Mapping[tuple[str, int], Part]) -> Iterator[Any]:

@@ -45,6 +45,8 @@ class Logs:
     epochs: DataFrame
     assignments: DataFrame
     replicas: DataFrame
+    held: Sequence[Span] | None = None
+    """What each replica holds of each epoch, where somebody knows it; else batches tell."""
 
 
 def of_log(table: DataFrame) -> DataFrame:

@@ -123,7 +123,7 @@ def report(
     session = batches.sparkSession
     found = together(
         session,
-        lambda: spans(batches),
+        lambda: spans(batches) if tables.held is None else tables.held,
         lambda: rows_of(of_log(tables.epochs), "epoch", "leader", "voters", "start_offset"),
         lambda: beginning.assignments(tables.assignments, replicas),
         lambda: _few(records),

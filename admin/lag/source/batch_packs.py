@@ -4,7 +4,7 @@ A pack is of one *chunk* of offsets, the same for all replicas: what a majority 
 packs of one chunk. No Spark here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -18,6 +18,12 @@ CHUNK_ROWS: Final = 1 << 18
 """Of all replicas together, so many batches at most are of one chunk,"""
 CHUNK_OFFSETS_MIN: Final = 1 << 10
 """unless there are very many replicas."""
+_MERGED: Final[Mapping[str, Callable[[Iterable[int]], int]]] = {
+    **dict.fromkeys(("first", "first_ms", "first_here_ms", "least_delay_ms"), min),
+    **dict.fromkeys(("end", "last_ms", "last_here_ms"), max),
+    "timed": sum,
+}
+"""How two spans of one epoch become one."""
 _NAMES: Final = (
     "epoch", "base_offset", "last_offset", "records", "bytes", "leader_append_ms",
     "local_append_ms",
@@ -46,7 +52,11 @@ def batch_packs(replica: str, rows: Any, chunk: int) -> Iterator[dict[str, Any]]
 
 def unpacked(pack: Any) -> dict[str, Any]:
     """The columns of a pack (`numpy.ndarray`s), and in `*_known` which times are."""
-    rows = from_bytes(pack)
+    return columns_of(from_bytes(pack))
+
+
+def columns_of(rows: Any) -> dict[str, Any]:
+    """The same of rows that are not packed yet."""
     found: dict[str, Any] = {}
     for name in ROWS.column_names:
         column = rows[name]
@@ -55,3 +65,47 @@ def unpacked(pack: Any) -> dict[str, Any]:
             column = column.fill_null(0)
         found[name] = column.to_numpy()
     return found
+
+
+def spans_of(replica: str, rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What these columns hold of each epoch, as `epochs.Span` has it."""
+    here, there = rows["local_append_ms"], rows["leader_append_ms"]
+    for epoch in np.unique(rows["epoch"]).tolist():
+        own = rows["epoch"] == epoch
+        timed = own & rows["leader_append_known"]
+        both = own & rows["local_append_known"]
+        yield {
+            "replica": replica,
+            "epoch": epoch,
+            "first": int(rows["base_offset"][own].min()),
+            "end": int(rows["last_offset"][own].max()) + 1,
+            "first_ms": _least(there[timed]),
+            "last_ms": _greatest(there[timed]),
+            "first_here_ms": _least(here[both]),
+            "last_here_ms": _greatest(here[both]),
+            "least_delay_ms": _least((here - there)[both & timed]),
+            "timed": int(both.sum()),
+        }
+
+
+def _least(values: Any) -> int | None:
+    return int(values.min()) if len(values) else None
+
+
+def _greatest(values: Any) -> int | None:
+    return int(values.max()) if len(values) else None
+
+
+def merged(spans: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One span for each replica and epoch."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for span in spans:
+        key = (span["replica"], span["epoch"])
+        if key not in found:
+            found[key] = dict(span)
+            continue
+        have = found[key]
+        for name in have.keys() - {"replica", "epoch"}:
+            known = [each[name] for each in (have, span) if each[name] is not None]
+            have[name] = _MERGED[name](known) if known else None
+    return list(found.values())

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from admin.lag.source.arrow_columns import rows_batch
-from admin.lag.source.batch_packs import ROWS, batch_packs
+from admin.lag.source.batch_packs import ROWS, batch_packs, columns_of, merged, spans_of
 from admin.lag.source.batch_rows import batch_rows
 from admin.lag.source.header_columns import Headers
 from admin.lag.source.index_columns import NONE, read_index
@@ -25,6 +25,7 @@ from admin.lag.source.slices import ReplicaFolder, Slice, Task, Told
 from admin.lag.tables import ASSIGNMENTS, EPOCHS, Table
 
 BATCHES_KIND: Final = "batches"
+SPANS_KIND: Final = "spans"
 Row = dict[str, Any]
 
 
@@ -44,7 +45,7 @@ def walk(task: Task, options: Options) -> Iterator[Any]:
 
 
 def _slice(part: Slice, options: Options) -> Iterator[Any]:
-    end = part.base
+    end, spans = part.base, list[Row]()
     times = NONE if part.index is None else read_index(part.index, part.base)
     for found in scan(part, settle_ms=options.settle_ms):
         rows: list[Row] = []
@@ -57,11 +58,13 @@ def _slice(part: Slice, options: Options) -> Iterator[Any]:
                 if part.is_newest and part.index is not None and not times.reaches(last):
                     times = read_index(part.index, part.base)
                 rows += _of_piece(part, sound, headers, times, options)
+                spans = merged((*spans, *_spans(part, headers, times)))
             case _:
                 pass
         if rows:
             yield rows_batch(options.shown, rows)
     rows = [_problem(part.replica, problem) for problem in end_problems(part, end)]
+    rows += [_said(SPANS_KIND, part.replica, span) for span in spans]
     if rows:
         yield rows_batch(options.shown, rows)
 
@@ -79,6 +82,11 @@ def _of_piece(
             part.replica, batch_rows(ROWS, part, headers, times), options.chunk_offsets
         ):
             yield {"kind": BATCHES_KIND, **pack}
+
+
+def _spans(part: Slice, headers: Headers, times: Any) -> Iterator[Row]:
+    if part.source == "log":
+        yield from spans_of(part.replica, columns_of(batch_rows(ROWS, part, headers, times)))
 
 
 def _control(table: Table, part: Slice, sound: Sound, headers: Headers) -> Iterator[Row]:

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra spark is not installed")
 
-from admin.lag.source.batch_packs import CHUNK_OFFSETS_MIN, ROWS, chunk_offsets
+from admin.lag.source.batch_packs import CHUNK_OFFSETS_MIN, ROWS, chunk_offsets, merged
 from admin.lag.source.record_packs import from_bytes
 from tests.admin.lag import made_logs
 from tests.admin.lag.copied_logs import CUT_BYTES, copy_of
@@ -47,6 +47,27 @@ def test_packs_hold_the_batches_of_a_chunk_each(logs: Path) -> None:
         logs, "batches", source="log", columns=",".join(("replica", *ROWS.column_names))
     )
     assert sorted(map(_text, found)) == sorted(map(_text, right))
+
+
+@pytest.mark.parametrize("partition_bytes", [4_000, 1 << 20])
+def test_spans_say_what_is_held_of_each_epoch(logs: Path, partition_bytes: int) -> None:
+    walked = made_logs.rows(logs, "walk", partition_bytes=partition_bytes)
+    spans = merged(json.loads(row["said"]) for row in walked if row["kind"] == "spans")
+    batches = made_logs.rows(logs, "batches", source="log")
+    assert len(spans) == len({(row["replica"], row["epoch"]) for row in batches})
+    for span in spans:
+        own = [row for row in batches if all(row[k] == span[k] for k in ("replica", "epoch"))]
+        times = [row["leader_append_ms"] for row in own]
+        assert (span["first"], span["end"]) == (own[0]["base_offset"], own[-1]["last_offset"] + 1)
+        assert (span["first_ms"], span["last_ms"]) == (min(times), max(times))
+        assert (span["timed"], span["first_here_ms"], span["least_delay_ms"]) == (0, None, None)
+
+
+def test_spans_of_one_epoch_become_one() -> None:
+    one = {"replica": "1", "epoch": 2, "first": 5, "end": 9, "timed": 3, "first_here_ms": None}
+    other = {**one, "first": 9, "end": 12, "first_here_ms": 7}
+    (both,) = merged([one, dict(one), other])
+    assert both == {**one, "end": 12, "timed": 9, "first_here_ms": 7}
 
 
 def test_a_chunk_is_smaller_the_more_replicas_there_are() -> None:
