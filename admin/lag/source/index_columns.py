@@ -21,6 +21,8 @@ from quorum.log.errors import StorageError
 
 _ENTRY: Final = np.dtype([("time", ">i8"), ("end", ">i8"), ("epoch", ">i4"), ("crc", ">u4")])
 _FACTS_BYTES: Final = 20
+_BLOCK: Final = 1 << 14
+"""So many entries are checked at once."""
 _POLYNOMIAL: Final = 0x82F63B78
 """CRC-32C (RFC 3720), its bits reversed."""
 
@@ -90,10 +92,17 @@ def _checksums(data: bytes, count: int) -> Any:
     """The CRC-32C of the facts of each entry, all of them byte by byte at once."""
     raw = np.frombuffer(data, np.uint8, count=count * ENTRY_BYTES, offset=HEADER_BYTES)
     columns = raw.reshape(count, ENTRY_BYTES)
+    # A block at a time: what is looked up and shifted stays in the processor's cache.
+    blocks = [_checksums_of(columns[at : at + _BLOCK]) for at in range(0, count, _BLOCK)]
+    return np.concatenate(blocks) if blocks else np.zeros(0, np.uint32)
+
+
+def _checksums_of(columns: Any) -> Any:
     table = _table()
-    crc = np.full(count, 0xFFFFFFFF, np.uint32)
-    for at in range(_FACTS_BYTES):
-        crc = table[(crc ^ columns[:, at]) & 0xFF] ^ (crc >> 8)
+    facts = np.ascontiguousarray(columns[:, :_FACTS_BYTES].T)
+    crc = np.full(len(columns), 0xFFFFFFFF, np.uint32)
+    for byte in facts:
+        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
