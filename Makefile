@@ -138,6 +138,7 @@ bench-partitions: $(MEASURED) ## measure many partitions, beside Kafka's control
 
 .PHONY: bench-commits
 bench-commits: $(MEASURED) ## measure our commits alone and write them into docs/performance.md
+	$(MEASURE_M) bench.floor --write docs/performance.md
 	$(MEASURE_M) bench.commits --write docs/performance.md $(ARGS)
 
 .PHONY: bench-kafka

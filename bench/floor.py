@@ -1,0 +1,109 @@
+"""What one commit after the other takes where nothing is computed: wake-ups and disks alone.
+
+    python -m bench.floor [--seconds 3] [--write docs/performance.md]
+
+Three processes and a client in this one pass on as many bytes as a commit has, on the same loop as
+the product and over the same sockets; followers write and sync before they acknowledge, and the
+leader answers when it and one of them, or both of them, have the bytes on disk. There is no epoch,
+no offset, no check, no record. What this reaches is what a Python process could reach here at most.
+"""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final, cast
+
+import click
+
+from bench import machine
+from bench.faults import RunFailed
+from bench.floor_parts import HOST, REQUEST
+from bench.options import document_option, folder_option, workplace
+from bench.report import Section
+
+SECTION: Final = "floor"
+WARM_UP_SECONDS: Final = 1.0
+
+
+class Client(asyncio.Protocol):
+    """Asks again upon each answer, and counts them."""
+
+    def __init__(self) -> None:
+        self.answered = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._leader = cast("asyncio.Transport", transport)
+        self._leader.write(REQUEST)
+
+    def data_received(self, data: bytes) -> None:
+        """Answers are so short that they come whole."""
+        self.answered += 1
+        self._leader.write(REQUEST)
+
+
+async def measure(folder: Path, seconds: float) -> float:
+    """Answers a second."""
+    loop = asyncio.get_running_loop()
+    async with AsyncExitStack() as parts:
+        ports = [await _start(parts, folder / f"follower-{number}") for number in (1, 2)]
+        leader = await _start(parts, folder / "leader", *ports)
+        transport, client = await loop.create_connection(Client, HOST, leader)
+        parts.callback(transport.abort)
+        await asyncio.wait({loop.create_future()}, timeout=WARM_UP_SECONDS)
+        before, begun = client.answered, loop.time()
+        await asyncio.wait({loop.create_future()}, timeout=seconds)
+        answered, passed = client.answered - before, loop.time() - begun
+    if not answered:
+        raise RunFailed("nothing was answered while it was measured")
+    return answered / passed
+
+
+async def _start(parts: AsyncExitStack, path: Path, *ports: int) -> int:
+    """The port of a process that ends with `parts`."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.floor_parts", str(path), *map(str, ports)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    parts.push_async_callback(process.wait)
+    parts.callback(process.stdin.close)
+    said = await process.stdout.readline()
+    if not said:
+        raise RunFailed("a process of the chain has ended before it listened")
+    return int(said)
+
+
+def described(command: str, facts: dict[str, str], per_second: float) -> str:
+    """What the document says."""
+    lines = [f"`{command}`", "", *(f"- {name}: {fact}" for name, fact in facts.items()), ""]
+    return "\n".join([*lines, f"{per_second:,.0f} a second, {1e6 / per_second:,.0f} µs each.", ""])
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(0.1, 600), default=3, show_default=True)
+@folder_option
+@document_option
+def command(seconds: float, folder: Path | None, document: Path | None) -> None:
+    """Measure the least that a commit takes on this machine."""
+    try:
+        section = None if document is None else Section(document, SECTION)
+        with workplace(folder) as (place, runner):
+            p50_ms, p99_ms = machine.fdatasync_ms(place)
+            per_second = runner.run(measure(place, seconds))
+    except RunFailed as failure:
+        raise click.ClickException(str(failure)) from None
+    disk = f"{p50_ms:.2f} ms median, {p99_ms:.2f} ms p99, before the load"
+    facts = {**machine.facts(), "fdatasync of 250 bytes": disk}
+    facts.pop("Hot modules")
+    if section is None:
+        click.echo(f"{per_second:,.0f} a second, {1e6 / per_second:,.0f} µs each")
+    else:
+        section.write(described(f"python -m bench.floor --seconds {seconds:g}", facts, per_second))
+
+
+if __name__ == "__main__":
+    command()
