@@ -162,6 +162,8 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
         ),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # A row may be a pack of thousands of records: a worker takes no more of them at once.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         # Without it Spark refuses a data source that takes over filters.
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.streaming.stopTimeout": "10s",
