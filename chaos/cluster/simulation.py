@@ -192,11 +192,15 @@ class ClusterSimulation(Simulation):
 
     def _is_forlorn(self, topic_id: str, number: int, part: Part) -> bool:
         """Whether nobody may lead it who has it: who led it last, when the others were not in sync,
-        has lost its disk. An operator may let another one lead, who knows what that loses."""
-        if part.isr or part.elr or len(part.last_known_elr) != 1:
+        has lost its disk. An operator may let another one lead, who knows what that loses.
+
+        With eligible leader replicas the last one is out of the ISR by then, without them in it.
+        """
+        those_last = part.isr or part.last_known_elr
+        if part.leader != NOBODY or part.elr or len(those_last) != 1:
             return False
         key = PartitionKey(UUID(hex=topic_id), number)
-        last = ReplicaId(part.last_known_elr[0])
+        last = ReplicaId(those_last[0])
         is_lost = key not in held_on(self.world.machines[last].disk)
         if is_lost:
             self.world.note("a partition waits for an operator")
