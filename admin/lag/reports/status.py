@@ -49,10 +49,10 @@ class Looked(NamedTuple):
 
     @property
     def grew(self) -> bool:
-        """Whether its lag grew from window to window."""
+        """Whether its lag grew from window to window; whoever was level in between keeps up."""
         lags = self.lags
         rises = all(later >= lag for lag, later in pairwise(lags))
-        return len(lags) >= GROWING_MIN and rises and lags[-1] > lags[0]
+        return len(lags) >= GROWING_MIN and rises and lags[-1] > lags[0] > 0
 
 
 class Rule(NamedTuple):
@@ -110,7 +110,7 @@ RULES: Final = (
     Rule(
         "falls_behind",
         "WARN",
-        f"it appends, and its lag grew from window to window of the last {LOOKED_AT}",
+        f"it appends, and its lag, never 0, grew from window to window of the last {LOOKED_AT}",
         lambda it: it.grew,
     ),
     Rule(

@@ -366,7 +366,7 @@ def rule_of(row: Row, lags: Sequence[int], end_ms: int) -> tuple[str, str]:
         return "no_progress", "STALLED"
     if waits_ms >= STOPPED_MS:
         return "far_behind", "ERR"
-    if len(lags) >= 3 and sorted(lags) == list(lags) and lags[0] < lags[-1]:
+    if len(lags) >= 3 and sorted(lags) == list(lags) and 0 < lags[0] < lags[-1]:
         return "falls_behind", "WARN"
     return ("slow", "WARN") if waits_ms >= WARN_MS else ("keeps_up", "OK")
 

@@ -36,6 +36,7 @@ def replica(behind: int = 0, **said: Any) -> dict[str, Any]:
         (replica(5, lag_ms=900), [100, 500, 500, 900], "falls_behind", "WARN"),
         (replica(5, lag_ms=900), [100, 500, 400, 900], "keeps_up", "OK"),
         (replica(5, lag_ms=900), [900, 900, 900], "keeps_up", "OK"),
+        (replica(1, lag_ms=10), [0, 0, 0, 10], "keeps_up", "OK"),
         (replica(5, lag_ms=1_000), [], "slow", "WARN"),
         (replica(1, lag_ms=5), [], "keeps_up", "OK"),
     ],
