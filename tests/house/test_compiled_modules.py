@@ -6,6 +6,11 @@ from hatch_build import listed
 from tests.support import tree
 
 
+def classes(file: str) -> list[ast.ClassDef]:
+    nodes = ast.walk(ast.parse((tree.ROOT / file).read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, ast.ClassDef)]
+
+
 def modules() -> list[str]:
     build = tree.pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
     for pattern in [*build["modules"], *build["interpreted"]]:
@@ -18,7 +23,34 @@ def test_no_class_that_is_compiled_is_defined_by_keywords() -> None:
     found = [
         f"{module}:{each.lineno} {each.name}"
         for module in modules()
-        for each in ast.walk(ast.parse((tree.ROOT / module).read_text(encoding="utf-8")))
-        if isinstance(each, ast.ClassDef) and each.keywords
+        for each in classes(module)
+        if each.keywords
     ]
+    assert not found, "\n".join(found)
+
+
+def test_no_class_that_is_interpreted_extends_one_that_is_compiled() -> None:
+    """Making the first object of it would fail, where nobody may have looked."""
+    compiled = {
+        (module.removesuffix(".py").removesuffix("/__init__").replace("/", "."), each.name)
+        for module in modules()
+        for each in classes(module)
+    }
+    found, listed_modules = [], set(modules())
+    for path in tree.python_files(*tree.PACKAGES, "tests", "bench"):
+        file = tree.shown(path)
+        if file in listed_modules:
+            continue
+        imported = {
+            alias.asname or alias.name: (node.module, alias.name)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        found += [
+            f"{file}:{each.lineno} {each.name} extends {ast.unparse(base)}"
+            for each in classes(file)
+            for base in each.bases
+            if imported.get(ast.unparse(base)) in compiled
+        ]
     assert not found, "\n".join(found)
