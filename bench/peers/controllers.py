@@ -5,7 +5,6 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
-from uuid import UUID
 
 from admin.addresses import Address
 from admin.channels import Channels, Form, Unanswered
@@ -16,7 +15,7 @@ from admin.model import QuorumDescription
 from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, TOPIC
 from bench.peers.cluster import NODES, NotDone
-from quorum.log.uuids import uuid_to_text
+from quorum.log.uuids import new_directory_id, uuid_to_text
 from quorum.wire.apis import ApiKey
 
 PROBE_MS: Final = 1_000
@@ -26,7 +25,8 @@ WRITE_MS: Final = 10_000
 def plan_of(addresses: Sequence[Address]) -> ClusterPlan:
     """A new cluster of controllers alone, at these addresses."""
     return ClusterPlan(
-        cluster_id=uuid_to_text(UUID(int=random.SystemRandom().getrandbits(128), version=4)),
+        # Kafka's tools would take an id that begins with a dash for an option.
+        cluster_id=uuid_to_text(new_directory_id(random.SystemRandom())),
         nodes=[
             NodePlan(role=Role.CONTROLLER, id=node, kafka=address)
             for node, address in zip(NODES, addresses, strict=True)
