@@ -125,6 +125,7 @@ ISRS = st.lists(
 )
 
 
+@pytest.mark.interpreted
 @given(first=ISRS, then=ISRS, data=st.data())
 def test_what_is_taken_in_together_is_undone_one_by_one(
     first: list[records.PartitionChange],

@@ -108,6 +108,7 @@ def test_other_codecs_are_refused_by_name(codec: int, name: str) -> None:
         list(decode(data))
 
 
+@pytest.mark.interpreted
 def test_a_batch_that_expands_without_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "DECOMPRESSED_BYTES_MAX", 1_000)
     plain = encode([bytes(995)], timestamp_ms=1)
