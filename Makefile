@@ -109,7 +109,7 @@ test: $(VENV)/installed $(VENV)/spark ## the whole suite, with real processes; `
 
 .PHONY: test-compiled
 test-compiled: $(COMPILED)/installed $(VENV)/spark ## the whole suite against what `make compiled` made
-	$(COMPILED_M) pytest -o pythonpath= $(SPREAD) -m "not long" $(ARGS)
+	$(COMPILED_M) pytest -o pythonpath= $(SPREAD) -m "not long and not interpreted" $(ARGS)
 
 .PHONY: long
 long: $(VENV)/installed ## moves of real processes under fire and with Kafka's brokers
