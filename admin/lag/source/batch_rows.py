@@ -6,9 +6,18 @@ import pyarrow as pa
 
 from admin.lag.source.arrow_columns import chosen, record_batch, same
 from admin.lag.source.header_columns import CODEC_NAMES, Headers
-from admin.lag.source.index_columns import AppendTimes
+from admin.lag.source.index_columns import NONE, AppendTimes, read_index
 from admin.lag.source.slices import Slice
 from admin.lag.tables import Table
+
+
+def times_of(part: Slice, headers: Headers) -> AppendTimes:
+    """When these batches, at least one, were appended here, as far as the index has it by now: in a
+    log that is written to it comes behind them."""
+    if part.index is None:
+        return NONE
+    first, last = headers.last_offset.min(), headers.last_offset.max()
+    return read_index(part.index, part.base, int(first), int(last))
 
 
 def batch_rows(table: Table, part: Slice, headers: Headers, times: AppendTimes) -> Any:

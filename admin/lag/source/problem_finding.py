@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from admin.lag.source.header_columns import Headers
-from admin.lag.source.index_columns import read_index
+from admin.lag.source.index_columns import judge_index
 from admin.lag.source.options import Options
 from admin.lag.source.problem_rows import APPEND_TIMES, SNAPSHOT, Problem
 from admin.lag.source.ranges import Sound
@@ -65,12 +65,12 @@ def _snapshot_problems(part: Slice) -> Iterator[Problem]:
 
 def _index_problems(part: Slice, end: int) -> Iterator[Problem]:
     assert part.index is not None
-    times = read_index(part.index, part.base)
-    if times.problem is not None:
-        yield Problem(part.index, None, part.base, APPEND_TIMES, times.problem)
-    if times.unsound:
-        reason = f"{times.unsound} of its entries are damaged: nobody knows the times there"
+    judged = judge_index(part.index, part.base)
+    if judged.problem is not None:
+        yield Problem(part.index, None, part.base, APPEND_TIMES, judged.problem)
+    if judged.unsound:
+        reason = f"{judged.unsound} of its entries are damaged: nobody knows the times there"
         yield Problem(part.index, None, part.base, APPEND_TIMES, reason)
-    if len(times.ends) and not part.is_newest and int(times.ends[-1]) > end:
-        reason = f"it speaks of offsets up to {int(times.ends[-1])}, its segment ends at {end}"
+    if judged.end is not None and not part.is_newest and judged.end > end:
+        reason = f"it speaks of offsets up to {judged.end}, its segment ends at {end}"
         yield Problem(part.index, None, end, APPEND_TIMES, reason)

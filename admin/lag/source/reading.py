@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from admin.lag.source.arrow_columns import rows_batch
-from admin.lag.source.batch_rows import batch_rows
+from admin.lag.source.batch_rows import batch_rows, times_of
 from admin.lag.source.header_columns import Headers
-from admin.lag.source.index_columns import NONE, AppendTimes, read_index
+from admin.lag.source.index_columns import NONE, AppendTimes
 from admin.lag.source.options import Options
 from admin.lag.source.problem_finding import problems_of
 from admin.lag.source.problem_rows import UNREADABLE, Problem
@@ -107,30 +107,24 @@ def _bounds(options: Options) -> Bounds:
 def _batches(part: Slice, options: Options) -> Iterator[Any]:
     shown = options.shown
     wants_times = "local_append_ms" in options.columns
-    times: AppendTimes | None = None
     for found in _pieces(part, options):
         if isinstance(found, Mark):
             yield _mark_row(options, found)
             continue
         _, headers = found
-        # A log that is written to has its times behind it: those of these batches may be there now.
-        last = int(headers.last_offset[-1])
-        if wants_times and (times is None or (part.is_newest and not times.reaches(last))):
-            times = _times(part, last, options)
-        yield batch_rows(shown, part, headers, times or NONE)
+        times = _times(part, headers, options) if wants_times else NONE
+        yield batch_rows(shown, part, headers, times)
 
 
-def _times(part: Slice, last_offset: int, options: Options) -> AppendTimes:
-    """The append times of a segment. What a stream tells once is told with its times: they come
-    just behind the log, and are waited for as an end is that is not whole."""
-    if part.index is None:
-        return NONE
-    times = read_index(part.index, part.base)
-    if part.span is None:
+def _times(part: Slice, headers: Headers, options: Options) -> AppendTimes:
+    """The append times of batches. What a stream tells once is told with its times: they come just
+    behind the log, and are waited for as an end is that is not whole."""
+    times = times_of(part, headers)
+    if part.index is None or part.span is None:
         return times
     has_grown = grown_within(part.index, options.settle_ms)
-    while not times.reaches(last_offset) and has_grown(times.size_bytes):
-        times = read_index(part.index, part.base)
+    while not times.reaches(int(headers.last_offset[-1])) and has_grown(times.size_bytes):
+        times = times_of(part, headers)
     return times
 
 

@@ -11,9 +11,8 @@ import msgspec
 
 from admin.lag.source.arrow_columns import rows_batch
 from admin.lag.source.batch_packs import ROWS, batch_packs, columns_of, merged, spans_of
-from admin.lag.source.batch_rows import batch_rows
+from admin.lag.source.batch_rows import batch_rows, times_of
 from admin.lag.source.header_columns import Headers
-from admin.lag.source.index_columns import NONE, read_index
 from admin.lag.source.options import Options
 from admin.lag.source.problem_finding import end_problems, record_problems
 from admin.lag.source.problem_rows import Problem
@@ -46,19 +45,19 @@ def walk(task: Task, options: Options) -> Iterator[Any]:
 
 def _slice(part: Slice, options: Options) -> Iterator[Any]:
     end, spans = part.base, list[Row]()
-    times = NONE if part.index is None else read_index(part.index, part.base)
     for found in scan(part, settle_ms=options.settle_ms):
         rows: list[Row] = []
         match found:
             case Problem():
                 rows.append(_problem(part.replica, found))
             case Piece(sound, headers):
-                last = int(headers.last_offset[-1])
-                end = max(end, last + 1)
-                if part.is_newest and part.index is not None and not times.reaches(last):
-                    times = read_index(part.index, part.base)
-                rows += _of_piece(part, sound, headers, times, options)
-                spans = merged((*spans, *_spans(part, headers, times)))
+                end = max(end, int(headers.last_offset[-1]) + 1)
+                rows += _of_piece(part, sound, headers, options)
+                if part.source == "log":
+                    batches = batch_rows(ROWS, part, headers, times_of(part, headers))
+                    for pack in batch_packs(part.replica, batches, options.chunk_offsets):
+                        rows.append({"kind": BATCHES_KIND, **pack})
+                    spans = merged((*spans, *spans_of(part.replica, columns_of(batches))))
             case _:
                 pass
         if rows:
@@ -69,24 +68,12 @@ def _slice(part: Slice, options: Options) -> Iterator[Any]:
         yield rows_batch(options.shown, rows)
 
 
-def _of_piece(
-    part: Slice, sound: Sound, headers: Headers, times: Any, options: Options
-) -> Iterator[Row]:
+def _of_piece(part: Slice, sound: Sound, headers: Headers, options: Options) -> Iterator[Row]:
     for problem in record_problems(part, sound, headers, deep=options.deep):
         yield _problem(part.replica, problem)
     if headers.is_control.any():
         for table in (EPOCHS, ASSIGNMENTS):
             yield from _control(table, part, sound, headers.only(headers.is_control))
-    if part.source == "log":
-        for pack in batch_packs(
-            part.replica, batch_rows(ROWS, part, headers, times), options.chunk_offsets
-        ):
-            yield {"kind": BATCHES_KIND, **pack}
-
-
-def _spans(part: Slice, headers: Headers, times: Any) -> Iterator[Row]:
-    if part.source == "log":
-        yield from spans_of(part.replica, columns_of(batch_rows(ROWS, part, headers, times)))
 
 
 def _control(table: Table, part: Slice, sound: Sound, headers: Headers) -> Iterator[Row]:

@@ -178,7 +178,7 @@ def test_an_index_by_columns_says_what_it_says_entry_by_entry(
             content[at] ^= bits
     path = tmp_path_factory.mktemp("index") / f"{0:020}.appendtime"
     path.write_bytes(bytes(content[: max(8, len(content) - cut)]))
-    times = read_index(str(path), 0)
+    times = read_index(str(path), 0, 0, end + 1)
     slow = list(append_times(path))
     offsets = np.arange(end + 2)
     found, known = times.at(offsets)
