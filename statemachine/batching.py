@@ -80,17 +80,26 @@ def begins_at_once(draft: Draft) -> bool:
     return draft.all_paused is None and limits(draft).is_unlimited
 
 
+def staying(partition: Partition, target: Replicas) -> Replicas:
+    """The replicas that a new target leaves for now, in their order.
+
+    What was only added for the old one goes at once. Not so who is in sync, or eligible, or known
+    to have led last (KIP-966): nobody else may have what it has. It is removed like any other.
+    """
+    needed = {*target, *partition.isr, *partition.elr, *partition.last_known_elr}
+    return tuple(
+        replica
+        for replica in partition.replicas
+        if replica in needed or replica not in partition.adding
+    )
+
+
 def attached(partition: Partition, target: Replicas, stage: Stage) -> Partition:
     """The partition as it waits for its turn to set out for `target`, from what it has now.
 
-    Of a step that is under way stays what leads to the new target as well. What was only added for
-    the old one goes at once, unless it is in sync: then it is removed like any other, in its turn.
+    Of a step that is under way stays what leads to the new target as well, and who is needed.
     """
-    kept = tuple(
-        replica
-        for replica in partition.replicas
-        if replica in target or replica not in partition.adding or replica in partition.isr
-    )
+    kept = staying(partition, target)
     adding = tuple(replica for replica in partition.adding if replica in target)
     removing = tuple(replica for replica in partition.removing if replica not in target)
     before = partition.base

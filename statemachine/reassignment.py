@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from statemachine.batching import attached, begins_at_once
+from statemachine.batching import attached, begins_at_once, staying
 from statemachine.change import change_partition
 from statemachine.configs import min_isr, unclean_election_allowed
 from statemachine.cordons import cordon_refusal
@@ -51,15 +51,10 @@ def direct(
 def grown(partition: Partition, target: Replicas, stage: Stage) -> Partition:
     """The partition as it sets out for `target`, from the replicas as they are.
 
-    Replicas that an earlier move was adding go at once, unless they are in sync or asked for again.
-    In sync, they count for the ISR until the completion: then they are removed like any other. What
-    a cancel goes back to has none of them, and is kept where it cannot be told any more.
+    Of those that an earlier move was adding some may stay, until the completion (`staying`). What a
+    cancel goes back to has none of them, and is kept where it cannot be told any more.
     """
-    kept = tuple(
-        replica
-        for replica in partition.replicas
-        if replica in target or replica not in partition.adding or replica in partition.isr
-    )
+    kept = staying(partition, target)
     added = tuple(replica for replica in target if replica not in kept)
     after = replace(
         partition,

@@ -46,6 +46,11 @@ class Part(NamedTuple):
         return self.leader in self.removing or is_led_by_new
 
     @property
+    def needed(self) -> Ids:
+        """Who may have what nobody else has, though it was only being added."""
+        return self.isr + self.elr + self.last_known_elr
+
+    @property
     def aimed(self) -> Ids:
         """The replicas once the step is complete: what is final in that order, then the others."""
         kept = without(self.replicas, self.removing)

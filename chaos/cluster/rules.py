@@ -169,7 +169,7 @@ def _of_epochs_and_growth(change: Change) -> list[Rule]:
     before, after, names_leader = change
     is_over, leads_on = change.ends or change.at_once, before.leader == after.leader
     stayed, grown = without(before.replicas, change.gone), change.grown
-    given_up = without(before.adding, (*before.isr, *after.target))
+    given_up = without(before.adding, (*before.needed, *after.target))
     return [
         (
             "P3",
@@ -239,7 +239,7 @@ def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]
     is_led = before.leader == NOBODY or after.leader != NOBODY
     is_new = bool(after.target) and after.target != before.target
     begins = bool(change.grown or without(after.removing, before.removing))
-    given_up = without(before.adding, before.isr) if is_new else ()
+    given_up = without(before.adding, before.needed) if is_new else ()
     whole = set(without(after.replicas, after.removing)) == set(after.target)
     aims = {*after.target, *after.removing, *after.original}
     # One that steps were meant for when it was let go may stay until the next of them begins.

@@ -266,9 +266,11 @@ def check_change(before: Partition, change: records.PartitionChange, after: Part
     assert (change.leader is not None) == leads_anew
     assert before != after
     if change.leader is None:
-        # Growth and catch-up: nothing that is there is lost, but for what an old move was adding.
+        # Growth and catch-up: nothing that is there is lost, but for what an old move was adding,
+        # and of that nobody who may have what the others lack.
         lost = set(before.replicas) - set(after.replicas)
-        assert lost <= set(before.adding) - set(before.isr)
+        needed = {*before.isr, *before.elr, *before.last_known_elr}
+        assert lost <= set(before.adding) - needed
 
 
 def _moving(partition: Partition) -> bool:
