@@ -1,12 +1,12 @@
 """One report from the folders to its rows: Spark is started, asked for every table, and ended."""
 
 import json
-import re
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from admin.lag.arranging import in_order
 from admin.lag.asked import Asked, WrongQuestion, as_iso, check_windows
 from admin.lag.progress import Told, progress, watched
 from admin.lag.results import Results, Rows
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from admin.lag.reports.scope import Scope
     from admin.lag.reports.whole import Report
+
+TASKS_OF_A_CORE: Final = 4
+SPLIT_BYTES_MIN: Final = 4 << 20
 
 _PARTITION: Final = ("topic", "topic_id", "partition", "number")
 
@@ -81,10 +84,13 @@ def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
 
     with spark_failures():
         told.step("The files are walked through")
-        walked = _walk(spark, asked)
+        # To set up the reading of the records takes a second, for which nobody has to wait.
+        walked, records = together(
+            spark, lambda: _walk(spark, asked), lambda: _records(spark, asked)
+        )
         tables = {name: _said(walked, name) for name in ("replicas", "problems")}
         told.step("The logs are read")
-        made = _made(spark, asked, walked)
+        made = _made(spark, asked, walked, records)
         if made is None:
             reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
             raise NothingToRead(f"the logs hold no batch: {'; '.join(reasons[:5]) or asked.paths}")
@@ -132,15 +138,47 @@ def _walk(spark: "SparkSession", asked: Asked) -> _Walked:
 
 def _said(walked: _Walked, name: str) -> Rows:
     """The rows of one table, with all its columns and in order."""
+    from admin.lag.reports.frames import typed
     from admin.lag.tables import TABLES
 
-    names = TABLES[name].column_names
-    return _in_order(
-        [{column: row.get(column) for column in names} for row in walked.few.get(name, [])], name
+    columns = TABLES[name].columns
+    rows = [
+        {column.name: row.get(column.name) for column in columns}
+        for row in walked.few.get(name, [])
+    ]
+    return in_order(typed(columns, rows), ORDER[name])
+
+
+def _records(spark: "SparkSession", asked: Asked) -> "DataFrame":
+    """The records in packs, of which nothing is read yet."""
+    # Of several copies one is read, where the session lets a source take filters.
+    return read(
+        spark,
+        asked,
+        "packs",
+        json="few",
+        shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
+        push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
+        partition_bytes=str(_split_bytes(spark, asked)),
     )
 
 
-def _made(spark: "SparkSession", asked: Asked, walked: _Walked) -> "Report | None":
+def _split_bytes(spark: "SparkSession", asked: Asked) -> int:
+    """How much of a log a task reads: so little that each core has several tasks of one replica,
+    lest one of them works on alone; and no more than by default."""
+    from admin.lag.source.folders import find
+    from admin.lag.source.options import PARTITION_BYTES
+
+    sizes: list[int] = [
+        sum(each.size_bytes for each in log.segments) for log in find(asked.paths).folders
+    ]
+    tasks: int = TASKS_OF_A_CORE * spark.sparkContext.defaultParallelism
+    return min(PARTITION_BYTES, max(SPLIT_BYTES_MIN, max(sizes, default=0) // tasks))
+
+
+def _made(
+    spark: "SparkSession", asked: Asked, walked: _Walked, records: "DataFrame"
+) -> "Report | None":
     from admin.lag.reports.arrivals import PACKS
     from admin.lag.reports.epochs import Span
     from admin.lag.reports.frames import frame
@@ -154,15 +192,6 @@ def _made(spark: "SparkSession", asked: Asked, walked: _Walked) -> "Report | Non
         name: frame(spark, TABLES[name].columns, _said(walked, name))
         for name in ("epochs", "assignments", "replicas")
     }
-    # Of several copies one is read, where the session lets a source take filters.
-    records = read(
-        spark,
-        asked,
-        "packs",
-        json="few",
-        shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
-        push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
-    )
     batches = walked.whole.where("kind = 'batches'").select(*(name for name, _ in PACKS))
     held = [Span(**span) for span in merged(walked.few.get("spans", ()))]
     logs = Logs(batches=batches, records=records, held=held, **few)
@@ -208,18 +237,4 @@ def _check_scope(asked: Asked, scope: "Scope") -> None:
 
 
 def _rows(made: "Report", name: str) -> Rows:
-    return _in_order(made.table(name).to_pylist(), name)
-
-
-def _in_order(rows: Rows, name: str) -> Rows:
-    return sorted(rows, key=lambda row: [_rank(row[column]) for column in ORDER[name]])
-
-
-def _rank(value: Any) -> tuple[Any, ...]:
-    """Nothing before something, and numbers in names by their value: 2 before 10."""
-    if value is None:
-        return (0,)
-    if not isinstance(value, str):
-        return (1, value)
-    pieces = re.split(r"([0-9]+)", value)
-    return (1, [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in pieces if p], value)
+    return in_order(made.table(name), ORDER[name])
