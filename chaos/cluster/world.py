@@ -22,7 +22,7 @@ from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.replicas import PARTITIONS
 from chaos.cluster.settings import ClusterProfile
 from chaos.cluster.wire import Wire
-from chaos.machine import Machine
+from chaos.machine import EPOCH_WALL_MS, Machine
 from chaos.platter import Folder, Node
 from chaos.process import Process
 from chaos.profile import NEARLY_CALM
@@ -38,6 +38,7 @@ class ClusterWorld(World):
         self.history = ClusterHistory()
         super().__init__(profile)
         self.history.on_facts.append(self._tell_facts)
+        self.history.keys.latest_ms = self._latest_ms
         self.brokers = [each for each in self.everyone if each not in self.voters]
         self.previous_epochs: dict[ReplicaId, int] = {}
         """The broker epoch of each that has ended in good order, until it is started again."""
@@ -64,6 +65,11 @@ class ClusterWorld(World):
             self.boot(replica)
         for process in [*self.processes.values()]:
             process.recover()
+
+    def _latest_ms(self) -> int:
+        """What anybody has ever taken for the time of day, had it gone on from there."""
+        ahead_ms = max(machine.wall_offsets_ms[1] for machine in self.machines.values())
+        return EPOCH_WALL_MS + self.timeline.now_ms + ahead_ms
 
     def process_of(self, replica: ReplicaId) -> ClusterProcess | None:
         """The process that runs there now, or None."""
