@@ -14,7 +14,7 @@ from statemachine.draft import Draft
 from statemachine.elr import last_known_leader, led_by, with_elr
 from statemachine.index import Topic
 from statemachine.leadership import Election, elect
-from statemachine.partition import Partition, difference, violation
+from statemachine.partition import Partition, difference, loses_any, violation
 from statemachine.settings import completion_rule, limits
 from statemachine.vocabulary import NO_MOVE, RECOVERING, BrokerId, MoveId, Replicas
 
@@ -33,7 +33,9 @@ def change_partition(
 
     `wish` has the epochs and the leader of before. Nothing is recorded if nothing changes.
     `finished` says that the wish itself ends a reassignment, which begins a leader epoch just as a
-    completion does. `unclean` are replicas that may have lost what they had (KIP-966).
+    completion does. So does a replica that goes: it may not know of it yet, and still fetch; back
+    again by the time it is let in, it would be in sync with what it deletes when it hears of it.
+    `unclean` are replicas that may have lost what they had (KIP-966).
     """
     before = draft.partition(topic, number)
     assert before is not None, f"{topic.name}-{number} is changed before it exists"
@@ -47,7 +49,8 @@ def change_partition(
     if is_complete(draft, topic, wish):
         # Whoever was elected is in sync by that alone. Leading on its own, it may change nothing.
         wish, finished = _housed(draft, wish, completed(wish, draft.now_ms)), True
-    leader_epoch = before.leader_epoch + (finished or leader != before.leader)
+    begins_epoch = finished or leader != before.leader or loses_any(before, wish)
+    leader_epoch = before.leader_epoch + begins_epoch
     epoch = before.partition_epoch + 1
     after = replace(wish, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch)
     return _recorded(draft, topic, number, before, after, asked_by)

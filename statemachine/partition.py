@@ -298,6 +298,11 @@ def directory_of(partition: Partition, replica: BrokerId) -> UUID:
     return partition.directories[partition.replicas.index(replica)]
 
 
+def loses_any(before: Partition, after: Partition) -> bool:
+    """Whether a replica of before is none any more."""
+    return after.replicas is not before.replicas and not _within(before.replicas, after.replicas)
+
+
 def violation(
     partition: Partition, *, min_isr: int = 0, before: Partition | None = None
 ) -> str | None:
@@ -350,7 +355,7 @@ def _elr_violation(partition: Partition, min_isr: int) -> str | None:
 def _epochs_violation(partition: Partition, before: Partition, is_still: bool) -> str | None:
     if partition.partition_epoch != before.partition_epoch + 1:
         return f"partition epoch {partition.partition_epoch} after {before.partition_epoch}"
-    leads_anew = partition.leader != before.leader
+    leads_anew = partition.leader != before.leader or loses_any(before, partition)
     risen = partition.leader_epoch - before.leader_epoch
     ends_step = _ends_step(partition, before, is_still)
     least = leads_anew or ends_step is True

@@ -173,8 +173,8 @@ def _of_epochs_and_growth(change: Change) -> list[Rule]:
     return [
         (
             "P3",
-            names_leader == (is_over or not leads_on),
-            "a leader epoch for each leader, and each end",
+            names_leader == (is_over or not leads_on or bool(change.gone)),
+            "a leader epoch for each leader, each end, and whenever a replica goes",
         ),
         ("P4", set(grown) <= set(after.adding), "what grows is being added"),
         ("P4", not grown or after.replicas == stayed + grown, "what grows comes last"),

@@ -30,10 +30,19 @@ _DECISIONS: Final = (
     Mutant(
         name="a completion begins no leader epoch",
         module="statemachine.change",
-        old="before.leader_epoch + (finished or leader != before.leader)",
-        new="before.leader_epoch + (leader != before.leader)",
+        old="finished or leader != before.leader or loses_any(before, wish)",
+        new="leader != before.leader",
         caught_by=("P3",),
         directed="moves_completion_rules",
+    ),
+    Mutant(
+        name="a replica goes without a leader epoch",
+        module="statemachine.change",
+        old=" or loses_any(before, wish)\n",
+        new="\n",
+        caught_by=("P3",),
+        directed="moves_redirect",
+        seed=2,
     ),
     Mutant(
         name="a partition grows at the front",

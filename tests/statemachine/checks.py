@@ -261,14 +261,15 @@ def check_change(before: Partition, change: records.PartitionChange, after: Part
     # What is kept of a step for another target may be in sync already: it is complete with that.
     redirected = bool(before.target and after.target) and before.target != after.target
     kept_ends = redirected and before.adding and not after.adding and change.leader is not None
-    leads_anew = bool(after.leader != before.leader or ends or at_once or step_ends or kept_ends)
+    lost = set(before.replicas) - set(after.replicas)
+    is_over = bool(ends or at_once or step_ends or kept_ends)
+    leads_anew = bool(after.leader != before.leader or is_over or lost)
     assert after.leader_epoch == before.leader_epoch + leads_anew
     assert (change.leader is not None) == leads_anew
     assert before != after
-    if change.leader is None:
+    if not is_over:
         # Growth and catch-up: nothing that is there is lost, but for what an old move was adding,
         # and of that nobody who may have what the others lack.
-        lost = set(before.replicas) - set(after.replicas)
         needed = {*before.isr, *before.elr, *before.last_known_elr}
         assert lost <= set(before.adding) - needed
 

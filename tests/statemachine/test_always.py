@@ -212,7 +212,15 @@ def test_the_end_of_a_step_begins_a_leader_epoch_with_others_to_come(partition: 
 def test_a_new_target_that_leaves_nothing_under_way_is_no_end_of_a_step(
     partition: Partition,
 ) -> None:
+    waits = change(partition, adding=(), removing=(), target=(*partition.replicas[:-1], STRANGER))
+    assert violation(waits, min_isr=MIN_ISR, before=partition) is None
+
+
+@given(partition=moving())
+def test_whenever_a_replica_goes_a_leader_epoch_begins(partition: Partition) -> None:
     kept = {"replicas": partition.replicas[:-1], "directories": partition.directories[:-1]}
     target = (*partition.replicas[:-1], STRANGER)
     waits = change(partition, adding=(), removing=(), target=target, **kept)
-    assert violation(waits, min_isr=MIN_ISR, before=partition) is None
+    assert "leader epoch" in (violation(waits, min_isr=MIN_ISR, before=partition) or "")
+    right = replace(waits, leader_epoch=partition.leader_epoch + 1)
+    assert violation(right, min_isr=MIN_ISR, before=partition) is None

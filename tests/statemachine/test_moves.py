@@ -260,7 +260,12 @@ def test_a_controller_that_knows_no_moves_takes_partitions_over(world: World) ->
     move(world, {0: (1, 2, 4)})
     world.replay(
         records.PartitionChange(
-            partition_id=0, topic_id=TOPIC_ID, replicas=(1, 2, 3, 5), adding=(5,), removing=()
+            partition_id=0,
+            topic_id=TOPIC_ID,
+            replicas=(1, 2, 3, 5),
+            adding=(5,),
+            removing=(),
+            leader=1,
         )
     )
     assert world.image.moves[1].left == Left(superseded=1)
