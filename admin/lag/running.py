@@ -1,7 +1,7 @@
 """One report from the folders to its rows: Spark is started, asked for every table, and ended."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from admin.lag.reports.scope import Scope
     from admin.lag.reports.whole import Report
+    from admin.lag.source.folders import LogFolder
 
 TASKS_OF_A_CORE: Final = 4
 SPLIT_BYTES_MIN: Final = 4 << 20
@@ -81,12 +82,14 @@ def collect(spark: "SparkSession", asked: Asked, told: Told) -> Results:
     """All tables of the report as rows. The session needs the source to be registered."""
     from admin.lag.reports.schemas import RESULTS
     from admin.lag.reports.together import together
+    from admin.lag.source.folders import find
 
     with spark_failures():
         told.step("The files are walked through")
+        folders = find(asked.paths).folders
         # To set up the reading of the records takes a second, for which nobody has to wait.
         walked, records = together(
-            spark, lambda: _walk(spark, asked), lambda: _records(spark, asked)
+            spark, lambda: _walk(spark, asked, folders), lambda: _records(spark, asked, folders)
         )
         tables = {name: _said(walked, name) for name in ("replicas", "problems")}
         told.step("The logs are read")
@@ -119,15 +122,13 @@ class _Walked(NamedTuple):
     """All but the batches, by the names of tables."""
 
 
-def _walk(spark: "SparkSession", asked: Asked) -> _Walked:
+def _walk(spark: "SparkSession", asked: Asked, folders: "Sequence[LogFolder]") -> _Walked:
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     from admin.lag.source.batch_packs import chunk_offsets
-    from admin.lag.source.folders import find
 
-    replicas = len(find(asked.paths).folders)
-    whole = read(spark, asked, "walk", chunk_offsets=str(chunk_offsets(replicas))).persist(
+    whole = read(spark, asked, "walk", chunk_offsets=str(chunk_offsets(len(folders)))).persist(
         StorageLevel.MEMORY_AND_DISK
     )
     few: dict[str, list[dict[str, Any]]] = {}
@@ -149,7 +150,7 @@ def _said(walked: _Walked, name: str) -> Rows:
     return in_order(typed(columns, rows), ORDER[name])
 
 
-def _records(spark: "SparkSession", asked: Asked) -> "DataFrame":
+def _records(spark: "SparkSession", asked: Asked, folders: "Sequence[LogFolder]") -> "DataFrame":
     """The records in packs, of which nothing is read yet."""
     # Of several copies one is read, where the session lets a source take filters.
     return read(
@@ -159,19 +160,16 @@ def _records(spark: "SparkSession", asked: Asked) -> "DataFrame":
         json="few",
         shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
         push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
-        partition_bytes=str(_split_bytes(spark, asked)),
+        partition_bytes=str(_split_bytes(spark, folders)),
     )
 
 
-def _split_bytes(spark: "SparkSession", asked: Asked) -> int:
+def _split_bytes(spark: "SparkSession", folders: "Sequence[LogFolder]") -> int:
     """How much of a log a task reads: so little that each core has several tasks of one replica,
     lest one of them works on alone; and no more than by default."""
-    from admin.lag.source.folders import find
     from admin.lag.source.options import PARTITION_BYTES
 
-    sizes: list[int] = [
-        sum(each.size_bytes for each in log.segments) for log in find(asked.paths).folders
-    ]
+    sizes: list[int] = [sum(each.size_bytes for each in log.segments) for log in folders]
     tasks: int = TASKS_OF_A_CORE * spark.sparkContext.defaultParallelism
     return min(PARTITION_BYTES, max(SPLIT_BYTES_MIN, max(sizes, default=0) // tasks))
 

@@ -43,11 +43,13 @@ class Count(NamedTuple):
 
 
 def broker_events(records: Iterable[Mapping[str, Any]], end_ms: int) -> list[Row]:
-    """The report `broker_events`, from the records of the quorum's log in order."""
+    """The report `broker_events`, from the records of the quorum's log in order. What happens after
+    its end is nothing it knows."""
     found: list[Row] = []
     last: dict[int, Row] = {}
     for record in records:
-        if _says_more(record, last.get(record["broker_id"])):
+        is_later = record["append_ms"] > end_ms
+        if is_later or _says_more(record, last.get(record["broker_id"])):
             continue
         for event in _events(record):
             row = {

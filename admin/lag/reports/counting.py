@@ -10,13 +10,15 @@ from admin.lag.reports.scope import Scope
 def partition_counts(history: DataFrame, moves: DataFrame, scope: Scope) -> list[Count]:
     """How often each broker left and joined an ISR, and was added and removed by a reassignment."""
     names = (("added", "moves_in"), ("removed", "moves_out"))
+    # The last window ends with the report.
+    begun = moves.where(F.col("started_ms") <= scope.end_ms)
     window = F.floor((F.col("started_ms") - F.lit(scope.grid_ms + 1)) / F.lit(scope.window_ms))
     happened = history.where(F.col("broker_id").isNotNull()).select(
         "broker_id", "window", "what", "times"
     )
     for column, what in names:
         happened = happened.unionByName(
-            moves.select(
+            begun.select(
                 F.explode(column).alias("broker_id"),
                 window.alias("window"),
                 F.lit(what).alias("what"),

@@ -291,6 +291,8 @@ class Histories:
     def _isr_changes(self, rows: _Rows, isr: Any, isr_before: Any) -> Iterator[Any]:
         """How often each broker came into an ISR, or left one, in each window."""
         known = (isr != UNKNOWN) & (isr_before != UNKNOWN)
+        # The last window ends with the report.
+        known &= rows.append_ms <= self._scope.end_ms
         changed = known & (isr != isr_before) & ~rows.created & ~rows.is_old
         if not changed.any():
             return

@@ -294,7 +294,7 @@ OPERATIONS: Final = ResultTable(
 
 BROKERS: Final = ResultTable(
     "brokers",
-    "One row for each broker of which the log tells.",
+    "One row for each broker of which the log tells, from its beginning to the end of the report.",
     (
         id_("broker_id", "the broker"),
         text("state", "unfenced, fenced, stopping or unregistered, at the end of the report"),
@@ -333,7 +333,7 @@ BROKER_ACTIVITY: Final = ResultTable(
 
 BROKER_EVENTS: Final = ResultTable(
     "broker_events",
-    "One row for each thing that happened to a broker, in order.",
+    "One row for each thing that happened to a broker up to the end of the report, in order.",
     (
         id_("broker_id", "the broker"),
         count("offset", "offset", "of the record"),

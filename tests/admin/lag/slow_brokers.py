@@ -40,6 +40,7 @@ def events(log: Sequence[SlowRecord], end_ms: int) -> list[Row]:
                     "broker_epoch": getattr(each.said, "broker_epoch", None),
                 }
             )
+    found = [row for row in found if row["at_ms"] <= end_ms]
     for number, row in enumerate(found):
         later = [other for other in found[number + 1 :] if other["broker_id"] == row["broker_id"]]
         row["until_ms"] = later[0]["at_ms"] if later else end_ms
@@ -79,8 +80,9 @@ def happened(
     events_: Iterable[Row],
     partitions: Iterable[SlowPartition],
     moves: Iterable[Mapping[str, Any]],
+    end_ms: int,
 ) -> list[Happened]:
-    """All that is counted."""
+    """All that is counted, up to the end of the report."""
     found = [
         (row["broker_id"], COUNTED[row["event"]], row["at_ms"])
         for row in events_
@@ -95,7 +97,7 @@ def happened(
     for move in moves:
         found += [(each, "moves_in", move["started_ms"]) for each in move["added"]]
         found += [(each, "moves_out", move["started_ms"]) for each in move["removed"]]
-    return found
+    return [each for each in found if each[2] <= end_ms]
 
 
 def activity(found: Sequence[Happened], time: SlowTime) -> list[Row]:

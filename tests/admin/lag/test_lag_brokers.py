@@ -52,3 +52,24 @@ def test_one_that_was_unregistered_registers_anew() -> None:
     ]
     events = [row["event"] for row in broker_events(log, END_MS)]
     assert events == ["registered", "unregistered", "registered"]
+
+
+def test_what_happens_after_the_end_of_a_report_is_not_in_it() -> None:
+    """It ends at 4,500 ms; the broker is fenced at 4,000 ms, let in again at 6,000 ms."""
+    log = [
+        record(1_000, "RegisterBroker", 7, fenced=True),
+        record(2_000, "BrokerRegistrationChange", 7, fenced=False),
+        record(4_000, "BrokerRegistrationChange", 7, fenced=True),
+        record(6_000, "BrokerRegistrationChange", 7, fenced=False),
+    ]
+    scope = Scope(1, 4_500, 1_000)
+    events = broker_events(log, scope.end_ms)
+    assert [(row["event"], row["until_ms"]) for row in events] == [
+        ("registered", 2_000),
+        ("unfenced", 4_000),
+        ("fenced", 4_500),
+    ]
+    (row,) = brokers(events, event_counts(events, scope))
+    assert (row["state"], row["state_since_ms"]) == ("fenced", 4_000)
+    assert (row["fenced_ms"], row["longest_fenced_ms"]) == (1_500, 1_000)
+    assert row["unfencings"] == 1

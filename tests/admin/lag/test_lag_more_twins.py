@@ -62,14 +62,14 @@ def broker_events(it: History) -> list[str]:
 
 def brokers(it: History) -> list[str]:
     events = slow_brokers.events(it.said, it.end_ms)
-    happened = slow_brokers.happened(events, it.partitions.values(), it.moved["moves"])
+    happened = slow_brokers.happened(events, it.partitions.values(), it.moved["moves"], it.end_ms)
     twin = slow_brokers.brokers(events, happened, it.end_ms)
     return differences(it.told["brokers"], twin, "broker_id")
 
 
 def broker_activity(it: History) -> list[str]:
     events = slow_brokers.events(it.said, it.end_ms)
-    happened = slow_brokers.happened(events, it.partitions.values(), it.moved["moves"])
+    happened = slow_brokers.happened(events, it.partitions.values(), it.moved["moves"], it.end_ms)
     twin = slow_brokers.activity(happened, it.time)
     return differences(it.told["broker_activity"], twin, "broker_id", "window_start_ms")
 
@@ -133,6 +133,7 @@ def test_a_report_that_is_over_before_the_logs_are_says_it_too(
     it = history(tmp_path, collected(logs, window_ms=WINDOW_MS, until_ms=until_ms))
     assert it.end_ms == until_ms
     assert [*log_ends(it), *status(it), *voters(it)] == []
+    assert [*broker_events(it), *brokers(it), *broker_activity(it)] == []
 
 
 def all_of(histories: Iterable[History], table: str, column: str) -> set[Any]:
