@@ -45,8 +45,8 @@ class Figures:
     """Of the whole report, in each of three replicas;"""
     cpu_s: float
     """its processor time,"""
-    small_cpu_s: float
-    """and that of an eighth of it."""
+    large_cpu_s: float
+    """and that of eight times as much."""
     shuffled_mb: float
     log_mb: float
     """One log of that report."""
@@ -60,8 +60,8 @@ class Figures:
     @property
     def row_us(self) -> float:
         """What a report costs for a commit in a replica, beyond what it costs anyway."""
-        more = self.commits * (1 - 1 / _GROWS) * _MEASURED_REPLICAS
-        return max(0.0, self.cpu_s - self.small_cpu_s) / more * 1e6
+        more = self.commits * (_GROWS - 1) * _MEASURED_REPLICAS
+        return max(0.0, self.large_cpu_s - self.cpu_s) / more * 1e6
 
     @property
     def commit_bytes(self) -> float:
@@ -87,7 +87,7 @@ def figures_of(document: Path) -> Figures:
         records_thousand_s=_number(_named(cells, document, "typed records, 1 a batch")[4]),
         commits=commits,
         cpu_s=of_report,
-        small_cpu_s=_following(document, names[1]),
+        large_cpu_s=_following(document, names[1]),
         shuffled_mb=_number(_named(cells, document, "written by stages for each other")[1]),
         log_mb=_number(_named(cells, document, "one log of these commits")[1]),
         worker_mb=_number(_named(cells, document, "memory of a worker at its highest")[1]),
@@ -162,7 +162,7 @@ def table(found: Figures) -> str:
         ("... what stages write for each other", _bytes(day_rows * shuffled), "likewise"),
         ("memory of an executor", _bytes(1e6 * (found.java_mb + CORES_AN_EXECUTOR
          * found.worker_mb)), f"Java {found.java_mb:,.0f} MB, {CORES_AN_EXECUTOR} workers of "
-         f"{found.worker_mb:,.0f} MB; none grows with the log"),
+         f"{found.worker_mb:,.0f} MB"),
     ]  # fmt: skip
     head = ["| what | comes to | because |", "| --- | ---: | --- |"]
     return "\n".join([*head, *(f"| {what} | {value} | {why} |" for what, value, why in lines)])

@@ -4,9 +4,11 @@
 
 Logs of three voters (`bench.lag_logs`) are reported on as `metaquorum lag report` does it, with
 all tables as rows in the end, each time in a process of its own with a Spark of its own. The clock
-starts when Spark has. The same is done of an eighth of the commits, and on one core. Files are read
-from the page cache. Processor time is that of the command, of Java and of all workers: what else
-runs on the machine does not show in it.
+starts when Spark has. The same is done of eight times the commits, and with one task at a time:
+where Spark's own threads and the Python process of that task have the other core beside it, and
+where all share one core. Files are read from the page cache; of a million commits they take 3.5 GB.
+Processor time is that of the command, of Java and of all workers: what else runs on the machine
+does not show in it.
 """
 
 import os
@@ -46,6 +48,8 @@ class Report(msgspec.Struct, kw_only=True):
 
     commits: int
     master: str
+    cores: int
+    """Those that it may use."""
     starts_s: float
     """Until Spark has started."""
     seconds: float
@@ -94,24 +98,26 @@ class Line(msgspec.Struct):
 
 
 def lines(
-    whole: Report, alone: Report, small: Report, planned: Planned, log_mb: float
+    whole: Report, large: Report, alone: Report, bound: Report, planned: Planned, log_mb: float
 ) -> list[Line]:
-    """What three reports say: of all on two cores, of all on one, of an eighth on two."""
-    many, few = f"{whole.commits:,}", f"{small.commits:,}"
+    """What four reports say: of all, of eight times as much, one task at a time, on one core."""
+    few, many = f"{whole.commits:,}", f"{large.commits:,}"
     return [
-        Line(f"whole report, three replicas of {many} commits", "s", whole.seconds, 30, 15),
+        Line(f"whole report, three replicas of {few} commits", "s", whole.seconds, 30, 15),
         Line("... processor time of it", "s", whole.cpu_s),
         Line("... before it, Spark's start", "s", whole.starts_s),
-        Line(f"whole report, three replicas of {few} commits", "s", small.seconds),
-        Line("... processor time of it", "s", small.cpu_s),
-        Line(f"growth from {few} to {many} commits", "x", whole.seconds / small.seconds, 8.8, 8),
+        Line(f"whole report, three replicas of {many} commits", "s", large.seconds),
+        Line("... processor time of it", "s", large.cpu_s),
+        Line(f"growth from {few} to {many} commits", "x", large.seconds / whole.seconds, 8.8, 8),
         Line("whole report on `local[1]`", "s", alone.seconds),
         Line("... processor time of it", "s", alone.cpu_s),
         Line("from `local[1]` to `local[2]`", "x", alone.seconds / whole.seconds, 1.6, 1.9, True),
-        Line(f"memory of a worker at its highest, {many} commits", "MB", whole.worker_mb, 1e3, 512),
-        Line(f"... {few} commits", "MB", small.worker_mb),
-        Line(f"memory of Spark's Java process at its highest, {many} commits", "MB", whole.java_mb),
-        Line(f"... {few} commits", "MB", small.java_mb),
+        Line("whole report on `local[1]`, all of it on one core", "s", bound.seconds),
+        Line("from one core to two", "x", bound.seconds / whole.seconds),
+        Line(f"memory of a worker at its highest, {many} commits", "MB", large.worker_mb, 1e3, 512),
+        Line(f"... {few} commits", "MB", whole.worker_mb),
+        Line(f"memory of Spark's Java process at its highest, {many} commits", "MB", large.java_mb),
+        Line(f"... {few} commits", "MB", whole.java_mb),
         Line("written by stages for each other", "MB", whole.shuffled_mb),
         Line("one log of these commits", "MB", log_mb),
         Line("planning of a split, processor time", "µs", planned.seconds / planned.splits * 1e6),
@@ -158,6 +164,7 @@ def one(folder: Path, commits: int, master: str) -> Report:
     return Report(
         commits=commits,
         master=master,
+        cores=len(os.sched_getaffinity(0)),
         starts_s=started - began,
         seconds=ended - started,
         cpu_s=used_then - used,
@@ -194,11 +201,11 @@ def planning(place: Path) -> Planned:
     )
 
 
-def measured(folder: Path, commits: int, master: str) -> Report:
-    """One report, made by a process of its own."""
+def measured(folder: Path, commits: int, master: str, *, is_bound: bool = False) -> Report:
+    """One report, made by a process of its own; with `is_bound` on one core, whatever it starts."""
     argv = [sys.executable, "-m", "bench.lag_report", "--commits", str(commits)]
-    argv += ["--of", str(folder), "--master", master]
-    click.echo(f"{commits:,} commits on {master}", err=True)
+    argv += ["--of", str(folder), "--master", master, *(["--bound"] if is_bound else [])]
+    click.echo(f"{commits:,} commits on {master}{' and one core' if is_bound else ''}", err=True)
     done = subprocess.run(argv, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise RunFailed(f"{' '.join(argv)} ended with {done.returncode}")
@@ -209,20 +216,21 @@ def measured(folder: Path, commits: int, master: str) -> Report:
 
 def run(place: Path, commits: int) -> str:
     """Write the logs and measure; the table."""
-    large, small = place / "large", place / "small"
-    for folder in (large, small):
+    once, often = place / "once", place / "often"
+    for folder in (once, often):
         folder.mkdir()
-    log_mb = write_quorum(large, commits) / 1e6
-    write_quorum(small, commits // GROWS)
+    log_mb = write_quorum(once, commits) / 1e6
     click.echo(f"{len(VOTERS)} logs of {commits:,} commits, {log_mb:,.0f} MB each", err=True)
-    whole = measured(large, commits, "local[2]")
-    alone = measured(large, commits, "local[1]")
-    few = measured(small, commits // GROWS, "local[2]")
-    return table(lines(whole, alone, few, planning(place / "planned"), log_mb))
+    whole = measured(once, commits, "local[2]")
+    alone = measured(once, commits, "local[1]")
+    bound = measured(once, commits, "local[1]", is_bound=True)
+    write_quorum(often, commits * GROWS)
+    large = measured(often, commits * GROWS, "local[2]")
+    return table(lines(whole, large, alone, bound, planning(place / "planned"), log_mb))
 
 
 @click.command()
-@click.option("--commits", type=click.IntRange(GROWS * 100), default=COMMITS, show_default=True)
+@click.option("--commits", type=click.IntRange(1_000), default=COMMITS, show_default=True)
 @click.option(
     "--of",
     "made",
@@ -231,13 +239,21 @@ def run(place: Path, commits: int) -> str:
     hidden=True,
 )
 @click.option("--master", default="local[2]", hidden=True)
+@click.option("--bound", "is_bound", is_flag=True, hidden=True)
 @folder_option
 @document_option
 def command(
-    commits: int, made: Path | None, master: str, folder: Path | None, document: Path | None
+    commits: int,
+    made: Path | None,
+    master: str,
+    is_bound: bool,
+    folder: Path | None,
+    document: Path | None,
 ) -> None:
     """Measure what a whole lag report costs."""
     if made is not None:
+        if is_bound:
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         click.echo(msgspec.json.encode(one(made, commits, master)))
         return
     try:

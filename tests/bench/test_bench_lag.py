@@ -21,6 +21,7 @@ PAGE = tree.ROOT / "docs" / "lag_scale.md"
 WHOLE = Report(
     commits=1_000_000,
     master="local[2]",
+    cores=2,
     starts_s=4,
     seconds=20,
     cpu_s=38,
@@ -30,7 +31,8 @@ WHOLE = Report(
     rows=120_000,
 )
 ALONE = replace(WHOLE, master="local[1]", seconds=34)
-SMALL = replace(WHOLE, commits=125_000, seconds=8, cpu_s=17, worker_mb=190)
+BOUND = replace(ALONE, cores=1, seconds=38)
+LARGE = replace(WHOLE, commits=8_000_000, seconds=100, cpu_s=206, worker_mb=210)
 PLANNED = Planned(files=200, splits=6_400, seconds=0.32, bytes=11_520_000)
 SCAN = """
 | what | unit | must / aim | readers alone | through Spark | a core a second | memory |
@@ -84,18 +86,21 @@ def test_partitions_lose_replicas_get_them_back_and_are_moved(logs: Path) -> Non
 
 
 def test_a_report_is_judged_by_its_bounds() -> None:
-    text = report_table(lines(WHOLE, ALONE, SMALL, PLANNED, 108.0)).splitlines()
+    text = report_table(lines(WHOLE, LARGE, ALONE, BOUND, PLANNED, 108.0)).splitlines()
     assert "| whole report, three replicas of 1,000,000 commits | s | 20 | 30 | 15 | must |" in text
-    assert "| growth from 125,000 to 1,000,000 commits | x | 2.5 | 8.8 | 8 | aim |" in text
+    assert "| growth from 1,000,000 to 8,000,000 commits | x | 5 | 8.8 | 8 | aim |" in text
+    assert "| from one core to two | x | 1.9 |  |  |  |" in text
     assert "| from `local[1]` to `local[2]` | x | 1.7 | 1.6 | 1.9 | must |" in text
     slow = replace(ALONE, seconds=31)
-    text = report_table(lines(WHOLE, slow, SMALL, PLANNED, 108.0)).splitlines()
+    text = report_table(lines(WHOLE, LARGE, slow, BOUND, PLANNED, 108.0)).splitlines()
     assert "| from `local[1]` to `local[2]` | x | 1.55 | 1.6 | 1.9 | no |" in text
 
 
 def test_what_a_year_comes_to_follows_from_the_figures(tmp_path: Path) -> None:
     document = tmp_path / "lag.md"
-    document.write_text(SCAN + report_table(lines(WHOLE, ALONE, SMALL, PLANNED, 108.0)) + "\n")
+    document.write_text(
+        SCAN + report_table(lines(WHOLE, LARGE, ALONE, BOUND, PLANNED, 108.0)) + "\n"
+    )
     found = figures_of(document)
     assert found.row_us == pytest.approx(8.0)
     assert (found.headers_mb_s, found.records_thousand_s) == (125, 400)
