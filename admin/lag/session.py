@@ -60,7 +60,8 @@ class SparkFailed(Exception):
 
 
 def check() -> None:
-    """Raise `NoSpark` unless Spark's Python packages and a Java for it are here."""
+    """Raise `NoSpark` unless Spark's Python packages, a Java for it, and what it is told to be are
+    here."""
     missing = [name for name in ("pyarrow", "pyspark") if not _is_installed(name)]
     if missing:
         are = "is" if len(missing) == 1 else "are"
@@ -72,6 +73,13 @@ def check() -> None:
         find_java()
     except Unavailable as error:
         raise NoSpark(f"Spark cannot be started: {error.lacks}") from None
+    home = os.environ.get("SPARK_HOME")
+    if home is not None and not (Path(home) / "bin" / "spark-submit").is_file():
+        raise NoSpark(
+            f"Spark cannot be started: SPARK_HOME is {home or 'empty'}, and has no "
+            "bin/spark-submit: unset it, for the Spark that is installed with metaquorum, or name "
+            "the folder of another one"
+        )
 
 
 def _is_installed(name: str) -> bool:

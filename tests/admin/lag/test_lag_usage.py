@@ -90,6 +90,18 @@ def test_without_java_one_sentence_says_what_to_install(
         assert message in said
 
 
+@pytest.mark.parametrize("home", ["", "nowhere"])
+def test_another_spark_has_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    (tmp_path / "logs").mkdir()
+    monkeypatch.setenv("SPARK_HOME", home and str(tmp_path / home))
+    named = f"SPARK_HOME is {tmp_path / home if home else 'empty'}, and has no bin/spark-submit"
+    for command in ("report", "watch"):
+        assert named in refusal(command, tmp_path / "logs")
+
+
 def test_without_the_extra_one_sentence_says_how_to_install_it(tmp_path: Path) -> None:
     """In a process that finds no pyspark, as where the extra is not installed."""
     hidden = (
