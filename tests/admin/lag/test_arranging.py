@@ -2,9 +2,13 @@
 
 from typing import Any
 
-import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+
+import pyarrow as pa
 
 from admin.lag.arranging import in_order
 

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+pytest.importorskip("numpy", reason="the extra spark is not installed")
+
+import numpy as np
 
 from admin.lag.source import index_columns
 from admin.lag.source.index_columns import Judged, judge_index, read_index

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+
+import pyarrow.parquet as pq
+
 from admin.lag.output.files import SHAPES, write
 from tests.admin.lag.lag_sample import HOSTILE, sample
 
@@ -32,7 +36,6 @@ def test_csv_has_titles_lists_and_empty_fields(tmp_path: Path) -> None:
 
 
 def test_parquet_keeps_types_and_nulls(tmp_path: Path) -> None:
-    pq = pytest.importorskip("pyarrow.parquet", reason="the extra spark is not installed")
     results = sample()
     files = write(results, tmp_path, ["parquet"])
     assert len(files) == len(SHAPES)

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from admin.cli import lag
 from admin.cli.main import group
 from admin.lag.asked import Asked, WrongQuestion, parse_time_ms
-from admin.lag.output.files import FORMATS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 
@@ -129,6 +128,9 @@ def test_the_help_needs_no_spark() -> None:
 
 
 def test_formats_of_the_command_are_those_that_can_be_written() -> None:
+    pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+    from admin.lag.output.files import FORMATS
+
     assert lag.FORMATS == FORMATS
 
 
