@@ -132,6 +132,8 @@ async def recommission(whom: Target, request: PlanRequest) -> Exit:
     if found.accepted and not request.dry_run:
         write(moves_text.cancelled([PartitionId(*each.id) for each in found.partitions]))
         say(emptying_text.has_now(found))
+        if found.moves:
+            say(emptying_text.way_back(found.moves))
     if found.refused_count:
         say(emptying_text.refused(found))
     if found.emptying.strange:

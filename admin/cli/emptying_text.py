@@ -85,6 +85,12 @@ def has_now(found: PlanResult) -> str:
     return "\n".join(["Replicas now:", *_replicas(found)])
 
 
+def way_back(moves: Sequence[int]) -> str:
+    """How to get back what the cancelled moves had taken away before."""
+    commands = ", ".join(f"`metaquorum moves rollback {id}`" for id in moves)
+    return f"What had been moved away before comes back by {commands}."
+
+
 def _replicas(found: PlanResult) -> list[str]:
     some = found.partitions[:NAMED_MAX]
     lines = [f"{each.id}: {','.join(map(str, each.replicas))}" for each in some]

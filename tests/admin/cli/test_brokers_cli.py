@@ -13,6 +13,7 @@ from admin.model import PartitionId
 from statemachine import commands
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.cli.test_standing_moves_cli import run as run_moves
 from tests.admin.controller.asking import asked, isr, join, topic, topic_id
 from tests.broker.nodes import until
 from tests.support.controllers import Node, a_controller
@@ -237,16 +238,43 @@ async def test_a_recommission_is_tried_and_says_which_brokers_it_was_about(tmp_p
         )
         assert node.controller.image.brokers[102].cordoned
         cancelled = "Successfully cancelled partition reassignment for: a-0\n"
-        for said in ("", "It had been asked for before with this key; nothing was done a second"):
+        had_been = "It had been asked for before with this key; nothing was done a second time.\n"
+        back_again = (
+            "What had been moved away before comes back by `metaquorum moves rollback 1`.\n"
+        )
+        for said, then in (("", back_again), (had_been, "")):
             done = await run(node, *back, "--key", "monday")
             assert (done.exit_code, done.stdout) == (
                 0,
                 f"Broker 102 gets new replicas again.\n{cancelled}",
             )
-            assert done.stderr.startswith(said)
-            assert done.stderr.endswith("Replicas now:\na-0: 101,102\n")
+            assert done.stderr == f"{said}Replicas now:\na-0: 101,102\n{then}"
         nothing = await run(node, *back, "--dry-run")
         assert nothing.stdout.endswith("again.\nNothing would be cancelled.\n")
+
+
+async def test_what_was_moved_away_before_a_recommission_comes_back_as_it_says(
+    tmp_path: Path,
+) -> None:
+    async with brokers(tmp_path, dict.fromkeys((101, 102, 103))) as node:
+        await asked(node.controller, topic("a", 101, 102))
+        await asked(node.controller, topic("b", 102, 101))
+        assert (await run(node, "decommission", "--brokers", "102")).exit_code == 3
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        back = await run(node, "recommission", "--brokers", "102")
+        assert back.exit_code == 0, back.output
+        told = back.stderr.splitlines()
+        assert told[:2] == ["Replicas now:", "b-0: 102,101"]
+        command = told[2].partition("`metaquorum moves ")[2].rstrip("`.").split()
+        assert (await run_moves(node, *command)).exit_code == 0
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        assert [replicas(node, name) for name in ("a", "b")] == [(101, 102), (102, 101)]
+
+
+def replicas(node: Node, name: str) -> tuple[int, ...]:
+    partition = node.controller.image.topics[topic_id(name)].partition(0)
+    assert partition is not None
+    return partition.replicas
 
 
 async def test_a_dead_broker_is_emptied_too_and_a_decommission_can_be_undone(
@@ -263,11 +291,11 @@ async def test_a_dead_broker_is_emptied_too_and_a_decommission_can_be_undone(
         assert undone.exit_code == 1
         assert undone.stdout == "Successfully cancelled partition reassignment for: a-0\n"
         assert undone.stderr == (
-            "Replicas now:\na-0: 102,101\nError: Broker ID 102 is not currently registered\n"
+            "Replicas now:\na-0: 102,101\n"
+            "What had been moved away before comes back by `metaquorum moves rollback 1`.\n"
+            "Error: Broker ID 102 is not currently registered\n"
         )
-        partition = node.controller.image.topics[topic_id("a")].partition(0)
-        assert partition is not None
-        assert partition.replicas == (102, 101)
+        assert replicas(node, "a") == (102, 101)
 
 
 async def test_a_broker_that_nobody_can_take_the_place_of_is_not_emptied(tmp_path: Path) -> None:
