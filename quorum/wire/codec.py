@@ -13,7 +13,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quorum.wire import headers, shape
-from quorum.wire.apis import SPOKEN, UnsupportedVersion, header_flexibility
+from quorum.wire.apis import SPOKEN, ApiKey, UnsupportedVersion, header_flexibility
 from quorum.wire.faults import BadFrame, Malformed
 from quorum.wire.schemas import load_request_schema, load_response_schema
 from quorum.wire.shape import Data
@@ -137,6 +137,9 @@ def encode_response_body(api_key: int, version: int, payload: "ResponsePayload")
 def decode_request(api_key: int, version: int, data: Data) -> Any:
     """The value that fills `data` to its last byte; raises `Malformed`.
 
+    Behind a Metadata request more bytes may follow, and are passed over: librdkafka (2.16) sends
+    three when it asks for all topics, because it writes the null array in four bytes, not in one,
+    and Kafka's brokers never look behind a request.
     Raises `UnsupportedVersion` for an API or version that is not spoken.
     """
     return _read(_request_decoder(api_key, version), api_key, version, data)
@@ -164,7 +167,7 @@ class _Decoder(NamedTuple):
 
 
 def _request_decoder(api_key: int, version: int) -> _Decoder:
-    return _decoder(request_schema(api_key, version))
+    return _decoder(request_schema(api_key, version), passes_rest=api_key == ApiKey.METADATA)
 
 
 def _response_decoder(api_key: int, version: int) -> _Decoder:
@@ -172,10 +175,10 @@ def _response_decoder(api_key: int, version: int) -> _Decoder:
 
 
 @cache
-def _decoder(schema: type[Any]) -> _Decoder:
+def _decoder(schema: type[Any], *, passes_rest: bool = False) -> _Decoder:
     from kio.serial import entity_reader
 
-    return _Decoder(shape.checker(schema), entity_reader(schema))
+    return _Decoder(shape.checker(schema, passes_rest=passes_rest), entity_reader(schema))
 
 
 def _read(decoder: _Decoder, api_key: int, version: int, data: Data) -> Any:

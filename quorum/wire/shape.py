@@ -95,11 +95,12 @@ class _Lenient(bytes):
         return b"".join((*parts, self[kept_from:]))
 
 
-def checker(schema: type[Any]) -> Callable[[Data], Data]:
+def checker(schema: type[Any], *, passes_rest: bool = False) -> Callable[[Data], Data]:
     """A check that raises `ValueError` unless its argument has the shape of a `schema` message.
 
     It returns what is to be read: the argument, or a copy without tagged fields that `schema` does
-    not know. Made from the fields of kio's class, or one like it; to be made once and kept.
+    not know. Bytes behind the message are a fault, unless `passes_rest`: then they are left out.
+    Made from the fields of kio's class, or one like it; to be made once and kept.
     """
     walk = _walk(schema, _known_tags)
 
@@ -109,22 +110,24 @@ def checker(schema: type[Any]) -> Callable[[Data], Data]:
 
     def check(data: Data) -> Data:
         try:
-            _walk_all(walk, data)
+            return _walk_all(walk, data, passes_rest=passes_rest)
         except _UnknownTag:
             lenient = _Lenient(data)
             lenient.edits, lenient.gone_bytes = [], 0
-            _walk_all(lenient_walk(), lenient)
-            return lenient.edited()
-        return data
+            whole = _walk_all(lenient_walk(), lenient, passes_rest=passes_rest)
+            return lenient.edited()[: len(whole) - lenient.gone_bytes]
 
     return check
 
 
-def _walk_all(walk: Step, data: Data) -> None:
+def _walk_all(walk: Step, data: Data, *, passes_rest: bool) -> Data:
     end = len(data)
     reached = walk(data, 0, end)
-    if reached < end:
+    if reached == end:
+        return data
+    if not passes_rest:
         raise ValueError(f"{end - reached} bytes too many at the end")
+    return data[:reached]
 
 
 def _walk(schema: type[Any], tags: TagsWalk) -> Step:

@@ -1,4 +1,4 @@
-"""Brokers as processes, with unmodified kafka-python as their client.
+"""Brokers as processes, with unmodified kafka-python and librdkafka as their clients.
 
 And what they say when they cannot start.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
@@ -169,6 +170,13 @@ def test_the_cluster_as_an_admin_sees_it(cluster: LocalProcess, admin: KafkaAdmi
         assert sorted(partition["replica_nodes"]) == sorted(partition["isr_nodes"]) == sorted(ids)
     admin.delete_topics(["described"])
     until(lambda: "described" not in admin.list_topics())
+
+
+def test_librdkafka_is_told_of_all_topics(cluster: LocalProcess, admin: KafkaAdminClient) -> None:
+    """It asks in seven bytes where four would do, which Kafka's brokers pass over."""
+    create(admin, "listed", 1, 1)
+    client = AdminClient({"bootstrap.servers": cluster.servers})
+    assert "listed" in client.list_topics(timeout=PATIENCE_SECONDS).topics
 
 
 @contextmanager
