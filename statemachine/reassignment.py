@@ -95,7 +95,7 @@ def cancel(draft: Draft, topic: Topic, number: int) -> Partition | Refusal:
         )
     wish = reverted(partition)
     unclean = unclean_election_allowed(draft.image, topic.name)
-    if partition.adding or partition.removing:
+    if partition.adding or partition.removing or wish.replicas != partition.replicas:
         refusal = _revert_refusal(draft, topic, wish, unclean=unclean)
         if refusal is not None:
             return refusal
@@ -106,7 +106,10 @@ def cancel(draft: Draft, topic: Topic, number: int) -> Partition | Refusal:
 def _revert_refusal(
     draft: Draft, topic: Topic, wish: Partition, *, unclean: bool
 ) -> Refusal | None:
-    """Why a step cannot be reverted, or None; what has not begun changes nothing that is there."""
+    """Why a step cannot be reverted, or None; what has not begun changes nothing that is there.
+
+    A step that was redirected may add and remove nobody any more, and still go back to fewer.
+    """
     needed = min_isr(draft, topic.name, wish)
     if len(wish.isr) < needed and not unclean:
         lacking = [replica for replica in wish.replicas if replica not in wish.isr]

@@ -184,10 +184,14 @@ class ClusterSimulation(Simulation):
         of which not all replicas are in sync."""
         model = self.cluster.history.model
         yield from (each for each in self.cluster.brokers if not self.cluster.is_known(each))
-        yield from (key for key, value in model.settings.items() if value and THROTTLED in key[2])
+        forlorn = {key for key, part in model.parts.items() if self._is_forlorn(*key, part)}
+        # A move goes on for as long as one of its partitions does, and so does its throttle.
+        if not any(model.parts[key].moves for key in forlorn):
+            throttles = (key for key, value in model.settings.items() if value)
+            yield from (key for key in throttles if THROTTLED in key[2])
         for key, part in model.parts.items():
             is_whole = part.leader != NOBODY and len(part.isr) == len(part.replicas)
-            if (part.moves or not is_whole) and not self._is_forlorn(*key, part):
+            if (part.moves or not is_whole) and key not in forlorn:
                 yield key, part
 
     def _is_forlorn(self, topic_id: str, number: int, part: Part) -> bool:

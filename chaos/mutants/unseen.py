@@ -86,4 +86,16 @@ UNSEEN: Final = (
             "two thousand seeds one showed it, or none"
         ),
     ),
+    Mutant(
+        name="a cancel that adds and removes nobody is not judged",
+        module="statemachine.reassignment",
+        old=" or wish.replicas != partition.replicas:\n",
+        new=":\n",
+        caught_by=(),
+        directed="moves_cancel_last",
+        unseen=(
+            "hardly any does: a target must drop the one replica that is in sync, and another one "
+            "take it back, before a move is cancelled; of three thousand seeds one showed it"
+        ),
+    ),
 )
