@@ -86,6 +86,8 @@ def _tell(begun: BegunMove) -> Exit:
         say(text.NOTHING_BEGUN)
     if begun.is_repeated:
         say(text.REPEATED)
+        if begun.move_id:
+            say(text.original(begun.move_id))
     if not begun.refused:
         return Exit.DONE
     say(text.not_started(begun.refused))

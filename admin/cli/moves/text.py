@@ -167,6 +167,16 @@ def awaited(brokers: Sequence[int]) -> str:
 
 
 REPEATED = "It had been asked for before with this key; nothing was done a second time."
+
+
+def original(move_id: int) -> str:
+    """Where the plan that leads back is, once what was printed first may hold half a move."""
+    return (
+        "What is printed as the current assignment is of this moment; what there was before the "
+        f"move: metaquorum moves rollback-plan {move_id}"
+    )
+
+
 NOTHING_BEGUN = "No move was begun: the replicas are those of the plan, or on their way there."
 NAMED_MAX = 20
 """Partitions that are told of one by one, where there can be any number."""
