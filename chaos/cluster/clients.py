@@ -13,6 +13,7 @@ from uuid import UUID
 from broker.unavailable import Unavailable
 from chaos import sequential as said
 from chaos.cluster import redirects, requests
+from chaos.cluster.asking import TIMEOUT_MS, Asking
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.requests import Request
 from chaos.cluster.wire import Respond
@@ -41,60 +42,8 @@ RATES: Final = (0, 0, 2_000, 20_000)
 """Of moves, in bytes a second; 0 is no throttle."""
 SECOND_THOUGHTS_MS_MAX: Final = (20, 200, 2_000)
 """Until what has just begun is taken back: in the middle of a step, if one is under way by then."""
-TIMEOUT_MS: Final = 3_000
 HEDGE_MS: Final = 300
-TRIES_MAX: Final = 12
-PAUSE_MS: Final = (20, 200)
-"""Before another controller is asked."""
-
-
-class _Asking:
-    """One request of one client, until it is answered or given up."""
-
-    def __init__(self, client: "Client", request: Request, done: Callable[[Any], None]) -> None:
-        self._client = client
-        self._request = request
-        self._done = done
-        self._tries = 0
-        self._may_be_done = False
-        self._is_over = False
-
-    def go(self) -> None:
-        """Ask somebody."""
-        if self._is_over:
-            return
-        self._tries += 1
-        client = self._client
-        to = client.guess()
-        answered = partial(self._answered, to)
-        client.world.wire.ask(client, to, self._request.serve, answered, timeout_ms=TIMEOUT_MS)
-
-    def _answered(self, to: ReplicaId, answer: Any) -> None:
-        if isinstance(answer, Unavailable):
-            requests.may_be_told(answer)
-        elif answer is not None:
-            self._end(answer)
-            return
-        if answer is None or answer.may_be_done:
-            self._may_be_done = True
-            if not self._request.may_repeat:
-                self._end(None)
-                return
-        self._client.is_not_active(to)
-        if self._tries >= TRIES_MAX:
-            self._end(None if self._may_be_done else Unavailable.NOT_ACTIVE)
-        else:
-            self._client.later(self._client.rng.randrange(*PAUSE_MS), self.go)
-
-    def _end(self, answer: Any) -> None:
-        """The first answer counts; a second one, to the same key, must be the same."""
-        if answer is not None and not isinstance(answer, Unavailable):
-            key = self._request.idempotency_key
-            if key:
-                self._client.book.answers(key, requests.essence(answer))
-        if not self._is_over:
-            self._is_over = True
-            self._done(answer)
+"""Until it asks a second time beside the first."""
 
 
 class Client:
@@ -167,7 +116,7 @@ class Client:
                     self.book.returns(noted, told)
             then(told)
 
-        asking = _Asking(self, request, done)
+        asking = Asking(self, request, done)
         asking.go()
         if request.may_repeat and self.rng.randrange(4) == 0:
             self.later(HEDGE_MS, asking.go)
