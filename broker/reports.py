@@ -27,17 +27,20 @@ _MS_PER_S: Final = 1_000
 class CopyRate:
     """What has come for one replica: bytes and offsets in all, and bytes of late by the second."""
 
-    __slots__ = ("_began_ms", "_bytes", "_offsets", "_slots")
+    __slots__ = ("_began_ms", "_bytes", "_first_bytes", "_offsets", "_slots")
 
     def __init__(self, began_ms: int) -> None:
         self._began_ms = began_ms
         self._bytes = 0
+        self._first_bytes = 0
         self._offsets = 0
         self._slots: deque[tuple[int, int]] = deque()
         """Which second, and what came in it; never more than `WINDOW_SLOTS`."""
 
     def took(self, size_bytes: int, offsets: int, now_ms: int) -> None:
         """So many bytes have come, which brought the log so many offsets further."""
+        if not self._bytes:
+            self._first_bytes = size_bytes
         self._bytes += size_bytes
         self._offsets += offsets
         slot = now_ms // SLOT_MS
@@ -47,13 +50,19 @@ class CopyRate:
         self._slots.append((slot, size_bytes))
 
     def bytes_per_s(self, now_ms: int) -> int:
-        """Of the window, or, while that is shorter, of the time since the first bytes came; of a
+        """Of the window, or, while that is shorter, of what came since the first bytes did; of a
         second at least, for one batch is no rate.
+
+        The first answer came at once, however slow those after it are to be: under a throttle it is
+        let through whole, and waited for by what follows.
         """
         slot = now_ms // SLOT_MS
         self._forget(slot)
-        since_ms = max(self._began_ms, (slot - WINDOW_SLOTS + 1) * SLOT_MS)
+        window_ms = (slot - WINDOW_SLOTS + 1) * SLOT_MS
+        since_ms = max(self._began_ms, window_ms)
         size_bytes = sum(size for _, size in self._slots)
+        if self._began_ms >= window_ms:
+            size_bytes -= self._first_bytes
         return size_bytes * _MS_PER_S // max(SLOT_MS, now_ms - since_ms)
 
     def bytes_of(self, offsets: int) -> int:

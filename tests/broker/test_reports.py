@@ -25,17 +25,29 @@ def behind(lag: int | None) -> Following:
 
 def test_the_rate_is_that_of_the_time_since_the_first_bytes_and_of_a_second_at_least() -> None:
     rate = CopyRate(0)
-    rate.took(4_000, 4, 0)
-    assert rate.bytes_per_s(0) == rate.bytes_per_s(1_000) == 4_000
+    rate.took(9_000, 9, 0)
+    rate.took(4_000, 4, 500)
+    assert rate.bytes_per_s(500) == rate.bytes_per_s(1_000) == 4_000
     assert rate.bytes_per_s(2_000) == 2_000
     rate.took(4_000, 4, 2_000)
     assert rate.bytes_per_s(4_000) == 2_000
 
 
+def test_a_first_answer_that_a_throttle_lets_through_whole_is_no_rate() -> None:
+    """1 MiB at 200,000 bytes/s: the next comes when that is paid, and then the rate is right."""
+    rate = CopyRate(7)
+    rate.took(1 << 20, 100, 7)
+    assert rate.bytes_per_s(2_007) == 0
+    paid_ms = 7 + (1 << 20) // 200
+    rate.took(1 << 20, 100, paid_ms)
+    assert 199_000 < rate.bytes_per_s(paid_ms) < 201_000
+
+
 def test_what_came_ten_seconds_ago_is_no_rate_any_more_but_tells_what_records_weigh() -> None:
     rate = CopyRate(0)
-    rate.took(1_000, 2, 0)
-    assert rate.bytes_per_s(WINDOW_MS - 1) == 100
+    rate.took(500, 1, 0)
+    rate.took(500, 1, 0)
+    assert rate.bytes_per_s(WINDOW_MS - 1) == 50
     assert rate.bytes_per_s(WINDOW_MS) == 0
     assert rate.bytes_of(3) == 1_500
 
@@ -57,6 +69,7 @@ def test_the_rate_counts_what_came_in_the_last_nine_to_ten_seconds(
 ) -> None:
     """Whatever came in nine seconds is in it, and nothing that came more than ten ago."""
     now_ms, came, rate = 0, [], CopyRate(0)
+    rate.took(1, 1, 0)
     for after_ms, size in arrivals:
         now_ms += after_ms
         rate.took(size, 1, now_ms)
@@ -74,13 +87,14 @@ def test_the_rate_counts_what_came_in_the_last_nine_to_ten_seconds(
 def test_a_replica_that_is_added_is_told_of_every_two_seconds_and_no_more_often() -> None:
     reports = CopyReports()
     assert reports.due(0, lambda _: behind(5)) == ()
-    reports.took(key(), 300, 3, 0)
+    reports.took(key(), 100, 1, 0)
+    reports.took(key(), 200, 2, 0)
     (told,) = reports.due(10, lambda _: behind(5))
     assert (told.topic_id, told.partition) == (UUID(int=7), 0)
-    assert (told.bytes_left, told.bytes_per_s) == (500, 300)
+    assert (told.bytes_left, told.bytes_per_s) == (500, 200)
     assert reports.due(9 + COPY_REPORT_INTERVAL_MS, lambda _: behind(4)) == ()
     (told,) = reports.due(10 + COPY_REPORT_INTERVAL_MS, lambda _: behind(4))
-    assert (told.bytes_left, told.bytes_per_s) == (400, 149)
+    assert (told.bytes_left, told.bytes_per_s) == (400, 99)
 
 
 def test_what_is_not_added_any_more_is_forgotten_and_what_is_not_known_is_not_told() -> None:
