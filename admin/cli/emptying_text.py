@@ -35,10 +35,13 @@ def progress(brokers: Sequence[int], found: PlanResult) -> str:
 def begun(found: PlanResult) -> str:
     """Which moves have begun, and how to follow and undo them."""
     ids = ", ".join(map(str, found.moves))
-    several = "Moves" if len(found.moves) > 1 else "Move"
-    goes = "go" if len(found.moves) > 1 else "goes"
+    goes_on = (
+        f"Moves {ids} go on by themselves"
+        if len(found.moves) > 1
+        else f"Move {ids} goes on by itself"
+    )
     return (
-        f"{several} {ids} {goes} on by itself: {found.accepted} partition(s) more."
+        f"{goes_on}: {found.accepted} partition(s) more."
         f" `metaquorum moves show {found.moves[-1]}` follows it."
     )
 

@@ -1,6 +1,6 @@
 """`metaquorum moves`: look at the moves that are there, hold them up, take them back."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ids = click.argument("ids", type=MOVE_ID, nargs=-1, metavar="[ID]...")
 _id = click.argument("id", type=MOVE_ID, metavar="ID")
+_NUMBERS: Final = {"ignore_unknown_options": True}
+"""Of commands that take a number, which would be an option where it is negative."""
 
 
 @click.group()
@@ -142,7 +144,7 @@ def rollback_plan(id: int, **whom: Any) -> None:
     run(_rollback_plan(target(**whom), id))
 
 
-@command.command()
+@command.command(context_settings=_NUMBERS)
 @_id
 @click.argument("priority", type=PRIORITY)
 @target_options
@@ -152,7 +154,7 @@ def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None
     ctx.exit(run(_order(target(**whom), id, priority)))
 
 
-@command.command()
+@command.command(context_settings=_NUMBERS)
 @_id
 @click.argument("bytes_per_s", type=RATE_OR_NONE, metavar="BYTES_PER_S")
 @target_options

@@ -76,6 +76,7 @@ async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
         )
         assert "It is paused by User:ANONYMOUS since" in (await run(node, "show", "1")).stdout
         assert (await run(node, "resume", "1")).stdout == "Move 1 resumed.\n"
+        assert (await run(node, "priority", "1", "-5")).stdout == "Move 1 has priority -5.\n"
         assert (await run(node, "priority", "1", "5")).stdout == "Move 1 has priority 5.\n"
         assert (await run(node, "pause", "--all")).stdout == "All moves are paused.\n"
         first, _, row = (await run(node, "list")).stdout.splitlines()
@@ -218,6 +219,8 @@ async def test_all_partitions_of_a_move_are_shown_where_that_is_wanted(tmp_path:
         (("show", "x"), "Invalid value for 'ID': 'x' is not a valid integer range."),
         (("rollback", "0"), "Invalid value for 'ID': 0 is not in the range 1<=x<="),
         (("priority", "1", "high"), "Invalid value for 'PRIORITY': 'high' is not a valid"),
+        (("priority", "1", "5", "--soon"), "Got unexpected extra argument (--soon)"),
+        (("throttle", "1", "-5"), "Invalid value for 'BYTES_PER_S': -5"),
         (("list",), "give --bootstrap-server or --bootstrap-controller: whom to ask"),
     ],
 )
