@@ -240,7 +240,8 @@ def check_eligible(image: Image, topic: str, partition: Partition) -> None:
         return
     configs = {**image.configs.get((4, ""), {}), **image.configs.get((2, topic), {})}
     configured = int(configs.get("min.insync.replicas", "1"))
-    goal = partition.target or set(partition.replicas) - set(partition.removing)
+    # What the step under way aims at; what waits has all that it is to have for now.
+    goal = set(partition.replicas) - set(partition.removing)
     if len(partition.isr) >= min(configured, len(goal)):
         assert not partition.elr
     assert len(partition.last_known_elr) <= (partition.leader == -1)

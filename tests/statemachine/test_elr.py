@@ -7,6 +7,7 @@ import pytest
 
 from statemachine import commands, records
 from statemachine.commands import ElectionType
+from statemachine.errors import Error
 from statemachine.limits import DISTRUSTED_PARTITIONS_MAX
 from statemachine.vocabulary import NO_LEADER, RECOVERED, RECOVERING
 from tests.statemachine.world import TOPIC_ID, World
@@ -279,3 +280,40 @@ def test_a_move_that_only_waits_for_somebody_in_sync_completes_when_that_one_is_
     assert state(world) == (1, (1,), (), ())
     partition = world.partition()
     assert (partition.replicas, partition.moving) == ((1,), False)
+
+
+def test_what_waits_for_a_step_needs_as_many_as_its_replicas_and_not_as_its_target() -> None:
+    """Effective min ISR goes by the replicas aimed at: two, until the step to fewer begins."""
+    world = elr_world(replicas=(1, 2), isr=(1, 2))
+    world.ask(commands.PauseMoves(moves=None))
+    world.reassign(3)
+    assert world.partition().waits
+    world.fence(2)
+    assert state(world) == (1, (1,), (2,), ())
+
+
+def test_a_cancel_lets_who_is_eligible_lead_before_it_elects_uncleanly() -> None:
+    world = elr_world(broker_count=5)
+    world.configure("unclean.leader.election.enable", "true")
+    world.reassign(4, 5)
+    world.sync(1, 4)
+    world.fence(1)
+    # 2 would be the first of those alive; 1 has all that was acknowledged before.
+    world.heartbeat(1)
+    assert state(world) == (4, (4,), (1,), ())
+    assert world.cancel().replicas == (1, 2, 3)
+    assert state(world)[:2] == (1, (1,))
+    assert world.partition().recovery == RECOVERED
+
+
+def test_a_cancel_is_refused_under_min_isr_whoever_is_eligible() -> None:
+    world = elr_world(broker_count=5)
+    world.reassign(4, 5)
+    world.sync(1, 4)
+    world.fence(1)
+    world.heartbeat(1)
+    before = world.partition()
+    answer = world.cancel()
+    assert answer.error is Error.INVALID_REPLICA_ASSIGNMENT
+    assert "0 in sync where 2 must be" in answer.message
+    assert world.partition() == before
