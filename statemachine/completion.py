@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from statemachine.partition import NO_STAGE, Partition
 from statemachine.settings import CompletionRule
+from statemachine.vocabulary import Replicas
 
 
 def completes(partition: Partition, min_isr: int, rule: CompletionRule) -> bool:
@@ -24,9 +25,25 @@ def completes(partition: Partition, min_isr: int, rule: CompletionRule) -> bool:
                 return False
             return sum(replica not in removing for replica in isr) >= min_isr
         case CompletionRule.ALL_TARGET:
-            return all(replica in isr for replica in partition.aimed)
+            return not missing(partition) and (
+                is_last(partition) or sum(replica not in removing for replica in isr) >= min_isr
+            )
         case _:
             assert_never(rule)
+
+
+def is_last(partition: Partition) -> bool:
+    """Whether the step under way is the last one: Kafka, which has one step, knows no other."""
+    return not partition.target or set(partition.aimed) == set(partition.target)
+
+
+def missing(partition: Partition) -> Replicas:
+    """Whom `ALL_TARGET` waits for: those of the final replicas that are there, and not in sync.
+
+    Not for who is yet to go in a later step: a broker that is dead could never be left.
+    """
+    final = partition.final
+    return tuple([each for each in partition.aimed if each in final and each not in partition.isr])
 
 
 def completed(partition: Partition, now_ms: int = 0) -> Partition:

@@ -9,7 +9,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from statemachine.completion import completes
+from statemachine.completion import completes, missing
 from statemachine.configs import configured_min_isr, min_isr
 from statemachine.image import Image
 from statemachine.index import Topic
@@ -197,10 +197,9 @@ def _under_way(image: Image, topic: Topic, partition: Partition) -> Iterator[Why
         yield Why(reason=Reason.CATCHING_UP, detail=detail, brokers=behind)
     elif completes(partition, needed, rule):
         return
-    elif rule is CompletionRule.ALL_TARGET:
-        missing = tuple(each for each in partition.aimed if each not in partition.isr)
-        detail = f"not in sync: {_listed(missing)}"
-        yield Why(reason=Reason.ALL_TARGET, detail=detail, brokers=missing)
+    elif rule is CompletionRule.ALL_TARGET and (lacking := missing(partition)):
+        detail = f"not in sync: {_listed(lacking)}"
+        yield Why(reason=Reason.ALL_TARGET, detail=detail, brokers=lacking)
     else:
         staying = sum(each not in partition.removing for each in partition.isr)
         detail = f"{staying} of those that stay are in sync, and min ISR is {needed}"

@@ -35,7 +35,11 @@ class CompletionRule(Enum):
     MIN_ISR = "min-isr"
     """Every replica that is added is in sync, and enough are without those that are removed."""
     ALL_TARGET = "all-target"
-    """Every replica that stays or is added is in sync, as Kafka has it; min ISR does not count."""
+    """Every replica that stays or is added is in sync, as Kafka has it; min ISR does not count.
+
+    Of a step that is not the last one, only those that are to stay for good; there min ISR counts,
+    without those that are removed. Kafka has no such steps.
+    """
 
 
 class Limits(Struct, frozen=True, kw_only=True, gc=False):
@@ -88,7 +92,7 @@ CLUSTER_CONFIGS: Final = table(
         COMPLETION_RULE,
         CompletionRule.MIN_ISR.value,
         "When a step is complete: once min ISR is reached without what it removes (min-isr), or"
-        " once all that remain are in sync (all-target).",
+        " once all that remain in the end are in sync (all-target).",
         (each.value for each in CompletionRule),
     ),
 )

@@ -78,9 +78,11 @@ class Judged(Model):
 
     def is_complete(self, key: Key, part: Part, isr: Ids) -> bool:
         """Whether the step under way is, once these are in sync."""
-        if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
-            return set(part.aimed) <= set(isr)
         enough = len(without(isr, part.removing)) >= self.min_isr(key, part.aimed)
+        if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
+            final = part.target or part.aimed
+            is_last = set(final) == set(part.aimed)
+            return set(part.aimed) & set(final) <= set(isr) and (is_last or enough)
         return enough and set(part.adding) <= set(isr)
 
     def limit(self, name: str) -> int:

@@ -6,8 +6,13 @@ from statemachine import records
 from statemachine.config_queries import Source, describe_configs
 from statemachine.configs import DEFAULTS
 from statemachine.errors import Refusal
-from statemachine.settings import COMPLETION_RULE, CompletionRule, completion_rule
-from statemachine.vocabulary import BROKER_RESOURCE
+from statemachine.settings import (
+    COMPLETION_RULE,
+    PARALLEL_REPLICAS,
+    CompletionRule,
+    completion_rule,
+)
+from statemachine.vocabulary import BROKER_RESOURCE, Replicas
 from tests.statemachine.config_requests import ALL_BROKERS, DELETE, SET, ask, change, refused
 from tests.statemachine.world import World
 
@@ -110,3 +115,31 @@ def test_a_change_of_the_rule_completes_what_only_waited_for_it() -> None:
     world = in_sync_but_one("all-target")
     ask(world, change(ALL_BROKERS, (COMPLETION_RULE, SET, "min-isr")))
     assert (world.partition().replicas, world.partition().moving) == ((1, 2, 4), False)
+
+
+@pytest.mark.parametrize("target", [(4, 1, 2), (4, 5, 6)])
+def test_by_all_target_a_move_in_steps_leaves_a_dead_broker_behind(target: Replicas) -> None:
+    """Only who is to stay is waited for: in one step such a move does not wait for 3 either."""
+    world = World(broker_count=6)
+    ask(world, change(ALL_BROKERS, ALL_TARGET, (PARALLEL_REPLICAS, SET, "1")))
+    world.given(replicas=(3, 1, 2), isr=(3, 1, 2), leader=3)
+    world.fence(3)
+    world.reassign(*target)
+    for _ in target:
+        world.sync(*(each for each in world.partition().replicas if each != 3))
+    assert (world.partition().replicas, world.partition().moving) == (target, False)
+
+
+def test_by_all_target_a_step_before_the_last_leaves_as_many_in_sync_as_must_be() -> None:
+    world = World(broker_count=6)
+    limit = (PARALLEL_REPLICAS, SET, "1")
+    ask(world, change(ALL_BROKERS, ALL_TARGET, limit, ("min.insync.replicas", SET, "2")))
+    world.given(replicas=(1, 2, 3, 4), isr=(1, 2), leader=1)
+    world.fence(5)
+    # 5 would come first; as long as it is dead 6 does, and 1 makes room for it.
+    world.reassign(5, 6)
+    assert (world.partition().adding, world.partition().removing) == ((6,), (1,))
+    world.sync(1, 6)
+    assert world.partition().steps, "6 would be alone in sync, without 1"
+    world.sync(1, 2, 6)
+    assert (world.partition().replicas, world.partition().isr) == ((6, 2, 3, 4), (2, 6))
