@@ -149,5 +149,17 @@ def _detail(request: web.Request, error: web.HTTPException) -> str:
         return f"there is no {request.path}; there are {', '.join(sorted(routes))}"
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
-        return f"{request.path} takes {allowed}, not {request.method}"
+        return f"{request.path} takes {allowed}, not {request.method}{_takers(request)}"
     return error.text or error.reason
+
+
+def _takers(request: web.Request) -> str:
+    """Paths of the same kind that take the method: an action that there is not looks like an id."""
+    kind = request.path.split("/")[:3]
+    takers = {
+        route.resource.canonical
+        for route in request.app.router.routes()
+        if route.resource is not None and route.method == request.method
+    }
+    beside = sorted(each for each in takers if each.partition(":")[0].split("/")[:3] == kind)
+    return f"; {request.method} is taken by {', '.join(beside)}" if beside else ""

@@ -282,6 +282,7 @@ async def test_a_rollback_says_where_it_is_told_of(tmp_path: Path) -> None:
         ),
         ("POST", CANCEL, {"moves": [7]}, 404, "there is no move 7"),
         ("POST", MOVE, None, 405, "takes DELETE, GET, HEAD, PATCH, not POST"),
+        ("POST", f"{MOVE}:explode", None, 405, "/v1/reassignments/{id}:pause, /v1/reassignments"),
     ],
 )
 async def test_what_cannot_be_asked_of_moves_is_a_problem_in_one_sentence(
