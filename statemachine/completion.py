@@ -34,7 +34,7 @@ def completes(partition: Partition, min_isr: int, rule: CompletionRule) -> bool:
 
 def is_last(partition: Partition) -> bool:
     """Whether the step under way is the last one: Kafka, which has one step, knows no other."""
-    return not partition.target or set(partition.aimed) == set(partition.target)
+    return set(partition.aimed) == set(partition.final)
 
 
 def missing(partition: Partition) -> Replicas:
