@@ -42,13 +42,13 @@ def change_partition(
     asked_by = wish.stage.move
     if is_complete(draft, topic, wish):
         election = Election.PREFERRED if _takes_over(draft, wish) else election
-        wish, finished = completed(wish, draft.now_ms), True
+        wish, finished = _completed(draft, topic, wish), True
     # The wish may name other directories than before, for the replicas of before.
     wish = _housed(draft, replace(before, directories=wish.directories), wish)
     wish, leader = _elected(draft, topic, before, wish, election, unclean)
     if is_complete(draft, topic, wish):
         # Whoever was elected is in sync by that alone. Leading on its own, it may change nothing.
-        wish, finished = _housed(draft, wish, completed(wish, draft.now_ms)), True
+        wish, finished = _housed(draft, wish, _completed(draft, topic, wish)), True
     begins_epoch = finished or leader != before.leader or loses_any(before, wish)
     leader_epoch = before.leader_epoch + begins_epoch
     epoch = before.partition_epoch + 1
@@ -85,6 +85,10 @@ def is_complete(draft: Draft, topic: Topic, wish: Partition) -> bool:
     if not wish.moving:
         return False
     return completes(wish, min_isr(draft, topic.name, wish), completion_rule(draft))
+
+
+def _completed(draft: Draft, topic: Topic, wish: Partition) -> Partition:
+    return completed(wish, min_isr(draft, topic.name, wish), draft.now_ms)
 
 
 def _takes_over(draft: Draft, wish: Partition) -> bool:

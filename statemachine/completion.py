@@ -15,21 +15,39 @@ from statemachine.vocabulary import Replicas
 
 
 def completes(partition: Partition, min_isr: int, rule: CompletionRule) -> bool:
-    """Whether the step under way is complete as the partition now stands."""
+    """Whether the step under way is over as the partition now stands.
+
+    One that has added all it was to add is, before the last one, in any case: what it cannot remove
+    yet it leaves to the next step (`completed`). So a move never waits for who is to go.
+    """
     if not partition.moving or partition.waits:
         return False
-    isr, removing = partition.isr, partition.removing
     match rule:
         case CompletionRule.MIN_ISR:
-            if any(replica not in isr for replica in partition.adding):
+            if any(replica not in partition.isr for replica in partition.adding):
                 return False
-            return sum(replica not in removing for replica in isr) >= min_isr
         case CompletionRule.ALL_TARGET:
-            return not missing(partition) and (
-                is_last(partition) or sum(replica not in removing for replica in isr) >= min_isr
-            )
+            if missing(partition):
+                return False
+            if is_last(partition):
+                return True
         case _:
             assert_never(rule)
+    has_grown = bool(partition.adding) and not is_last(partition)
+    return has_grown or staying_in_sync(partition) >= needed(partition, min_isr)
+
+
+def staying_in_sync(partition: Partition) -> int:
+    """How many are in sync without those that the step removes."""
+    return sum(replica not in partition.removing for replica in partition.isr)
+
+
+def needed(partition: Partition, min_isr: int) -> int:
+    """How many of them must be: no more than there will be replicas in the end.
+
+    A move in steps to fewer than min ISR could never leave a dead broker that goes in a later one.
+    """
+    return min(min_isr, len(partition.final))
 
 
 def is_last(partition: Partition) -> bool:
@@ -46,16 +64,21 @@ def missing(partition: Partition) -> Replicas:
     return tuple([each for each in partition.aimed if each in final and each not in partition.isr])
 
 
-def completed(partition: Partition, now_ms: int = 0) -> Partition:
-    """The partition once its step is complete; who leads it is for an election to say.
+def completed(partition: Partition, min_isr: int, now_ms: int = 0) -> Partition:
+    """The partition once its step is over; who leads it is for an election to say.
 
-    Before the last step it keeps its target, and waits for the next one from `now_ms` on.
+    Before the last step it keeps its target, and waits for the next one from `now_ms` on. It also
+    keeps whom the step was to remove, if too few would be in sync without them: brokers have died
+    since it began, and the next step, which is made of what there is by then, adds more.
     """
+    if not is_last(partition) and staying_in_sync(partition) < needed(partition, min_isr):
+        partition = replace(partition, removing=())
     removing = partition.removing
     shrunk = replace(
         partition,
         replicas=partition.aimed,
         isr=tuple(replica for replica in partition.isr if replica not in removing),
+        elr=tuple(replica for replica in partition.elr if replica not in removing),
         adding=(),
         removing=(),
     )

@@ -9,7 +9,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from statemachine.completion import completes, missing
+from statemachine.completion import completes, missing, needed, staying_in_sync
 from statemachine.configs import configured_min_isr, min_isr
 from statemachine.image import Image
 from statemachine.index import Topic
@@ -191,18 +191,18 @@ def _under_way(image: Image, topic: Topic, partition: Partition) -> Iterator[Why
     if dead:
         yield from _absent(image, dead, Reason.NO_LIVE_TARGET)
     rule = completion_rule(image)
-    needed = min_isr(image, topic.name, partition)
+    configured = min_isr(image, topic.name, partition)
     if behind:
         detail = f"not in sync yet: {_listed(behind)}"
         yield Why(reason=Reason.CATCHING_UP, detail=detail, brokers=behind)
-    elif completes(partition, needed, rule):
+    elif completes(partition, configured, rule):
         return
     elif rule is CompletionRule.ALL_TARGET and (lacking := missing(partition)):
         detail = f"not in sync: {_listed(lacking)}"
         yield Why(reason=Reason.ALL_TARGET, detail=detail, brokers=lacking)
     else:
-        staying = sum(each not in partition.removing for each in partition.isr)
-        detail = f"{staying} of those that stay are in sync, and min ISR is {needed}"
+        staying, least = staying_in_sync(partition), needed(partition, configured)
+        detail = f"{staying} of those that stay are in sync, and min ISR is {least}"
         yield Why(reason=Reason.MIN_ISR, detail=detail)
 
 

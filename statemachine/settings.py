@@ -37,8 +37,8 @@ class CompletionRule(Enum):
     ALL_TARGET = "all-target"
     """Every replica that stays or is added is in sync, as Kafka has it; min ISR does not count.
 
-    Of a step that is not the last one, only those that are to stay for good; there min ISR counts,
-    without those that are removed. Kafka has no such steps.
+    Of a step that is not the last one, only those that are to stay for good; it drops nobody whom
+    min ISR needs. Kafka has no such steps.
     """
 
 

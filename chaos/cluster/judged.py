@@ -77,13 +77,21 @@ class Judged(Model):
         return min(max(1, int(configured)), len(replicas))
 
     def is_complete(self, key: Key, part: Part, isr: Ids) -> bool:
-        """Whether the step under way is, once these are in sync."""
-        enough = len(without(isr, part.removing)) >= self.min_isr(key, part.aimed)
+        """Whether the step under way does all that it was to do, once these are in sync."""
+        needed = min(self.min_isr(key, part.aimed), len(part.final))
+        enough = len(without(isr, part.removing)) >= needed
         if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
-            final = part.target or part.aimed
-            is_last = set(final) == set(part.aimed)
-            return set(part.aimed) & set(final) <= set(isr) and (is_last or enough)
+            is_there = set(part.aimed) & set(part.final) <= set(isr)
+            return is_there and (part.is_last or enough)
         return enough and set(part.adding) <= set(isr)
+
+    def has_grown(self, part: Part, isr: Ids) -> bool:
+        """Whether it has added all that it was to add, and is not the last one."""
+        if part.is_last or not part.adding:
+            return False
+        if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
+            return set(part.aimed) & set(part.final) <= set(isr)
+        return set(part.adding) <= set(isr)
 
     def limit(self, name: str) -> int:
         """A limit of reassignments, by what follows "reassignment." in its name."""
@@ -148,7 +156,8 @@ class Judged(Model):
 
     def _settle(self, key: Key, part: Part) -> None:
         """What holds once a decision is whole."""
-        late = part.steps and self.is_complete(key, part, part.isr)
+        is_over = self.is_complete(key, part, part.isr) or self.has_grown(part, part.isr)
+        late = part.steps and is_over
         led = part.leader == NOBODY or all(map(self.live, part.isr))
         rules = [
             ("P5" if part.adding else "P7", not late, "what could be complete is"),

@@ -56,6 +56,16 @@ class Part(NamedTuple):
         kept = without(self.replicas, self.removing)
         return tuple(r for r in self.target if r in kept) + without(kept, self.target)
 
+    @property
+    def final(self) -> Ids:
+        """The replicas once all that is asked for is done."""
+        return self.target or self.aimed
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no step follows on the one under way."""
+        return set(self.aimed) == set(self.final)
+
     def went_back_to(self, replicas: Ids) -> bool:
         """Whether a cancel leaves these: all but the added, in the order before the step."""
         return replicas == (self.base or without(self.replicas, self.adding))

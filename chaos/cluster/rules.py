@@ -24,7 +24,11 @@ class Cluster(Protocol):
         ...
 
     def is_complete(self, key: Key, part: Part, isr: Ids) -> bool:
-        """Whether the step under way is, once these are in sync."""
+        """Whether the step under way does all that it was to do, once these are in sync."""
+        ...
+
+    def has_grown(self, part: Part, isr: Ids) -> bool:
+        """Whether it has added all that it was to add, and is not the last one."""
         ...
 
     @property
@@ -89,8 +93,9 @@ def of_a_state(cluster: Cluster, key: Key, part: Part) -> list[Rule]:
 class Change(NamedTuple):
     """A partition before and after one record, and whether that names the leader.
 
-    A step ends in one of three ways: it completes, it is taken back, or what is asked for now needs
-    no replica that is not there (a removal, another order), so that it is done at once.
+    A step ends in one of four ways: it completes; it leaves whom it was to remove to the next one;
+    it is taken back; or what is asked for now needs no replica that is not there (a removal,
+    another order), so that it is done at once.
     """
 
     before: Part
@@ -111,15 +116,23 @@ class Change(NamedTuple):
         return self.ends and self.before.steps and self.after.replicas == self.before.aimed
 
     @property
+    def keeps(self) -> bool:
+        """Whether it leaves all that it was to remove to the next one."""
+        before, after, _ = self
+        is_same = before.target == after.target and set(before.replicas) == set(after.replicas)
+        return self.ends and not self.completes and is_same and bool(before.adding)
+
+    @property
     def reverts(self) -> bool:
         """Whether it is taken back."""
-        return self.ends and not self.completes and self.before.went_back_to(self.after.replicas)
+        is_over = self.completes or self.keeps
+        return self.ends and not is_over and self.before.went_back_to(self.after.replicas)
 
     @property
     def at_once(self) -> bool:
         """Whether what is asked for, or the next step of it, is done with this very change."""
         before, after, _ = self
-        if self.completes or self.reverts or after.adding or after.removing:
+        if self.completes or self.keeps or self.reverts or after.adding or after.removing:
             return False
         if after.moves and after.target != before.target:
             # Whom the step was adding for the old target and the new one is in sync already.
@@ -145,9 +158,9 @@ class Change(NamedTuple):
 
     @property
     def done(self) -> Part:
-        """The step that is complete: the one that was under way, or the one done at once."""
+        """The step that is over: the one that was under way, or the one done at once."""
         before, after, _ = self
-        if self.completes:
+        if self.completes or self.keeps:
             return before
         adding = tuple(each for each in before.adding if each in after.replicas)
         target = after.target or after.replicas
@@ -187,14 +200,20 @@ def _of_epochs_and_growth(change: Change) -> list[Rule]:
 
 def _of_an_end(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     before, after, _ = change
-    is_done, is_over = change.completes or change.at_once, change.ends or change.at_once
+    is_done = change.completes or change.keeps or change.at_once
+    is_over = change.ends or change.at_once
     # Nobody of the ISR was alive, and somebody else leads: it has one member, whoever completed.
     elected = after.recovery != 0 and after.isr == (after.leader,)
     is_as_before = before.went_back_to(after.replicas) and not change.gone
-    in_time = elected or is_as_before or cluster.is_complete(key, change.done, after.isr)
+    # Nobody goes but who was only being added for what is not wanted any more.
+    is_whole = set(change.gone) <= set(before.adding) and not change.reverts
+    is_complete = cluster.is_complete(key, change.done, after.isr)
+    has_grown = is_whole and cluster.has_grown(change.done, after.isr)
+    in_time = elected or is_as_before or is_complete or has_grown
     heirs = [each for each in after.replicas if each in after.isr and cluster.live(each)]
     leaders = (NOBODY, before.leader, after.replicas[0], *heirs[:1])
-    enough = len(after.isr) >= cluster.min_isr(key, after.replicas)
+    needed = min(cluster.min_isr(key, after.replicas), len(after.final))
+    enough = is_whole or len(after.isr) >= needed
     # What has not begun is dropped at any time: nothing changes by it.
     not_begun = is_as_before and not (before.adding or before.removing)
     may_end = enough or not_begun or cluster.allows_unclean(key)
@@ -204,6 +223,7 @@ def _of_an_end(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
             not is_done or in_time,
             "complete only when the rule holds",
         ),
+        ("P7", not change.keeps or not is_complete, "a step removes whom it may remove"),
         ("P6", not is_done or after.leader in leaders, "who leads comes first in the target"),
         (
             "P14",
@@ -222,7 +242,8 @@ def _of_the_isr(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     let_in = led and (before.leader == after.leader or change.ends or change.at_once)
     alone = after.isr == (after.leader,)
     # Who was eligible, or nobody was: the controller itself lets in whom it elects.
-    is_chosen = before.leader != after.leader and not (change.completes or change.at_once)
+    is_over = change.completes or change.keeps or change.at_once
+    is_chosen = before.leader != after.leader and not is_over
     elected = alone and (not led or is_chosen or bool(after.recovery) or set(came) <= {*before.elr})
     known = cluster.was_proposed(key, before.partition_epoch, came)
     return [
@@ -235,7 +256,7 @@ def _of_the_isr(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
 def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
     before, after, _ = change
     wanted = change.at_once and cluster.was_asked(key, after.target or after.replicas)
-    is_explained = change.completes or change.reverts or wanted
+    is_explained = change.completes or change.keeps or change.reverts or wanted
     is_led = before.leader == NOBODY or after.leader != NOBODY
     is_new = bool(after.target) and after.target != before.target
     begins = bool(change.grown or without(after.removing, before.removing))

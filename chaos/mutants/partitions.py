@@ -56,8 +56,8 @@ _DECISIONS: Final = (
     Mutant(
         name="one of several added replicas is enough",
         module="statemachine.completion",
-        old="if any(replica not in isr for replica in partition.adding):",
-        new="if partition.adding and not set(partition.adding) & set(isr):",
+        old="if any(replica not in partition.isr for replica in partition.adding):",
+        new="if partition.adding and not set(partition.adding) & set(partition.isr):",
         caught_by=("P5",),
         directed="moves_grow_and_complete",
         seed=2,
@@ -65,11 +65,29 @@ _DECISIONS: Final = (
     Mutant(
         name="a move completes without min ISR",
         module="statemachine.completion",
-        old="            return sum(replica not in removing for replica in isr) >= min_isr",
-        new="            return any(replica not in removing for replica in isr)",
+        old="return has_grown or staying_in_sync(partition) >= needed(partition, min_isr)",
+        new="return has_grown or staying_in_sync(partition) > 0",
         caught_by=("P5", "P7"),
         directed="moves_min_isr_changes",
         seed=2,
+    ),
+    Mutant(
+        name="a step waits for who is to go",
+        module="statemachine.completion",
+        old="has_grown = bool(partition.adding) and not is_last(partition)",
+        new="has_grown = False",
+        caught_by=("P5",),
+        directed="moves_dead_midway",
+        seed=246,
+    ),
+    Mutant(
+        name="a step drops whom min ISR needs",
+        module="statemachine.completion",
+        old="    if not is_last(partition) and staying_in_sync(partition)",
+        new="    if False and staying_in_sync(partition)",
+        caught_by=("P5", "P8"),
+        directed="moves_dead_midway",
+        seed=246,
     ),
     Mutant(
         name="the last in the order leads",
@@ -83,9 +101,9 @@ _DECISIONS: Final = (
     Mutant(
         name="what only removes is never complete",
         module="statemachine.completion",
-        old="    isr, removing = partition.isr, partition.removing\n    match rule:",
-        new="    isr, removing = partition.isr, partition.removing\n"
-        "    if not partition.adding:\n        return False\n    match rule:",
+        old="    match rule:\n        case CompletionRule.MIN_ISR:",
+        new="    if not partition.adding:\n        return False\n"
+        "    match rule:\n        case CompletionRule.MIN_ISR:",
         caught_by=("P7",),
         directed="moves_smaller",
     ),

@@ -130,7 +130,7 @@ def test_by_all_target_a_move_in_steps_leaves_a_dead_broker_behind(target: Repli
     assert (world.partition().replicas, world.partition().moving) == (target, False)
 
 
-def test_by_all_target_a_step_before_the_last_leaves_as_many_in_sync_as_must_be() -> None:
+def test_by_all_target_a_step_before_the_last_drops_nobody_whom_min_isr_needs() -> None:
     world = World(broker_count=6)
     limit = (PARALLEL_REPLICAS, SET, "1")
     ask(world, change(ALL_BROKERS, ALL_TARGET, limit, ("min.insync.replicas", SET, "2")))
@@ -140,6 +140,9 @@ def test_by_all_target_a_step_before_the_last_leaves_as_many_in_sync_as_must_be(
     world.reassign(5, 6)
     assert (world.partition().adding, world.partition().removing) == ((6,), (1,))
     world.sync(1, 6)
-    assert world.partition().steps, "6 would be alone in sync, without 1"
-    world.sync(1, 2, 6)
-    assert (world.partition().replicas, world.partition().isr) == ((6, 2, 3, 4), (2, 6))
+    partition = world.partition()
+    assert (partition.replicas, partition.isr) == ((6, 1, 2, 3, 4), (1, 6)), "6 would be alone"
+    assert partition.waits
+    world.heartbeat(5)
+    world.sync(1, 6, 5)
+    assert (world.partition().replicas, world.partition().moving) == ((5, 6), False)
