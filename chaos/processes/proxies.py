@@ -8,6 +8,7 @@ ones, and comes in a burst when it is healed. Requests and answers pass unread.
 import asyncio
 import contextlib
 import re
+import socket
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterable, Sequence
 from struct import Struct
@@ -32,7 +33,7 @@ class Proxies:
         places = free_addresses(2 * len(nodes))
         self._public = dict(zip(nodes, places[::2], strict=True))
         self._private = dict(zip(nodes, places[1::2], strict=True))
-        self._servers: dict[int, asyncio.Server] = {}
+        self._listening: dict[int, socket.socket] = {}
         self._connections: dict[asyncio.Task[None], int] = {}
         self._cut: set[Link] = set()
         self._healed = asyncio.Event()
@@ -47,16 +48,16 @@ class Proxies:
         return list(command)
 
     async def up(self, node: int) -> None:
-        host, port = self._public[node]
-
-        async def serve(reader: StreamReader, writer: StreamWriter) -> None:
-            await self._serve(node, reader, writer)
-
-        self._servers[node] = await asyncio.start_server(serve, host, port)
+        listening = socket.create_server(self._public[node])
+        listening.setblocking(False)
+        self._listening[node] = listening
+        asyncio.get_running_loop().add_reader(listening, self._accept, node, listening)
 
     def down(self, node: int) -> None:
         # As the kernel does it for a process that has ended: nobody listens, connections end.
-        self._servers.pop(node).close()
+        listening = self._listening.pop(node)
+        asyncio.get_running_loop().remove_reader(listening)
+        listening.close()
         for connection, target in self._connections.items():
             if target == node:
                 connection.cancel()
@@ -70,34 +71,52 @@ class Proxies:
         healed.set()
 
     async def close(self) -> None:
-        for node in tuple(self._servers):
+        for node in tuple(self._listening):
             self.down(node)
         if self._connections:
             await asyncio.wait(tuple(self._connections))
 
-    async def _serve(self, node: int, reader: StreamReader, writer: StreamWriter) -> None:
-        """Carry one connection to the node until either side ends it."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections[task] = node
+    def _accept(self, node: int, listening: socket.socket) -> None:
+        """Take one connection, which from here on is somebody's, whatever happens to the node.
+
+        A server of the event loop has connections that are nobody's: one that it has accepted in
+        the turn in which it is closed stays open for ever (CPython 3.11, `Server._attach`).
+        """
         try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                source, first = await _opening(reader)
-                await self._open((source, node))
-                inner_reader, inner_writer = await asyncio.open_connection(*self._private[node])
-                try:
-                    inner_writer.write(first)
-                    await self._carry(
-                        (source, node), (reader, inner_writer), (inner_reader, writer)
-                    )
-                finally:
-                    inner_writer.transport.abort()
-        except asyncio.CancelledError:
-            # The node is down: there is nobody left to be told.
+            accepted, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            # Whoever came has gone again.
             return
-        finally:
-            writer.transport.abort()
+        accepted.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._serve(node, accepted))
+        self._connections[task] = node
+
+        def ended(_: object) -> None:
+            # Also of a task that was cancelled before its first step, which has closed nothing.
+            accepted.close()
             del self._connections[task]
+
+        task.add_done_callback(ended)
+
+    async def _serve(self, node: int, accepted: socket.socket) -> None:
+        """Carry one connection to the node until either side ends it."""
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            # Cancelled: the node is down, and there is nobody left to be told.
+            reader, writer = await asyncio.open_connection(sock=accepted)
+            try:
+                await self._relay(node, reader, writer)
+            finally:
+                writer.transport.abort()
+
+    async def _relay(self, node: int, reader: StreamReader, writer: StreamWriter) -> None:
+        source, first = await _opening(reader)
+        await self._open((source, node))
+        inner_reader, inner_writer = await asyncio.open_connection(*self._private[node])
+        try:
+            inner_writer.write(first)
+            await self._carry((source, node), (reader, inner_writer), (inner_reader, writer))
+        finally:
+            inner_writer.transport.abort()
 
     async def _carry(
         self,

@@ -1,6 +1,9 @@
 """The proxies before the nodes of a run: what passes, what is held back, and what is reset."""
 
 import asyncio
+import gc
+import socket
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -104,3 +107,27 @@ async def test_nobody_listens_for_a_node_that_is_down() -> None:
         again, writer = await say(proxies, FIRST)
         assert await again.readexactly(4 + len(FIRST)) == framed(FIRST)
         writer.close()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_was_just_accepted_ends_with_its_node(turns: int) -> None:
+    """Whether it has waited in the kernel, been accepted in this turn, or begun to be served."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        async with two() as (proxies, _):
+            with socket.create_connection(proxies.address_of(2)) as peer:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                proxies.down(2)
+                await proxies.close()
+                gc.collect()
+                peer.settimeout(PATIENCE_SECONDS)
+                assert ended(peer)
+    assert [str(each.message) for each in warned] == []
+
+
+def ended(peer: socket.socket) -> bool:
+    try:
+        return peer.recv(1) == b""
+    except ConnectionResetError:
+        return True
