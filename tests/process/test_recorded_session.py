@@ -48,6 +48,8 @@ CHANGED: Final = {
 
 ADDED: Final = {
     "file ": "what the tools are given; the plans are those that the recorded log shows",
+    "kafka-get-offsets.sh": "every leader has heard of its topic: one that has not may refuse the"
+    " first batches and take a later one, and Kafka's producer never gets the first ones in",
     "start the killed controller": "it came back, as the recorded log shows",
     "start broker 104": "likewise",
     "start controller 4": "it had been started, as the recorded log shows",
