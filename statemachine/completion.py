@@ -2,7 +2,8 @@
 
 Seed 4.2: it completes only if every adding replica is in the ISR, and the ISR without the removed
 ones is no smaller than the min ISR. Until then the replicas are the union of what was and what is
-asked for. Kafka's own rule can be had instead (`reassignment.completion.rule`).
+asked for. Kafka's own rule can be had instead (`reassignment.completion.rule`). The text has one
+step; of several, those before the last drop nobody whom min ISR needs, and wait for nobody to go.
 """
 
 from typing import assert_never
