@@ -26,12 +26,12 @@ PYTEST := $(PYTHON_M) pytest
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 # In development mode Python reports what it otherwise forgives: unclosed files, unawaited tasks.
 DEV_MODE := PYTHONDEVMODE=1
-CODE := $(wildcard quorum statemachine broker admin chaos tests bench hatch_build.py)
+CODE := $(wildcard quorum statemachine controller broker admin lag chaos tests bench hatch_build.py)
 
 # The same modules as machine code (hatch_build.py), in a folder of their own: the tree stays as it
 # is, and what is run or tested from it runs as it is written. `-P` and this path choose the folder.
 COMPILED := .compiled
-SOURCES := $(shell find quorum statemachine broker admin chaos -name '*.py')
+SOURCES := $(shell find quorum statemachine controller broker admin lag chaos -name '*.py')
 COMPILED_M := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR) $(PYTHON_M)
 # Benchmarks measure what is compiled; `make bench-commits INTERPRETED=1` what is not.
 ifdef INTERPRETED

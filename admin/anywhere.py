@@ -29,7 +29,6 @@ from admin.care import BrokerResult, BrokerStandings, SafetyReport
 from admin.client import AdminClient, AdminError
 from admin.faults import Refused, Unreachable
 from admin.lead_questions import failing
-from admin.leaderless import leaderless
 from admin.log_sizes import BytesMoved, copies_of
 from admin.model import (
     Assignment,
@@ -42,8 +41,9 @@ from admin.move_plans import MovePlan
 from admin.moves import MovesChanged, MovesRequest, MoveStandings, Page
 from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plans import PlanRequest, PlanResult
-from admin.service import NotActive, Service
 from admin.whereabouts import Whereabouts
+from controller.leaderless import leaderless
+from controller.service import NotActive, Service
 from quorum.core.messages import AlterQuorumRequest, TransferResponse
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from statemachine.errors import Refusal

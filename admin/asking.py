@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from admin.addresses import Address
 from admin.channels import Channels, Fill, Unanswered
-from admin.consistency import Consistency
 from admin.faults import Refused, Unreachable, explained
 from admin.standings import Standing, is_leaderless, standings
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.extension_tags import Consistency
 
 ATTEMPT_MS: Final = 2_000
 """The time for an attempt while others can be asked; it doubles with each round through them. A

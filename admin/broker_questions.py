@@ -15,7 +15,7 @@ from admin.care import (
 from admin.channels import Form
 from admin.faults import error_name
 from admin.model import PartitionId
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 BROKER_ID_NOT_REGISTERED: Final = 102
 LOOK: Final = "metaquorum brokers list"

@@ -1,12 +1,12 @@
 """What can be done with brokers, at the active controller: a part of the service.
 
-It answers there, and raises what the methods of `admin.service` do.
+It answers there, and raises what the methods of `controller.service` do.
 """
 
 from collections.abc import Sequence
 
 from admin.care import BrokerResult, Operation
-from admin.service import Service
+from controller.service import Service
 from statemachine.commands import CordonBrokers, UnregisterBroker
 from statemachine.errors import Error
 

@@ -24,7 +24,6 @@ from admin.addresses import Address
 from admin.asking import Answer, Asker, Question
 from admin.care import BrokerResult, BrokerStandings, Operation, SafetyReport
 from admin.config_questions import ConfigInfo
-from admin.consistency import Consistency
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
 from admin.model import (
     Assignment,
@@ -45,6 +44,7 @@ from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plans import PlanRequest, PlanResult
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 from quorum.core.vocabulary import ReplicaKey
+from quorum.protocol.extension_tags import Consistency
 
 __all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from admin.asking import Question, whole
 from admin.channels import Form
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 TOPIC: Final = 2
 BROKER: Final = 4

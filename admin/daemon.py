@@ -23,21 +23,21 @@ from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted
 from admin.http.app import make_app
-from admin.kafka.broker_calls import Desk
-from admin.kafka.door import OFFERED, KafkaDoor
-from admin.kafka.forwarding import Forwarder
-from admin.registrar import Registrar
-from admin.service import Service, TopicDefaults
-from broker.controlling import Controller
-from broker.slicing import Later
+from controller.apis.brokers import Desk
+from controller.apis.controller_apis import OFFERED, KafkaDoor
+from controller.apis.forwarding import Forwarder
+from controller.event_queue import Later
+from controller.quorum_controller import Controller
+from controller.registration import Registrar
+from controller.service import Service, TopicDefaults
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
 from quorum.log.errors import StorageError
 from quorum.opening import LISTENER_NAME, Opened, QuorumConfig, open_quorum
 from quorum.ports import LogFailure
+from quorum.protocol.apis import VersionRange
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
-from quorum.wire.apis import VersionRange
 from statemachine.commands import RegisterController
 from statemachine.features import FEATURES, RANGES
 from statemachine.records import Endpoint

@@ -23,7 +23,7 @@ from admin.plan_steps import (
     shares,
 )
 from admin.plans import PARTITIONS_TOLD_MAX, Emptying, PlannedPartition, PlanRequest, PlanResult
-from admin.service import Service
+from controller.service import Service
 from statemachine.commands import (
     BeginMove,
     CancelMoves,

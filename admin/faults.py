@@ -36,7 +36,7 @@ def explained(code: int, message: str | None) -> str:
 
 def error_name(code: int) -> str:
     """Kafka's name of an error code, like NOT_CONTROLLER; the number for one unknown to us."""
-    from quorum.wire.codec import error_code
+    from quorum.protocol.codec import error_code
 
     try:
         return error_code(code).name.upper()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from admin.asking import Question, Verdict, whole
 from admin.channels import Form
 from admin.model import FeatureInfo, FeaturesDescription
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2

@@ -6,7 +6,7 @@ from admin.asking import Answer, Question
 from admin.channels import Form
 from admin.model import LeadTransfer
 from admin.voter_questions import STATUS
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 ELECTION_NOT_NEEDED: Final = 84
 _ANYBODY: Final = -1

@@ -14,7 +14,7 @@ from admin.channels import Channels, Unanswered
 from admin.client import AdminClient, Incompatible
 from admin.plans import PlanResult
 from admin.size_questions import named, read_sizes
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 PATIENCE_MS: Final = 3_000
 """How long each broker may take."""

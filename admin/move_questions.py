@@ -22,7 +22,7 @@ from admin.moves import (
     PartitionOutcome,
 )
 from admin.reassignment_questions import LOOK
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 _PLAIN: Final = tuple(
     each.name for each in fields(MoveStanding) if each.name not in ("id", "partitions")

@@ -1,6 +1,6 @@
 """What can be asked of moves and reassignments, at the active controller: a part of the service.
 
-Each function answers there, and raises what the methods of `admin.service` do. What has a key is
+Each function answers there, and raises what those of `controller.service` do. What has a key is
 carried out once, however often it is asked; where the key belongs to another request, it is
 `Refused`.
 """
@@ -15,8 +15,8 @@ from admin.keys import keyed
 from admin.model import Reassignment
 from admin.move_requests import MoveCommand
 from admin.moves import MoveAnswer
-from admin.service import AsOf, Service
 from admin.underway import listing, underway
+from controller.service import AsOf, Service
 from statemachine.commands import (
     AlterReassignments,
     Answer,

@@ -15,7 +15,7 @@ from admin import move_service
 from admin.keys import fingerprint
 from admin.moves import MoveAnswer
 from admin.plans import PlanRequest
-from admin.service import Service
+from controller.service import Service
 from statemachine.commands import BeginMove, CancelMoves
 from statemachine.image import Image
 

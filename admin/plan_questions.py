@@ -17,7 +17,7 @@ from admin.plans import (
     PlanRequest,
     PlanResult,
 )
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 LOOK: Final = "metaquorum moves list"
 

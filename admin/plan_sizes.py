@@ -11,7 +11,7 @@ from admin.addresses import Address
 from admin.log_sizes import BytesMoved, Place, bytes_at, copied
 from admin.model import Assignment, PartitionResult
 from admin.plans import PARTITIONS_TOLD_MAX
-from admin.service import NotActive, Service
+from controller.service import NotActive, Service
 from statemachine.image import Image
 from statemachine.vocabulary import Replicas
 

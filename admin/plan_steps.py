@@ -14,7 +14,7 @@ from admin.model import UNKNOWN, PartitionId
 from admin.moves import MoveAnswer, PartitionOutcome
 from admin.plan_pieces import PARTITIONS_MAX, Pieces
 from admin.plans import PARTITIONS_TOLD_MAX, BrokerShare, Foreseen, PlannedPartition
-from admin.service import Service
+from controller.service import Service
 from statemachine.commands import BeginMove, MoveStarted, Reassignment, ReassignmentAltered
 from statemachine.errors import Refusal
 from statemachine.image import Image

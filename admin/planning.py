@@ -13,7 +13,7 @@ from admin.draining import drain, undrain
 from admin.plan_pieces import Pieces
 from admin.plan_steps import Begun, begun_before, foreseen, in_pieces, names_of, planned
 from admin.plans import PARTITIONS_TOLD_MAX, Operation, PlanRequest, PlanResult, wrong
-from admin.service import Service
+from controller.service import Service
 from statemachine.commands import BeginMove
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image

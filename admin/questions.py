@@ -20,8 +20,8 @@ from admin.model import (
     TopicDescription,
 )
 from quorum.core.vocabulary import NO_DIRECTORY
-from quorum.wire.apis import ApiKey
-from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.raft_messages import METADATA_PARTITION, METADATA_TOPIC
 
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5

@@ -13,7 +13,7 @@ from admin.channels import Form
 from admin.faults import Incompatible, error_name
 from admin.model import PartitionResult, Reassignment
 from admin.new_moves import BegunMove, NewMove
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 LOOK = "metaquorum moves list"
 """What shows which moves there are, and what became of them."""

@@ -13,7 +13,7 @@ from admin.addresses import Address
 from admin.channels import Channels, Form, Unanswered
 from admin.faults import Incompatible
 from quorum.core.vocabulary import NO_REPLICA
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from admin.asking import Question, Verdict, whole
 from admin.channels import Form
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey
 from quorum.core.voter_requests import NOT_DONE
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 DUPLICATE_VOTER: Final = 126
 VOTER_NOT_FOUND: Final = 127

@@ -13,7 +13,7 @@ from admin.asking import Question
 from admin.standings import ask_anybody
 from quorum.core.vocabulary import NO_DIRECTORY
 from quorum.gossip import Sighting
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

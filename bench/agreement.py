@@ -10,7 +10,7 @@ from admin.client import AdminClient
 from bench.asker import Claim, member
 from bench.brokers import TIMEOUT_MS
 from bench.faults import RunFailed
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 TRIES: Final = 100
 PAUSE_MS: Final = 20

@@ -15,9 +15,9 @@ from uuid import UUID
 
 from bench.faults import RunFailed
 from bench.one_connection import OneConnection
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
-from quorum.wire.frames import FrameSplitter
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.frames import FrameSplitter
 
 VERSION: Final = 3
 _API: Final = ApiKey.ALTER_PARTITION

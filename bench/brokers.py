@@ -12,7 +12,7 @@ from uuid import UUID
 from admin.addresses import Address
 from admin.channels import Channels, Form, Unanswered
 from bench.faults import RunFailed
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 from statemachine.features import RANGES
 
 HEARTBEAT_MS: Final = 1_000

@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 from admin.addresses import Address
 from admin.channels import Form
 from bench.faults import RunFailed
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
-from quorum.wire.frames import FrameSplitter
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.frames import FrameSplitter
 
 ANSWER_SECONDS_MAX: Final = 120.0
 PATIENCE: Final = timedelta(seconds=ANSWER_SECONDS_MAX)

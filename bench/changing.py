@@ -14,7 +14,7 @@ from admin.addresses import Address
 from bench.bulk import Bulk, check, connected
 from bench.faults import RunFailed
 from bench.population import Held, Population, isr_request
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 WARM_UP_SECONDS: Final = 1.0
 _EPOCH_BYTES: Final = 4

@@ -10,9 +10,9 @@ from time import process_time
 from typing import NamedTuple
 
 from bench.faults import RunFailed
-from broker.appending import REPLAYED_US
-from broker.decision_batches import batching
-from broker.slicing import Slicing
+from controller.decision_batches import batching
+from controller.event_queue import Slicing
+from controller.record_appender import REPLAYED_US
 from statemachine.commands import FenceBrokers
 from statemachine.decide import deciding
 from statemachine.image import Image

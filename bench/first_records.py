@@ -16,8 +16,8 @@ from admin.data.routes import RETRIABLE
 from admin.model import TopicDescription
 from bench.faults import RunFailed
 from quorum.clocks import wall_ms
+from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
-from quorum.wire.apis import ApiKey
 
 PAUSE_MS: Final = 5
 TIMEOUT_MS: Final = 30_000

@@ -22,19 +22,19 @@ from typing import Any, Final
 import click
 import msgspec
 
-from admin.lag.asked import Asked
-from admin.lag.progress import Told
-from admin.lag.running import collect
-from admin.lag.session import spark_session
-from admin.lag.source.folders import METADATA
-from admin.lag.source.options import options_of
-from admin.lag.source.planning import plan
 from bench import machine
 from bench.faults import RunFailed
 from bench.lag_logs import VOTERS, write_quorum
 from bench.options import document_option, folder_option
 from bench.process_tree import Watch, below
 from bench.report import Section
+from lag.asked import Asked
+from lag.progress import Told
+from lag.running import collect
+from lag.session import spark_session
+from lag.source.folders import METADATA
+from lag.source.options import options_of
+from lag.source.planning import plan
 from quorum.core.limits import SEGMENT_BYTES_MAX
 
 SECTION: Final = "lag-report"
@@ -188,7 +188,7 @@ def planning(place: Path) -> Planned:
             file.truncate(SEGMENT_BYTES_MAX)
     from pyspark.serializers import CPickleSerializer
 
-    from admin.lag.source.quorum_log import TaskPartition
+    from lag.source.quorum_log import TaskPartition
 
     dumps: Any = CPickleSerializer().dumps
     options = options_of({"path": str(place)})

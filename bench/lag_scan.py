@@ -24,15 +24,15 @@ from uuid import UUID
 
 import click
 
-from admin.lag.source.options import Options, options_of
-from admin.lag.source.planning import plan
-from admin.lag.source.quorum_log import QuorumLogSource
-from admin.lag.source.reading import read
-from admin.lag.source.slices import Task
 from bench import machine
 from bench.faults import RunFailed
 from bench.options import document_option, folder_option
 from bench.report import Section
+from lag.source.options import Options, options_of
+from lag.source.planning import plan
+from lag.source.quorum_log import QuorumLogSource
+from lag.source.reading import read
+from lag.source.slices import Task
 from quorum.records.encode import encode
 from statemachine import records, serde
 from statemachine.vocabulary import BrokerId

@@ -27,7 +27,7 @@ from bench.peers.ours import Ours
 from bench.population import Population
 from bench.stops import Stop, stops_in
 from bench.turns import Found, Step
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 CREATED_AT_ONCE: Final = 5_000
 MOVED_AT_ONCE: Final = 5_000

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from admin.channels import Form
 from bench.bulk import check, form_of, framed
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 TOPIC_PARTITIONS: Final = 1_000
 FACTOR: Final = 3

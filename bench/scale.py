@@ -30,7 +30,7 @@ from bench.fencing import fence
 from bench.options import document_option, folder_option
 from bench.report import Section
 from bench.snapshot_pauses import LEVEL, written
-from broker.replaying import Replaying
+from controller.metadata_loader import Replaying
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_folder import SnapshotFolder

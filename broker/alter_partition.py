@@ -15,8 +15,8 @@ from broker.limits import ALTER_PARTITION_RETRY_MS
 from broker.manager import Manager
 from broker.partition import Partition
 from broker.proposing import Answered, Batch, Proposals
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from statemachine.vocabulary import RECOVERED
 
 logger = logging.getLogger("broker.isr")

@@ -16,12 +16,12 @@ from broker.limits import (
     CONTROLLER_TIMEOUT_MS,
     LEADER_CHECK_MS,
 )
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.envelope_refusals import words_of
+from quorum.protocol.faults import Malformed
 from quorum.transport.channel import BodyWriter, Channel
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.apis import ApiKey
-from quorum.wire.envelope_refusals import words_of
-from quorum.wire.faults import Malformed
 
 NOT_CONTROLLER: Final = 41
 

@@ -26,8 +26,8 @@ from broker.limits import ASSIGNED_PARTITIONS_MAX
 from broker.manager import Manager
 from broker.partition import Partition as HeldPartition
 from quorum.log.uuids import uuid_to_text
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from statemachine.configs import unclean_election_allowed
 from statemachine.image import Image
 from statemachine.partition import directory_of

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from broker.limits import REPLICA_FETCH_ANSWER_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
 from broker.partition import Partition
-from quorum.wire.varints import uvarint
+from quorum.protocol.varints import uvarint
 from statemachine.vocabulary import BrokerId
 
 REPLICA_STATE_FROM: Final = 15

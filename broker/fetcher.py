@@ -16,10 +16,10 @@ from broker.hosting import PartitionKey
 from broker.limits import REPLICA_FETCH_TIMEOUT_MS
 from broker.manager import Manager
 from broker.partition import Partition
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.faults import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import Outcome, Reply
-from quorum.wire.apis import ApiKey
-from quorum.wire.faults import Malformed
 from statemachine.vocabulary import BrokerId
 
 

@@ -31,8 +31,8 @@ from broker.living import (
     Registered,
 )
 from broker.report_bytes import with_reports
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from statemachine.copies import CopyReport
 from statemachine.features import FEATURES
 from statemachine.vocabulary import METADATA_VERSION

@@ -8,7 +8,7 @@ not hold up the event loop. Records that are not committed never get here.
 import asyncio
 from collections.abc import Callable, Iterable
 
-from broker.replaying import Replaying
+from controller.metadata_loader import Replaying
 from quorum.committed import Committed
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.ports import StateSnapshot

@@ -10,10 +10,10 @@ from typing import Final
 from uuid import UUID
 
 from broker.limits import COPY_REPORTS_MAX
-from quorum.wire.apis import ApiKey
-from quorum.wire.faults import Malformed
-from quorum.wire.shape import Data
-from quorum.wire.varints import read_uvarint, uvarint
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.faults import Malformed
+from quorum.protocol.shape import Data
+from quorum.protocol.varints import read_uvarint, uvarint
 from statemachine.copies import CopyReport
 
 COPIES_TAG: Final = 10_000

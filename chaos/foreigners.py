@@ -17,7 +17,7 @@ from quorum.core.messages import (
     VoteRequest,
 )
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaKey
-from quorum.wire.raft_messages import Standing
+from quorum.protocol.raft_messages import Standing
 
 if TYPE_CHECKING:
     from chaos.process import Process

@@ -20,7 +20,7 @@ from chaos.violation import Violation
 from quorum.core.limits import FRAME_BYTES_MAX
 from quorum.core.messages import FetchResponse, Request
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.wire.raft_messages import Standing
+from quorum.protocol.raft_messages import Standing
 
 if TYPE_CHECKING:
     from chaos.process import Process

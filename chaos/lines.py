@@ -17,6 +17,9 @@ from quorum.core.events import Asker
 from quorum.core.messages import Request, Response
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.gossip import Gossip
+from quorum.protocol.api_versions import write_offer
+from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.raft_messages import VERSIONS, Here, Standing
 from quorum.raft_calls import Handed, RaftCalls
 from quorum.transport.complaints import Complaints
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
@@ -25,9 +28,6 @@ from quorum.transport.limits import ServerLimits
 from quorum.transport.outcomes import ConnectionLost, Loss, Reply
 from quorum.transport.peers import Peers
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.api_versions import write_offer
-from quorum.wire.apis import ApiKey, VersionRange
-from quorum.wire.raft_messages import VERSIONS, Here, Standing
 
 OFFERED: Final = {**VERSIONS, ApiKey.API_VERSIONS: VersionRange(0, 4)}
 TURNS: Final = 3

@@ -23,13 +23,13 @@ from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
 from quorum.log.errors import StorageError
 from quorum.opening import Opened, QuorumConfig, open_quorum
 from quorum.ports import LogFailure
+from quorum.protocol.api_versions import write_offer
+from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.codec import decode_request
+from quorum.protocol.raft_messages import VERSIONS
 from quorum.snapshotting import SnapshotLimits
 from quorum.transport.address import Address
 from quorum.transport.server import InboundRequest, Server
-from quorum.wire.api_versions import write_offer
-from quorum.wire.apis import ApiKey, VersionRange
-from quorum.wire.codec import decode_request
-from quorum.wire.raft_messages import VERSIONS
 
 __all__ = [
     "Address",

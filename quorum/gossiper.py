@@ -13,16 +13,16 @@ from quorum.addresses import HostPort
 from quorum.discovery import Discovery
 from quorum.gossip import DiscoverBrokersResponse
 from quorum.ports import Clock
+from quorum.protocol import discovery as wire
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.faults import Malformed
+from quorum.protocol.raft_types import Code, Refusal
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper
-from quorum.wire import discovery as wire
-from quorum.wire.apis import ApiKey
-from quorum.wire.faults import Malformed
-from quorum.wire.raft_types import Code, Refusal
 
 logger = logging.getLogger("quorum")
 

@@ -32,6 +32,7 @@ from quorum.log.filesystem import OS, FileSystem
 from quorum.log.pace import Pace
 from quorum.log.segments import SegmentedLog
 from quorum.ports import Clock, StateMachine
+from quorum.protocol.raft_messages import Here, Standing
 from quorum.raft_calls import Handed, RaftCalls
 from quorum.records.voters import KRAFT_VERSION
 from quorum.remembering import (
@@ -44,10 +45,6 @@ from quorum.remembering import (
 from quorum.transport.complaints import Complaints
 from quorum.transport.peers import Peers
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.raft_messages import (
-    Here,
-    Standing,
-)
 
 __all__ = [
     "LISTENER_NAME",

@@ -27,17 +27,8 @@ from quorum.core.messages import (
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
 from quorum.ports import Done
-from quorum.records.batch import CorruptBatch, check
-from quorum.records.control import BadControlRecord
-from quorum.records.decode import UnsupportedCodec
-from quorum.records.voters import assignment_in
-from quorum.transport.address import Address
-from quorum.transport.complaints import Complaints
-from quorum.transport.inbound import InboundRequest
-from quorum.transport.outcomes import NotServed, Outcome, Reply
-from quorum.transport.peers import Peers
-from quorum.wire.faults import Malformed
-from quorum.wire.raft_messages import (
+from quorum.protocol.faults import Malformed
+from quorum.protocol.raft_messages import (
     API_KEYS,
     Code,
     Here,
@@ -51,6 +42,15 @@ from quorum.wire.raft_messages import (
     write_request,
     write_response,
 )
+from quorum.records.batch import CorruptBatch, check
+from quorum.records.control import BadControlRecord
+from quorum.records.decode import UnsupportedCodec
+from quorum.records.voters import assignment_in
+from quorum.transport.address import Address
+from quorum.transport.complaints import Complaints
+from quorum.transport.inbound import InboundRequest
+from quorum.transport.outcomes import NotServed, Outcome, Reply
+from quorum.transport.peers import Peers
 
 logger = logging.getLogger("quorum")
 

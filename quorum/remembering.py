@@ -27,12 +27,12 @@ from quorum.log.segments import SegmentedLog
 from quorum.log.snapshot_folder import SnapshotFolder
 from quorum.log.wholeness import begin_log, check_whole
 from quorum.ports import Clock, StateMachine
+from quorum.protocol.raft_messages import METADATA_PARTITION, METADATA_TOPIC, HostPort
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord
 from quorum.records.decode import UnsupportedCodec
 from quorum.records.voters import assignment_in
 from quorum.snapshotting import SnapshotLimits
-from quorum.wire.raft_messages import METADATA_PARTITION, METADATA_TOPIC, HostPort
 
 logger = logging.getLogger("quorum")
 

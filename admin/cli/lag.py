@@ -19,7 +19,7 @@ class Time(click.ParamType[int]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
         """Milliseconds since 1970; a usage error for what is no time."""
-        from admin.lag.asked import WrongQuestion, parse_time_ms
+        from lag.asked import WrongQuestion, parse_time_ms
 
         if isinstance(value, int):
             return value
@@ -94,9 +94,9 @@ def report(
     Exit codes: 0 all was read, 2 bad input or nothing could be read, 3 something could not be read
     (the report says what), or, with --check, a replica is not OK.
     """
-    from admin.lag.asked import Asked, WrongQuestion, folders
-    from admin.lag.running import NothingToRead, make
-    from admin.lag.session import NoSpark, SparkFailed
+    from lag.asked import Asked, WrongQuestion, folders
+    from lag.running import NothingToRead, make
+    from lag.session import NoSpark, SparkFailed
 
     try:
         asked = Asked(
@@ -110,8 +110,8 @@ def report(
     except KeyboardInterrupt:
         say("interrupted")
         ctx.exit(130)
-    from admin.lag.output.files import write as write_files
-    from admin.lag.output.summary import problems, summary
+    from lag.output.files import write as write_files
+    from lag.output.summary import problems, summary
 
     try:
         written = write_files(results, out, formats)
@@ -158,16 +158,16 @@ def watch(
 
     On a terminal the table is drawn in place; elsewhere it is printed whenever it changes.
     """
-    from admin.lag.asked import WrongQuestion, folders
-    from admin.lag.running import NothingToRead
-    from admin.lag.session import NoSpark, SparkFailed
+    from lag.asked import WrongQuestion, folders
+    from lag.running import NothingToRead
+    from lag.session import NoSpark, SparkFailed
 
     try:
         if not every_ms:
             raise WrongQuestion("--every 0ms is no pause: 100ms or more")
-        from admin.lag.streaming import Watched, look
-        from admin.lag.streaming import watch as follow
-        from admin.lag.table import Table
+        from lag.streaming import Watched, look
+        from lag.streaming import watch as follow
+        from lag.table import Table
 
         watched = Watched(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
         look(watched)

@@ -20,8 +20,8 @@ from admin.channels import Channels, Form, Unanswered
 from admin.data.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from admin.model import PartitionId
+from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
-from quorum.wire.apis import ApiKey
 
 DELIVERY_MS: Final = 60_000
 """How long a batch is tried, from its first request on."""

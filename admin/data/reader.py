@@ -14,9 +14,9 @@ from admin.addresses import Address
 from admin.channels import Channels, Fill, Form, Unanswered
 from admin.data.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
 from admin.faults import AdminError, Refused, explained
+from quorum.protocol.apis import ApiKey
 from quorum.records.batch import CorruptBatch, check_crc, headers, whole_bytes
 from quorum.records.decode import Record, UnsupportedCodec, decode
-from quorum.wire.apis import ApiKey
 
 TIMEOUT_MS: Final = 30_000
 """How long partitions may be without a leader that answers before a reader gives up."""

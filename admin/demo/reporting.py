@@ -12,9 +12,9 @@ from typing import Final
 
 from admin.cli.common import Exit
 from admin.demo.screen import Screen
-from admin.lag.session import NoSpark, check
 from admin.local import LocalCluster
 from admin.local_plan import log_dir
+from lag.session import NoSpark, check
 
 REPORT_SECONDS_MAX: Final = 240
 """On a machine that has nothing else to do it takes a tenth of this."""

@@ -12,7 +12,7 @@ from admin.channels import Channels, Unanswered
 from admin.local_plan import ClusterPlan, log_dir
 from admin.model import Assignment, PartitionId
 from quorum.clocks import monotonic_ms
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 PROBE_MS: Final = 150
 """A node may keep a question until it knows a leader; whoever asks anew hears it sooner."""

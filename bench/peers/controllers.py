@@ -16,7 +16,7 @@ from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, TOPIC
 from bench.peers.cluster import NODES, NotDone
 from quorum.log.uuids import new_directory_id, uuid_to_text
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 
 PROBE_MS: Final = 1_000
 WRITE_MS: Final = 10_000

@@ -13,8 +13,8 @@ from uuid import UUID
 from broker.api.codes import Code
 from broker.api.leaders import live_brokers
 from broker.limits import DESCRIBED_PARTITIONS_MAX
+from quorum.protocol import codec
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
 from statemachine.image import Image
 from statemachine.index import Topic
 from statemachine.partition import Partition

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
-from quorum.wire import codec
+from quorum.protocol import codec
 from statemachine.config_queries import ConfigEntry
 from statemachine.errors import Refusal
 from statemachine.image import Image, Resource

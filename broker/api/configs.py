@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from broker.api.config_answers import describe_configs_answer, describe_quotas_answer
 from broker.config import BrokerConfig
+from quorum.protocol import codec
 from quorum.transport.address import Address
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
 from statemachine.config_queries import BrokerFile, ConfigEntry, describe_configs
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image, Resource

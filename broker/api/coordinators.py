@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Final
 
 from broker.api.codes import Code
+from quorum.protocol import codec
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
 
 _REASON: Final = "this broker offers neither consumer groups nor transactions"
 _MANY_KEYS_FROM: Final = 4

@@ -15,8 +15,8 @@ from broker.api.produce import ProduceApi
 from broker.api.producer_ids import ProducerIds
 from broker.api.served import FORWARDED, OFFERED
 from broker.api.versions import VersionsApi
+from quorum.protocol.apis import ApiKey
 from quorum.transport.server import InboundRequest
-from quorum.wire.apis import ApiKey
 
 _Handler = Callable[[InboundRequest], None]
 

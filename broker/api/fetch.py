@@ -30,8 +30,8 @@ from broker.replica import divergence
 from broker.throttling import Bucket
 from quorum.core.vocabulary import LogEnd, Offset
 from quorum.ports import Clock, LogFailure
+from quorum.protocol import codec
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
 
 logger = logging.getLogger("broker.fetch")
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from quorum.core.vocabulary import LogEnd
-from quorum.wire.shape import Data
-from quorum.wire.varints import uvarint
+from quorum.protocol.shape import Data
+from quorum.protocol.varints import uvarint
 
 FLEXIBLE_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13

@@ -16,16 +16,12 @@ from broker.api.refusals import refusal
 from broker.controller import Backoff, Controllers, NoController
 from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
 from quorum.ports import Clock
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.faults import Malformed
+from quorum.protocol.headers import read_correlation_id, response_body_start, write_request_header
 from quorum.transport.address import BadAddress, parse_address
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
-from quorum.wire.faults import Malformed
-from quorum.wire.headers import (
-    read_correlation_id,
-    response_body_start,
-    write_request_header,
-)
 
 logger = logging.getLogger("broker.forwarding")
 

@@ -8,7 +8,7 @@ from broker.hosting import PartitionKey
 from broker.manager import Manager
 from broker.partition import Partition
 from broker.throttling import Bucket
-from quorum.wire import codec
+from quorum.protocol import codec
 from statemachine.image import Broker, Image
 from statemachine.records import Endpoint
 from statemachine.vocabulary import NO_LEADER

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.partition import Partition
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
 
 _ZERO: Final = timedelta(0)
 _NO_ERROR: Final = 0

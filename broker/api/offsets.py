@@ -7,8 +7,8 @@ from broker.api.codes import Code
 from broker.api.leaders import Leaders
 from broker.partition import Partition
 from quorum.core.vocabulary import Epoch, Offset
+from quorum.protocol import codec
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
 
 EARLIEST: Final = -2
 """As a time: the first offset. -1 is the end, -3 the newest record, -4 the first one kept here."""

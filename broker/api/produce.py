@@ -19,8 +19,8 @@ from broker.partition import Partition
 from broker.producers import SequenceError
 from broker.replica import Refusal
 from quorum.ports import Clock
+from quorum.protocol import codec
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1

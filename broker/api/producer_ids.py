@@ -14,9 +14,9 @@ from broker.api.codes import Code
 from broker.controller import Backoff, Controllers, NoController
 from broker.limits import FORWARD_TIMEOUT_MS, PRODUCER_ID_WAITERS_MAX
 from broker.manager import Manager
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
 
 logger = logging.getLogger("broker.producers")
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 
 _ZERO: Final = timedelta(0)
 

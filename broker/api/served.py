@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from quorum.wire.apis import SPOKEN, ApiKey, VersionRange
+from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 
 FORWARDED: Final = frozenset(
     {

@@ -6,10 +6,10 @@ from typing import Final
 
 from broker.api.served import OFFERED
 from broker.limits import METADATA_VERSION_LEVELS
+from quorum.protocol import codec
+from quorum.protocol.api_versions import Features, write_offer
+from quorum.protocol.apis import VersionRange
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec
-from quorum.wire.api_versions import Features, write_offer
-from quorum.wire.apis import VersionRange
 from statemachine.features import FEATURES
 from statemachine.image import Image
 from statemachine.vocabulary import METADATA_VERSION

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.unavailable import Unavailable
 from chaos.cluster import requests
 from chaos.cluster.requests import Request
+from controller.unavailable import Unavailable
 from quorum.core.vocabulary import ReplicaId
 
 if TYPE_CHECKING:

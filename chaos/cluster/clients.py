@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from broker.unavailable import Unavailable
 from chaos import sequential as said
 from chaos.cluster import redirects, requests
 from chaos.cluster.asking import TIMEOUT_MS, Asking
@@ -18,6 +17,7 @@ from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.requests import Request
 from chaos.cluster.wire import Respond
 from chaos.violation import Violation
+from controller.unavailable import Unavailable
 from quorum.core.vocabulary import ReplicaId
 from statemachine.image import Image
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE, Replicas

@@ -1,4 +1,4 @@
-"""What controllers do for brokers that ask them, as `admin.kafka.broker_calls` does it with bytes.
+"""What controllers do for brokers that ask them, as `controller.apis.brokers` does it with bytes.
 
 An answer is a value of the state machine, or why the controller could not be asked (`Unavailable`).
 """
@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from broker.unavailable import Unavailable
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.wire import Respond, Serve
+from controller.unavailable import Unavailable
 from statemachine import commands
 from statemachine.copies import CopyReport
 from statemachine.sessions import NEVER_HEARD

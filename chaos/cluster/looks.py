@@ -7,9 +7,9 @@ Who is cut off and does not know it is asked in the moment in which others have 
 from functools import partial
 from typing import Any
 
-from broker.unavailable import Unavailable
 from chaos.cluster.process import ControllerProcess
 from chaos.violation import Violation
+from controller.unavailable import Unavailable
 from statemachine.image import Image
 
 

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from broker.controlling import Controller
 from chaos.audience import Speaker
 from chaos.cluster.views import view_of_image
 from chaos.machine import Machine
 from chaos.process import ALL_BYTES, Process
 from chaos.violation import Violation
+from controller.quorum_controller import Controller
 from quorum.core.events import Located
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset
@@ -175,7 +175,7 @@ class ControllerProcess(ClusterProcess):
 
 
 class _Port:
-    """`broker.quorum_port.Proposing`: the replica, and the judges hear of what is proposed."""
+    """`controller.quorum_port.Proposing`: the replica, and the judges hear of what is proposed."""
 
     def __init__(self, process: ControllerProcess) -> None:
         self._process = process

@@ -8,13 +8,13 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from broker.unavailable import Unavailable
 from chaos import sequential as said
 from chaos.cluster import desk
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.wire import Respond, Serve
 from chaos.linearizability import Key
 from chaos.violation import Violation
+from controller.unavailable import Unavailable
 from statemachine import commands
 from statemachine.copies import move_copies
 from statemachine.errors import Error

@@ -4,9 +4,9 @@ import random
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from broker.slicing import SLICE_US
 from chaos.faults import NEEDS, Fault
 from chaos.profile import Profile, Rates
+from controller.event_queue import SLICE_US
 from quorum.snapshotting import SnapshotLimits
 
 FAULTS: Final = frozenset(

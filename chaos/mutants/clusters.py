@@ -29,12 +29,12 @@ CLUSTERS: Final = (
     ),
     Mutant(
         name="a controller that has lost the lead keeps what was not committed",
-        module="broker.appending",
+        module="controller.record_appender",
         old="        image.rewind(self._replaying.end)\n",
         new="",
         caught_by=("P22",),
         directed=(
-            "tests/admin/controller/test_controller_lead.py::"
+            "tests/controller/test_controller_lead.py::"
             "test_losing_the_lead_restores_the_image_that_is_committed"
         ),
         kind="cluster",
@@ -42,11 +42,11 @@ CLUSTERS: Final = (
     ),
     Mutant(
         name="answers leave before what they rest on is committed",
-        module="broker.answering",
+        module="controller.deferred",
         old="        if image_end <= self._replaying.end:\n            done(answer)\n",
         new="        if image_end:\n            done(answer)\n",
         caught_by=("L1", "L2", "L5", "L6", "P19"),
-        directed="tests/broker/test_controlling.py",
+        directed="tests/controller/test_controlling.py",
         kind="cluster",
         seed=1,
     ),
@@ -75,7 +75,7 @@ CLUSTERS: Final = (
     ),
     Mutant(
         name="a query is answered without a proof that its controller leads",
-        module="broker.answering",
+        module="controller.deferred",
         old="        quorum.read_index(proved)\n",
         new="        proved(Offset(read_end))\n",
         caught_by=("L1", "L2"),

@@ -203,7 +203,7 @@ _DECISIONS: Final = (
         old="        elif member.broker_epoch not in (NO_EPOCH, broker.epoch):",
         new="        elif member.broker_epoch > broker.epoch:",
         caught_by=("P10",),
-        directed="tests/broker/test_stale_isr.py::"
+        directed="tests/controller/test_stale_isr.py::"
         "test_nothing_acknowledged_is_lost_with_the_disk_of_a_replica_that_was_about_to_join",
         seed=20,
     ),

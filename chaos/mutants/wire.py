@@ -7,7 +7,7 @@ from chaos.mutants.mutant import Mutant
 WIRE: Final = (
     Mutant(
         name="a replica of another cluster is heard",
-        module="quorum.wire.raft_types",
+        module="quorum.protocol.raft_types",
         old="    if cluster_id is None or cluster_id == here.cluster_id:\n",
         new="    if True:\n",
         caught_by=("R13",),
@@ -31,12 +31,12 @@ WIRE: Final = (
     ),
     Mutant(
         name="a frame may be as long as it says",
-        module="quorum.wire.frames",
+        module="quorum.protocol.frames",
         old="        if length < 0 or length > self._frame_bytes_max:\n",
         new="        if length < 0:\n",
         caught_by=("R30",),
         directed=(
-            "tests/quorum/wire/test_frames.py::"
+            "tests/quorum/protocol/test_frames.py::"
             "test_a_frame_of_the_greatest_length_is_taken_and_one_byte_more_is_not"
         ),
         seed=11,

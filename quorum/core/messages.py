@@ -1,4 +1,4 @@
-"""What replicas say to each other, flat; `quorum/wire` owns Kafka's topic and partition nesting.
+"""The flat messages between replicas; `quorum/protocol` has Kafka's topic and partition nesting.
 
 Every answer names the epoch of its sender, and the leader when the sender knows one, so that
 the asker can go there (KIP-595). No message holds record bytes: an answer to a fetch says which

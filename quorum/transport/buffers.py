@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from quorum.wire.shape import Data
+from quorum.protocol.shape import Data
 
 _SMALL_BYTES_MAX: Final = 64 * 1024
 

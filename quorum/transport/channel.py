@@ -12,6 +12,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from quorum.protocol.api_versions import negotiate
+from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange, api_name
+from quorum.protocol.headers import write_request_header
+from quorum.protocol.shape import Data
 from quorum.transport.address import Address
 from quorum.transport.buffers import parts_of
 from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
@@ -30,10 +34,6 @@ from quorum.transport.outcomes import (
     Unsendable,
 )
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.api_versions import negotiate
-from quorum.wire.apis import SPOKEN, ApiKey, VersionRange, api_name
-from quorum.wire.headers import write_request_header
-from quorum.wire.shape import Data
 
 __all__ = ["AddressLookup", "BodyWriter", "Channel", "OnDone"]
 

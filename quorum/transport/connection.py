@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, cast
 
+from quorum.protocol import api_versions, headers
+from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.faults import BadFrame, Malformed
+from quorum.protocol.frames import FrameSplitter
+from quorum.protocol.shape import Data
 from quorum.transport.buffers import body_of, write_out
 from quorum.transport.outcomes import Loss, Outcome, Reply
-from quorum.wire import api_versions, headers
-from quorum.wire.apis import ApiKey, VersionRange
-from quorum.wire.faults import BadFrame, Malformed
-from quorum.wire.frames import FrameSplitter
-from quorum.wire.shape import Data
 
 OnDone = Callable[[Outcome], None]
 BodyWriter = Callable[[int], Data | Sequence[Data]]

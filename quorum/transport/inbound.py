@@ -11,21 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from quorum.transport.address import peer_name
-from quorum.transport.buffers import body_of, parts_of, write_out
-from quorum.transport.complaints import Complaints
-from quorum.transport.limits import ServerLimits
-from quorum.wire.api_versions import write_unsupported
-from quorum.wire.apis import ApiKey, VersionRange, api_name, header_flexibility
-from quorum.wire.faults import BadFrame, Malformed
-from quorum.wire.frames import FrameSplitter
-from quorum.wire.headers import (
+from quorum.protocol.api_versions import write_unsupported
+from quorum.protocol.apis import ApiKey, VersionRange, api_name, header_flexibility
+from quorum.protocol.faults import BadFrame, Malformed
+from quorum.protocol.frames import FrameSplitter
+from quorum.protocol.headers import (
     RequestPrefix,
     read_request_header,
     read_request_prefix,
     write_framed_response_header,
 )
-from quorum.wire.shape import Data
+from quorum.protocol.shape import Data
+from quorum.transport.address import peer_name
+from quorum.transport.buffers import body_of, parts_of, write_out
+from quorum.transport.complaints import Complaints
+from quorum.transport.limits import ServerLimits
 
 logger = logging.getLogger(__name__)
 

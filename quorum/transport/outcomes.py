@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
-from quorum.wire.apis import api_name
-from quorum.wire.codec import decode_response
-from quorum.wire.shape import Data
+from quorum.protocol.apis import api_name
+from quorum.protocol.codec import decode_response
+from quorum.protocol.shape import Data
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from quorum.protocol.apis import VersionRange
 from quorum.transport.complaints import Complaints
 from quorum.transport.inbound import Handler, InboundConnection, InboundRequest, Terms
 from quorum.transport.limits import ServerLimits
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.apis import VersionRange
 
 __all__ = ["Handler", "InboundRequest", "Server"]
 

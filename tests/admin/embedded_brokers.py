@@ -10,8 +10,8 @@ from typing import Any
 
 from broker.broker import Broker
 from broker.config import BrokerConfig
+from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
-from quorum.wire.apis import ApiKey
 from tests.broker.requests import produce_request
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import HOST, Node, a_controller

@@ -10,11 +10,11 @@ from typing import Any, Final
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
-from broker.controlling import Controller
-from quorum.wire.apis import ApiKey
+from controller.quorum_controller import Controller
+from quorum.protocol.apis import ApiKey
 from statemachine.vocabulary import Replicas
-from tests.admin.controller.asking import asked, join, topic, topic_id
 from tests.admin.http_door.test_http_api import Http, http_door
+from tests.controller.asking import asked, join, topic, topic_id
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_client import kafka_client
 

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from admin.addresses import Address
 from quorum.clocks import monotonic_ms
-from quorum.transport.server import InboundRequest, Server
-from quorum.wire.api_versions import write_offer
-from quorum.wire.apis import SPOKEN, ApiKey, VersionRange
-from quorum.wire.codec import (
+from quorum.protocol.api_versions import write_offer
+from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
+from quorum.protocol.codec import (
     decode_request,
     encode_response_body,
     error_code,
@@ -19,6 +18,7 @@ from quorum.wire.codec import (
     nested,
     response_schema,
 )
+from quorum.transport.server import InboundRequest, Server
 
 HOST: Final = "127.0.0.1"
 

@@ -13,7 +13,7 @@ from admin.client import AdminClient, Incompatible, Refused, Unreachable
 from admin.model import Assignment, PartitionResult, Reassignment
 from admin.new_moves import NewMove
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 from tests.admin.scripted_node import (
     Asked,
     HangUp,

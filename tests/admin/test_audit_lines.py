@@ -3,7 +3,7 @@ import logging
 import pytest
 from msgspec import Struct
 
-from admin import audit
+from controller import audit
 
 
 class Request(Struct, frozen=True):

@@ -14,19 +14,19 @@ from admin.model import UNKNOWN, Assignment
 from admin.moves import MoveStanding
 from admin.units import show_size
 from broker.report_bytes import with_reports
+from quorum.protocol.apis import ApiKey
 from quorum.transport.outcomes import RequestFailed
-from quorum.wire.apis import ApiKey
 from statemachine import commands
 from statemachine.copies import CopyReport
 from statemachine.limits import COPY_FALLS_BEHIND_MS
 from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
-from tests.admin.controller.asking import asked, join, move, topic, topic_id
 from tests.admin.embedded_brokers import embedded
 from tests.admin.http_door.test_http_api import http_door
-from tests.admin.kafka_door.test_kafka_transfer import at_rest
-from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.broker.nodes import until
 from tests.broker.requests import batch
+from tests.controller.apis.test_kafka_transfer import at_rest
+from tests.controller.apis.test_kafka_voters import client_of
+from tests.controller.asking import asked, join, move, topic, topic_id
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import Node, a_controller, active, controllers
 from tests.support.kafka_client import Form, kafka_client

@@ -1,8 +1,8 @@
 """What brokers pass on and what controllers serve are two tables of two packages; they agree."""
 
-from admin.kafka import admin_apis
 from broker.api.served import FORWARDED, OFFERED
-from quorum.wire.apis import ApiKey
+from controller.apis import admin_apis
+from quorum.protocol.apis import ApiKey
 
 
 def test_brokers_offer_of_the_controllers_what_these_serve() -> None:

@@ -6,16 +6,13 @@ from typing import Any
 import pytest
 
 from admin.plans import Operation, PlanRequest
-from admin.service import NotActive
-from broker.unavailable import Unavailable
+from controller.service import NotActive
+from controller.unavailable import Unavailable
 from statemachine import commands
 from tests.admin.cli.test_brokers_cli import run
 from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.controller.asking import asked, isr, join, move, topic
 from tests.admin.http_door.test_http_api import Http, check_problem, http_door
 from tests.admin.http_door.test_http_new_moves import sent
-from tests.admin.kafka_door.test_kafka_transfer import at_rest
-from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.admin.planned_topic import (
     BACK,
     EMPTYING,
@@ -28,6 +25,9 @@ from tests.admin.planned_topic import (
     replicas,
     three_brokers,
 )
+from tests.controller.apis.test_kafka_transfer import at_rest
+from tests.controller.apis.test_kafka_voters import client_of
+from tests.controller.asking import asked, isr, join, move, topic
 from tests.support.controllers import a_controller, active, controllers
 
 KEY = {"Idempotency-Key": "monday-7"}

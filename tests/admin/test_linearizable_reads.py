@@ -11,7 +11,11 @@ import pytest
 from admin import move_service
 from admin.anywhere import Anywhere
 from admin.client import AdminClient, Unreachable
-from admin.consistency import (
+from controller.service import NotActive
+from controller.unavailable import Unavailable
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.extension_tags import (
     Consistency,
     consistency_of,
     offset_of,
@@ -20,13 +24,9 @@ from admin.consistency import (
     with_offset,
     with_patience,
 )
-from admin.service import NotActive
-from broker.unavailable import Unavailable
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
-from tests.admin.controller.asking import asked, heartbeat, join, looked, move, topic
 from tests.admin.http_door.test_http_api import http_door
-from tests.admin.kafka_door.samples import describe_quorum, metadata
+from tests.controller.apis.samples import describe_quorum, metadata
+from tests.controller.asking import asked, heartbeat, join, looked, move, topic
 from tests.support.controllers import Node, active, controllers
 from tests.support.kafka_client import Form
 

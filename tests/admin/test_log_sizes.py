@@ -6,14 +6,14 @@ from pathlib import Path
 from admin.log_sizes import BytesMoved, bytes_of, log_sizes
 from admin.model import PartitionId
 from admin.plans import Operation, PlannedPartition, PlanRequest, PlanResult
+from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
-from quorum.wire.apis import ApiKey
 from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.controller.asking import asked, topic
 from tests.admin.embedded_brokers import embedded
 from tests.admin.http_door.test_http_api import http_door
-from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.broker.requests import batch
+from tests.controller.apis.test_kafka_voters import client_of
+from tests.controller.asking import asked, topic
 from tests.support.controllers import HOST
 from tests.support.kafka_client import kafka_client
 

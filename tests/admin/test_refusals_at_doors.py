@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 from admin.cli.main import group
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 from statemachine import commands
 from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.controller.asking import asked, move, topic
 from tests.admin.http_door.test_http_api import http_door, plan
-from tests.admin.kafka_door.samples import alter_reassignments
+from tests.controller.apis.samples import alter_reassignments
+from tests.controller.asking import asked, move, topic
 from tests.support.controllers import Node
 from tests.support.kafka_client import Form, kafka_client
 

@@ -8,7 +8,6 @@ import pytest
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_brokers_cli import run
 from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.controller.asking import asked, isr, join, topic
 from tests.admin.http_door.test_http_api import check_problem, http_door
 from tests.admin.planned_topic import (
     EMPTYING,
@@ -19,6 +18,7 @@ from tests.admin.planned_topic import (
     planned_over_http,
 )
 from tests.admin.test_throttled_moves_at_doors import rates
+from tests.controller.asking import asked, isr, join, topic
 from tests.support.controllers import a_controller
 
 THREE = dict.fromkeys((101, 102, 103))

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from uuid import UUID
 
-from admin.kafka import alter_partition
 from bench.asker import VERSION, Asker, Claim, check_patching
+from controller.apis import alter_partition
 from quorum.clocks import monotonic_ms
+from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.transport.server import InboundRequest, Server
-from quorum.wire.apis import ApiKey, VersionRange
 from statemachine.commands import AlterPartition, PartitionAltered, PartitionsAltered
 from statemachine.errors import Error
 

@@ -16,9 +16,9 @@ from bench.partition_steps import STEPS
 from bench.peers.figures import KAFKA, OURS, met, table
 from bench.population import FACTOR, TOPIC_PARTITIONS, Population, isr_request
 from bench.stops import Stop, stops_in
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
-from quorum.wire.headers import read_request_header
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.headers import read_request_header
 
 BROKERS = (1, 2, 3, 4, 5, 6)
 EPOCHS = {each: 100 + each for each in BROKERS}

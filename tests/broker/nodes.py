@@ -36,14 +36,14 @@ from broker.manager import Manager
 from broker.partition import Partition as HeldPartition
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.log.uuids import new_directory_id
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
 from statemachine.image import Image
 from statemachine.replay import replay
-from tests.broker.deciding import CLUSTER, CONTROLLER_APIS, LEVEL, RNG, TheController
+from tests.controller.deciding import CLUSTER, CONTROLLER_APIS, LEVEL, RNG, TheController
 
 WAIT_SECONDS = 20.0
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
 from tests.broker.nodes import Node
 
 

@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 
 from broker.api.served import OFFERED
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
-from tests.broker.deciding import CLUSTER
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from tests.broker.nodes import Brokers, Node, cluster, until
 from tests.broker.requests import batch, produce
+from tests.controller.deciding import CLUSTER
 
 
 def versions_of(api_key: ApiKey) -> range:

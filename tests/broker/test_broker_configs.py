@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from broker.api.served import FORWARDED, OFFERED
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
 from statemachine.commands import (
     AlterClientQuotas,
     ConfigChange,

@@ -31,9 +31,9 @@ from statemachine.vocabulary import (
     NO_LEADER,
     TOPIC_RESOURCE,
 )
-from tests.broker.deciding import TheController
 from tests.broker.nodes import Brokers, cluster, until
 from tests.broker.requests import batch, produce
+from tests.controller.deciding import TheController
 
 WITHOUT_ELR = 25
 WITH_ELR = 29

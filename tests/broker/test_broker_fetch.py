@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from quorum.protocol.apis import ApiKey
 from quorum.records.batch import outlines
 from quorum.records.decode import decode
-from quorum.wire.apis import ApiKey
 from tests.broker.nodes import Node, cluster, until
 from tests.broker.requests import batch, fetch, fetch_request, produce
 

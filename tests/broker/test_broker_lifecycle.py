@@ -14,11 +14,11 @@ from broker.config import BrokerConfig
 from broker.controller import Controllers
 from broker.lifecycle import Identity, Lifecycle, Rejected
 from quorum.clocks import monotonic_ms
+from quorum.protocol import codec
+from quorum.protocol.api_versions import write_offer
+from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.transport.server import InboundRequest, Server
 from quorum.transport.sweeper import Sweeper
-from quorum.wire import codec
-from quorum.wire.api_versions import write_offer
-from quorum.wire.apis import SPOKEN, ApiKey
 from statemachine import records
 from statemachine.commands import (
     BrokerHeartbeat,
@@ -34,8 +34,8 @@ from statemachine.commands import (
 from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.replay import replay
-from tests.broker.deciding import CLUSTER, RNG
 from tests.broker.nodes import until
+from tests.controller.deciding import CLUSTER, RNG
 
 APIS = {
     int(key): SPOKEN[key]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from quorum.protocol import codec
+from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.records.decode import decode
-from quorum.wire import codec
-from quorum.wire.apis import SPOKEN, ApiKey
 from tests.broker.nodes import cluster, until
 from tests.broker.requests import batch, fetch, produce, produce_request
 

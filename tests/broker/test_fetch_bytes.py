@@ -13,8 +13,8 @@ from broker.api.fetch_bytes import PartitionAnswer, write_answer
 from broker.fetch_request import REPLICA_STATE_FROM, Position, fetch_request
 from broker.limits import REPLICA_FETCH_ANSWER_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
-from quorum.wire import codec
-from quorum.wire.apis import SPOKEN, ApiKey
+from quorum.protocol import codec
+from quorum.protocol.apis import SPOKEN, ApiKey
 from tests.broker.nodes import cluster
 
 offsets = st.integers(-1, 2**63 - 1)

@@ -9,10 +9,10 @@ import pytest
 from broker.api.forwarding import PRINCIPAL
 from broker.api.refusals import refusal
 from broker.api.served import FORWARDED, OFFERED
+from quorum.protocol import codec, headers
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.envelope_refusals import Words, write_refusal
 from quorum.transport.server import InboundRequest
-from quorum.wire import codec, headers
-from quorum.wire.apis import ApiKey
-from quorum.wire.envelope_refusals import Words, write_refusal
 from tests.broker.nodes import cluster, until
 
 

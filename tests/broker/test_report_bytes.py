@@ -8,10 +8,10 @@ import pytest
 
 from broker.limits import COPY_REPORTS_MAX
 from broker.report_bytes import COPIES_TAG, reports_of, with_reports
-from quorum.wire import codec
-from quorum.wire.apis import ApiKey
-from quorum.wire.faults import Malformed
-from quorum.wire.varints import uvarint
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.faults import Malformed
+from quorum.protocol.varints import uvarint
 from statemachine.copies import CopyReport
 
 REPORT = CopyReport(topic_id=UUID(int=9), partition=3, bytes_left=2**40, bytes_per_s=77)

@@ -16,8 +16,8 @@ from quorum.core.messages import (
     VoteResponse,
 )
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.protocol.raft_messages import Standing
 from quorum.records.encode import encode
-from quorum.wire.raft_messages import Standing
 
 STANDING = Standing(Epoch(4), ReplicaId(2))
 ONE = Side(key=ReplicaKey(ReplicaId(1)), cluster_id="ours", standing=STANDING)

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-PRODUCT: Final = ("quorum", "statemachine", "broker", "admin")
+PRODUCT: Final = ("quorum", "statemachine", "controller", "broker", "admin")
 NEEDED: Final = (
     *("asyncio", "concurrent.futures.thread", "http.client", "logging", "subprocess", "uuid"),
     *("crc32c", "hypothesis.strategies", "hypothesis.stateful"),

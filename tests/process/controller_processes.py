@@ -17,9 +17,9 @@ from admin.local_plan import Wanted, settle
 from quorum.core.vocabulary import Offset
 from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER
+from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 from quorum.transport.outcomes import RequestFailed
-from quorum.wire.apis import ApiKey
 from tests.support.kafka_client import Form, kafka_client
 from tests.support.tree import ROOT
 

@@ -15,7 +15,7 @@ from admin.local_plan import log_dir
 from quorum.opening import LOG_FOLDER
 from quorum.transport.address import Address
 from quorum.transport.outcomes import RequestFailed
-from tests.admin.controller.logs import folded
+from tests.controller.logs import folded
 from tests.process.controller_processes import (
     HOST,
     Single,

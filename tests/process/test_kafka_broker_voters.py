@@ -16,8 +16,8 @@ from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.opening import LOG_FOLDER
 from statemachine.commands import FenceBrokers
 from statemachine.image import Image
-from tests.admin.controller.asking import asked, join
-from tests.admin.kafka_door.test_kafka_voters import until, votes
+from tests.controller.apis.test_kafka_voters import until, votes
+from tests.controller.asking import asked, join
 from tests.process.one_kafka_broker import (
     BROKER_ID,
     PATIENCE_SECONDS,

@@ -13,7 +13,7 @@ from admin.client import AdminClient
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.log.uuids import uuid_to_text
 from quorum.opening import LOG_FOLDER
-from tests.admin.kafka_door.test_kafka_voters import until, votes
+from tests.controller.apis.test_kafka_voters import until, votes
 from tests.process.kafka_tools_room import tools_room
 from tests.process.test_kafka_dumps_our_log import check_alike
 from tests.support.controllers import Node, active, controllers

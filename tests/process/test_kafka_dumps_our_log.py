@@ -18,8 +18,8 @@ from quorum.opening import LOG_FOLDER
 from quorum.records.encode import encode, stamp
 from statemachine import commands, records, serde
 from statemachine.features import RANGES
-from tests.admin.controller.asking import asked, heartbeat, isr, move, registration, topic
 from tests.admin.dump.test_dump_of_real_files import as_dumped
+from tests.controller.asking import asked, heartbeat, isr, move, registration, topic
 from tests.statemachine.kafka_schemas import KAFKA, NESTED, Row
 from tests.support.controllers import a_controller
 from tests.support.kafka_tools import dump_log

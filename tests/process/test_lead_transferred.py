@@ -14,7 +14,7 @@ from admin.client import AdminClient
 from admin.local import LocalCluster
 from admin.local_plan import log_dir
 from admin.model import LeadTransfer
-from tests.admin.controller.logs import folded
+from tests.controller.logs import folded
 from tests.process.controller_processes import log_of, three
 from tests.process.test_controllers import leader_of
 from tests.support.broker_requests import joined

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 from tests.process.local_process import Done, LocalProcess, local, metaquorum
 from tests.process.lossy_proxy import lossy_proxy
 

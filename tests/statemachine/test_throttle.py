@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.slicing import SLICE_US
+from controller.event_queue import SLICE_US
 from statemachine import commands, our_records, records
 from statemachine.decide import decide, deciding
 from statemachine.errors import Error

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from quorum.wire.apis import ApiKey
+from quorum.protocol.apis import ApiKey
 from statemachine.features import RANGES
 from tests.support.kafka_client import Form, KafkaClient
 

@@ -14,11 +14,11 @@ from typing import Final
 from uuid import UUID
 
 from admin.daemon import SUPPORTED_FEATURES
-from admin.kafka.broker_calls import Desk
-from admin.kafka.door import OFFERED, KafkaDoor
-from admin.kafka.forwarding import Forwarder
-from admin.service import Service, TopicDefaults
-from broker.controlling import Controller
+from controller.apis.brokers import Desk
+from controller.apis.controller_apis import OFFERED, KafkaDoor
+from controller.apis.forwarding import Forwarder
+from controller.quorum_controller import Controller
+from controller.service import Service, TopicDefaults
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
 from quorum.core.vocabulary import ReplicaId

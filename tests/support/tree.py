@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("quorum", "statemachine", "broker", "admin", "chaos")
+PACKAGES: Final = ("quorum", "statemachine", "controller", "broker", "admin", "lag", "chaos")
 FOLDERS: Final = (*PACKAGES, "tests", "bench", "docs", "requirements", ".ci")
 TOP_LEVEL_FILES: Final = ("Makefile", "hatch_build.py", "README.md", "pyproject.toml", ".gitignore")
 

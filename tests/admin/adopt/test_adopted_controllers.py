@@ -26,7 +26,7 @@ from tests.admin.adopt.old_controllers import (
     old,
     rest,
 )
-from tests.admin.controller.asking import asked, heartbeat, registration, topic
+from tests.controller.asking import asked, heartbeat, registration, topic
 from tests.quorum.log.test_checkpoint import a_checkpoint, data, footer, header
 from tests.statemachine.checks import contents
 from tests.support.controllers import TEST_SECONDS_MAX, Node, a_place, active, start

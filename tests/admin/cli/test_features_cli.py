@@ -19,8 +19,8 @@ from admin.feature_questions import (
     update_features,
 )
 from admin.model import FeatureInfo, FeaturesDescription
-from quorum.wire.apis import ApiKey
-from quorum.wire.codec import error_code, make_known, nested, response_schema
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.codec import error_code, make_known, nested, response_schema
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")
 FOUND = FeaturesDescription(

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
-from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.support.controllers import Node, controllers
 
 NOBODY = ("--bootstrap-controller", "127.0.0.1:1", "--timeout", "50ms")

@@ -20,7 +20,7 @@ from admin.moves import (
 )
 from admin.plan_file import parse_plan
 from statemachine import commands
-from tests.admin.controller.asking import asked, isr, join, move, topic
+from tests.controller.asking import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller
 
 

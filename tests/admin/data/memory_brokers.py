@@ -12,9 +12,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from admin.addresses import Address
+from quorum.protocol.apis import ApiKey
 from quorum.records.batch import header_at
 from quorum.records.decode import Record, decode
-from quorum.wire.apis import ApiKey
 from tests.admin.scripted_node import Asked, HangUp, ScriptedNode, listening
 
 TOPIC: Final = "orders"

@@ -9,9 +9,9 @@ from admin.data.producer import NO_OFFSET, Acks, DeliveryFailed, Producer
 from admin.data.routes import UnknownTopic
 from admin.faults import Refused
 from admin.model import PartitionId
+from quorum.protocol.apis import ApiKey
 from quorum.records.batch import header_at
 from quorum.records.encode import ClientRecord
-from quorum.wire.apis import ApiKey
 from tests.admin.data.memory_brokers import FIRST_ID, TOPIC, MemoryBrokers, once
 from tests.admin.scripted_node import HangUp
 

@@ -9,8 +9,8 @@ from admin.addresses import Address
 from admin.data.reader import Position, Reader
 from admin.data.routes import UnknownTopic
 from admin.faults import AdminError, Refused
+from quorum.protocol.apis import ApiKey
 from quorum.records.encode import ClientRecord, encode_client
-from quorum.wire.apis import ApiKey
 from tests.admin.data.memory_brokers import FIRST_ID, TOPIC, MemoryBrokers
 from tests.admin.scripted_node import Asked, ScriptedNode, listening
 

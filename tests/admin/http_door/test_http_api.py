@@ -14,9 +14,9 @@ from admin.anywhere import Anywhere
 from admin.http.app import make_app
 from admin.plan_file import PLAN_BYTES_MAX
 from quorum.core.limits import BATCH_RECORDS_MAX
-from quorum.wire.apis import ApiKey
-from tests.admin.controller.asking import asked, join, topic
-from tests.admin.kafka_door.samples import describe_quorum, list_reassignments
+from quorum.protocol.apis import ApiKey
+from tests.controller.apis.samples import describe_quorum, list_reassignments
+from tests.controller.asking import asked, join, topic
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import (
     CLUSTER_ID,

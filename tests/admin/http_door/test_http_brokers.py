@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from statemachine import commands
-from tests.admin.controller.asking import asked, join, topic
 from tests.admin.http_door.test_http_api import check_problem, http_door
-from tests.admin.kafka_door.test_kafka_transfer import at_rest
 from tests.broker.nodes import until
+from tests.controller.apis.test_kafka_transfer import at_rest
+from tests.controller.asking import asked, join, topic
 from tests.support.controllers import a_controller, controllers
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from statemachine import commands
 from statemachine.settings import PARALLEL_REPLICAS
-from tests.admin.controller.asking import asked, isr, join, move, topic
 from tests.admin.http_door.test_http_api import (
     PATIENT,
     Answer,
@@ -18,7 +17,8 @@ from tests.admin.http_door.test_http_api import (
     http_door,
     plan,
 )
-from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.controller.apis.test_kafka_transfer import at_rest
+from tests.controller.asking import asked, isr, join, move, topic
 from tests.statemachine.config_requests import ALL_BROKERS, SET, change
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import Node, a_controller, active, controllers

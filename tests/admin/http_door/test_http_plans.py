@@ -8,11 +8,8 @@ import pytest
 from statemachine import commands
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.controller.asking import asked, isr, join, move, topic
 from tests.admin.http_door.test_http_api import check_problem, http_door
 from tests.admin.http_door.test_http_moves import NESTED
-from tests.admin.kafka_door.test_kafka_transfer import at_rest
-from tests.admin.kafka_door.test_kafka_voters import client_of
 from tests.admin.planned_topic import (
     BACK,
     EMPTYING,
@@ -23,6 +20,9 @@ from tests.admin.planned_topic import (
     three_brokers,
 )
 from tests.broker.nodes import until
+from tests.controller.apis.test_kafka_transfer import at_rest
+from tests.controller.apis.test_kafka_voters import client_of
+from tests.controller.asking import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller, active, controllers
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.admin.http_door.test_http_api import check_problem, http_door
-from tests.admin.kafka_door.test_kafka_transfer import at_rest
+from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.support.controllers import a_controller, active, controllers
 
 TRANSFER = "/v1/quorum/leader:transfer"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from admin import leaderless
 from admin.cli.quorum_text import status
-from tests.admin.controller.asking import busy
+from controller import leaderless
 from tests.admin.http_door.test_http_api import check_problem, http_door
-from tests.admin.kafka_door.test_kafka_voters import client_of, until, votes
+from tests.controller.apis.test_kafka_voters import client_of, until, votes
+from tests.controller.asking import busy
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import a_controller, active, controllers
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from chaos.processes.proxies import Proxies
-from quorum.wire.frames import FrameSplitter
-from quorum.wire.headers import write_request_header
+from quorum.protocol.frames import FrameSplitter
+from quorum.protocol.headers import write_request_header
 from tests.support.bell import PATIENCE_SECONDS
 
 FIRST = write_request_header(18, 3, 0, "replica-1")

@@ -9,12 +9,12 @@ from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import ReplicaId
 from quorum.gossip import DiscoverBrokersRequest, DiscoverBrokersResponse, Sighting
 from quorum.log.boot_timestamp import FILE_NAME
+from quorum.protocol import discovery as wire
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.raft_types import Refusal
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.sweeper import Sweeper
-from quorum.wire import discovery as wire
-from quorum.wire.apis import ApiKey
-from quorum.wire.raft_types import Refusal
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import CLUSTER_ID, Node, a_controller, controllers
 

@@ -29,6 +29,10 @@ from quorum.core.messages import (
 )
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.gossip import Gossip
+from quorum.protocol import headers
+from quorum.protocol.api_versions import write_offer
+from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.raft_messages import VERSIONS, Here, HostPort, Standing, write_request
 from quorum.raft_calls import EPOCH_LEAP_MAX, Handed, RaftCalls
 from quorum.records.batch import outlines
 from quorum.transport.channel import Channel
@@ -37,10 +41,6 @@ from quorum.transport.inbound import InboundRequest
 from quorum.transport.peers import Peers
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
-from quorum.wire import headers
-from quorum.wire.api_versions import write_offer
-from quorum.wire.apis import ApiKey, VersionRange
-from quorum.wire.raft_messages import VERSIONS, Here, HostPort, Standing, write_request
 from tests.contracts.batches import batch, run
 from tests.quorum.transport.loopback import HOST, ManualClock, framed, peer_of
 from tests.support.bell import Bell

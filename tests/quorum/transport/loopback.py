@@ -12,14 +12,14 @@ from types import MappingProxyType
 
 import pytest
 
+from quorum.protocol import headers
+from quorum.protocol.api_versions import write_offer
+from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.transport.channel import Channel
 from quorum.transport.limits import ChannelLimits, ServerLimits
 from quorum.transport.outcomes import ConnectionLost, Loss, Outcome
 from quorum.transport.server import InboundRequest, Server
 from quorum.transport.sweeper import Sweeper
-from quorum.wire import headers
-from quorum.wire.api_versions import write_offer
-from quorum.wire.apis import ApiKey, VersionRange
 
 LENGTH = Struct(">i")
 HOST = "127.0.0.1"

@@ -3,6 +3,7 @@ from struct import pack
 
 import pytest
 
+from quorum.protocol.apis import ApiKey
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import (
     ConnectionLost,
@@ -12,7 +13,6 @@ from quorum.transport.outcomes import (
     Reply,
     RequestFailed,
 )
-from quorum.wire.apis import ApiKey
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
     OFFERED,

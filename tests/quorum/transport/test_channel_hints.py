@@ -3,9 +3,9 @@
 import asyncio
 import random
 
+from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.apis import ApiKey
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
     HOST,

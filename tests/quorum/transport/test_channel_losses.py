@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel
 from quorum.transport.limits import ChannelLimits
 from quorum.transport.outcomes import (
@@ -19,7 +20,6 @@ from quorum.transport.outcomes import (
 )
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.apis import ApiKey
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
     HOST,

@@ -3,10 +3,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from quorum.core.vocabulary import ReplicaId
+from quorum.protocol.apis import ApiKey
 from quorum.transport.outcomes import ConnectionLost, Loss, Reply
 from quorum.transport.peers import Lane, Peers
 from quorum.transport.sweeper import Sweeper
-from quorum.wire.apis import ApiKey
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import HOST, Handler, ManualClock, Outcomes, serving
 

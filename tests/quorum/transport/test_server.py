@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quorum.protocol import headers
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.faults import Malformed
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import InboundRequest
-from quorum.wire import headers
-from quorum.wire.apis import ApiKey
-from quorum.wire.faults import Malformed
 from tests.quorum.transport.conftest import Run
 from tests.quorum.transport.loopback import (
     Handler,

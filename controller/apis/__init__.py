@@ -1,0 +1,1 @@
+"""ControllerApis: Kafka requests become commands and queries of the active controller."""

@@ -1,0 +1,52 @@
+"""UpdateFeatures (57): features of the cluster shall be in force at other levels (KIP-584)."""
+
+from typing import Any
+
+from controller.apis.request import Call, code
+from controller.service import Service
+from statemachine.commands import FeatureUpdate, UpgradeType
+
+_UPGRADE_TYPES_FROM = 1
+_RESULTS_UNTIL = 1
+"""From version 2 on there is one error for all: all are done, or none is."""
+
+FAILED_FOR_ALL = "The update failed for all features since the following feature had an error: "
+
+
+async def update_features(call: Call, service: Service) -> Any:
+    """All of the updates, or none and why."""
+    updates = tuple(
+        FeatureUpdate(
+            name=each.feature, level=each.max_version_level, upgrade=_upgrade_type(call, each)
+        )
+        for each in call.message.feature_updates
+    )
+    validate_only = getattr(call.message, "validate_only", False)
+    answer = await service.update_features(call.principal, updates, validate_only=validate_only)
+    message = FAILED_FOR_ALL + answer.message if answer.message else None
+    return _respond(call, answer.error.code, message)
+
+
+def _upgrade_type(call: Call, update: Any) -> UpgradeType:
+    if call.version < _UPGRADE_TYPES_FROM:
+        return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    return UpgradeType(update.upgrade_type)
+
+
+def refuse_update(call: Call, error: int, message: str) -> Any:
+    return _respond(call, error, message)
+
+
+def _respond(call: Call, error: int, message: str | None) -> Any:
+    if call.version > _RESULTS_UNTIL:
+        return call.respond(error_code=code(error), error_message=message)
+    results = tuple(
+        call.part(
+            "UpdatableFeatureResult",
+            feature=each.feature,
+            error_code=code(error),
+            error_message=message,
+        )
+        for each in call.message.feature_updates
+    )
+    return call.respond(error_code=code(error), error_message=message, results=results)

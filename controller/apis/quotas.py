@@ -1,0 +1,68 @@
+"""AlterClientQuotas (49) and DescribeClientQuotas (48), asked of controllers (KIP-546)."""
+
+from typing import Any
+
+from broker.api.config_answers import describe_quotas_answer, describe_quotas_refusal
+from controller.apis.request import Call, code
+from controller.service import Service
+from quorum.protocol.codec import response_schema
+from statemachine.commands import AlterClientQuotas, QuotaChange, QuotaOp
+from statemachine.records import QuotaEntity
+
+
+async def alter_quotas(call: Call, service: Service) -> Any:
+    command = AlterClientQuotas(
+        changes=tuple(
+            QuotaChange(
+                entity=_entity(entry),
+                ops=tuple(
+                    QuotaOp(key=each.key, value=each.value, remove=each.remove)
+                    for each in entry.ops
+                ),
+            )
+            for entry in call.message.entries
+        ),
+        validate_only=call.message.validate_only,
+    )
+    answer = await service.alter_client_quotas(call.principal, command)
+    return call.respond(
+        entries=tuple(
+            _entry(call, each.entity, each.error.code, each.message or None)
+            for each in answer.entities
+        )
+    )
+
+
+def refuse_alter(call: Call, error: int, message: str) -> Any:
+    return call.respond(
+        entries=tuple(
+            _entry(call, _entity(entry), error, message) for entry in call.message.entries
+        )
+    )
+
+
+def _entity(entry: Any) -> tuple[QuotaEntity, ...]:
+    return tuple(QuotaEntity(type=each.entity_type, name=each.entity_name) for each in entry.entity)
+
+
+def _entry(call: Call, entity: tuple[QuotaEntity, ...], error: int, message: str | None) -> Any:
+    return call.part(
+        "EntryData",
+        error_code=code(error),
+        error_message=message,
+        entity=tuple(
+            call.part("EntityData", entity_type=part.type, entity_name=part.name) for part in entity
+        ),
+    )
+
+
+async def describe_quotas(call: Call, service: Service) -> Any:
+    schema = response_schema(call.api_key, call.version)
+    return await service.read(
+        lambda image: describe_quotas_answer(schema, call.message, image), stale=call.stale
+    )
+
+
+def refuse_describe(call: Call, error: int, message: str) -> Any:
+    schema = response_schema(call.api_key, call.version)
+    return describe_quotas_refusal(schema, error, message)

@@ -1,0 +1,215 @@
+"""AlterPartitionReassignments (45), ListPartitionReassignments (46), ElectLeaders (43)."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from admin import model, move_service
+from admin.new_moves import refusal_of
+from controller.apis.offload import done, late
+from controller.apis.reassignment_answers import with_partitions
+from controller.apis.request import Call, code, encode_answer
+from controller.service import AsOf, Service
+from statemachine.commands import (
+    AlterReassignments,
+    ElectionType,
+    ElectLeaders,
+    LeadersElected,
+    Reassignment,
+    ReassignmentAltered,
+    ReassignmentsAltered,
+)
+
+INVALID_REQUEST: Final = 42
+
+_COPIES: Final = ("bytes_left", "bytes_per_s")
+_TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_brokers", *_COPIES)
+"""Where a partition stands, as on the wire so in the model."""
+
+
+async def alter_reassignments(call: Call, service: Service) -> Any:
+    """KIP-455; a null list of replicas cancels."""
+    message = call.message
+    refusal = refusal_of(message.name, message.key)
+    if refusal is not None:
+        return refuse_alter(call, refusal.error.code, refusal.message)
+    if message.topics and message.tried:
+        return refuse_alter(call, INVALID_REQUEST, "it is to be tried, or to be done, not both")
+    parts = sum(len(topic.partitions) for topic in message.topics or message.tried)
+    command = await done(lambda: _command(message), parts)
+    answer = await move_service.alter_reassignments(service, call.principal, command, message.key)
+    # Kafka's clients would skip what each partition has; who uses a field of ours is none of them.
+    is_ours = bool(
+        message.key or message.name or message.priority or message.throttle or message.tried
+    )
+    may_change = command.may_change_factor
+    return late(lambda: _answered(call, answer, may_change=may_change, is_ours=is_ours), parts)
+
+
+def _answered(call: Call, answer: ReassignmentsAltered, *, may_change: bool, is_ours: bool) -> Any:
+    if not is_ours:
+        empty = encode_answer(call, _whole(call, answer, may_change=may_change, responses=()))
+        return with_partitions(empty, call.version, answer.partitions)
+    responses = _by_topic(
+        call,
+        "ReassignableTopicResponse",
+        answer.partitions,
+        lambda each: _altered(call, each),
+    )
+    return _whole(call, answer, may_change=may_change, responses=responses)
+
+
+def _whole(
+    call: Call, answer: ReassignmentsAltered, *, may_change: bool, responses: tuple[Any, ...]
+) -> Any:
+    return call.respond(
+        allow_replication_factor_change=may_change,
+        error_code=code(0),
+        error_message=None,
+        responses=responses,
+        move_id=answer.move_id,
+        repeated=answer.repeated,
+    )
+
+
+def _by_topic(call: Call, kind: str, parts: Sequence[Any], made: Callable[[Any], Any]) -> Any:
+    """The parts of an answer under the topics that they are of, in their order."""
+    return tuple(
+        call.part(kind, name=name, partitions=tuple([made(each) for each in partitions]))
+        for name, partitions in groupby(parts, key=lambda each: each.topic)
+    )
+
+
+def _command(message: Any) -> AlterReassignments:
+    return AlterReassignments(
+        reassignments=tuple(
+            [
+                Reassignment(
+                    topic=topic.name, partition=each.partition_index, replicas=each.replicas
+                )
+                for topic in message.topics or message.tried
+                for each in topic.partitions
+            ]
+        ),
+        may_change_factor=getattr(message, "allow_replication_factor_change", True),
+        name=message.name,
+        priority=message.priority,
+        throttle_bytes_per_s=message.throttle,
+        dry_run=bool(message.tried),
+    )
+
+
+def _altered(call: Call, part: ReassignmentAltered) -> Any:
+    return call.part(
+        "ReassignablePartitionResponse",
+        partition_index=part.partition,
+        error_code=code(part.error.code),
+        error_message=part.message or None,
+        replicas=part.replicas,
+        planned_steps=tuple(call.part("PlannedStep", replicas=each) for each in part.steps),
+    )
+
+
+def refuse_alter(call: Call, error: int, message: str) -> Any:
+    return call.respond(error_code=code(error), error_message=message, responses=())
+
+
+async def list_reassignments(call: Call, service: Service) -> Any:
+    """What is under way; null topics ask for all."""
+    wanted: dict[str, list[int]] | None = None
+    if call.message.topics is not None:
+        wanted = {}
+        for topic in call.message.topics:
+            wanted.setdefault(topic.name, []).extend(topic.partition_indexes)
+    # Who says what the answer must be is none of Kafka's clients, and may want to know more.
+    found = await move_service.list_reassignments(
+        service, wanted, detailed=call.consistency is not None, stale=call.stale
+    )
+    return AsOf(late(lambda: _listed(call, found.value), len(found.value)), found.offset)
+
+
+def _listed(call: Call, underway: Sequence[model.Reassignment]) -> Any:
+    topics = _by_topic(
+        call, "OngoingTopicReassignment", underway, lambda each: _ongoing(call, each)
+    )
+    return call.respond(error_code=code(0), error_message=None, topics=topics)
+
+
+def _ongoing(call: Call, found: model.Reassignment) -> Any:
+    told = {name: getattr(found, name) for name in _TOLD} if found.step else {}
+    return call.part(
+        "OngoingPartitionReassignment",
+        partition_index=found.partition,
+        replicas=found.replicas,
+        adding_replicas=found.adding,
+        removing_replicas=found.removing,
+        target=found.target,
+        move_id=found.move_id,
+        reason=found.reason or "",
+        **told,
+    )
+
+
+def refuse_list(call: Call, error: int, message: str) -> Any:
+    return call.respond(error_code=code(error), error_message=message, topics=())
+
+
+async def elect_leaders(call: Call, service: Service) -> Any:
+    """KIP-460; null partitions ask for every one that needs it."""
+    try:
+        election = ElectionType(getattr(call.message, "election_type", 0))
+    except ValueError:
+        return refuse_elect(
+            call, INVALID_REQUEST, f"election type {call.message.election_type}, not 0 or 1"
+        )
+    partitions = None
+    if call.message.topic_partitions is not None:
+        partitions = tuple(
+            (topic.topic, each)
+            for topic in call.message.topic_partitions
+            for each in topic.partitions
+        )
+    command = ElectLeaders(election=election, partitions=partitions)
+    answer = await service.elect_leaders(call.principal, command)
+    return late(lambda: _held(call, answer), len(answer.partitions))
+
+
+def _held(call: Call, answer: LeadersElected) -> Any:
+    results = tuple(
+        call.part(
+            "ReplicaElectionResult",
+            topic=name,
+            partition_result=tuple(
+                call.part(
+                    "PartitionResult",
+                    partition_id=each.partition,
+                    error_code=code(each.error.code),
+                    error_message=each.message or None,
+                )
+                for each in elected
+            ),
+        )
+        for name, elected in groupby(answer.partitions, key=lambda each: each.topic)
+    )
+    return call.respond(error_code=code(0), replica_election_results=results)
+
+
+def refuse_elect(call: Call, error: int, message: str) -> Any:
+    """Version 0 has no place for an error of the whole; it then names each partition."""
+    results = tuple(
+        call.part(
+            "ReplicaElectionResult",
+            topic=topic.topic,
+            partition_result=tuple(
+                call.part(
+                    "PartitionResult",
+                    partition_id=each,
+                    error_code=code(error),
+                    error_message=message,
+                )
+                for each in topic.partitions
+            ),
+        )
+        for topic in call.message.topic_partitions or ()
+    )
+    return call.respond(error_code=code(error), replica_election_results=results)

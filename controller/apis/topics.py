@@ -1,0 +1,157 @@
+"""CreateTopics (19), DeleteTopics (20) and CreatePartitions (37)."""
+
+import random
+from typing import Any
+from uuid import UUID
+
+from controller.apis.request import Call, code
+from controller.service import Service
+from statemachine.commands import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    MorePartitions,
+    NewTopic,
+)
+
+# Ids only have to be different from all others; nothing is replayed from them.
+_ids = random.SystemRandom()
+
+
+async def create_topics(call: Call, service: Service) -> Any:
+    command = CreateTopics(
+        topics=tuple(_new_topic(each) for each in call.message.topics),
+        validate_only=call.message.validate_only,
+        default_partition_count=service.defaults.num_partitions,
+        default_replication_factor=service.defaults.replication_factor,
+    )
+    answer = await service.create_topics(call.principal, command)
+    return call.respond(
+        topics=tuple(
+            call.part(
+                "CreatableTopicResult",
+                name=each.name,
+                topic_id=each.topic_id,
+                error_code=code(each.error.code),
+                error_message=each.message or None,
+                num_partitions=each.partition_count,
+                replication_factor=each.replication_factor,
+                configs=(),
+            )
+            for each in answer.topics
+        )
+    )
+
+
+def refuse_create(call: Call, error: int, message: str) -> Any:
+    return call.respond(
+        topics=tuple(
+            call.part(
+                "CreatableTopicResult",
+                name=each.name,
+                topic_id=None,
+                error_code=code(error),
+                error_message=message,
+                configs=(),
+            )
+            for each in call.message.topics
+        )
+    )
+
+
+async def delete_topics(call: Call, service: Service) -> Any:
+    answer = await service.delete_topics(call.principal, DeleteTopics(topics=_doomed(call.message)))
+    return call.respond(
+        responses=tuple(
+            call.part(
+                "DeletableTopicResult",
+                name=each.name,
+                topic_id=each.topic_id,
+                error_code=code(each.error.code),
+                error_message=each.message or None,
+            )
+            for each in answer.topics
+        )
+    )
+
+
+def refuse_delete(call: Call, error: int, message: str) -> Any:
+    return call.respond(
+        responses=tuple(
+            call.part(
+                "DeletableTopicResult",
+                name=each if isinstance(each, str) else None,
+                topic_id=each if isinstance(each, UUID) else None,
+                error_code=code(error),
+                error_message=message,
+            )
+            for each in _doomed(call.message)
+        )
+    )
+
+
+async def create_partitions(call: Call, service: Service) -> Any:
+    command = CreatePartitions(
+        topics=tuple(_more_partitions(each) for each in call.message.topics),
+        validate_only=call.message.validate_only,
+    )
+    answer = await service.create_partitions(call.principal, command)
+    return call.respond(
+        results=tuple(
+            call.part(
+                "CreatePartitionsTopicResult",
+                name=each.name,
+                error_code=code(each.error.code),
+                error_message=each.message or None,
+            )
+            for each in answer.topics
+        )
+    )
+
+
+def refuse_partitions(call: Call, error: int, message: str) -> Any:
+    return call.respond(
+        results=tuple(
+            call.part(
+                "CreatePartitionsTopicResult",
+                name=each.name,
+                error_code=code(error),
+                error_message=message,
+            )
+            for each in call.message.topics
+        )
+    )
+
+
+def _more_partitions(topic: Any) -> MorePartitions:
+    assignments = topic.assignments
+    return MorePartitions(
+        name=topic.name,
+        count=topic.count,
+        assignments=(
+            None if assignments is None else tuple(each.broker_ids for each in assignments)
+        ),
+    )
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        topic_id=new_topic_id(),
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple((each.partition_index, each.broker_ids) for each in topic.assignments),
+        configs=tuple((each.name, each.value) for each in topic.configs),
+    )
+
+
+def new_topic_id() -> UUID:
+    """A random id, not one of those that Kafka keeps for itself (KIP-516)."""
+    return UUID(int=_ids.getrandbits(128), version=4)
+
+
+def _doomed(message: Any) -> tuple[str | UUID, ...]:
+    """The topics to delete: names before version 6, names or ids from then on (KIP-516)."""
+    if hasattr(message, "topic_names"):
+        return tuple(message.topic_names)
+    return tuple(each.topic_id if each.name is None else each.name for each in message.topics)

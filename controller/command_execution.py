@@ -1,0 +1,117 @@
+"""A command of the active controller from its turn to its answer: decided, written, appended.
+
+The quorum is asked first whether it has room for what takes long to decide, and again before
+anything is appended. When the answer may leave is not told here.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from controller.decision_batches import Batch, batches_of, batching, records_asked
+from controller.quorum_port import Proposing
+from controller.record_appender import Appending
+from controller.unavailable import Unavailable
+from quorum.ports import Clock
+from statemachine.commands import Answer, Command, Decision, RegisterBroker
+from statemachine.decide import decide, decide_at_once, deciding
+from statemachine.image import Image
+from statemachine.serde import encode
+from statemachine.slices import Slices
+
+BULK_RECORDS: Final = 1_000
+"""Deciding on so many takes long enough to ask first whether there would be room for them."""
+
+Done = Callable[[Answer | Unavailable], None]
+
+
+class Asked:
+    """A command on its way, and who waits for its answer."""
+
+    __slots__ = ("command", "done", "is_over", "is_proposed", "proved")
+
+    def __init__(self, command: Command, done: Done, *, proved: bool) -> None:
+        self.command = command
+        self.done = done
+        self.proved = proved
+        """Whether an answer that rests on no record must not be stale."""
+        self.is_proposed = False
+        """Whether it may take effect, whatever becomes of this controller."""
+        self.is_over = False
+        """Whether its answer has been handed on."""
+
+    def lose(self) -> None:
+        """This node is not the active controller any more."""
+        if not self.is_over:
+            self.done(Unavailable.LEAD_LOST if self.is_proposed else Unavailable.NOT_ACTIVE)
+
+
+class Deciding:
+    """Commands on one image; its records go into one quorum."""
+
+    def __init__(
+        self, image: Image, appending: Appending, *, wall_clock: Clock, metadata_version: int
+    ) -> None:
+        """Before the image says a level, records are written at this one."""
+        self._image = image
+        self._appending = appending
+        self._wall_clock = wall_clock
+        self._metadata_version = metadata_version
+
+    def at_once(self, command: Command, quorum: Proposing) -> Answer | None:
+        """The answer to what is decided in some microseconds, appended if it says something new.
+
+        None where it takes more, or there is no room: then nothing is done, and `carry_out` tells.
+        Only where no other command is under way.
+        """
+        image = self._image
+        decision = decide_at_once(image, command)
+        if decision is None:
+            return None
+        if decision.records:
+            if not quorum.accepts(len(decision.records)):
+                return None
+            level = image.level or self._metadata_version
+            values = [encode(each, level) for each in decision.records]
+            self._appending.append_at_once(
+                quorum, Batch(decision.records, values), decision.decided
+            )
+        return decision.answer
+
+    def carry_out(self, asked: Asked, quorum: Proposing) -> Slices[Answer | Unavailable]:
+        """The answer, once the records are appended; or why the command is not carried out."""
+        count = records_asked(self._image, asked.command)
+        # Seconds of work must not be done, and everybody kept waiting, for nothing.
+        if count >= BULK_RECORDS and not quorum.accepts(1, after=count - 1):
+            return _reason_to_refuse(quorum)
+        decision, batches = yield from self._decided(asked.command)
+        if batches is None:
+            return Unavailable.TOO_LARGE
+        if batches:
+            before_last = sum(len(batch.values) for batch in batches[:-1])
+            if not quorum.accepts(len(batches[-1].values), after=before_last):
+                return _reason_to_refuse(quorum)
+            asked.is_proposed = True
+            answer, decided, is_complete = decision.answer, decision.decided, decision.is_complete
+            # Its records go with the batches, one after the other.
+            del decision
+            yield from self._appending.append(quorum, batches, decided)
+            return answer if is_complete else Unavailable.OVERLOADED
+        return decision.answer if decision.is_complete else Unavailable.OVERLOADED
+
+    def _decided(self, command: Command) -> Slices[tuple[Decision, list[Batch] | None]]:
+        """What is decided, and what is to be appended for it."""
+        image, now_ms = self._image, self._wall_clock()
+        end, level = image.end_offset, image.level or self._metadata_version
+        decision = yield from deciding(image, command, now_ms=now_ms)
+        batches = yield from batching(decision.records, level)
+        if image.end_offset != end and isinstance(command, RegisterBroker):
+            # The quorum has put something into the log, and the epoch would not be the offset.
+            decision = decide(image, command, now_ms=now_ms)
+            batches = batches_of(decision.records, level)
+        return decision, batches
+
+
+def _reason_to_refuse(quorum: Proposing) -> Unavailable:
+    if quorum.node.successor is not None:
+        return Unavailable.HANDING_OVER
+    return Unavailable.OVERLOADED if quorum.has_room else Unavailable.DISK_FULL

@@ -1,0 +1,1 @@
+"""Lag reports: read quorum logs with Spark and report who was behind."""

@@ -1,0 +1,105 @@
+"""How far the clocks of the replicas are apart, in bounds that the logs prove.
+
+A batch reaches a follower after its leader has appended it. The times differ by how long it took,
+which is never below zero, and by how far the follower's clock is ahead. So a clock is ahead by no
+more than the smallest difference there ever was; and when the two change roles, by no less. Times
+are whole milliseconds: a bound is 1 ms wider than the difference it is from. Bounds over a third
+replica add up. Plain values, no Spark.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from lag.reports.epochs import Leader, Span
+
+ROUNDING_MS: Final = 1
+
+Pair = tuple[str, str]
+"""A replica, and one that it is compared with."""
+
+
+class Bounds(NamedTuple):
+    """How far a clock is ahead of another; None where nobody knows."""
+
+    at_least_ms: int | None
+    at_most_ms: int | None
+    batches: int
+
+    @property
+    def contradict(self) -> bool:
+        """Whether no offset fits: one of the two clocks has been set meanwhile."""
+        least, most = self.at_least_ms, self.at_most_ms
+        return least is not None and most is not None and least > most
+
+    @property
+    def certain_ms(self) -> int:
+        """The offset within the bounds that is nearest to 0: so much is certain, and no more."""
+        if self.contradict:
+            return 0
+        if self.at_least_ms is not None and self.at_least_ms > 0:
+            return self.at_least_ms
+        return min(0, 0 if self.at_most_ms is None else self.at_most_ms)
+
+
+def bounds(spans: Iterable[Span], led: Mapping[int, Leader]) -> dict[Pair, Bounds]:
+    """The bounds of each replica relative to each that has led, where there is any."""
+    most: dict[Pair, int] = {}
+    batches: dict[Pair, int] = {}
+    for span in spans:
+        leader = led.get(span.epoch)
+        if leader is None or leader.replica is None or span.least_delay_ms is None:
+            continue
+        if leader.replica != span.replica:
+            pair = (span.replica, leader.replica)
+            bound = span.least_delay_ms + ROUNDING_MS
+            most[pair] = min(bound, most.get(pair, bound))
+            batches[pair] = batches.get(pair, 0) + span.timed
+    shortest = dict(most)
+    for (first, middle), bound in most.items():
+        for (other, last), more in most.items():
+            if other == middle and last != first:
+                known = shortest.get((first, last), bound + more)
+                shortest[(first, last)] = min(known, bound + more)
+    have_led = {leader.replica for leader in led.values()}
+    pairs = {*shortest, *((other, one) for one, other in shortest)}
+    return {
+        (one, other): Bounds(
+            None if (other, one) not in shortest else -shortest[(other, one)],
+            shortest.get((one, other)),
+            batches.get((one, other), 0) + batches.get((other, one), 0),
+        )
+        for one, other in sorted(pairs)
+        if other in have_led
+    }
+
+
+def clocks(found: Mapping[Pair, Bounds]) -> list[dict[str, Any]]:
+    """The report `clocks`."""
+    return [
+        {
+            "replica": replica,
+            "relative_to": other,
+            "at_least_ms": each.at_least_ms,
+            "at_most_ms": each.at_most_ms,
+            **_estimate(each),
+            "batches": each.batches,
+            "verdict": _verdict(each),
+        }
+        for (replica, other), each in found.items()
+    ]
+
+
+def _estimate(each: Bounds) -> dict[str, int | None]:
+    least, most = each.at_least_ms, each.at_most_ms
+    if least is None or most is None:
+        return {"estimate_ms": most if least is None else least, "error_ms": None}
+    error = None if each.contradict else -((least - most) // 2)
+    return {"estimate_ms": (least + most) // 2, "error_ms": error}
+
+
+def _verdict(each: Bounds) -> str:
+    if each.contradict:
+        return "stepped"
+    if each.certain_ms:
+        return "ahead" if each.certain_ms > 0 else "behind"
+    return "one-sided" if None in (each.at_least_ms, each.at_most_ms) else "agree"

@@ -1,0 +1,178 @@
+"""How much was committed, in which sizes, and how long a majority took to have it.
+
+A batch is with a majority of the voters when so many of them hold it on disk, its leader among them
+once it is on the leader's disk as well. It is committed no earlier, and known as committed a moment
+later. Voters of which nobody knows when they had it count as if they never had: where a majority of
+the voters remains, the time is right or too long, where none does it is unknown.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lag.reports.arrivals import Arrivals, Came, arrived
+from lag.reports.schemas import COMMITS
+from lag.reports.scope import Scope
+from lag.reports.voters import Seat
+
+_SHARES: Final = (50, 95, 99)
+_UNKNOWN: Final = 1 << 62
+"""A time that nobody knows: later than any."""
+
+
+def commits(arrivals: Came, seats: Sequence[Seat], scope: Scope) -> list[dict[str, Any]]:
+    """The report `commits`; `seats` are those of all assignments."""
+    values = (
+        arrivals.packs.groupBy("chunk")
+        .agg(_values(arrivals, seats, scope)("replica", "rows").alias("values"))
+        .select(F.inline("values"))
+    )
+    found = (
+        _ranked(values)
+        .groupBy("window")
+        .agg(
+            _sum("records", F.col("times")).alias("batches"),
+            _sum("records", F.col("value") * F.col("times")).alias("records"),
+            _sum("bytes", F.col("value") * F.col("times")).alias("bytes"),
+            *_sizes("records"),
+            *_sizes("bytes"),
+            F.coalesce(_sum("majority_ms", F.col("times")), F.lit(0)).alias("majority_known"),
+            *(
+                _percentile("majority_ms", share).alias(f"majority_p{share}_ms")
+                for share in _SHARES
+            ),
+            _greatest("majority_ms").alias("majority_max_ms"),
+            F.max_by("at_ms", F.when(F.col("what") == "majority_ms", F.col("value"))).alias(
+                "majority_worst_at_ms"
+            ),
+        )
+    )
+    rows = []
+    for row in sorted((each.asDict() for each in found.collect()), key=lambda each: each["window"]):
+        bounds = scope.bounds_of(row["window"])
+        seconds = (bounds["window_end_ms"] - bounds["window_start_ms"]) / 1_000
+        rates = {f"{name}_per_s": row[name] / seconds for name in ("records", "batches")}
+        whole = {**row, **bounds, **rates}
+        rows.append({name: whole[name] for name in COMMITS.names})
+    return rows
+
+
+def _ranked(values: DataFrame) -> DataFrame:
+    """Each value of each window once, with how many are no greater, and how many there are."""
+    each = Window.partitionBy("window", "what")
+    return (
+        values.groupBy("window", "what", "value")
+        .agg(F.sum("times").alias("times"), F.min("at_ms").alias("at_ms"))
+        .withColumn("up_to", F.sum("times").over(each.orderBy("value")))
+        .withColumn("of", F.sum("times").over(each))
+    )
+
+
+def _sum(of: str, what: Column) -> Column:
+    return F.sum(F.when(F.col("what") == of, what))
+
+
+def _percentile(of: str, share: int) -> Column:
+    """The smallest value that so many percent of all do not exceed; null among none."""
+    reaches = F.col("up_to") * 100 >= F.col("of") * share
+    return F.min(F.when((F.col("what") == of) & reaches, F.col("value")))
+
+
+def _greatest(of: str) -> Column:
+    return F.max(F.when(F.col("what") == of, F.col("value")))
+
+
+def _sizes(of: str) -> tuple[Column, Column]:
+    return (
+        _percentile(of, 50).cast("double").alias(f"{of}_p50"),
+        _greatest(of).cast("double").alias(f"{of}_max"),
+    )
+
+
+def _values(came: Came, seats: Sequence[Seat], scope: Scope) -> Callable[..., Column]:
+    """Makes of the packs of a chunk how often which value was there, in each window."""
+    parts = came.parts
+
+    def values(replicas: pa.Array, packs: pa.Array) -> Any:
+        of_replicas = [
+            (name, arrived(name, rows.as_buffer(), parts))
+            for name, rows in zip(replicas.to_pylist(), packs, strict=True)
+        ]
+        return list(values_of(of_replicas, seats, scope))
+
+    made: Callable[..., Column] = F.arrow_udf(
+        values,
+        "array<struct<window: bigint, what: string, value: bigint, times: bigint, at_ms: bigint>>",
+    )
+    return made
+
+
+def values_of(
+    came: Sequence[tuple[str, Arrivals]], seats: Sequence[Seat], scope: Scope
+) -> Iterator[dict[str, Any]]:
+    """How often which size and which time to a majority was there in each window.
+
+    `came` is all that came to any replica of some stretch of the log; `at_ms` is when the leader
+    appended the first batch with that value.
+    """
+    base = np.unique(np.concatenate([each.base_offset for _, each in came]))
+    at_ms = np.full(len(base), _UNKNOWN)
+    sizes = {name: np.zeros(len(base), np.int64) for name in ("records", "bytes")}
+    for _, each in came:
+        place = np.searchsorted(base, each.base_offset)
+        np.minimum.at(at_ms, place, np.where(each.is_timed, each.leader_append_ms, _UNKNOWN))
+        for name, column in sizes.items():
+            np.maximum.at(column, place, getattr(each, name))
+    majority_at_ms = _majority_at_ms(base, came, seats)
+    wanted = (at_ms >= scope.start_ms) & (at_ms <= scope.end_ms)
+    window = (at_ms - scope.grid_ms - 1) // scope.window_ms
+    for name, column in sizes.items():
+        yield from _times(name, window[wanted], column[wanted], at_ms[wanted])
+    wanted &= majority_at_ms != _UNKNOWN
+    took_ms = np.maximum(0, majority_at_ms - at_ms)
+    yield from _times("majority_ms", window[wanted], took_ms[wanted], at_ms[wanted])
+
+
+def _majority_at_ms(base: Any, came: Sequence[tuple[str, Arrivals]], seats: Sequence[Seat]) -> Any:
+    """When a majority of the voters of that time had each batch."""
+    durable = np.full((len(base), max((seat.seat for seat in seats), default=0)), _UNKNOWN)
+    voters = np.zeros(len(base), np.int64)
+    for name, each in came:
+        place = np.searchsorted(base, each.base_offset)
+        for seat in seats:
+            if seat.replica == name:
+                sits = (each.base_offset >= seat.from_offset) & (each.base_offset < seat.to_offset)
+                voters[place[sits]] = np.maximum(voters[place[sits]], seat.voters)
+                sits &= each.is_known
+                np.minimum.at(durable[:, seat.seat - 1], place[sits], each.durable_ms[sits])
+    if not durable.size:
+        return np.full(len(base), _UNKNOWN)
+    # Who is needed last for a majority is the (n // 2 + 1)th; seats that nobody has come last.
+    in_order = np.sort(durable, axis=1)
+    needed = np.minimum(voters // 2, in_order.shape[1] - 1)
+    found = np.where(
+        voters // 2 < in_order.shape[1], in_order[np.arange(len(base)), needed], _UNKNOWN
+    )
+    return np.where(voters > 0, found, _UNKNOWN)
+
+
+def _times(what: str, window: Any, value: Any, at_ms: Any) -> Iterator[dict[str, Any]]:
+    """Each value of each window, how often it is there, and when first."""
+    order = np.lexsort((at_ms, value, window))
+    window, value, at_ms = window[order], value[order], at_ms[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (window[1:] != window[:-1]) | (value[1:] != value[:-1])
+    begins = np.nonzero(is_first)[0]
+    counts = np.diff(np.append(begins, len(order)))
+    for at, times in zip(begins.tolist(), counts.tolist(), strict=True):
+        yield {
+            "window": int(window[at]),
+            "what": what,
+            "value": int(value[at]),
+            "times": times,
+            "at_ms": int(at_ms[at]),
+        }

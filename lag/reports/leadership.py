@@ -1,0 +1,149 @@
+"""Who led when, for how long, what was between two leaders, and why an epoch ended.
+
+Times are those of the records, by the clock of whoever led. That of a leader that wrote nothing
+for a while before it went is not seen: a gap is the longest it can have been. Plain values, no
+Spark.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from lag.reports.epochs import EpochSpan, Leader, Span
+from lag.reports.parts import Part
+
+FOLLOWED_MS: Final = 2_000
+"""A leader that appends records of the next epoch this soon has been alive: a fetch timeout."""
+RESTARTED_MS: Final = 60_000
+"""One that registers anew this soon after the next leader began had not been alive."""
+
+
+class Registration(NamedTuple):
+    """A controller that has started said so."""
+
+    controller_id: int
+    offset: int
+    epoch: int
+    append_ms: int
+
+
+class Evidence(NamedTuple):
+    """What tells why an epoch ended, of the quorum's log and of each replica."""
+
+    led: Mapping[int, Leader]
+    assignments: Sequence[Mapping[str, Any]]
+    registrations: Sequence[Registration]
+    spans: Sequence[Span]
+    known: Mapping[tuple[str, int], Part]
+
+
+def leadership(quorum: Mapping[int, EpochSpan], evidence: Evidence) -> list[dict[str, Any]]:
+    """The report `leadership`."""
+    found = []
+    in_order = list(quorum.values())
+    neighbours = zip([None, *in_order], in_order, [*in_order[1:], None], strict=False)
+    for before, epoch, after in neighbours:
+        assert epoch is not None
+        leader = evidence.led.get(epoch.epoch)
+        ended, facts = _why(epoch, after, evidence)
+        found.append(
+            {
+                "epoch": epoch.epoch,
+                "leader": None if leader is None else leader.node_id,
+                "start_offset": epoch.first,
+                "end_offset": epoch.end,
+                "elected_at_ms": epoch.first_ms,
+                "last_append_ms": epoch.last_ms,
+                "tenure_ms": epoch.last_ms - epoch.first_ms,
+                "elections_lost": None if before is None else epoch.epoch - before.epoch - 1,
+                "gap_ms": None if before is None else _gap_ms(before, epoch, evidence),
+                "voters": None if leader is None else leader.voters,
+                "ended": ended,
+                "facts": facts,
+            }
+        )
+    return found
+
+
+def _gap_ms(before: EpochSpan, epoch: EpochSpan, evidence: Evidence) -> int:
+    """From the last record of one leader to the first of the next, by the clock of the first."""
+    leader = evidence.led.get(epoch.epoch)
+    name = None if leader is None else leader.replica
+    part = None if name is None else evidence.known.get((name, before.epoch))
+    ahead_ms = 0 if part is None else part.clock_ms
+    return max(0, epoch.first_ms - ahead_ms - before.last_ms)
+
+
+def _why(epoch: EpochSpan, after: EpochSpan | None, evidence: Evidence) -> tuple[str, str]:
+    """Why it ended, and what that rests upon."""
+    leader = evidence.led.get(epoch.epoch)
+    if after is None:
+        return "leading", "no later epoch is in the log"
+    if leader is None:
+        return "unknown", "the log does not tell who led it"
+    return (
+        _removed(epoch, leader, evidence)
+        or _restarted(epoch, after, leader, evidence)
+        or _seen_again(epoch, after, leader, evidence)
+        or ("unknown", "neither voters, nor registrations, nor append times tell")
+    )
+
+
+def _removed(epoch: EpochSpan, leader: Leader, evidence: Evidence) -> tuple[str, str] | None:
+    """Whether the leader is not among the last voters that it has written itself."""
+    own = [row for row in evidence.assignments if row["epoch"] == epoch.epoch]
+    last = max(own, key=lambda row: int(row["offset"]), default=None)
+    if last is None or str(leader.node_id) in {each.split("@")[0] for each in last["current"]}:
+        return None
+    return "removed", f"the voters at offset {last['offset']} are without it"
+
+
+def _restarted(
+    epoch: EpochSpan, after: EpochSpan, leader: Leader, evidence: Evidence
+) -> tuple[str, str] | None:
+    """Whether the leader registered, as a controller that starts does, soon after."""
+    for each in sorted(evidence.registrations, key=lambda each: each.offset):
+        is_later = each.epoch > epoch.epoch and each.controller_id == leader.node_id
+        later_ms = each.append_ms - after.first_ms
+        if is_later and later_ms <= RESTARTED_MS:
+            said = (
+                f"it registered anew at offset {each.offset}, {later_ms} ms after the next leader"
+            )
+            return "restarted", f"{said} began"
+    return None
+
+
+def _seen_again(
+    epoch: EpochSpan, after: EpochSpan, leader: Leader, evidence: Evidence
+) -> tuple[str, str] | None:
+    """What the leader's own log tells, where it knows when it appended what."""
+    own = [span for span in evidence.spans if span.replica == leader.replica]
+    if not any(span.timed for span in own):
+        return None
+    later = [
+        (span, evidence.known[key])
+        for span in own
+        if span.epoch > epoch.epoch and (key := (span.replica, span.epoch)) in evidence.known
+    ]
+    if not later:
+        return "gone", "its own log holds nothing of later epochs"
+    times = [
+        span.first_ms if part.is_leader else span.first_here_ms - part.clock_ms
+        for span, part in later
+        if span.first_here_ms is not None
+    ]
+    if not times:
+        # It goes on, and this part of its index is lost.
+        return None
+    later_ms = max(0, min(times) - after.first_ms)
+    if later_ms > FOLLOWED_MS:
+        return "away", f"its own log goes on {later_ms} ms after the next leader began"
+    return "followed", f"it lived: it had the next leader's first record {later_ms} ms later"
+
+
+def registrations(rows: Iterable[Mapping[str, Any]]) -> list[Registration]:
+    """Those of controllers, from records of the quorum's log with their fields in `said`."""
+    return [
+        Registration(row["said"]["controllerId"], row["offset"], row["epoch"], row["append_ms"])
+        for row in rows
+        if row["type"] == "RegisterControllerRecord" and "controllerId" in row["said"]
+    ]

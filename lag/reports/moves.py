@@ -1,0 +1,200 @@
+"""Every reassignment of a partition: what was planned, what was done, in which steps, how long.
+
+Those of metaquorum and of Kafka alike: both say in a PartitionChange what is adding and removing.
+Made from `partitions.partition_history`; `topics` from the records.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lag.reports import schemas
+from lag.reports.scope import Scope
+
+STUCK_MS: Final = 60_000
+"""A reassignment that goes on, and of which no record speaks for so long, is stuck."""
+_PARTITION: Final = ("topic_id", "partition")
+_KEY: Final = (*_PARTITION, "number")
+_STEP: Final = (*_KEY, "step")
+
+
+def topics(records: DataFrame) -> DataFrame:
+    """The name of each topic, and when it was deleted: `topic_id`, `topic`, `gone_ms`."""
+    is_made = F.col("type") == "TopicRecord"
+    is_gone = F.col("type") == "RemoveTopicRecord"
+    return (
+        records.where(is_made | is_gone)
+        .groupBy("topic_id")
+        .agg(
+            F.max(F.when(is_made, F.col("topic"))).alias("topic"),
+            F.max(F.when(is_gone, F.col("append_ms"))).alias("gone_ms"),
+        )
+    )
+
+
+def with_steps(history: DataFrame) -> DataFrame:
+    """The rows of reassignments with `step`: 0 before the first, from 1 on; `under_way`; `next_ms`.
+
+    A step begins where something begins to be adding or removing, or what is changes; or where all
+    of a reassignment is done at once.
+    """
+    under_way = F.size("adding") + F.size("removing") > 0
+    differs = ~F.col("adding").eqNullSafe(F.col("adding_before")) | ~F.col("removing").eqNullSafe(
+        F.col("removing_before")
+    )
+    at_once = F.col("begins") & ~F.col("moving")
+    so_far = (
+        Window.partitionBy(*_KEY)
+        .orderBy("offset")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    in_order = Window.partitionBy(*_PARTITION).orderBy("offset")
+    begins = (under_way & (differs | F.col("begins"))) | at_once
+    return history.where(F.col("number").isNotNull()).withColumns(
+        {
+            "under_way": under_way,
+            "step": F.sum(begins.cast("bigint")).over(so_far),
+            # Of a partition that is still moved, the next record about it is such a row as well.
+            "next_ms": F.lead("append_ms").over(in_order),
+        }
+    )
+
+
+def steps(stepped: DataFrame, topics_: DataFrame) -> DataFrame:
+    """Each step once: `_STEP`, `offset`, `started_ms`, `ended_ms`, `adding`, `removing`, `topic`.
+
+    `stepped` is what `with_steps` makes.
+    """
+    begun = (
+        stepped.where("step > 0")
+        .groupBy(*_STEP)
+        .agg(
+            F.min("offset").alias("offset"),
+            F.min("append_ms").alias("started_ms"),
+            F.min_by("adding", "offset").alias("adding"),
+            F.min_by("removing", "offset").alias("removing"),
+            F.min(F.when(~F.col("under_way"), F.col("append_ms"))).alias("over_ms"),
+            # What puts an end to it otherwise is the record behind its last one: it begins another
+            # step, or another reassignment, be it one that has to wait for its first step.
+            F.max_by("next_ms", "offset").alias("next_ms"),
+        )
+    )
+    return begun.join(F.broadcast(topics_), "topic_id", "left").withColumn(
+        "ended_ms", F.coalesce("over_ms", "next_ms", "gone_ms")
+    )
+
+
+def added(stepped: DataFrame, steps_: DataFrame) -> DataFrame:
+    """Each replica that a step adds: `_STEP`, `topic`, `broker_id`, `added_ms`, `in_sync_ms`, and
+    `ended_ms` of the step."""
+    wanted = steps_.select(
+        *_STEP,
+        "topic",
+        F.col("offset").alias("from_offset"),
+        F.col("started_ms").alias("added_ms"),
+        "ended_ms",
+        F.explode("adding").alias("broker_id"),
+    )
+    in_sync = stepped.select(*_KEY, "offset", F.col("append_ms").alias("at_ms"), "isr")
+    joined = (F.col("offset") >= F.col("from_offset")) & F.array_contains("isr", F.col("broker_id"))
+    return (
+        wanted.join(in_sync, [*_KEY], "left")
+        .groupBy(*_STEP, "topic", "broker_id", "added_ms", "ended_ms")
+        .agg(F.min(F.when(joined, F.col("at_ms"))).alias("in_sync_ms"))
+        .withColumn("catch_up_ms", F.col("in_sync_ms") - F.col("added_ms"))
+    )
+
+
+def move_steps(steps_: DataFrame, added_: DataFrame, scope: Scope) -> DataFrame:
+    """The report `move_steps`."""
+    caught_up = added_.groupBy(*_STEP).agg(
+        F.max("in_sync_ms").alias("last_ms"), F.every(F.col("in_sync_ms").isNotNull()).alias("all")
+    )
+    until = F.coalesce("ended_ms", F.lit(scope.end_ms))
+    return (
+        steps_.join(caught_up, [*_STEP], "left")
+        .withColumns(
+            {
+                "duration_ms": until - F.col("started_ms"),
+                "caught_up_ms": F.when(F.col("all"), F.col("last_ms")),
+            }
+        )
+        .withColumn("catch_up_ms", F.col("caught_up_ms") - F.col("started_ms"))
+        .select(*schemas.MOVE_STEPS.names)
+    )
+
+
+def moves(
+    stepped: DataFrame,
+    added_: DataFrame,
+    topics_: DataFrame,
+    scope: Scope,
+    needed: Callable[[str, str, str], Column],
+) -> DataFrame:
+    """The report `moves`; `needed` is what `planned_steps.column` makes."""
+    begun = stepped.groupBy(*_KEY).agg(
+        F.min("offset").alias("from_offset"),
+        F.min("append_ms").alias("started_ms"),
+        F.max("append_ms").alias("last_progress_ms"),
+        F.min_by("move_id", "offset").alias("move_id"),
+        F.min_by("replicas_before", "offset").alias("from_replicas"),
+        F.min_by("planned", "offset").alias("planned"),
+        F.max_by("replicas", "offset").alias("actual"),
+        F.max_by("moving", "offset").alias("moving"),
+        F.max("step").alias("steps"),
+    )
+    following = Window.partitionBy(*_PARTITION).orderBy("number")
+    ended = F.when(~F.col("moving"), F.col("last_progress_ms"))
+    dated = (
+        begun.withColumn("next_ms", F.lead("started_ms").over(following))
+        .join(_slowest(added_, scope), [*_KEY], "left")
+        .join(F.broadcast(topics_), "topic_id", "left")
+        .withColumn("ended_ms", F.coalesce(ended, "next_ms", "gone_ms"))
+    )
+    idle_ms = F.lit(scope.end_ms) - F.col("last_progress_ms")
+    outcome = (
+        F.when(~F.col("moving") & (F.col("actual") == F.col("planned")), "completed")
+        .when(~F.col("moving"), "cancelled")
+        .when(F.col("next_ms").isNotNull(), "superseded")
+        .when(F.col("gone_ms").isNotNull(), "gone")
+        .when(idle_ms >= STUCK_MS, "stuck")
+        .otherwise("running")
+    )
+    return dated.withColumns(
+        {
+            "duration_ms": F.coalesce("ended_ms", F.lit(scope.end_ms)) - F.col("started_ms"),
+            "outcome": outcome,
+            "as_planned": F.col("actual") == F.col("planned"),
+            "steps_planned": needed("from_replicas", "planned", "from_offset"),
+            "added": F.array_except("planned", "from_replicas"),
+            "removed": F.array_except("from_replicas", "planned"),
+        }
+    ).select(*schemas.MOVES.names)
+
+
+def _slowest(added_: DataFrame, scope: Scope) -> DataFrame:
+    """Of each reassignment the added replica that took longest, and how long, or so far.
+
+    It waits no longer than the step that added it lasts.
+    """
+    so_far = F.coalesce("in_sync_ms", "ended_ms", F.lit(scope.end_ms)) - F.col("added_ms")
+    return (
+        added_.withColumn("took_ms", so_far)
+        .groupBy(*_KEY)
+        .agg(
+            F.max_by("broker_id", F.struct("took_ms", "broker_id")).alias("slowest"),
+            F.max("took_ms").alias("slowest_ms"),
+        )
+    )
+
+
+def move_replicas(added_: DataFrame, moves_: DataFrame) -> DataFrame:
+    """The report `move_replicas`; `moves_` is the report `moves`."""
+    is_stuck = F.col("in_sync_ms").isNull() & (F.col("outcome") == "stuck")
+    return (
+        added_.join(moves_.select(*_KEY, "outcome"), [*_KEY])
+        .withColumn("stuck", is_stuck)
+        .select(*schemas.MOVE_REPLICAS.names)
+    )

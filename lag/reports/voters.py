@@ -1,0 +1,123 @@
+"""Who voted when, and how many more failures the quorum could have survived.
+
+A voter keeps up at a sample if its lag is less than a follower's fetch timeout. Of n voters more
+than half are a majority; what keeps up beyond that may fail. Where of some voters nobody knows, and
+it makes a difference, so is the answer. Plain values, no Spark.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from lag.reports.scope import Scope
+
+KEEPS_UP_MS: Final = 2_000
+_FOREVER: Final = 2**62
+_COLUMNS: Final = ("no_majority_ms", "survived_0_ms", "survived_1_ms", "survived_2_ms")
+_UNKNOWN: Final = "unknown_ms"
+
+
+class Seat(NamedTuple):
+    """A voter that has a folder among those that were read, and where in the log it votes."""
+
+    replica: str
+    seat: int
+    """From 1, among the voters of that assignment."""
+    voters: int
+    """How many there are."""
+    from_offset: int
+    to_offset: int
+    """Exclusive."""
+
+
+def in_order(assignments: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The assignments of the quorum's log, each once."""
+    by_offset = {row["offset"]: row for row in assignments}
+    return [by_offset[offset] for offset in sorted(by_offset)]
+
+
+def seats(
+    assignments: Sequence[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]]
+) -> list[list[Seat]]:
+    """The seats of each assignment that are taken by a replica that was read.
+
+    The first assignment is taken to hold from the beginning of the log. A voter with a directory id
+    is that directory alone; without one it is the node's first folder by name.
+    """
+    folders = sorted(replicas, key=lambda row: str(row["replica"]))
+    found = []
+    for number, row in enumerate(assignments):
+        begins = row["offset"] if number else 0
+        is_last = number + 1 == len(assignments)
+        ends = _FOREVER if is_last else assignments[number + 1]["offset"]
+        names = [_folder_of(voter, folders) for voter in row["current"]]
+        found.append(
+            [
+                Seat(name, seat, len(names), begins, ends)
+                for seat, name in enumerate(names, 1)
+                if name is not None
+            ]
+        )
+    return found
+
+
+def _folder_of(voter: str, folders: Iterable[Mapping[str, Any]]) -> str | None:
+    node, _, directory = voter.partition("@")
+    for row in folders:
+        known = row.get("directory_id")
+        if str(row["node_id"]) == node and (not directory or known in (None, directory)):
+            return str(row["replica"])
+    return None
+
+
+def voters(
+    assignments: Sequence[Mapping[str, Any]],
+    seats_: Sequence[Sequence[Seat]],
+    lags: Mapping[str, Sequence[int | None]],
+    scope: Scope,
+) -> list[dict[str, Any]]:
+    """The report `voters`; `lags` are those of each replica at each sample."""
+    found = []
+    for number, row in enumerate(assignments):
+        at_ms = row["append_ms"]
+        is_last = number + 1 == len(assignments)
+        until_ms = max(scope.end_ms, at_ms) if is_last else assignments[number + 1]["append_ms"]
+        own = [lags.get(seat.replica, ()) for seat in seats_[number]]
+        found.append(
+            {
+                **{name: row[name] for name in ("offset", "epoch", "current", "target", "kind")},
+                "at_ms": at_ms,
+                "until_ms": until_ms,
+                "duration_ms": until_ms - at_ms,
+                "tolerates": (len(row["current"]) - 1) // 2,
+                **_survived(own, len(row["current"]), at_ms, until_ms, scope),
+            }
+        )
+    return found
+
+
+def _survived(
+    lags: Sequence[Sequence[int | None]], voters_: int, at_ms: int, until_ms: int, scope: Scope
+) -> dict[str, int]:
+    """For how long how much could have been survived; a sample stands for the time before it."""
+    found = dict.fromkeys((*_COLUMNS, _UNKNOWN), 0)
+    begins = max(at_ms, scope.start_ms)
+    for number in range(1, scope.samples + 1):
+        ends = min(until_ms, scope.sample_at(number))
+        lasts_ms = ends - max(begins, scope.sample_at(number - 1))
+        if lasts_ms > 0:
+            found[_answer([each[number - 1] for each in lags if each], voters_)] += lasts_ms
+    return found
+
+
+def _answer(lags: Sequence[int | None], voters_: int) -> str:
+    """In which column a moment counts."""
+    known = [lag for lag in lags if lag is not None]
+    up = sum(lag < KEEPS_UP_MS for lag in known)
+    majority = voters_ // 2 + 1
+    least = _column(up - majority)
+    return least if least == _column(up + voters_ - len(known) - majority) else _UNKNOWN
+
+
+def _column(spare: int) -> str:
+    """The column of a time when so many of the voters that keep up could be spared."""
+    return _COLUMNS[max(0, min(spare + 1, 3))]

@@ -1,0 +1,374 @@
+"""The Spark session of a command: started quietly, and gone without a trace when it is done.
+
+`--master` goes to Spark as it was written. On this machine workers find our code where we found it;
+on a cluster a zip of our packages is sent to them. What Spark itself says goes to a file, of which
+the last lines are quoted when it fails. Everything it puts on this machine's disk lies in one
+folder, which is bounded, and removed at the end.
+"""
+
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from admin.apache.java import Unavailable, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+"""What the packages are imported from."""
+PACKAGES: Final = ("admin", "broker", "quorum", "statemachine")
+"""What a worker imports, when it reads logs, of what is ours."""
+SCRATCH_BYTES_MAX: Final = 16 << 30
+"""How much Spark may put aside on this machine, unless the environment says otherwise."""
+SCRATCH_VARIABLE: Final = "METAQUORUM_LAG_SCRATCH_MAX"
+LOOK_EVERY_SECONDS: Final = 1.0
+END_SECONDS_MAX: Final = 20
+
+_SHORT_LIVED: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+"""Of a Java process that lives for one report: its quick compiler alone. What is done to every
+record is done by workers; to compile the thousands of methods with which Spark plans well took as
+long as all its tasks."""
+
+_LOGGING: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+class NoSpark(Exception):
+    """Spark cannot be started here; one sentence says what is missing and what would be right."""
+
+
+class SparkFailed(Exception):
+    """Spark was started and gave up; one sentence says why, in its words."""
+
+
+def check() -> None:
+    """Raise `NoSpark` unless Spark's Python packages, a Java for it, and what it is told to be are
+    here."""
+    missing = [name for name in ("pyarrow", "pyspark") if not _is_installed(name)]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise NoSpark(
+            f"lag reports need {' and '.join(missing)}, which {are} not installed: "
+            f"{sys.executable} -m pip install 'metaquorum[spark]'"
+        )
+    try:
+        find_java()
+    except Unavailable as error:
+        raise NoSpark(f"Spark cannot be started: {error.lacks}") from None
+    home = os.environ.get("SPARK_HOME")
+    if home is not None and not (Path(home) / "bin" / "spark-submit").is_file():
+        raise NoSpark(
+            f"Spark cannot be started: SPARK_HOME is {home or 'empty'}, and has no "
+            "bin/spark-submit: unset it, for the Spark that is installed with metaquorum, or name "
+            "the folder of another one"
+        )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:
+        # Somebody put None in its place.
+        return False
+
+
+@contextmanager
+def spark_session(master: str, *, name: str = "metaquorum lag") -> Iterator["SparkSession"]:
+    """A session on `master`, which the data source is registered with; ended with the context.
+
+    Raises `NoSpark` and `SparkFailed`. One process can have one at a time.
+    """
+    check()
+    scratch = Path(tempfile.mkdtemp(prefix="metaquorum-lag-"))
+    try:
+        with _signals(), _quiet(), _gateway(master, name, scratch) as (conf, gateway):
+            spark = _start(conf, gateway, scratch)
+            _own_interrupts()
+            try:
+                _equip(spark, master, scratch)
+                with _Guard(spark, scratch, scratch_bytes_max()):
+                    yield spark
+            finally:
+                # A Java process that has died is not asked to stop.
+                with suppress(Exception):
+                    spark.stop()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does, with all that it started; what was is put back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _own_interrupts() -> None:
+    """Ctrl-C is no matter of Spark's, which would begin a call to Java in the middle of another."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Whoever talks to Java raises what went wrong, and prints it as well: once is enough."""
+    logger = logging.getLogger("py4j")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def is_local(master: str) -> bool:
+    """Whether the workers are threads of this machine's own Spark."""
+    return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def settings(master: str, scratch: Path) -> dict[str, str]:
+    """What Spark is told, apart from its master and the name of the application."""
+    told = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.local.dir": str(scratch / "blocks"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()} "
+            f"-Dderby.system.home={scratch / 'derby'}"
+        ),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # A row may be a pack of thousands of records: a worker takes no more of them at once.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+        # Without it Spark refuses a data source that takes over filters.
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.streaming.stopTimeout": "10s",
+        "spark.sql.streaming.checkpointLocation": str(scratch / "checkpoints"),
+        # Of a stream that goes on for days, its last steps alone are kept.
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        # What is kept is looked at a few times: to look for a better form of it costs more.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    }
+    if is_local(master):
+        # Nothing has to reach us from outside. Two hundred shuffle files serve no laptop.
+        told["spark.driver.bindAddress"] = told["spark.driver.host"] = "127.0.0.1"
+        told["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
+        # It plans anew between stages, which here costs more than it finds.
+        told["spark.sql.adaptive.enabled"] = "false"
+        told["spark.driver.extraJavaOptions"] += f" {_SHORT_LIVED}"
+    return told
+
+
+def zip_packages(target: Path) -> Path:
+    """Write our packages' code into `target`, for workers that have no tree of ours."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in PACKAGES:
+            for path in sorted((ROOT / package).rglob("*.py")):
+                archive.write(path, str(path.relative_to(ROOT)))
+    return target
+
+
+def scratch_bytes_max(environ: Mapping[str, str] = os.environ) -> int:
+    """How much may be put aside; raises `NoSpark` if the environment says what is no size."""
+    from admin.units import parse_size_bytes
+
+    wanted = environ.get(SCRATCH_VARIABLE)
+    if wanted is None:
+        return SCRATCH_BYTES_MAX
+    try:
+        return parse_size_bytes(wanted)
+    except ValueError as error:
+        raise NoSpark(
+            f"{SCRATCH_VARIABLE} is no limit for Spark's scratch folder: {error}"
+        ) from None
+
+
+@contextmanager
+def _gateway(master: str, name: str, scratch: Path) -> Iterator[tuple[Any, Any]]:
+    """Spark's Java process, not yet a session; its words go to a file."""
+    from pyspark import SparkConf, java_gateway
+    from pyspark.errors import PySparkException
+
+    launch: Any = java_gateway.launch_gateway
+    (scratch / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+    conf = SparkConf().setMaster(master).setAppName(name)
+    for key, value in settings(master, scratch).items():
+        conf.set(key, value)
+    with _environment(master, scratch), (scratch / "spark.log").open("wb") as said:
+        try:
+            gateway = launch(conf, {"stdout": said, "stderr": said})
+        except PySparkException:
+            raise SparkFailed(f"Spark did not start: {last_words(scratch)}") from None
+        try:
+            yield conf, gateway
+        finally:
+            gateway.shutdown()
+            if gateway.proc is not None:
+                gateway.proc.stdin.close()
+                gateway.proc.wait(END_SECONDS_MAX)
+
+
+@contextmanager
+def _environment(master: str, scratch: Path) -> Iterator[None]:
+    """Which Python the workers take, and where those of this machine find our code and Spark's."""
+    before = dict(os.environ)
+    if is_local(master) and "SPARK_HOME" not in os.environ:
+        os.environ["SPARK_HOME"] = str(_home_without_zips(scratch / "spark"))
+    if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    try:
+        yield
+    finally:
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "SPARK_HOME"):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
+
+
+def _home_without_zips(home: Path) -> Path:
+    """The Spark of the installed package, but for its Python code, which is installed beside it.
+
+    Spark has its Python processes look first for that code in a zip of its home. Of what is in a
+    zip nothing is kept compiled: each of the five that a report waits for, one after the other,
+    would compile for half a second what lies compiled beside it.
+    """
+    import pyspark
+
+    installed = Path(pyspark.__file__).parent
+    home.mkdir()
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(installed / name)
+    return home
+
+
+def _start(conf: Any, gateway: Any, scratch: Path) -> "SparkSession":
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except (Py4JError, TypeError, AttributeError) as error:
+        # A master that does not answer leaves a context that is half made, hence the other types.
+        reason = first_sentence(error) if isinstance(error, Py4JError) else last_words(scratch)
+        raise SparkFailed(f"Spark did not start on {conf.get('spark.master')}: {reason}") from None
+
+
+def _equip(spark: "SparkSession", master: str, scratch: Path) -> None:
+    from lag.source.quorum_log import QuorumLogSource
+
+    if not is_local(master):
+        spark.sparkContext.addPyFile(str(zip_packages(scratch / "metaquorum.zip")))
+    spark.dataSource.register(QuorumLogSource)
+    # Where Java's side of the connection closes first, it would print a traceback when all is done.
+    accumulators: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if accumulators is not None:
+        accumulators.handle_error = lambda *_: None
+
+
+@contextmanager
+def spark_failures() -> Iterator[None]:
+    """What Spark raises becomes `SparkFailed`, in a sentence of its own."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkFailed(f"Spark gave up: {first_sentence(error)}") from None
+
+
+def first_sentence(error: BaseException) -> str:
+    """What a Java error says, without its stack."""
+    java = getattr(error, "java_exception", None)
+    said = str(java.getMessage() or java.toString()) if java is not None else str(error)
+    line = next((line.strip() for line in said.splitlines() if line.strip()), "it says nothing")
+    return line[:400]
+
+
+def last_words(scratch: Path) -> str:
+    """The last line that Spark's process wrote, or that it wrote none."""
+    with (scratch / "spark.log").open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 4_096))
+        written = file.read().decode(errors="replace").splitlines()
+    lines = [line.strip() for line in written if line.strip() and not line.startswith("\tat ")]
+    return lines[-1][:400] if lines else "it wrote nothing"
+
+
+def bytes_in(folder: Path) -> int:
+    """The size of all files below, as far as they are still there when looked at."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(root, name)).st_size
+            except OSError:
+                # Spark removes its own files meanwhile.
+                continue
+    return total
+
+
+class _Guard:
+    """Looks after the scratch folder while work is done, and ends it if that grows too large."""
+
+    def __init__(self, spark: "SparkSession", scratch: Path, bytes_max: int) -> None:
+        self._spark = spark
+        self._scratch = scratch
+        self._bytes_max = bytes_max
+        self._over = threading.Event()
+        self._exceeded = False
+        self._thread = threading.Thread(target=self._look, name="lag scratch", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._exceeded:
+            raise SparkFailed(
+                f"Spark wanted more than {self._bytes_max} bytes in {self._scratch.parent}: "
+                f"read fewer logs or a shorter time (--since, --until), or allow more "
+                f"({SCRATCH_VARIABLE}=64GiB)"
+            ) from None
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_EVERY_SECONDS):
+            if bytes_in(self._scratch) > self._bytes_max:
+                self._exceeded = True
+                self._spark.sparkContext.cancelAllJobs()

@@ -1,0 +1,260 @@
+"""Which logs there are below the paths that were named, whose they are, and what lies in them.
+
+A path is the folder of a log, or that of a node with a log in it, or one with several of these.
+Names alone are looked at here, and the two small files that say whose a folder is; what has a name
+that no log knows is told as a problem.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from lag.source.problem_rows import FOREIGN_FILE, META, NO_LOG, UNREADABLE, Problem
+from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
+from quorum.log.append_times import index_base
+from quorum.log.checkpoint import checkpoint_id
+from quorum.log.errors import StorageError
+from quorum.log.meta_properties import FILE_NAME as META_NAME
+from quorum.log.meta_properties import look
+from quorum.log.segment import segment_base
+
+METADATA: Final = "__cluster_metadata-0"
+"""What Kafka and we call the folder of the log in that of a node."""
+_NOBODYS: Final = "lost+found"
+"""What a file system has at its root."""
+
+# Kafka's and our own; what is being removed or written is nobody's.
+_OTHERS: Final = re.compile(
+    r"(\.lock|\.kafka_cleanshutdown|boot-timestamp|bootstrap\.checkpoint|meta\.properties"
+    r"|quorum-state|leader-epoch-checkpoint|partition\.metadata|(log-start|cleaner|recovery-point|"
+    r"replication)-offset-checkpoint|.*-offset-checkpoint"
+    r"|\d{20}\.(index|timeindex|txnindex|snapshot)|.*\.(deleted|tmp|part|swap|cleaned))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One file of batches, as it was when it was looked at."""
+
+    path: str
+    base: int
+    size_bytes: int
+    next_base: int | None
+    """Where the next segment begins; None of the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFolder:
+    """The log of one replica."""
+
+    path: str
+    replica: str
+    node_id: int | None = None
+    directory_id: str | None = None
+    cluster_id: str | None = None
+    segments: tuple[Segment, ...] = ()
+    snapshots: tuple[str, ...] = ()
+    """Paths of the checkpoint files, the oldest first."""
+    indexes: tuple[str, ...] = ()
+    """Paths of the indexes of append times, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All logs below some paths, and what is no log."""
+
+    folders: tuple[LogFolder, ...]
+    problems: tuple[tuple[str, Problem], ...]
+    """Each with the replica it belongs to, empty for none."""
+
+
+def find(paths: Sequence[str], known: dict[str, str] | None = None) -> Found:
+    """The logs below these paths. `known` has the replicas of folders that were found before."""
+    folders: dict[str, LogFolder] = {}
+    problems: list[tuple[str, Problem]] = []
+    for path in paths:
+        try:
+            there = list(_log_folders(Path(path)))
+            empty = list(_empty_beside(Path(path), there))
+        except OSError as error:
+            problems.append(("", unreadable(path, error)))
+            continue
+        if not there:
+            problems.append(("", _no_log(path)))
+        problems += [("", _empty(each)) for each in empty]
+        for folder in there:
+            if str(folder) in folders:
+                continue
+            log, wrong = _look(folder)
+            folders[log.path] = log
+            problems += [(log.path, each) for each in wrong]
+    labelled = _labelled(list(folders.values()), known or {})
+    labels = {log.path: log.replica for log in labelled}
+    told = tuple((labels.get(path, ""), problem) for path, problem in problems)
+    return Found(tuple(labelled), told)
+
+
+def _no_log(path: str) -> Problem:
+    there = Path(path)
+    if not there.exists():
+        return Problem(path, None, None, NO_LOG, "there is no such folder")
+    if there.is_file():
+        reason = "it is a file; a folder with segments (*.log) is wanted"
+        return Problem(path, None, None, FOREIGN_FILE, reason)
+    reason = f"no segment (*.log) is in it, nor in its {METADATA}, nor in a folder below"
+    return Problem(path, None, None, NO_LOG, reason)
+
+
+def _empty_beside(path: Path, there: Sequence[Path]) -> Iterator[Path]:
+    """Folders below `path` with nothing in them, where others are those of nodes: copies that have
+    failed, most likely, and that nobody would miss in a report that is silent about them."""
+    if not there or there[0] in (path, path / METADATA):
+        return
+    for below in sorted(path.iterdir()):
+        with suppress(PermissionError):  # Told as such, with the logs.
+            if below.is_dir() and below.name != _NOBODYS and not any(below.iterdir()):
+                yield below
+
+
+def _empty(path: Path) -> Problem:
+    reason = "the folder is empty, and those beside it are of nodes"
+    return Problem(str(path), None, None, NO_LOG, reason)
+
+
+def unreadable(path: str, error: OSError) -> Problem:
+    """The operating system does not let it be read, and says why."""
+    where = str(error.filename) if error.filename is not None else path
+    reason = f"it cannot be read: {error.strerror or error}"
+    return Problem(where, None, None, UNREADABLE, reason)
+
+
+def _log_folders(path: Path) -> Iterator[Path]:
+    """The folders of logs at `path`, of nodes up to two levels below it, in order."""
+    if not path.is_dir():
+        # Raises where the way there is barred, and not where it leads nowhere.
+        if path.exists():
+            return
+        path.parent.stat() if path.parent.exists() else None
+        return
+    names = sorted(each.name for each in path.iterdir())
+    if _is_log(path, names):
+        yield path
+        return
+    if METADATA in names:
+        yield path / METADATA
+        return
+    for name in names:
+        below = path / name
+        try:
+            if not below.is_dir():
+                continue
+            if (below / METADATA).is_dir():
+                yield below / METADATA
+                continue
+            inside = sorted(each.name for each in below.iterdir())
+            if _is_log(below, inside):
+                yield below
+                continue
+            yield from _data_folders(below / each for each in inside)
+        except PermissionError:
+            yield below  # Looked into once more, it becomes a problem.
+
+
+def _data_folders(folders: Iterable[Path]) -> Iterator[Path]:
+    """The logs of nodes that have their data in a folder of its own: one of these."""
+    for folder in folders:
+        try:
+            if (folder / METADATA).is_dir():
+                yield folder / METADATA
+        except PermissionError:
+            yield folder
+
+
+def _is_log(path: Path, names: Sequence[str]) -> bool:
+    is_of_log = any(segment_base(name) is not None or checkpoint_id(name) for name in names)
+    return is_of_log or (path.name == METADATA and "quorum-state" in names)
+
+
+def _look(folder: Path) -> tuple[LogFolder, list[Problem]]:
+    """What lies in the folder of a log."""
+    problems: list[Problem] = []
+    segments: list[Segment] = []
+    snapshots: list[str] = []
+    indexes: list[str] = []
+    log = _identity(folder, problems)
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        return log, [*problems, unreadable(str(folder), error)]
+    for path in entries:
+        base = segment_base(path.name)
+        try:
+            if base is not None:
+                size = path.stat().st_size
+                segments.append(Segment(path=str(path), base=base, size_bytes=size, next_base=None))
+            elif checkpoint_id(path.name) is not None:
+                snapshots.append(str(path))
+            elif index_base(path.name) is not None:
+                indexes.append(str(path))
+            elif not _OTHERS.fullmatch(path.name) and path.name != META_NAME:
+                reason = "no log has a file of this name; it was not read"
+                problems.append(Problem(str(path), None, None, FOREIGN_FILE, reason))
+        except OSError as error:
+            problems.append(unreadable(str(path), error))
+    if not segments:
+        reason = "the folder of a log without a single segment (*.log)"
+        problems.append(Problem(str(folder), None, None, NO_LOG, reason))
+    linked = [
+        replace(each, next_base=following.base) for each, following in pairwise(segments)
+    ] + segments[-1:]
+    log = replace(log, segments=tuple(linked), snapshots=tuple(snapshots), indexes=tuple(indexes))
+    return log, problems
+
+
+def _identity(folder: Path, problems: list[Problem]) -> LogFolder:
+    """Whose folder it is, by meta.properties in it or in the folder around it."""
+    around = folder.parent if folder.name == METADATA else folder
+    log = LogFolder(path=str(folder), replica=around.absolute().name)
+    for where in dict.fromkeys((folder, around)):
+        try:
+            if not (where / META_NAME).exists():
+                continue
+            # Kafka's own had none before 3.7; a report needs to know the node.
+            meta = look(where, needs_directory=False)
+        except OSError as error:
+            problems.append(unreadable(str(where / META_NAME), error))
+            continue
+        except StorageError as error:
+            problems.append(Problem(str(where / META_NAME), None, None, META, str(error)))
+            continue
+        if meta is None:
+            continue
+        directory = meta.directory_id
+        return replace(
+            log,
+            replica=str(meta.node_id),
+            node_id=int(meta.node_id),
+            directory_id=None if directory == NO_DIRECTORY else uuid_to_text(directory),
+            cluster_id=meta.cluster_id,
+        )
+    return log
+
+
+def _labelled(folders: list[LogFolder], known: dict[str, str]) -> list[LogFolder]:
+    """The same, no two of them by one name; who had a name keeps it."""
+    taken = Counter(known.values())
+    labelled = []
+    for log in folders:
+        label = known.get(log.path)
+        if label is None:
+            label, number = log.replica, 2
+            while taken[label]:
+                label, number = f"{log.replica}#{number}", number + 1
+            taken[label] += 1
+        labelled.append(replace(log, replica=label))
+    return labelled

@@ -1,0 +1,151 @@
+"""ApiVersions: what a node offers, what another one offers, and the version to meet at.
+
+It holds no table of its own: whoever owns a listener knows what is served there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Final
+
+from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.codec import (
+    decode_response,
+    encode_request_body,
+    encode_response_body,
+    error_code,
+    error_name,
+    make,
+    make_known,
+    nested,
+    request_schema,
+    response_schema,
+)
+from quorum.protocol.faults import Malformed
+from quorum.protocol.shape import Data
+
+UNSUPPORTED_VERSION: Final = 35
+"""Kafka's code of the answer to a version that is not served."""
+
+_ZERO_LEVELS_FROM: Final = 4
+"""Older clients cannot read a feature whose lowest level is 0 (KAFKA-17492)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """The features of a cluster (KIP-584): the levels we support, and those in force.
+
+    `finalized_epoch` is the offset of the metadata that `finalized` was read at, -1 if unknown.
+    """
+
+    supported: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
+    finalized: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    finalized_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What the other side of a connection serves."""
+
+    ranges: Mapping[int, VersionRange]
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """The other side does not know the version of our ApiVersions request; it serves these."""
+
+    served: VersionRange
+
+
+def write_offer(
+    version: int, offered: Mapping[int, VersionRange], features: Features | None = None
+) -> bytes:
+    """The body of an ApiVersions response of `version`, with keys in order."""
+    schema = response_schema(ApiKey.API_VERSIONS, version)
+    values: dict[str, object] = {
+        "error_code": error_code(0),
+        "api_keys": _api_keys(version, offered),
+    }
+    if version >= 1:
+        values["throttle_time"] = timedelta(0)
+    if version >= 3 and features is not None:
+        values.update(_feature_fields(schema, version, features))
+    return encode_response_body(ApiKey.API_VERSIONS, version, make(schema, **values))
+
+
+def write_unsupported(offered: Mapping[int, VersionRange]) -> bytes:
+    """The body for an ApiVersions request that is too new: v0, with the versions it may have.
+
+    Every client can read v0, and learns from it which version to ask with (KIP-511).
+    """
+    own: dict[int, VersionRange] = {ApiKey.API_VERSIONS: offered[ApiKey.API_VERSIONS]}
+    schema = response_schema(ApiKey.API_VERSIONS, 0)
+    response = make(schema, error_code=error_code(UNSUPPORTED_VERSION), api_keys=_api_keys(0, own))
+    return encode_response_body(ApiKey.API_VERSIONS, 0, response)
+
+
+def read_offer(version: int, body: Data) -> Offered | AskAgain:
+    """What the answer to our ApiVersions request of `version` says; raises `Malformed`."""
+    try:
+        response = decode_response(ApiKey.API_VERSIONS, version, body)
+    except Malformed:
+        # One that does not know our version answers in v0 (KIP-511).
+        if version == 0:
+            raise
+        response = decode_response(ApiKey.API_VERSIONS, 0, body)
+    ranges = {
+        int(api.api_key): VersionRange(api.min_version, api.max_version)
+        for api in response.api_keys
+        if 0 <= api.min_version <= api.max_version
+    }
+    if response.error_code == UNSUPPORTED_VERSION:
+        return AskAgain(ranges.get(ApiKey.API_VERSIONS, VersionRange(0, 0)))
+    if response.error_code != 0:
+        reason = f"refused with {error_name(response.error_code.value)}"
+        raise Malformed(ApiKey.API_VERSIONS, version, reason)
+    return Offered(MappingProxyType(ranges))
+
+
+def negotiate(ours: VersionRange | None, theirs: VersionRange | None) -> int | None:
+    """The highest version that both ranges hold, or None if there is none."""
+    if ours is None or theirs is None:
+        return None
+    highest = min(ours.highest, theirs.highest)
+    return highest if highest >= max(ours.lowest, theirs.lowest) else None
+
+
+def write_request(version: int, software_name: str, software_version: str) -> bytes:
+    """The body of an ApiVersions request; the names are letters, digits, dots and dashes."""
+    schema = request_schema(ApiKey.API_VERSIONS, version)
+    request = make_known(
+        schema, client_software_name=software_name, client_software_version=software_version
+    )
+    return encode_request_body(ApiKey.API_VERSIONS, version, request)
+
+
+def _api_keys(version: int, offered: Mapping[int, VersionRange]) -> tuple[object, ...]:
+    entry = nested(response_schema(ApiKey.API_VERSIONS, version), "ApiVersion")
+    return tuple(
+        make(entry, api_key=key, min_version=of.lowest, max_version=of.highest)
+        for key, of in sorted(offered.items())
+    )
+
+
+def _feature_fields(schema: type, version: int, features: Features) -> dict[str, object]:
+    supported = nested(schema, "SupportedFeatureKey")
+    finalized = nested(schema, "FinalizedFeatureKey")
+    return {
+        "supported_features": tuple(
+            make(supported, name=name, min_version=of.lowest, max_version=of.highest)
+            for name, of in sorted(features.supported.items())
+            if of.lowest > 0 or version >= _ZERO_LEVELS_FROM
+        ),
+        "finalized_features_epoch": features.finalized_epoch,
+        # Level 0 means that the feature is not in force, and is said by leaving it out.
+        "finalized_features": tuple(
+            make(finalized, name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(features.finalized.items())
+            if level > 0
+        ),
+    }

@@ -1,0 +1,201 @@
+"""Bodies of requests and responses to and from kio's classes; the meaning of a field is not here.
+
+Encoding trusts its caller: what cannot be written is a fault of ours and raises what kio raises.
+Decoding trusts nobody: whatever is wrong with the bytes comes out as `Malformed`.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from io import BytesIO
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from quorum.protocol import headers, shape
+from quorum.protocol.apis import SPOKEN, ApiKey, UnsupportedVersion, header_flexibility
+from quorum.protocol.faults import BadFrame, Malformed
+from quorum.protocol.schemas import load_request_schema, load_response_schema
+from quorum.protocol.shape import Data
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
+    from kio.static.protocol import RequestPayload, ResponsePayload
+
+__all__ = [
+    "BadFrame",
+    "Malformed",
+    "decode_part",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_request_body",
+    "encode_response",
+    "encode_response_body",
+    "error_code",
+    "error_name",
+    "make",
+    "make_known",
+    "nested",
+    "request_schema",
+    "response_schema",
+]
+
+_LENGTH: Final = Struct(">i")
+
+T = TypeVar("T")
+
+
+def make(schema: type[T], /, **values: Any) -> T:
+    """A kio value from plain ints and strings, which its annotations would not let through."""
+    return schema(**values)
+
+
+def make_known(schema: type[Any], /, **values: Any) -> Any:
+    """As `make`, without those of `values` that this version of the schema has no field for.
+
+    Only for fields that Kafka's schema calls ignorable: leaving them out must not change what
+    the message means.
+    """
+    names = {field.name for field in fields(schema)}
+    return schema(**{name: value for name, value in values.items() if name in names})
+
+
+def nested(schema: type[Any], name: str) -> type[Any]:
+    """The class `name` of a structure inside `schema`, of the same version."""
+    inner: type[Any] = getattr(sys.modules[schema.__module__], name)
+    return inner
+
+
+@cache
+def error_code(code: int) -> "ErrorCode":
+    """kio's name of one of Kafka's error codes."""
+    from kio.schema.errors import ErrorCode
+
+    return ErrorCode(code)
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, or the code itself if it is none of Kafka's."""
+    try:
+        return error_code(code).name.upper()
+    except ValueError:
+        return f"error {code}"
+
+
+@cache
+def request_schema(api_key: int, version: int) -> "type[RequestPayload]":
+    """The class of the request; raises `UnsupportedVersion` for those not spoken."""
+    if version not in SPOKEN.get(api_key, ()):
+        raise UnsupportedVersion(api_key, version)
+    return load_request_schema(api_key, version)
+
+
+@cache
+def response_schema(api_key: int, version: int) -> "type[ResponsePayload]":
+    """The class of the response; raises `UnsupportedVersion` for those not spoken."""
+    if version not in SPOKEN.get(api_key, ()):
+        raise UnsupportedVersion(api_key, version)
+    return load_response_schema(api_key, version)
+
+
+def encode_request(
+    api_key: int,
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+    payload: "RequestPayload",
+) -> bytes:
+    """A whole frame: its length, the header and the body."""
+    header = headers.write_request_header(api_key, version, correlation_id, client_id)
+    body = encode_request_body(api_key, version, payload)
+    return b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
+
+
+def encode_response(
+    api_key: int, version: int, correlation_id: int, payload: "ResponsePayload"
+) -> bytes:
+    """A whole frame: its length, the header and the body."""
+    body = encode_response_body(api_key, version, payload)
+    flexible = header_flexibility(api_key, version).response
+    header = headers.write_framed_response_header(correlation_id, len(body), flexible=flexible)
+    return header + body
+
+
+def encode_request_body(api_key: int, version: int, payload: "RequestPayload") -> bytes:
+    """The bytes of `payload`, which is a value of exactly this API and version."""
+    assert type(payload) is request_schema(api_key, version), f"{payload} for v{version}"
+    return _write(payload)
+
+
+def encode_response_body(api_key: int, version: int, payload: "ResponsePayload") -> bytes:
+    """The bytes of `payload`, which is a value of exactly this API and version."""
+    assert type(payload) is response_schema(api_key, version), f"{payload} for v{version}"
+    return _write(payload)
+
+
+def decode_request(api_key: int, version: int, data: Data) -> Any:
+    """The value that fills `data` to its last byte; raises `Malformed`.
+
+    Behind a Metadata request more bytes may follow, and are passed over: librdkafka (2.16) sends
+    three when it asks for all topics, because it writes the null array in four bytes, not in one,
+    and Kafka's brokers never look behind a request.
+    Raises `UnsupportedVersion` for an API or version that is not spoken.
+    """
+    return _read(_request_decoder(api_key, version), api_key, version, data)
+
+
+def decode_response(api_key: int, version: int, data: Data) -> Any:
+    """The value that fills `data` to its last byte; raises `Malformed`.
+
+    Raises `UnsupportedVersion` for an API or version that is not spoken.
+    """
+    return _read(_response_decoder(api_key, version), api_key, version, data)
+
+
+def decode_part(schema: type[T], data: Data, api_key: int, version: int) -> T:
+    """A value of `schema` that a field of this API carries as bytes; raises `Malformed`."""
+    decoder = _decoder(schema)  # type: ignore[arg-type]  # classes are hashable
+    value: T = _read(decoder, api_key, version, data)
+    return value
+
+
+class _Decoder(NamedTuple):
+    check: Callable[[Data], Data]
+    """Of the bytes that came, those to read: without tagged fields that nobody knows."""
+    read: Callable[[Data, int], tuple[Any, int]]
+
+
+def _request_decoder(api_key: int, version: int) -> _Decoder:
+    return _decoder(request_schema(api_key, version), passes_rest=api_key == ApiKey.METADATA)
+
+
+def _response_decoder(api_key: int, version: int) -> _Decoder:
+    return _decoder(response_schema(api_key, version))
+
+
+@cache
+def _decoder(schema: type[Any], *, passes_rest: bool = False) -> _Decoder:
+    from kio.serial import entity_reader
+
+    return _Decoder(shape.checker(schema, passes_rest=passes_rest), entity_reader(schema))
+
+
+def _read(decoder: _Decoder, api_key: int, version: int, data: Data) -> Any:
+    try:
+        known = decoder.check(data)
+        value, size = decoder.read(known, 0)
+    except Exception as error:
+        # What conversions of the reader raise (KeyError, UnicodeError, OverflowError, …) is
+        # documented nowhere; each of them means that these bytes are no such message.
+        raise Malformed(api_key, version, str(error) or type(error).__name__) from error
+    assert size == len(known), f"walked {len(known)} bytes, read {size}"
+    return value
+
+
+def _write(payload: Any) -> bytes:
+    from kio.serial import entity_writer
+
+    buffer = BytesIO()
+    entity_writer(type(payload))(buffer, payload)
+    return buffer.getvalue()

@@ -1,0 +1,110 @@
+"""Tagged fields of our own in what clients ask and are answered, behind Kafka's last field.
+
+A request says whether the answer may be stale (tag 10001), or how long its asker waits where
+Kafka's form of it does not (tag 10003); an answer, which offset it is as of (tag 10002). Kafka's
+schemas leave no room for any, and its nodes and clients skip the tags. Only messages of flexible
+versions have tagged fields, and only those that have none of Kafka's own at the top level are told
+apart here: these are all that describe state, and RemoveRaftVoter.
+"""
+
+from dataclasses import fields
+from enum import IntEnum
+from functools import cache
+from struct import Struct
+from typing import Any, Final
+
+from quorum.protocol import codec
+from quorum.protocol.faults import Malformed
+from quorum.protocol.shape import Data
+from quorum.protocol.varints import uvarint
+
+CONSISTENCY_TAG: Final = 10_001
+AS_OF_TAG: Final = 10_002
+PATIENCE_TAG: Final = 10_003
+
+_NO_TAGS: Final = b"\x00"
+_OFFSET: Final = Struct(">q")
+_CONSISTENCY: Final = b"\x01" + uvarint(CONSISTENCY_TAG) + b"\x01"
+_AS_OF: Final = b"\x01" + uvarint(AS_OF_TAG) + uvarint(_OFFSET.size)
+_MILLISECONDS: Final = Struct(">i")
+_PATIENCE: Final = b"\x01" + uvarint(PATIENCE_TAG) + uvarint(_MILLISECONDS.size)
+
+
+class Consistency(IntEnum):
+    """What an answer must be; without it, what is usual for the request."""
+
+    STALE = 0
+    """What any node knows will do."""
+    LINEARIZABLE = 1
+    """Everything that was answered before is in it."""
+
+
+@cache
+def _has_room(schema: type[Any]) -> bool:
+    """Whether a message of this form ends with the number of its tagged fields, which is none."""
+    return schema.__flexible__ and not any("tag" in field.metadata for field in fields(schema))
+
+
+def with_consistency(api_key: int, version: int, body: bytes, wanted: Consistency) -> bytes:
+    """The request `body`, saying what is wanted where it can."""
+    if not _has_room(codec.request_schema(api_key, version)):
+        return body
+    assert body.endswith(_NO_TAGS)
+    return b"".join((body[:-1], _CONSISTENCY, bytes((wanted,))))
+
+
+def consistency_of(api_key: int, version: int, body: Data) -> Consistency | None:
+    """What a well-formed request says is wanted, if it says anything."""
+    end = bytes(body[-len(_CONSISTENCY) - 1 :])
+    if end[:-1] != _CONSISTENCY or end[-1] not in tuple(Consistency):
+        return None
+    # Another field may end with the same bytes: then the message is not whole without them.
+    try:
+        codec.decode_request(api_key, version, bytes(body[: -len(end)]) + _NO_TAGS)
+    except Malformed:
+        return None
+    return Consistency(end[-1])
+
+
+def with_patience(api_key: int, version: int, body: bytes, wait_ms: int) -> bytes:
+    """The request `body`, saying for how many milliseconds its asker will wait, where it can."""
+    if not _has_room(codec.request_schema(api_key, version)):
+        return body
+    assert body.endswith(_NO_TAGS)
+    return b"".join((body[:-1], _PATIENCE, _MILLISECONDS.pack(wait_ms)))
+
+
+def patience_of(api_key: int, version: int, body: Data) -> int | None:
+    """For how long the asker of a well-formed request says that it waits, if it says so."""
+    size = len(_PATIENCE) + _MILLISECONDS.size
+    end = bytes(body[-size:])
+    if len(end) < size or end[: len(_PATIENCE)] != _PATIENCE:
+        return None
+    try:
+        codec.decode_request(api_key, version, bytes(body[:-size]) + _NO_TAGS)
+    except Malformed:
+        return None
+    wait_ms: int = _MILLISECONDS.unpack_from(end, len(_PATIENCE))[0]
+    return wait_ms
+
+
+def with_offset(api_key: int, version: int, body: bytes, offset: int) -> bytes:
+    """The answer `body`, saying what it is as of where it can."""
+    if not _has_room(codec.response_schema(api_key, version)):
+        return body
+    assert body.endswith(_NO_TAGS)
+    return b"".join((body[:-1], _AS_OF, _OFFSET.pack(offset)))
+
+
+def offset_of(api_key: int, version: int, body: Data) -> int | None:
+    """The offset that a well-formed answer says it is as of, if it says one."""
+    size = len(_AS_OF) + _OFFSET.size
+    end = bytes(body[-size:])
+    if len(end) < size or end[: len(_AS_OF)] != _AS_OF:
+        return None
+    try:
+        codec.decode_response(api_key, version, bytes(body[:-size]) + _NO_TAGS)
+    except Malformed:
+        return None
+    offset: int = _OFFSET.unpack_from(end, len(_AS_OF))[0]
+    return offset

@@ -1,0 +1,120 @@
+"""Request and response headers by hand, for they are on every message; bodies are not read here.
+
+A request header is api key, version, correlation id and client id, and ends with tagged fields
+where the version is flexible (KIP-482). The client id keeps its old form at every version.
+"""
+
+import struct
+from struct import Struct
+from typing import Final, TypeAlias
+
+from quorum.protocol.apis import header_flexibility
+from quorum.protocol.faults import Malformed
+from quorum.protocol.varints import read_uvarint
+
+_REQUEST: Final = Struct(">hhi")
+_STRING_LENGTH: Final = Struct(">h")
+_CORRELATION: Final = Struct(">i")
+_FRAMED_REQUEST: Final = Struct(">ihhi")
+_FRAMED_RESPONSE: Final = Struct(">ii")
+_FRAMED_FLEXIBLE_RESPONSE: Final = Struct(">iib")
+
+_CLIENT_ID_AT: Final = _REQUEST.size
+_CLIENT_ID_START: Final = _CLIENT_ID_AT + _STRING_LENGTH.size
+_NO_API: Final = -1
+
+
+RequestPrefix: TypeAlias = tuple[int, int, int]
+"""Api key, version and correlation id: what stands first in every request."""
+
+
+def read_request_prefix(frame: bytes) -> RequestPrefix:
+    """The first eight bytes of a request; raises `Malformed` when there are fewer."""
+    try:
+        return _REQUEST.unpack_from(frame)
+    except struct.error:
+        reason = f"a request of {len(frame)} bytes has no header"
+        raise Malformed(_NO_API, 0, reason) from None
+
+
+def read_request_header(frame: bytes, api_key: int, version: int) -> tuple[str | None, int]:
+    """The client id that follows the prefix, and where the body begins.
+
+    Raises `UnsupportedVersion` for an API or version that is not spoken, because nobody can say
+    where its header ends, and `Malformed` for a header that the frame does not hold.
+    """
+    flexible = header_flexibility(api_key, version).request
+    try:
+        (length,) = _STRING_LENGTH.unpack_from(frame, _CLIENT_ID_AT)
+        end = _CLIENT_ID_START + length if length > 0 else _CLIENT_ID_START
+        if length < -1 or end > len(frame):
+            reason = f"a client id of {length} bytes does not fit the frame"
+            raise Malformed(api_key, version, reason)
+        client_id = None if length < 0 else frame[_CLIENT_ID_START:end].decode()
+    except struct.error:
+        raise Malformed(api_key, version, "the header ends before the client id") from None
+    except UnicodeDecodeError:
+        raise Malformed(api_key, version, "the client id is not UTF-8") from None
+    return client_id, _skip_tags(frame, end, api_key, version) if flexible else end
+
+
+def read_correlation_id(frame: bytes, api_key: int, version: int) -> int:
+    """The correlation id of a response; raises `Malformed`."""
+    if len(frame) < _CORRELATION.size:
+        raise Malformed(api_key, version, f"a response of {len(frame)} bytes has no header")
+    correlation_id: int = _CORRELATION.unpack_from(frame)[0]
+    return correlation_id
+
+
+def response_body_start(frame: bytes, api_key: int, version: int) -> int:
+    """Where the body of a response to this version begins; raises `Malformed`."""
+    if not header_flexibility(api_key, version).response:
+        return _CORRELATION.size
+    return _skip_tags(frame, _CORRELATION.size, api_key, version)
+
+
+def write_request_header(
+    api_key: int, version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """The header of a request, without the frame's length."""
+    prefix = _REQUEST.pack(api_key, version, correlation_id)
+    return prefix + request_header_tail(api_key, version, client_id)
+
+
+def write_framed_request_prefix(
+    api_key: int, version: int, correlation_id: int, following_bytes: int
+) -> bytes:
+    """The frame's length and the prefix of a request, with `following_bytes` after them."""
+    return _FRAMED_REQUEST.pack(_REQUEST.size + following_bytes, api_key, version, correlation_id)
+
+
+def request_header_tail(api_key: int, version: int, client_id: str | None) -> bytes:
+    """What follows the prefix: the same for all requests of one client, API and version."""
+    encoded = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(encoded)
+    tags = b"\x00" if header_flexibility(api_key, version).request else b""
+    return b"".join((_STRING_LENGTH.pack(length), encoded, tags))
+
+
+def write_framed_response_header(correlation_id: int, body_bytes: int, *, flexible: bool) -> bytes:
+    """The frame's length and the header of a response whose body has `body_bytes` bytes."""
+    if flexible:
+        return _FRAMED_FLEXIBLE_RESPONSE.pack(5 + body_bytes, correlation_id, 0)
+    return _FRAMED_RESPONSE.pack(4 + body_bytes, correlation_id)
+
+
+def _skip_tags(frame: bytes, at: int, api_key: int, version: int) -> int:
+    """Past the tagged fields at `at`: Kafka has none in headers, and unknown ones are allowed."""
+    if frame[at : at + 1] == b"\x00":
+        return at + 1
+    try:
+        count, at = read_uvarint(frame, at)
+        for _ in range(count):
+            _, at = read_uvarint(frame, at)
+            size, at = read_uvarint(frame, at)
+            at += size
+    except ValueError as error:
+        raise Malformed(api_key, version, f"tagged fields of the header: {error}") from None
+    if at > len(frame):
+        raise Malformed(api_key, version, "the tagged fields of the header end beyond the frame")
+    return at

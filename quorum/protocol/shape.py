@@ -1,0 +1,380 @@
+"""Whether the lengths that a message claims fit the bytes that came; it builds no values.
+
+The native reader of kio sets aside room for as many items as an array claims before it reads the
+first; where the claim exceeds the memory, that ends the process. Thirty bytes from anybody would
+do. So every message from the network is walked here before it is read, in about the time that
+reading takes, and then each count is known to be true: its items are there.
+
+That reader does not read past tagged fields that it does not know, which KIP-482 says to skip.
+A message that has any is walked a second time, and copied without them; others cost no more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, fields, is_dataclass
+from functools import cache
+from struct import Struct
+from types import EllipsisType, MappingProxyType, NoneType
+from typing import Any, Final, NamedTuple, TypeAlias, get_args, get_origin
+
+from quorum.protocol.varints import read_uvarint, uvarint
+
+Data: TypeAlias = bytes | memoryview
+
+Step: TypeAlias = Callable[[Data, int, int], int]
+"""From (data, position, end) to the position after one field; raises `ValueError`."""
+
+TagsWalk: TypeAlias = Callable[[Mapping[int, Step]], Step]
+"""From the steps of the known tagged fields to the step past all of them, known or not."""
+
+CountReader: TypeAlias = Callable[[Data, int, int], tuple[int, int]]
+"""From (data, position, end) to the items of an array, -1 for null, and where they begin."""
+
+TAG_EDITS_MAX: Final = 100_000
+"""Edits that one message may need to be rid of unknown tagged fields: two for each structure that
+has some. Each takes 150 bytes of memory until the message has been copied.
+"""
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+
+_FIXED_BYTES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "bool": 1,
+        "int8": 1,
+        "uint8": 1,
+        "int16": 2,
+        "uint16": 2,
+        "error_code": 2,
+        "int32": 4,
+        "uint32": 4,
+        "timedelta_i32": 4,
+        "int64": 8,
+        "uint64": 8,
+        "float64": 8,
+        "timedelta_i64": 8,
+        "datetime_i64": 8,
+        "uuid": 16,
+    }
+)
+
+
+class _UnknownTag(ValueError):
+    """The message has a tagged field that its schema does not know."""
+
+
+class _Edit(NamedTuple):
+    """In place of the bytes from `start` to `end` comes `new`."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+class _Lenient(bytes):
+    """A message whose walk notes what it takes to be rid of the tagged fields nobody knows."""
+
+    edits: list[_Edit]
+    gone_bytes: int
+
+    def note(self, edit: _Edit) -> None:
+        if len(self.edits) >= TAG_EDITS_MAX:
+            raise ValueError("unknown tagged fields in too many places")
+        self.gone_bytes += edit.end - edit.start - len(edit.new)
+        last = self.edits[-1] if self.edits else None
+        if last is not None and last.end == edit.start and not (last.new or edit.new):
+            self.edits[-1] = _Edit(last.start, edit.end, b"")
+        else:
+            self.edits.append(edit)
+
+    def edited(self) -> bytes:
+        parts: list[bytes] = []
+        kept_from = 0
+        for edit in sorted(self.edits):
+            parts += (self[kept_from : edit.start], edit.new)
+            kept_from = edit.end
+        return b"".join((*parts, self[kept_from:]))
+
+
+def checker(schema: type[Any], *, passes_rest: bool = False) -> Callable[[Data], Data]:
+    """A check that raises `ValueError` unless its argument has the shape of a `schema` message.
+
+    It returns what is to be read: the argument, or a copy without tagged fields that `schema` does
+    not know. Bytes behind the message are a fault, unless `passes_rest`: then they are left out.
+    Made from the fields of kio's class, or one like it; to be made once and kept.
+    """
+    walk = _walk(schema, _known_tags)
+
+    @cache
+    def lenient_walk() -> Step:
+        return _walk(schema, _any_tags)
+
+    def check(data: Data) -> Data:
+        try:
+            return _walk_all(walk, data, passes_rest=passes_rest)
+        except _UnknownTag:
+            lenient = _Lenient(data)
+            lenient.edits, lenient.gone_bytes = [], 0
+            whole = _walk_all(lenient_walk(), lenient, passes_rest=passes_rest)
+            return lenient.edited()[: len(whole) - lenient.gone_bytes]
+
+    return check
+
+
+def _walk_all(walk: Step, data: Data, *, passes_rest: bool) -> Data:
+    end = len(data)
+    reached = walk(data, 0, end)
+    if reached == end:
+        return data
+    if not passes_rest:
+        raise ValueError(f"{end - reached} bytes too many at the end")
+    return data[:reached]
+
+
+def _walk(schema: type[Any], tags: TagsWalk) -> Step:
+    """The steps through one structure: plain fields in order, then the tagged ones."""
+    flexible: bool = schema.__flexible__
+    plain = [f for f in fields(schema) if "tag" not in f.metadata]
+    steps = _joined([_field_step(f, flexible, tags) for f in plain])
+    if flexible:
+        tagged = [f for f in fields(schema) if "tag" in f.metadata]
+        steps.append(tags({f.metadata["tag"]: _tagged_step(f, tags) for f in tagged}))
+    return steps[0] if len(steps) == 1 else _sequence(steps)
+
+
+def _joined(steps: Sequence[int | Step]) -> list[Step]:
+    """`steps` with neighbours of fixed size made one; an int is a size."""
+    joined: list[Step] = []
+    fixed_bytes = 0
+    for step in steps:
+        if isinstance(step, int):
+            fixed_bytes += step
+            continue
+        if fixed_bytes:
+            joined.append(_fixed(fixed_bytes))
+            fixed_bytes = 0
+        joined.append(step)
+    if fixed_bytes:
+        joined.append(_fixed(fixed_bytes))
+    return joined
+
+
+def _field_step(field: Field[Any], flexible: bool, tags: TagsWalk) -> int | Step:
+    inner, is_array, is_optional = _type_of(field)
+    if is_array:
+        return _array(_item_step(field, inner, flexible, tags), flexible, is_optional)
+    step = _item_step(field, inner, flexible, tags)
+    if is_optional and is_dataclass(inner):
+        return _optional(step)
+    return step
+
+
+def _tagged_step(field: Field[Any], tags: TagsWalk) -> Step:
+    # A tagged field that is there has a value: its absence is what stands for null.
+    inner, is_array, is_optional = _type_of(field)
+    step = _item_step(field, inner, True, tags)
+    if is_array:
+        return _array(step, flexible=True, is_optional=is_optional)
+    return _fixed(step) if isinstance(step, int) else step
+
+
+def _type_of(field: Field[Any]) -> tuple[Any, bool, bool]:
+    """The type inside `field`, whether it is an array, and whether it may be null."""
+    optional = NoneType in get_args(field.type)
+    outer = next(t for t in get_args(field.type) if t is not NoneType) if optional else field.type
+    if get_origin(outer) is not tuple:
+        return outer, False, optional
+    inner, ellipsis = get_args(outer)
+    assert isinstance(ellipsis, EllipsisType), f"{field.name} is no array: {outer}"
+    return inner, True, optional
+
+
+def _item_step(field: Field[Any], inner: Any, flexible: bool, tags: TagsWalk) -> int | Step:
+    if isinstance(inner, type) and is_dataclass(inner):
+        return _walk(inner, tags)
+    kafka_type: str = field.metadata["kafka_type"]
+    if kafka_type in _FIXED_BYTES:
+        return _FIXED_BYTES[kafka_type]
+    assert kafka_type in ("string", "bytes", "records"), f"{field.name} is a {kafka_type}"
+    if flexible:
+        return _compact_bytes
+    return _legacy_string if kafka_type == "string" else _legacy_bytes
+
+
+def _fixed(size: int) -> Step:
+    def step(_: Data, at: int, end: int) -> int:
+        if at + size > end:
+            raise ValueError(_cut(size, at, end))
+        return at + size
+
+    return step
+
+
+def _compact_bytes(data: Data, at: int, end: int) -> int:
+    claimed, at = read_uvarint(data, at)
+    size = claimed - 1 if claimed else 0
+    if at + size > end:
+        raise ValueError(_cut(size, at, end))
+    return at + size
+
+
+def _legacy_string(data: Data, at: int, end: int) -> int:
+    return _legacy_sized(data, at, end, _INT16)
+
+
+def _legacy_bytes(data: Data, at: int, end: int) -> int:
+    return _legacy_sized(data, at, end, _INT32)
+
+
+def _legacy_sized(data: Data, at: int, end: int, length: Struct) -> int:
+    start = at + length.size
+    if start > end:
+        raise ValueError(_cut(length.size, at, end))
+    size: int = length.unpack_from(data, at)[0]
+    if size < -1:
+        raise ValueError(f"a length of {size} at byte {at}")
+    after = start + max(0, size)
+    if after > end:
+        raise ValueError(_cut(size, start, end))
+    return after
+
+
+def _array(item: int | Step, flexible: bool, is_optional: bool) -> Step:
+    read_count: CountReader = _compact_count if flexible else _legacy_count
+    if not is_optional:
+        # kio's reader would give null for it all the same.
+        read_count = _never_null(read_count)
+    if isinstance(item, int):
+        item_bytes = item
+
+        def fixed_items(data: Data, at: int, end: int) -> int:
+            count, at = read_count(data, at, end)
+            size = max(0, count) * item_bytes
+            if at + size > end:
+                raise ValueError(_cut(size, at, end))
+            return at + size
+
+        return fixed_items
+    step = item
+
+    def items(data: Data, at: int, end: int) -> int:
+        count, at = read_count(data, at, end)
+        if count > end - at:
+            raise ValueError(f"{count} items at byte {at}, where {end - at} bytes are left")
+        for _ in range(count):
+            at = step(data, at, end)
+        return at
+
+    return items
+
+
+def _never_null(read_count: CountReader) -> CountReader:
+    def read(data: Data, at: int, end: int) -> tuple[int, int]:
+        count, after = read_count(data, at, end)
+        if count < 0:
+            raise ValueError(f"null at byte {at}, where an array must be")
+        return count, after
+
+    return read
+
+
+def _compact_count(data: Data, at: int, _: int) -> tuple[int, int]:
+    claimed, at = read_uvarint(data, at)
+    return claimed - 1, at
+
+
+def _legacy_count(data: Data, at: int, end: int) -> tuple[int, int]:
+    if at + _INT32.size > end:
+        raise ValueError(_cut(_INT32.size, at, end))
+    (count,) = _INT32.unpack_from(data, at)
+    if count < -1:
+        raise ValueError(f"an array of {count} items at byte {at}")
+    return count, at + _INT32.size
+
+
+def _optional(step: int | Step) -> Step:
+    """A structure that may be null: one byte says so, -1 for null (KIP-893)."""
+    assert not isinstance(step, int)
+    inner = step
+
+    def optional(data: Data, at: int, end: int) -> int:
+        if at >= end:
+            raise ValueError(_cut(1, at, end))
+        match data[at]:
+            case 0xFF:
+                return at + 1
+            case 0x01:
+                return inner(data, at + 1, end)
+            case marker:
+                raise ValueError(f"{marker} at byte {at} says neither null nor not null")
+
+    return optional
+
+
+def _known_tags(known: Mapping[int, Step]) -> Step:
+    def tags(data: Data, at: int, end: int) -> int:
+        count, at = read_uvarint(data, at)
+        for _ in range(count):
+            tag, at = read_uvarint(data, at)
+            size, at = read_uvarint(data, at)
+            after = at + size
+            if after > end:
+                raise ValueError(_cut(size, at, end))
+            if tag not in known:
+                raise _UnknownTag(f"unknown tagged field {tag}")
+            if known[tag](data, at, after) != after:
+                raise ValueError(_unfilled(tag, size))
+            at = after
+        return at
+
+    return tags
+
+
+def _any_tags(known: Mapping[int, Step]) -> Step:
+    def tags(data: Data, at: int, end: int) -> int:
+        assert isinstance(data, _Lenient)
+        count_at = at
+        count, after_count = read_uvarint(data, at)
+        unknown = 0
+        at = after_count
+        for _ in range(count):
+            tag_at = at
+            tag, size_at = read_uvarint(data, at)
+            size, at = read_uvarint(data, size_at)
+            after = at + size
+            if after > end:
+                raise ValueError(_cut(size, at, end))
+            if tag not in known:
+                unknown += 1
+                data.note(_Edit(tag_at, after, b""))
+            else:
+                gone_before = data.gone_bytes
+                if known[tag](data, at, after) != after:
+                    raise ValueError(_unfilled(tag, size))
+                gone_bytes = data.gone_bytes - gone_before
+                if gone_bytes:
+                    data.note(_Edit(size_at, at, uvarint(size - gone_bytes)))
+            at = after
+        if unknown:
+            data.note(_Edit(count_at, after_count, uvarint(count - unknown)))
+        return at
+
+    return tags
+
+
+def _unfilled(tag: int, size: int) -> str:
+    return f"tagged field {tag} does not fill its {size} bytes"
+
+
+def _sequence(steps: Sequence[Step]) -> Step:
+    fixed = tuple(steps)
+
+    def sequence(data: Data, at: int, end: int) -> int:
+        for step in fixed:
+            at = step(data, at, end)
+        return at
+
+    return sequence
+
+
+def _cut(size: int, at: int, end: int) -> str:
+    return f"{size} bytes at byte {at}, where {max(0, end - at)} are left"

@@ -1,0 +1,374 @@
+"""One sensible request for every API that a controller offers, in any of its versions."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from controller.apis import envelope as envelopes
+from controller.apis.request import Call
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    Request,
+    VoteRequest,
+)
+from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.raft_messages import METADATA_TOPIC, write_request
+from tests.support.broker_requests import creation, registration
+from tests.support.controllers import CLUSTER_ID
+from tests.support.kafka_client import Form
+
+TIMEOUT: Final = timedelta(seconds=20)
+NIL: Final = UUID(int=0)
+OBSERVER: Final = ReplicaKey(ReplicaId(900), UUID(int=0xE << 100))
+
+RAFT: Final[Mapping[int, Request]] = MappingProxyType(
+    {
+        ApiKey.FETCH: FetchRequest(
+            replica=OBSERVER,
+            epoch=Epoch(1),
+            log_end=LogEnd(Epoch(0), Offset(0)),
+            max_wait_ms=0,
+            max_bytes=1 << 20,
+        ),
+        ApiKey.FETCH_SNAPSHOT: FetchSnapshotRequest(
+            replica=OBSERVER,
+            epoch=Epoch(1),
+            snapshot=LogEnd(Epoch(1), Offset(1)),
+            position=0,
+            max_bytes=1 << 20,
+        ),
+        ApiKey.VOTE: VoteRequest(
+            epoch=Epoch(1), candidate=OBSERVER, log_end=LogEnd(Epoch(0), Offset(0))
+        ),
+        ApiKey.BEGIN_QUORUM_EPOCH: BeginQuorumEpochRequest(epoch=Epoch(1), leader=ReplicaId(900)),
+        ApiKey.END_QUORUM_EPOCH: EndQuorumEpochRequest(
+            epoch=Epoch(1), leader=ReplicaId(900), preferred_successors=(ReplicaId(1),)
+        ),
+    }
+)
+
+
+def alter_partition(form: Form) -> Any:
+    wish = form.part(
+        "PartitionData",
+        partition_index=0,
+        leader_epoch=0,
+        partition_epoch=0,
+        new_isr=(101, 102),
+        new_isr_with_epochs=tuple(
+            form.part("BrokerState", broker_id=each, broker_epoch=5) for each in (101, 102)
+        )
+        if form.version >= 3
+        else (),
+    )
+    topic = form.part("TopicData", topic_id=UUID(int=77 << 64), partitions=(wish,))
+    return form.request(broker_id=101, broker_epoch=5, topics=(topic,))
+
+
+def metadata(form: Form) -> Any:
+    topics = tuple(
+        form.part("MetadataRequestTopic", name=name, topic_id=None) for name in ("t", "unknown")
+    )
+    return form.request(
+        topics=topics,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+
+
+def create_partitions(form: Form) -> Any:
+    """More partitions for a topic: some placed, and for another one as they are given."""
+    given = form.part("CreatePartitionsAssignment", broker_ids=(102, 101))
+    topics = (
+        form.part("CreatePartitionsTopic", name="t", count=4, assignments=None),
+        form.part("CreatePartitionsTopic", name="u", count=2, assignments=(given,)),
+    )
+    return form.request(topics=topics, timeout=TIMEOUT, validate_only=False)
+
+
+def assign_replicas_to_dirs(
+    form: Form, *, broker_id: int = 101, broker_epoch: int = 5, topic_id: UUID = NIL
+) -> Any:
+    """Two replicas in one directory, one in another."""
+
+    def directory(number: int, *partitions: int) -> Any:
+        numbered = tuple(form.part("PartitionData", partition_index=each) for each in partitions)
+        topic = form.part("TopicData", topic_id=topic_id, partitions=numbered)
+        return form.part("DirectoryData", id_=UUID(int=0xD1 << 100 | number), topics=(topic,))
+
+    return form.request(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        directories=(directory(broker_id, 0, 7), directory(9, 1)),
+    )
+
+
+def delete_topics(form: Form) -> Any:
+    if form.version < 6:
+        return form.request(topic_names=("unknown",), timeout=TIMEOUT)
+    states = (
+        form.part("DeleteTopicState", name="unknown", topic_id=None),
+        form.part("DeleteTopicState", name=None, topic_id=UUID(int=78 << 64)),
+    )
+    return form.request(topics=states, timeout=TIMEOUT)
+
+
+def elect_leaders(form: Form) -> Any:
+    topic = form.part("TopicPartitions", topic="t", partitions=(0, 7))
+    return form.request(election_type=0, topic_partitions=(topic,), timeout=TIMEOUT)
+
+
+def alter_reassignments(form: Form, *moves: tuple[str, int, tuple[int, ...] | None]) -> Any:
+    topics = tuple(
+        form.part(
+            "ReassignableTopic",
+            name=name,
+            partitions=(
+                form.part("ReassignablePartition", partition_index=number, replicas=replicas),
+            ),
+        )
+        for name, number, replicas in moves or (("unknown", 0, (101,)),)
+    )
+    return form.request(topics=topics, timeout=TIMEOUT)
+
+
+def list_reassignments(form: Form) -> Any:
+    return form.request(topics=None, timeout=TIMEOUT)
+
+
+def alter_configs(
+    form: Form,
+    *resources: tuple[int, str, dict[str, str | None]],
+    operation: int = 0,
+    validate_only: bool = False,
+) -> Any:
+    """Either kind of a change of configurations; the older one has no operations."""
+    parts = tuple(
+        form.part(
+            "AlterConfigsResource",
+            resource_type=kind,
+            resource_name=name,
+            configs=tuple(
+                form.part("AlterableConfig", name=key, value=value, config_operation=operation)
+                for key, value in configs.items()
+            ),
+        )
+        for kind, name, configs in resources or ((2, "unknown", {"retention.ms": "5"}),)
+    )
+    return form.request(resources=parts, validate_only=validate_only)
+
+
+def describe_configs(
+    form: Form, *resources: tuple[int, str], keys: tuple[str, ...] | None = None
+) -> Any:
+    parts = tuple(
+        form.part(
+            "DescribeConfigsResource",
+            resource_type=kind,
+            resource_name=name,
+            configuration_keys=keys,
+        )
+        for kind, name in resources or ((2, "t"), (2, "unknown"), (4, ""), (8, "1"))
+    )
+    return form.request(resources=parts, include_synonyms=True, include_documentation=True)
+
+
+def alter_quotas(
+    form: Form,
+    *entries: tuple[dict[str, str | None], dict[str, float | None]],
+    validate_only: bool = False,
+) -> Any:
+    """The quotas of entities; None removes one."""
+    return form.request(
+        entries=tuple(
+            form.part(
+                "EntryData",
+                entity=tuple(
+                    form.part("EntityData", entity_type=kind, entity_name=name)
+                    for kind, name in entity.items()
+                ),
+                ops=tuple(
+                    form.part("OpData", key=key, value=value or 0.0, remove=value is None)
+                    for key, value in quotas.items()
+                ),
+            )
+            for entity, quotas in entries or (({"user": "a"}, {"unknown": 1.5}),)
+        ),
+        validate_only=validate_only,
+    )
+
+
+def describe_quotas(form: Form, *filters: tuple[str, int, str | None], strict: bool = False) -> Any:
+    components = tuple(
+        form.part("ComponentData", entity_type=kind, match_type=match, match=name)
+        for kind, match, name in filters
+    )
+    return form.request(components=components, strict=strict)
+
+
+def describe_quorum(form: Form, topic: str = METADATA_TOPIC, partition: int = 0) -> Any:
+    part = form.part("PartitionData", partition_index=partition)
+    return form.request(topics=(form.part("TopicData", topic_name=topic, partitions=(part,)),))
+
+
+def controller_registration(form: Form, controller_id: int = 901) -> Any:
+    listener = form.part(
+        "Listener", name="CONTROLLER", host="127.0.0.1", port=9093, security_protocol=0
+    )
+    feature = form.part(
+        "Feature", name="metadata.version", min_supported_version=7, max_supported_version=29
+    )
+    return form.request(
+        controller_id=controller_id,
+        incarnation_id=UUID(int=0xC1 << 100 | abs(controller_id)),
+        zk_migration_ready=False,
+        listeners=(listener,),
+        features=(feature,),
+    )
+
+
+def update_features(form: Form, *updates: tuple[str, int, int], validate_only: bool = False) -> Any:
+    """Each update is a feature, a level, and 1 for an upgrade, 2 and 3 for downgrades."""
+    keys = tuple(
+        form.part(
+            "FeatureUpdateKey",
+            feature=name,
+            max_version_level=level,
+            **({"allow_downgrade": upgrade > 1} if not form.version else {"upgrade_type": upgrade}),
+        )
+        for name, level, upgrade in updates or (("unknown.version", 1, 1),)
+    )
+    return form.request(feature_updates=keys, timeout=TIMEOUT, validate_only=validate_only)
+
+
+def envelope(_form: Form) -> Any:
+    inner = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
+    return wrapped(inner, list_reassignments(inner))
+
+
+def wrapped(inner: Form, payload: Any, principal: str = "User:tester") -> Any:
+    """The body of an envelope around a request, as another node writes it."""
+    call = Call(
+        api_key=ApiKey(inner.api_key),
+        version=inner.version,
+        client_id="asker",
+        principal=principal,
+        message=payload,
+    )
+    return envelopes.wrap(call, inner.body(payload), 77)
+
+
+SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
+    {
+        ApiKey.API_VERSIONS: lambda form: form.request(
+            client_software_name="test", client_software_version="1"
+        ),
+        ApiKey.ENVELOPE: envelope,
+        ApiKey.DISCOVER_BROKERS: lambda form: form.request(
+            replica_id=-1, boot_timestamp=-1, host="", port=-1
+        ),
+        ApiKey.ALTER_PARTITION: alter_partition,
+        ApiKey.BROKER_REGISTRATION: lambda form: registration(form, 101, CLUSTER_ID),
+        ApiKey.BROKER_HEARTBEAT: lambda form: form.request(
+            broker_id=101,
+            broker_epoch=5,
+            current_metadata_offset=3,
+            want_fence=False,
+            want_shut_down=False,
+        ),
+        ApiKey.ALLOCATE_PRODUCER_IDS: lambda form: form.request(broker_id=101, broker_epoch=5),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs,
+        ApiKey.CONTROLLER_REGISTRATION: controller_registration,
+        ApiKey.ALTER_QUORUM: lambda form: form.request(
+            cluster_id=None,
+            timeout=TIMEOUT,
+            target_voters=(form.part("TargetVoter", voter_id=1, voter_directory_id=None),),
+        ),
+        ApiKey.TRANSFER_LEADERSHIP: lambda form: form.request(
+            cluster_id=None, timeout=TIMEOUT, voter_id=1
+        ),
+        ApiKey.ALTER_MOVES: lambda form: form.request(
+            timeout=TIMEOUT,
+            operation=3,
+            move_ids=(1,),
+            topics=(form.part("NamedTopic", name="a", partition_indexes=(0,)),),
+            everything=False,
+            dry_run=True,
+            priority=0,
+        ),
+        ApiKey.DESCRIBE_MOVES: lambda form: form.request(move_ids=None),
+        ApiKey.DESCRIBE_MOVE_PLAN: lambda form: form.request(move_id=1, part=0),
+        ApiKey.PLAN_MOVES: lambda form: form.request(
+            timeout=TIMEOUT,
+            operation=3,
+            topics=None,
+            broker_ids=(101,),
+            heeds_racks=True,
+            replication_factor=0,
+            dry_run=True,
+            unregister=False,
+        ),
+        ApiKey.ALTER_BROKERS: lambda form: form.request(
+            timeout=TIMEOUT, broker_ids=(101,), operation=2
+        ),
+        ApiKey.SAFE_TO_STOP: lambda form: form.request(broker_ids=(101,)),
+        ApiKey.DESCRIBE_BROKERS: lambda form: form.request(broker_ids=None),
+        ApiKey.ADD_RAFT_VOTER: lambda form: form.request(
+            cluster_id=CLUSTER_ID,
+            timeout=TIMEOUT,
+            voter_id=OBSERVER.id,
+            voter_directory_id=OBSERVER.directory_id,
+            listeners=(form.part("Listener", name="CONTROLLER", host="127.0.0.1", port=9),),
+        ),
+        ApiKey.REMOVE_RAFT_VOTER: lambda form: form.request(
+            cluster_id=CLUSTER_ID,
+            voter_id=OBSERVER.id,
+            voter_directory_id=OBSERVER.directory_id,
+        ),
+        ApiKey.UPDATE_RAFT_VOTER: lambda form: form.request(
+            cluster_id=CLUSTER_ID,
+            current_leader_epoch=1,
+            voter_id=OBSERVER.id,
+            voter_directory_id=OBSERVER.directory_id,
+            listeners=(form.part("Listener", name="CONTROLLER", host="127.0.0.1", port=9),),
+            k_raft_version_feature=form.part(
+                "KRaftVersionFeature", min_supported_version=0, max_supported_version=1
+            ),
+        ),
+        ApiKey.UPDATE_FEATURES: update_features,
+        ApiKey.METADATA: metadata,
+        ApiKey.CREATE_TOPICS: lambda form: creation(form, f"new-{form.version}", (101, 102)),
+        ApiKey.CREATE_PARTITIONS: create_partitions,
+        ApiKey.DELETE_TOPICS: delete_topics,
+        ApiKey.ELECT_LEADERS: elect_leaders,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_reassignments,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: list_reassignments,
+        ApiKey.DESCRIBE_CONFIGS: describe_configs,
+        ApiKey.ALTER_CONFIGS: alter_configs,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_quotas,
+        ApiKey.ALTER_CLIENT_QUOTAS: alter_quotas,
+        ApiKey.DESCRIBE_QUORUM: describe_quorum,
+        ApiKey.DESCRIBE_CLUSTER: lambda form: form.request(
+            include_cluster_authorized_operations=False, endpoint_type=2
+        ),
+        ApiKey.UNREGISTER_BROKER: lambda form: form.request(broker_id=900),
+    }
+)
+
+
+def body_of(form: Form) -> bytes:
+    """The bytes of the sample of this API and version."""
+    if form.api_key in RAFT:
+        request = RAFT[form.api_key]
+        to = ReplicaKey(ReplicaId(1))
+        return write_request(request, form.version, to=to, cluster_id=CLUSTER_ID)
+    sample = SAMPLES[form.api_key](form)
+    return sample if isinstance(sample, bytes) else form.body(sample)

@@ -1,0 +1,102 @@
+"""NoOp records: the active controller keeps its log moving, and only when nothing else does."""
+
+from pathlib import Path
+
+import pytest
+
+from controller.quorum_controller import STANDBY_LOOK_MS, Controller
+from quorum.core.vocabulary import Offset
+from quorum.records.decode import decode as decode_records
+from statemachine import records
+from statemachine.serde import decode
+from tests.controller.asking import asked, busy, looked, topic
+from tests.support.controllers import Node, a_controller, active, controllers
+
+INTERVAL_MS = 500
+
+
+class Clock:
+    """Time that passes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def last_record(node: Node) -> records.Record:
+    """The record at the end of the log."""
+    end = node.controller.committed
+    *_, last = decode_records(node.opened.quorum.read_committed(Offset(end - 1), 1 << 20))
+    assert last.value is not None
+    return decode(last.value)
+
+
+async def committed(controller: Controller) -> int:
+    """How many records there are, once all of them are committed."""
+    end: int = await looked(controller, lambda image: image.end_offset)
+    return end
+
+
+async def test_a_log_at_rest_moves_once_an_interval(tmp_path: Path) -> None:
+    clock = Clock()
+    async with a_controller(tmp_path, session_clock=clock) as node:
+        controller = node.controller
+        controller.no_op_interval_ms = INTERVAL_MS
+        start = await committed(controller)
+        clock.ms += INTERVAL_MS - 1
+        assert controller.keep_moving() == 1
+        assert await committed(controller) == start
+        clock.ms += 1
+        assert controller.keep_moving() == INTERVAL_MS
+        assert await committed(controller) == start + 1
+        assert last_record(node) == records.NoOp()
+        assert controller.keep_moving() == INTERVAL_MS
+        assert await committed(controller) == start + 1
+
+
+async def test_a_log_that_moves_by_itself_is_left_alone(tmp_path: Path) -> None:
+    clock = Clock()
+    async with a_controller(tmp_path, session_clock=clock) as node:
+        controller = node.controller
+        controller.no_op_interval_ms = INTERVAL_MS
+        clock.ms += INTERVAL_MS - 100
+        await asked(controller, topic("a", 1))  # Refused: it moves nothing.
+        start = await committed(controller)
+        clock.ms += 100
+        controller.keep_moving()
+        assert await committed(controller) == start + 1
+        clock.ms += 400
+        assert controller.keep_moving() == 100
+
+
+async def test_nothing_is_added_to_what_waits_for_its_commit(tmp_path: Path) -> None:
+    """Without a majority a leader would otherwise append for nobody, twice a second."""
+    clock = Clock()
+    async with a_controller(tmp_path, session_clock=clock) as node:
+        controller = node.controller
+        controller.no_op_interval_ms = INTERVAL_MS
+        await committed(controller)
+        async with busy(node.opened.disk):
+            for _ in range(3):
+                clock.ms += INTERVAL_MS
+                controller.keep_moving()
+            assert controller.image.end_offset == controller.committed + 1
+
+
+async def test_whoever_is_not_active_appends_nothing(tmp_path: Path) -> None:
+    clock = Clock()
+    async with controllers(tmp_path, 1, 2, 3, session_clock=clock) as nodes:
+        leader = await active(nodes.values())
+        for node in nodes.values():
+            if node is not leader:
+                node.controller.no_op_interval_ms = INTERVAL_MS
+                clock.ms += 10 * INTERVAL_MS
+                assert node.controller.keep_moving() == STANDBY_LOOK_MS
+
+
+async def test_who_has_switched_it_off_does_not_ask(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        with pytest.raises(AssertionError, match="NoOp records are off"):
+            node.controller.keep_moving()

@@ -1,0 +1,79 @@
+"""A Spark session for the tests of the lag reports: one for all of them, since it takes seconds.
+
+What can be tested without Spark is; these are skipped where pyspark or Java is absent.
+"""
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support import real_cluster
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session on two cores of this machine, without its web pages."""
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java 17 or newer")
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            patch.setenv(name, sys.executable)
+        # Ours as a separate process finds it: workers import the data source from there.
+        patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("metaquorum tests")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.memory", "1g")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+            .config("spark.local.dir", str(folder / "local"))
+            .config("spark.sql.adaptive.enabled", "false")
+            # Without it, to stop a query may take for ever.
+            .config("spark.sql.streaming.stopTimeout", "60s")
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def plain(spark: Any) -> Iterator[Any]:
+    """The session, set as it is fastest for small tables."""
+    from tests.lag.histories import plainly
+
+    with plainly(spark) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def kafkas_report(spark: Any) -> Any:
+    """The reports of the real cluster, and their time: made once, for they take seconds."""
+    folder = str(real_cluster.available(real_cluster.CLUSTER))
+    from lag.reports.logs import Logs
+    from lag.source.quorum_log import QuorumLogSource
+    from tests.lag.histories import READ, collected, plainly
+
+    spark.dataSource.register(QuorumLogSource)
+
+    def table(name: str) -> Any:
+        reader = spark.read.format("quorumlog").option("table", name).option("json", "few")
+        return reader.load(folder)
+
+    with plainly(spark):
+        return collected(Logs(**{name: table(name) for name in READ}))

@@ -1,0 +1,146 @@
+"""What `metaquorum lag` says when it is asked wrongly: one sentence, exit code 2, no Spark."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+
+from admin.cli import lag
+from admin.cli.main import group
+from lag.asked import Asked, WrongQuestion, parse_time_ms
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+
+
+def refusal(*arguments: object) -> str:
+    """The last line on stderr of a command that ends with the exit code of usage."""
+    done = CliRunner().invoke(group, ["lag", *map(str, arguments)])
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument 'LOGDIR...'"),
+        (("HERE", "--since", "yesterday"), "'yesterday' is no time: write 2026-11-22T14:30:00Z"),
+        (
+            ("HERE", "--since", "2026-11-22T14:30:00Z", "--until", "2026-11-22T14:00:00Z"),
+            "--since 2026-11-22T14:30:00.000+00:00 is not before --until 2026-11-22T14:00:00",
+        ),
+        (("HERE", "--since", "5", "--until", "5"), "a report begins before it ends"),
+        (("HERE", "--window", "soon"), "'soon' is not a time, like 500ms or 5s"),
+        (("HERE", "--window", "0s"), "--window 0ms is too short: 10ms is the least"),
+        (
+            ("HERE", "--since", "0", "--until", "2000000000000", "--window", "1s"),
+            "into 2000000000 windows, and 20000 is the most: take 100000000ms or more",
+        ),
+        (("HERE", "--format", "pdf"), "'pdf' is not one of 'html', 'parquet', 'csv', 'json'."),
+        (("HERE/nothing",), "nothing does not exist: name the folder of a log, such as"),
+        (("HERE/text",), "text is a file: name the folder of a log, or one above it"),
+        (("HERE", "--out", "HERE/text"), "'HERE/text' is a file."),
+    ],
+)
+def test_a_report_asked_for_wrongly(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "text").write_text("no log")
+    there = [argument.replace("HERE", str(tmp_path)) for argument in arguments]
+    assert message.replace("HERE", str(tmp_path)) in refusal("report", *there)
+
+
+def test_watching_what_is_not_there(tmp_path: Path) -> None:
+    assert "does not exist: name the folder" in refusal("watch", tmp_path / "none")
+    assert "--every 0ms is no pause" in refusal("watch", tmp_path, "--every", "0ms")
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    if shutil.which("java") is not None:
+        said = f"there is no log to read: {tmp_path}: no segment (*.log) is in it"
+        assert said in refusal("watch", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("java", "message"),
+    [
+        (None, "has no bin/java: install Java 17 or newer"),
+        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "is Java 11: install Java 17 or"),
+        ("exit 1", "cannot be run: install Java 17 or newer"),
+    ],
+)
+def test_without_java_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str | None, message: str
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "logs").mkdir()
+    if java is not None:
+        program = tmp_path / "bin" / "java"
+        program.write_text(f"#!/bin/sh\n{java}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for command in ("report", "watch"):
+        said = refusal(command, tmp_path / "logs")
+        assert said.startswith("Error: Spark cannot be started: ")
+        assert message in said
+
+
+@pytest.mark.parametrize("home", ["", "nowhere"])
+def test_another_spark_has_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    (tmp_path / "logs").mkdir()
+    monkeypatch.setenv("SPARK_HOME", home and str(tmp_path / home))
+    named = f"SPARK_HOME is {tmp_path / home if home else 'empty'}, and has no bin/spark-submit"
+    for command in ("report", "watch"):
+        assert named in refusal(command, tmp_path / "logs")
+
+
+def test_without_the_extra_one_sentence_says_how_to_install_it(tmp_path: Path) -> None:
+    """In a process that finds no pyspark, as where the extra is not installed."""
+    hidden = (
+        "import sys; sys.modules.update(pyspark=None, pyarrow=None); "
+        "from admin.cli.main import metaquorum; metaquorum()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, "lag", "report", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "Error: lag reports need pyarrow and pyspark, which are not installed: "
+        f"{sys.executable} -m pip install 'metaquorum[spark]'"
+    ]
+
+
+def test_the_help_needs_no_spark() -> None:
+    for part in ("report", "watch"):
+        assert CliRunner().invoke(group, ["lag", part, "--help"]).exit_code == 0
+
+
+def test_formats_of_the_command_are_those_that_can_be_written() -> None:
+    pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+    from lag.output.files import FORMATS
+
+    assert lag.FORMATS == FORMATS
+
+
+def test_times_are_utc_unless_they_say_otherwise() -> None:
+    assert parse_time_ms("1970-01-01T00:00:01") == 1_000
+    assert parse_time_ms("1970-01-01T01:00:01.250+01:00") == 1_250
+    assert parse_time_ms("1795236570697") == 1_795_236_570_697
+    with pytest.raises(WrongQuestion, match="is no time"):
+        parse_time_ms("9" * 40)
+
+
+def test_a_window_alone_is_checked_once_the_time_is_known() -> None:
+    assert Asked(paths=("/x",), window_ms=10).window_ms == 10

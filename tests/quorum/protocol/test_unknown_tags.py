@@ -1,0 +1,88 @@
+"""KIP-482: whoever does not know a tagged field passes over it, wherever in a message it stands."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum.protocol import codec, shape
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.faults import Malformed
+from quorum.protocol.varints import uvarint
+from tests.quorum.protocol.future_values import grown, written
+from tests.quorum.protocol.kio_values import VERSIONS, values_of
+
+SIDES = [
+    (codec.request_schema, codec.decode_request),
+    (codec.response_schema, codec.decode_response),
+]
+FLEXIBLE = [(what, side) for what in VERSIONS for side in SIDES if side[0](*what).__flexible__]
+
+
+@given(st.sampled_from(FLEXIBLE), st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_message_means_the_same_with_unknown_tagged_fields_at_any_level(
+    what: tuple[tuple[int, int], tuple[Any, Any]], data: st.DataObject
+) -> None:
+    (api_key, version), (schema_of, decode) = what
+    value = data.draw(values_of(schema_of(api_key, version)))
+    encoded = written(grown(value, data))
+    assert decode(api_key, version, encoded) == value
+    assert decode(api_key, version, memoryview(encoded)) == value
+    check = shape.checker(schema_of(api_key, version))
+    cleaned = check(encoded)
+    # Every size in it is right as well: the reader looks at none, the walk at all of them.
+    assert check(cleaned) is cleaned
+    if (api_key, decode) == (ApiKey.METADATA, codec.decode_request):
+        assert decode(api_key, version, encoded + b"\x00") == value
+    else:
+        with pytest.raises(Malformed, match="1 bytes too many at the end"):
+            decode(api_key, version, encoded + b"\x00")
+    cut = encoded[: data.draw(st.integers(0, len(encoded) - 1))]
+    with pytest.raises(Malformed):
+        decode(api_key, version, cut)
+
+
+HEARTBEAT = b"\x00" * 4 + b"\x00" * 16 + b"\x00\x00"
+ONE_DIRECTORY = b"\x02" + bytes(range(16))
+
+
+def test_known_tagged_fields_among_unknown_ones_are_read() -> None:
+    unknown = b"\x63\x02ab"
+    known = b"\x00\x11" + ONE_DIRECTORY
+    message = HEARTBEAT + b"\x03" + unknown + known + unknown
+    read = codec.decode_request(ApiKey.BROKER_HEARTBEAT, 1, message)
+    assert [each.bytes for each in read.offline_log_dirs] == [bytes(range(16))]
+
+
+@pytest.mark.parametrize(
+    ("tags", "reason"),
+    [
+        (b"\x01\x63\x05abc", "5 bytes at byte 25, where 3 are left"),
+        (b"\x02\x63\x00", "the bytes end inside a number"),
+        (b"\x01\x63\xff\xff\xff\xff\xff\x01", "a number has more than 32 bits"),
+        (b"\x02\x63\x00\x00\x10" + ONE_DIRECTORY, "tagged field 0 does not fill|at byte"),
+        (b"\x01\x63\x00\x00", "1 bytes too many at the end"),
+    ],
+)
+def test_unknown_tagged_fields_must_fit_their_message_all_the_same(
+    tags: bytes, reason: str
+) -> None:
+    with pytest.raises(Malformed, match=reason):
+        codec.decode_request(ApiKey.BROKER_HEARTBEAT, 1, HEARTBEAT + tags)
+
+
+def test_what_is_remembered_of_a_message_to_clean_it_is_bounded() -> None:
+    """A frame of 16 MiB has room for millions of small structures with an unknown field each."""
+    topic = b"\x00" * 16 + b"\x01" + b"\x01\x63\x00"  # No partitions, one unknown tagged field.
+    count = shape.TAG_EDITS_MAX // 2 + 1
+    topics = uvarint(count + 1) + topic * count
+    with pytest.raises(Malformed, match="unknown tagged fields in too many places"):
+        codec.decode_request(ApiKey.FETCH, 17, b"\x00" * 21 + topics)
+
+
+def test_a_message_without_unknown_tagged_fields_is_not_copied() -> None:
+    check = shape.checker(codec.request_schema(ApiKey.BROKER_HEARTBEAT, 1))
+    plain = HEARTBEAT + b"\x00"
+    assert check(plain) is plain
