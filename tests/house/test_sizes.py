@@ -1,4 +1,4 @@
-"""Sizes, held from the first day. There is no list of exceptions, and there will be none."""
+"""The length of functions in the pure packages."""
 
 import ast
 from collections.abc import Iterator
@@ -7,20 +7,7 @@ from typing import Final
 
 from tests.support import tree
 
-FILE_LINES_MAX: Final = 400
 FUNCTION_LINES_MAX: Final = 40
-SOURCE_SUFFIXES: Final = {".py", ".js", ".css", ".html", ".sh"}
-
-
-def test_no_source_file_has_more_than_400_lines() -> None:
-    lengths = [
-        (tree.shown(path), len(path.read_text(encoding="utf-8").splitlines()))
-        for path in tree.files(*tree.FOLDERS)
-        if path.suffix in SOURCE_SUFFIXES
-    ]
-    assert lengths
-    found = [f"{name}: {lines} lines" for name, lines in lengths if lines > FILE_LINES_MAX]
-    assert not found, "\n".join(found)
 
 
 def test_no_function_of_the_pure_cores_has_more_than_40_lines() -> None:
