@@ -15,8 +15,9 @@ from quorum.gossip import DiscoverBrokersResponse
 from quorum.ports import Clock
 from quorum.protocol import discovery as wire
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
-from quorum.protocol.raft_types import Code, Refusal
+from quorum.protocol.raft_types import Refusal
 from quorum.transport.address import Address
 from quorum.transport.channel import Channel
 from quorum.transport.complaints import Complaints
@@ -77,7 +78,7 @@ class Gossiper:
             if not isinstance(answer, str):
                 request.respond(wire.write_response(answer))
                 return
-            message = Refusal(Code.INCONSISTENT_CLUSTER_ID, answer)
+            message = Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, answer)
         self._complaints.refused(request.peer, str(request), str(message))
         request.respond(wire.write_refusal(message, self._discovery.cluster_id))
 

@@ -27,10 +27,10 @@ from quorum.core.messages import (
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
 from quorum.ports import Done
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
 from quorum.protocol.raft_messages import (
     API_KEYS,
-    Code,
     Here,
     HostPort,
     Refusal,
@@ -208,7 +208,7 @@ class RaftCalls:
         if epoch <= own + EPOCH_LEAP_MAX:
             return None
         reason = f"epoch {epoch} is not to be believed, this node is in {own}"
-        return Refusal(Code.INVALID_REQUEST, reason, top_level=False)
+        return Refusal(ErrorCode.INVALID_REQUEST, reason, top_level=False)
 
 
 class _Refused(Exception):

@@ -15,18 +15,15 @@ from quorum.protocol.codec import (
     encode_request_body,
     encode_response_body,
     error_code,
-    error_name,
     make,
     make_known,
     nested,
     request_schema,
     response_schema,
 )
+from quorum.protocol.errors import ErrorCode, error_name
 from quorum.protocol.faults import Malformed
 from quorum.protocol.shape import Data
-
-UNSUPPORTED_VERSION: Final = 35
-"""Kafka's code of the answer to a version that is not served."""
 
 _ZERO_LEVELS_FROM: Final = 4
 """Older clients cannot read a feature whose lowest level is 0 (KAFKA-17492)."""
@@ -81,7 +78,9 @@ def write_unsupported(offered: Mapping[int, VersionRange]) -> bytes:
     """
     own: dict[int, VersionRange] = {ApiKey.API_VERSIONS: offered[ApiKey.API_VERSIONS]}
     schema = response_schema(ApiKey.API_VERSIONS, 0)
-    response = make(schema, error_code=error_code(UNSUPPORTED_VERSION), api_keys=_api_keys(0, own))
+    response = make(
+        schema, error_code=error_code(ErrorCode.UNSUPPORTED_VERSION), api_keys=_api_keys(0, own)
+    )
     return encode_response_body(ApiKey.API_VERSIONS, 0, response)
 
 
@@ -99,7 +98,7 @@ def read_offer(version: int, body: Data) -> Offered | AskAgain:
         for api in response.api_keys
         if 0 <= api.min_version <= api.max_version
     }
-    if response.error_code == UNSUPPORTED_VERSION:
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         return AskAgain(ranges.get(ApiKey.API_VERSIONS, VersionRange(0, 0)))
     if response.error_code != 0:
         reason = f"refused with {error_name(response.error_code.value)}"

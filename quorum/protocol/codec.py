@@ -33,7 +33,6 @@ __all__ = [
     "encode_response",
     "encode_response_body",
     "error_code",
-    "error_name",
     "make",
     "make_known",
     "nested",
@@ -73,14 +72,6 @@ def error_code(code: int) -> "ErrorCode":
     from kio.schema.errors import ErrorCode
 
     return ErrorCode(code)
-
-
-def error_name(code: int) -> str:
-    """Kafka's name of an error code, or the code itself if it is none of Kafka's."""
-    try:
-        return error_code(code).name.upper()
-    except ValueError:
-        return f"error {code}"
 
 
 @cache

@@ -17,7 +17,8 @@ from quorum.gossip import (
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, nested
-from quorum.protocol.raft_types import Code, Refusal
+from quorum.protocol.errors import ErrorCode, error_name
+from quorum.protocol.raft_types import Refusal
 from quorum.protocol.shape import Data
 
 BROKERS_MAX: Final = 2 * SIGHTINGS_MAX
@@ -54,7 +55,7 @@ def read_request(body: Data) -> DiscoverBrokersRequest | Refusal:
     sighting = _sighting(asked)
     reason = impossible(sighting)
     if reason is not None:
-        return Refusal(Code.INVALID_REQUEST, f"invalid: {reason}")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"invalid: {reason}")
     return DiscoverBrokersRequest(cluster_id=asked.cluster_id, sighting=sighting)
 
 
@@ -92,15 +93,15 @@ def read_response(body: Data) -> DiscoverBrokersResponse | Refusal:
     answer = codec.decode_response(_API, _VERSION, body)
     if answer.error_code.value != 0:
         said = f": {answer.error_message}" if answer.error_message else ""
-        reason = f"{codec.error_name(answer.error_code.value)}{said}"
+        reason = f"{error_name(answer.error_code.value)}{said}"
         return Refusal(answer.error_code.value, reason)
     if len(answer.brokers) > BROKERS_MAX:
         reason = f"{len(answer.brokers)} brokers in one answer, at most {BROKERS_MAX} are read"
-        return Refusal(Code.INVALID_REQUEST, reason)
+        return Refusal(ErrorCode.INVALID_REQUEST, reason)
     brokers = tuple(_sighting(each) for each in answer.brokers)
     wrong = next(filter(None, map(impossible, brokers)), None)
     if wrong is not None:
-        return Refusal(Code.INVALID_REQUEST, f"what it says cannot be: {wrong}")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"what it says cannot be: {wrong}")
     return DiscoverBrokersResponse(
         cluster_id=answer.cluster_id or None,
         brokers=brokers,

@@ -29,12 +29,12 @@ from quorum.core.voters import Endpoint
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
+from quorum.protocol.errors import ErrorCode, error_name
 from quorum.protocol.faults import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC,
     Answer,
-    Code,
     Here,
     Refusal,
     Standing,
@@ -167,11 +167,11 @@ def read_response(api_key: int, version: int, body: Data) -> Answer | Refusal:
     if partition is None:
         if top_code == 0:
             raise Malformed(api_key, version, "neither an error nor a partition")
-        return Refusal(top_code, codec.error_name(top_code))
+        return Refusal(top_code, error_name(top_code))
     code: int = top_code or partition.error_code.value
     error = flat_error(code)
     if error is None or (error and partition.leader_epoch < 0):
-        return Refusal(code, codec.error_name(code), top_level=bool(top_code))
+        return Refusal(code, error_name(code), top_level=bool(top_code))
     if partition.leader_epoch < 0:
         raise Malformed(api_key, version, f"leader epoch {partition.leader_epoch}")
     leader = ReplicaId(partition.leader_id) if partition.leader_id >= 0 else None
@@ -246,13 +246,15 @@ def _asked_partition(message: Any, here: Here) -> Any | Refusal:
     if wrong is not None:
         return wrong
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
-        return Refusal(Code.INVALID_REQUEST, "exactly one topic with one partition is expected")
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, "exactly one topic with one partition is expected"
+        )
     (topic,) = message.topics
     (partition,) = topic.partitions
     if topic.topic_name != METADATA_TOPIC or partition.partition_index != METADATA_PARTITION:
         asked = f"{topic.topic_name}-{partition.partition_index}"
         return Refusal(
-            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"{asked} was asked for, here is only {METADATA_TOPIC}-{METADATA_PARTITION}",
         )
     return partition
@@ -274,7 +276,7 @@ def _meant_for_another(message: Any, partition: Any, me: ReplicaKey) -> Refusal 
     if meant == me:
         return None
     reason = f"replica {meant.text} is addressed, this is {me.text}"
-    return Refusal(Code.INVALID_VOTER_KEY, reason, top_level=False)
+    return Refusal(ErrorCode.INVALID_VOTER_KEY, reason, top_level=False)
 
 
 def _answered_partition(api_key: int, version: int, message: Any) -> Any | None:
@@ -345,4 +347,4 @@ def _leader_endpoints(api_key: int, version: int, endpoints: Sequence[Endpoint])
 
 
 def _invalid(what: str) -> Refusal:
-    return Refusal(Code.INVALID_REQUEST, f"invalid: {what}", top_level=False)
+    return Refusal(ErrorCode.INVALID_REQUEST, f"invalid: {what}", top_level=False)

@@ -26,11 +26,11 @@ from quorum.core.vocabulary import (
 from quorum.protocol import codec, rounds
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
-    Code,
     Here,
     Refusal,
     wrong_cluster,
@@ -160,7 +160,9 @@ def _tail_of(version: int, data: bytes) -> tuple[_Tail, int]:
 def _read_any(version: int, body: Data) -> _Asked | Refusal:
     request = codec.decode_request(ApiKey.FETCH, version, body)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
-        return Refusal(Code.INVALID_REQUEST, "exactly one topic with one partition is expected")
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, "exactly one topic with one partition is expected"
+        )
     (topic,) = request.topics
     (partition,) = topic.partitions
     return _Asked(
@@ -221,13 +223,13 @@ def _refusal(asked: _Asked, here: Here) -> Refusal | None:
         return wrong
     if asked.topic_id != _TOPIC_ID:
         reason = f"topic {asked.topic_id.hex() or 0} was asked for, here is only the metadata log"
-        return Refusal(Code.UNKNOWN_TOPIC_ID, reason)
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, reason)
     if asked.partition != METADATA_PARTITION:
         reason = f"partition {asked.partition} was asked for, the metadata log has only 0"
-        return Refusal(Code.UNKNOWN_TOPIC_OR_PARTITION, reason)
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
     invalid = _impossible(asked)
     if invalid is not None:
-        return Refusal(Code.INVALID_REQUEST, f"invalid: {invalid}", top_level=False)
+        return Refusal(ErrorCode.INVALID_REQUEST, f"invalid: {invalid}", top_level=False)
     return None
 
 

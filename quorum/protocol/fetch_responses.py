@@ -17,6 +17,7 @@ from quorum.core.vocabulary import NO_REPLICA, Epoch, LogEnd, Offset, ReplicaId
 from quorum.protocol import codec, rounds
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
+from quorum.protocol.errors import error_name
 from quorum.protocol.faults import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
@@ -101,7 +102,7 @@ def read_fetch_response(version: int, body: Data) -> Answer | Refusal:
         raise Malformed(ApiKey.FETCH, version, reason)
     records, tail, round_ = _records_and_tail(version, body)
     if flat_error(top_code or code) is None or (tail.epoch < 0 and (top_code or code)):
-        reason = codec.error_name(top_code or code)
+        reason = error_name(top_code or code)
         return Refusal(top_code or code, reason, top_level=bool(top_code))
     response = _flat(version, Error(top_code or code), offsets[0], offsets[2], tail, round_)
     return Answer(
@@ -206,7 +207,7 @@ def _refused_whole(version: int, body: Data) -> Refusal:
     response = codec.decode_response(ApiKey.FETCH, version, body)
     if response.error_code == 0:
         raise Malformed(ApiKey.FETCH, version, "neither an error nor exactly one partition")
-    return Refusal(response.error_code.value, codec.error_name(response.error_code.value))
+    return Refusal(response.error_code.value, error_name(response.error_code.value))
 
 
 def _pack_head(top_code: int, code: int, high_watermark: int, log_start: int) -> bytes:

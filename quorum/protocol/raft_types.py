@@ -5,12 +5,12 @@ quorum, so anything but its topic and partition 0 is a mistake of the sender.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from quorum.core.messages import Error, Response
 from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -18,19 +18,6 @@ METADATA_TOPIC_ID: Final = UUID(int=1)
 METADATA_PARTITION: Final = 0
 
 HostPort: TypeAlias = tuple[str, int]
-
-
-class Code(IntEnum):
-    """Errors of the nesting, which the flat messages have no word for, with Kafka's codes."""
-
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    INVALID_REQUEST = 42
-    UNKNOWN_TOPIC_ID = 100
-    INCONSISTENT_CLUSTER_ID = 104
-    INVALID_VOTER_KEY = 125
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +92,7 @@ def wrong_cluster(cluster_id: str | None, here: Here) -> Refusal | None:
     # and its leader, is not for the sender.
     known = "knows of none yet" if here.cluster_id is None else f"of {here.cluster_id}"
     reason = f"the sender is of cluster {cluster_id}, this node {known}"
-    return Refusal(Code.INCONSISTENT_CLUSTER_ID, reason)
+    return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, reason)
 
 
 _FLAT: Final[dict[int, Error]] = {int(error): error for error in Error}

@@ -20,12 +20,12 @@ from quorum.core.vocabulary import (
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
+from quorum.protocol.errors import ErrorCode, error_name
 from quorum.protocol.faults import Malformed
 from quorum.protocol.raft_types import (
     METADATA_PARTITION,
     METADATA_TOPIC,
     Answer,
-    Code,
     Here,
     Refusal,
     Standing,
@@ -67,12 +67,14 @@ def read_request(version: int, body: Data, here: Here) -> FetchSnapshotRequest |
     if wrong is not None:
         return wrong
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
-        return Refusal(Code.INVALID_REQUEST, "exactly one topic with one partition is expected")
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, "exactly one topic with one partition is expected"
+        )
     (topic,) = message.topics
     (partition,) = topic.partitions
     if topic.name != METADATA_TOPIC or partition.partition != METADATA_PARTITION:
         return Refusal(
-            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"{topic.name}-{partition.partition} was asked for, here is only"
             f" {METADATA_TOPIC}-{METADATA_PARTITION}",
             top_level=False,
@@ -81,7 +83,7 @@ def read_request(version: int, body: Data, here: Here) -> FetchSnapshotRequest |
     numbers = (partition.current_leader_epoch, id_.epoch, id_.end_offset, partition.position)
     if min(numbers) < 0 or message.replica_id < NO_REPLICA or message.max_bytes < 1:
         reason = f"replica {message.replica_id}, up to {message.max_bytes} bytes, {numbers}"
-        return Refusal(Code.INVALID_REQUEST, f"invalid: {reason}", top_level=False)
+        return Refusal(ErrorCode.INVALID_REQUEST, f"invalid: {reason}", top_level=False)
     directory_id = getattr(partition, "replica_directory_id", None) or NO_DIRECTORY
     return FetchSnapshotRequest(
         replica=ReplicaKey(ReplicaId(message.replica_id), directory_id),
@@ -113,7 +115,7 @@ def read_response(version: int, body: Data) -> Answer | Refusal:
     top_code = message.error_code.value
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
         if top_code:
-            return Refusal(top_code, codec.error_name(top_code))
+            return Refusal(top_code, error_name(top_code))
         raise Malformed(_KEY, version, "neither an error nor exactly one partition")
     (topic,) = message.topics
     (partition,) = topic.partitions
@@ -123,7 +125,7 @@ def read_response(version: int, body: Data) -> Answer | Refusal:
     current, id_ = partition.current_leader, partition.snapshot_id
     error = flat_error(code)
     if error is None or (code and current.leader_epoch < 0):
-        return Refusal(code, codec.error_name(code), top_level=bool(top_code))
+        return Refusal(code, error_name(code), top_level=bool(top_code))
     numbers = (current.leader_epoch, id_.epoch, id_.end_offset, partition.size, partition.position)
     if min(numbers) < 0:
         raise Malformed(_KEY, version, f"negative numbers: {numbers}")

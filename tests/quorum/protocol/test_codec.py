@@ -177,8 +177,3 @@ def test_values_that_a_version_has_no_field_for_are_left_out_only_where_asked() 
     codec.make_known(schema, client_software_name="n")
     with pytest.raises(TypeError):
         codec.make(schema, client_software_name="n")
-
-
-def test_error_codes_have_kafkas_names() -> None:
-    assert codec.error_name(74) == "FENCED_LEADER_EPOCH"
-    assert codec.error_name(9_999) == "error 9999"

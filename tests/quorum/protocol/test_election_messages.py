@@ -17,11 +17,11 @@ from quorum.core.voters import Endpoint
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey, UnsupportedVersion
 from quorum.protocol.codec import make_known, nested
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
 from quorum.protocol.raft_messages import (
     VERSIONS,
     Answer,
-    Code,
     Here,
     Refusal,
     Standing,
@@ -166,7 +166,7 @@ def test_another_cluster_is_refused(api_key: ApiKey, version: int) -> None:
     request = _any_request(api_key)
     body = write_request(request, version, to=ME, cluster_id="another")
     refusal = refused(api_key, version, body)
-    assert (refusal.code, refusal.top_level) == (Code.INCONSISTENT_CLUSTER_ID, True)
+    assert (refusal.code, refusal.top_level) == (ErrorCode.INCONSISTENT_CLUSTER_ID, True)
     assert refusal.reason == f"the sender is of cluster another, this node of {CLUSTER_ID}"
 
 
@@ -201,7 +201,7 @@ def test_a_request_for_another_voter_is_refused(api_key: ApiKey) -> None:
     other_disk = ReplicaKey(ME.id, UUID(int=1 << 100))
     for to in (ReplicaKey(ReplicaId(3)), ReplicaKey(ReplicaId(3), ME.directory_id), other_disk):
         refusal = refused(api_key, 1, write_request(request, 1, to=to, cluster_id=None))
-        assert (refusal.code, refusal.top_level) == (Code.INVALID_VOTER_KEY, False)
+        assert (refusal.code, refusal.top_level) == (ErrorCode.INVALID_VOTER_KEY, False)
         assert refusal.reason == f"replica {to.text} is addressed, this is {ME.text}"
 
 
@@ -256,11 +256,11 @@ def test_only_the_one_partition_of_the_metadata_log_can_be_meant(
     )
     for changes in ({"topic_name": "orders"}, {"partition_index": 1}):
         refusal = refused(api_key, version, nest(api_key, version, **changes))
-        assert (refusal.code, refusal.top_level) == (Code.UNKNOWN_TOPIC_OR_PARTITION, True)
+        assert (refusal.code, refusal.top_level) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
         assert "here is only __cluster_metadata-0" in refusal.reason
     for times in ((0, 1), (2, 1), (1, 0), (1, 2)):
         refusal = refused(api_key, version, nest(api_key, version, times=times))
-        assert (refusal.code, refusal.top_level) == (Code.INVALID_REQUEST, True)
+        assert (refusal.code, refusal.top_level) == (ErrorCode.INVALID_REQUEST, True)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_numbers_that_cannot_be_true_are_refused(
     api_key: ApiKey, changes: dict[str, Any], reason: str
 ) -> None:
     refusal = refused(api_key, 0, nest(api_key, 0, **changes))
-    assert (refusal.code, refusal.top_level) == (Code.INVALID_REQUEST, False)
+    assert (refusal.code, refusal.top_level) == (ErrorCode.INVALID_REQUEST, False)
     assert reason in refusal.reason
 
 
@@ -291,19 +291,21 @@ def test_numbers_that_cannot_be_true_are_refused(
 def test_a_refusal_names_the_leader_and_reaches_the_asker(
     api_key: ApiKey, version: int, top_level: bool
 ) -> None:
-    refusal = Refusal(Code.UNKNOWN_TOPIC_OR_PARTITION, "a reason for our log", top_level)
+    refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a reason for our log", top_level)
     body = write_refusal(api_key, version, refusal, STANDING)
     message = codec.decode_response(api_key, version, body)
     partition = message.topics[0].partitions[0]
-    assert message.error_code == (Code.UNKNOWN_TOPIC_OR_PARTITION if top_level else 0)
-    assert partition.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert message.error_code == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if top_level else 0)
+    assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (partition.leader_id, partition.leader_epoch) == (3, 7)
-    expected = Refusal(Code.UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", top_level)
+    expected = Refusal(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", top_level
+    )
     assert read_response(api_key, version, body) == expected
 
 
 def test_errors_that_the_core_knows_come_back_as_its_answers() -> None:
-    refusal = Refusal(Code.INVALID_REQUEST, "", top_level=False)
+    refusal = Refusal(ErrorCode.INVALID_REQUEST, "", top_level=False)
     body = write_refusal(ApiKey.VOTE, 1, refusal, STANDING)
     assert read_response(ApiKey.VOTE, 1, body) == Answer(
         response=VoteResponse(error=Error.INVALID_REQUEST, epoch=Epoch(7), leader=ReplicaId(3)),

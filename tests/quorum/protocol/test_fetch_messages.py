@@ -13,10 +13,10 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import make, make_known, nested
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
 from quorum.protocol.raft_messages import (
     Answer,
-    Code,
     Here,
     Refusal,
     Standing,
@@ -229,25 +229,30 @@ def test_an_answer_is_bounded_by_all_that_bounds_it(changes: dict[str, int], exp
 @pytest.mark.parametrize(
     ("changes", "code", "top_level", "reason"),
     [
-        ({"cluster_id": "other"}, Code.INCONSISTENT_CLUSTER_ID, True, "of cluster other"),
-        ({"topic_id": UUID(int=2)}, Code.UNKNOWN_TOPIC_ID, True, "02 was asked for"),
-        ({"topic_id": None}, Code.UNKNOWN_TOPIC_ID, True, "0 was asked for"),
-        ({"partition": 1}, Code.UNKNOWN_TOPIC_OR_PARTITION, True, "partition 1 was asked for"),
-        ({"times": (0, 1)}, Code.INVALID_REQUEST, True, "exactly one topic"),
-        ({"times": (2, 1)}, Code.INVALID_REQUEST, True, "exactly one topic"),
-        ({"times": (1, 0)}, Code.INVALID_REQUEST, True, "exactly one topic"),
-        ({"times": (1, 2)}, Code.INVALID_REQUEST, True, "exactly one topic"),
-        ({"replica_id": -1}, Code.INVALID_REQUEST, False, "replica -1"),
-        ({"max_wait": timedelta(milliseconds=-1)}, Code.INVALID_REQUEST, False, "wait of -1 ms"),
-        ({"max_bytes": -1}, Code.INVALID_REQUEST, False, "at most -1 bytes"),
-        ({"partition_max_bytes": -1}, Code.INVALID_REQUEST, False, "-1 of the partition"),
-        ({"fetch_offset": -1}, Code.INVALID_REQUEST, False, "log end -1@4"),
-        ({"last_fetched_epoch": -1}, Code.INVALID_REQUEST, False, "log end 100@-1"),
-        ({"current_leader_epoch": 3}, Code.INVALID_REQUEST, False, "epoch 3 of the leader"),
+        ({"cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID, True, "of cluster other"),
+        ({"topic_id": UUID(int=2)}, ErrorCode.UNKNOWN_TOPIC_ID, True, "02 was asked for"),
+        ({"topic_id": None}, ErrorCode.UNKNOWN_TOPIC_ID, True, "0 was asked for"),
+        ({"partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, "partition 1 was asked for"),
+        ({"times": (0, 1)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
+        ({"times": (2, 1)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
+        ({"times": (1, 0)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
+        ({"times": (1, 2)}, ErrorCode.INVALID_REQUEST, True, "exactly one topic"),
+        ({"replica_id": -1}, ErrorCode.INVALID_REQUEST, False, "replica -1"),
+        (
+            {"max_wait": timedelta(milliseconds=-1)},
+            ErrorCode.INVALID_REQUEST,
+            False,
+            "wait of -1 ms",
+        ),
+        ({"max_bytes": -1}, ErrorCode.INVALID_REQUEST, False, "at most -1 bytes"),
+        ({"partition_max_bytes": -1}, ErrorCode.INVALID_REQUEST, False, "-1 of the partition"),
+        ({"fetch_offset": -1}, ErrorCode.INVALID_REQUEST, False, "log end -1@4"),
+        ({"last_fetched_epoch": -1}, ErrorCode.INVALID_REQUEST, False, "log end 100@-1"),
+        ({"current_leader_epoch": 3}, ErrorCode.INVALID_REQUEST, False, "epoch 3 of the leader"),
     ],
 )
 def test_fetches_that_cannot_be_served_are_refused_with_a_reason(
-    version: int, changes: dict[str, Any], code: Code, top_level: bool, reason: str
+    version: int, changes: dict[str, Any], code: ErrorCode, top_level: bool, reason: str
 ) -> None:
     cluster_id = changes.get("cluster_id", CLUSTER_ID)
     others = {name: value for name, value in changes.items() if name != "cluster_id"}
@@ -263,19 +268,19 @@ def test_fetches_that_cannot_be_served_are_refused_with_a_reason(
 def test_a_refused_fetch_still_names_one_partition_and_the_leader(
     version: int, top_level: bool
 ) -> None:
-    refusal = Refusal(Code.UNKNOWN_TOPIC_ID, "a reason for our log", top_level)
+    refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "a reason for our log", top_level)
     body = write_refusal(ApiKey.FETCH, version, refusal, STANDING)
     message = codec.decode_response(ApiKey.FETCH, version, body)
     ((partition,),) = (topic.partitions for topic in message.responses)
-    assert message.error_code == (Code.UNKNOWN_TOPIC_ID if top_level else 0)
-    assert (partition.error_code, partition.high_watermark) == (Code.UNKNOWN_TOPIC_ID, -1)
+    assert message.error_code == (ErrorCode.UNKNOWN_TOPIC_ID if top_level else 0)
+    assert (partition.error_code, partition.high_watermark) == (ErrorCode.UNKNOWN_TOPIC_ID, -1)
     assert partition.current_leader.leader_id == 3
     assert partition.current_leader.leader_epoch == 7
     assert partition.records == b""
     if version >= 16:
         (endpoint,) = message.node_endpoints
         assert (endpoint.node_id, endpoint.host, endpoint.port) == (3, "leader.example", 9_093)
-    expected = Refusal(Code.UNKNOWN_TOPIC_ID, "UNKNOWN_TOPIC_ID", top_level)
+    expected = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "UNKNOWN_TOPIC_ID", top_level)
     assert read_response(ApiKey.FETCH, version, body) == expected
 
 

@@ -11,9 +11,9 @@ from quorum.core.messages import Error, FetchSnapshotRequest, FetchSnapshotRespo
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.raft_messages import (
     Answer,
-    Code,
     Here,
     Refusal,
     Standing,
@@ -96,19 +96,19 @@ def test_what_is_not_for_this_node_is_refused(version: int) -> None:
     body = write_request(REQUEST, version, to=ME, cluster_id="another-cluster-of-som")
     refusal = read_request(KEY, version, body, here=HERE)
     assert isinstance(refusal, Refusal)
-    assert refusal.code == Code.INCONSISTENT_CLUSTER_ID
+    assert refusal.code == ErrorCode.INCONSISTENT_CLUSTER_ID
     for wrong in (replace(REQUEST, position=-1), replace(REQUEST, max_bytes=0)):
         body = write_request(wrong, version, to=ME, cluster_id=None)
         refusal = read_request(KEY, version, body, here=HERE)
         assert isinstance(refusal, Refusal)
-        assert refusal.code == Code.INVALID_REQUEST
+        assert refusal.code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_refusal_says_who_leads(version: int) -> None:
     standing = Standing(Epoch(9), ReplicaId(2), ("host", 9093))
     for top_level in (True, False):
-        refusal = Refusal(Code.INVALID_REQUEST, "so", top_level=top_level)
+        refusal = Refusal(ErrorCode.INVALID_REQUEST, "so", top_level=top_level)
         body = write_refusal(KEY, version, refusal, standing)
         answer = read_response(KEY, version, bytes(body))
         assert isinstance(answer, Answer)
