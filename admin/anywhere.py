@@ -20,16 +20,16 @@ from admin import (
     new_moves,
     plan_questions,
     plan_sizes,
-    planning,
     plans,
     reassignment_questions,
 )
-from admin.asking import Question
+from admin.capabilities import planning
 from admin.care import BrokerResult, BrokerStandings, SafetyReport
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
+from admin.client.asking import Question
+from admin.client.log_sizes import BytesMoved, copies_of
+from admin.client.voters import failing
 from admin.faults import Refused, Unreachable
-from admin.lead_questions import failing
-from admin.log_sizes import BytesMoved, copies_of
 from admin.model import (
     Assignment,
     LeadTransfer,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from admin.asking import Answer, Question
 from admin.care import (
     BrokerResult,
     BrokerStanding,
@@ -12,7 +11,8 @@ from admin.care import (
     Operation,
     SafetyReport,
 )
-from admin.channels import Form
+from admin.client.asking import Answer, Question
+from admin.client.channels import Form
 from admin.faults import error_name
 from admin.model import PartitionId
 from quorum.protocol.apis import ApiKey

@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 from admin import local_kafka
 from admin.addresses import Address
 from admin.apache.runtime import Runtime
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from admin.kinds import Role
 from admin.local_plan import (
     CLUSTER_FILE,

@@ -5,8 +5,8 @@ from dataclasses import fields
 from itertools import groupby
 from typing import Any, Final
 
-from admin.asking import Answer, Question
-from admin.channels import Form
+from admin.client.asking import Answer, Question
+from admin.client.channels import Form
 from admin.faults import error_name
 from admin.model import PartitionId
 from admin.move_plans import MovePlan

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from admin.asking import Answer, Question
-from admin.channels import Form
+from admin.client.asking import Answer, Question
+from admin.client.channels import Form
 from admin.faults import error_name
 from admin.model import PartitionId
 from admin.moves import PartitionOutcome

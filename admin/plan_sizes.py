@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from admin.addresses import Address
-from admin.log_sizes import BytesMoved, Place, bytes_at, copied
+from admin.client.log_sizes import BytesMoved, Place, bytes_at, copied
 from admin.model import Assignment, PartitionResult
 from admin.plans import PARTITIONS_TOLD_MAX
 from controller.service import NotActive, Service

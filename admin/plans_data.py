@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from admin.log_sizes import BytesMoved
+from admin.client.log_sizes import BytesMoved
 from admin.model import UNKNOWN, PartitionId
 from admin.plan_file import VERSION
 from admin.plans import Foreseen, PlanResult

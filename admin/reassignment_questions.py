@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from admin.asking import Answer, Question
-from admin.channels import Form
+from admin.client.asking import Answer, Question
+from admin.client.channels import Form
 from admin.faults import Incompatible, error_name
 from admin.model import PartitionResult, Reassignment
 from admin.new_moves import BegunMove, NewMove

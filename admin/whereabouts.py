@@ -9,8 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from admin.addresses import Address
-from admin.asking import Question
-from admin.standings import ask_anybody
+from admin.client.asking import Question, ask_anybody
 from quorum.core.vocabulary import NO_DIRECTORY
 from quorum.gossip import Sighting
 from quorum.protocol.apis import ApiKey

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.channels import Channels, Form
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
+from admin.client.channels import Channels, Form
 from bench.asker import Claim, member
 from bench.brokers import TIMEOUT_MS
 from bench.faults import RunFailed

@@ -15,8 +15,8 @@ import click
 
 from admin.apache.java import Unavailable
 from admin.apache.runtime import Runtime, find
-from admin.channels import Unanswered
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
+from admin.client.channels import Unanswered
 from admin.local_plan import LocalError, Wanted, settle
 from bench import machine
 from bench.faults import RunFailed

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from admin.addresses import Address
-from admin.channels import Channels, Form, Unanswered
+from admin.client.channels import Channels, Form, Unanswered
 from bench.faults import RunFailed
 from quorum.protocol.apis import ApiKey
 from statemachine.features import RANGES

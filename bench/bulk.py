@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, Final, cast
 
 from admin.addresses import Address
-from admin.channels import Form
+from admin.client.channels import Form
 from bench.faults import RunFailed
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey

@@ -18,8 +18,8 @@ from typing import Final
 import click
 
 from admin.addresses import Address
-from admin.channels import Unanswered
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
+from admin.client.channels import Unanswered
 from admin.local import LocalCluster
 from admin.local_plan import LocalError, Wanted, settle
 from bench import agreement, machine

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.channels import Channels, Form
+from admin.client.channels import Channels, Form
 from admin.data.routes import RETRIABLE
 from admin.model import TopicDescription
 from bench.faults import RunFailed

@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from admin.channels import Form
+from admin.client.channels import Form
 from bench.bulk import check, form_of, framed
 from quorum.protocol.apis import ApiKey
 

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Final
 
 from admin.addresses import Address
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from admin.local import last_line
 from admin.local_plan import LOG_FILE, NodePlan
 from admin.settings import ENVIRONMENT_PREFIX

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from admin.data.producer import Producer
 from admin.local_plan import NodePlan
 from admin.model import Assignment, TopicDescription

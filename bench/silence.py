@@ -11,7 +11,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Final
 
-from admin.client import AdminError
+from admin.client.admin_client import AdminError
 from admin.data.producer import Producer, Sent
 from quorum.clocks import wall_ms
 from quorum.records.encode import ClientRecord

@@ -16,7 +16,7 @@ import click
 if TYPE_CHECKING:
     from admin.addresses import Address
     from admin.cli.tables import Json
-    from admin.client import AdminClient
+    from admin.client.admin_client import AdminClient
 
 T = TypeVar("T")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -112,7 +112,7 @@ class Target:
 
     def client(self) -> "AdminClient":
         """A client for it, to be used as an async context."""
-        from admin.client import AdminClient
+        from admin.client.admin_client import AdminClient
 
         return AdminClient(
             self.addresses, is_controller=self.is_controller, timeout_ms=self.timeout_ms
@@ -203,7 +203,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end; expected errors become one sentence and exit code 1."""
     import asyncio
 
-    from admin.client import AdminError
+    from admin.client.admin_client import AdminError
     from admin.plan_file import InvalidPlan
 
     try:

@@ -17,7 +17,7 @@ from admin.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from admin.config_questions import ConfigInfo
+    from admin.client.configs import ConfigInfo
 
 _TOPIC = 2
 _BROKER = 4

@@ -16,13 +16,13 @@ from admin.cli.common import Exit, Target, say, write, write_data
 from admin.cli.moves import copies_text
 from admin.cli.moves import text as moves_text
 from admin.cli.planned import with_key_told
-from admin.log_sizes import BytesMoved, bytes_of
+from admin.client.log_sizes import BytesMoved, bytes_of
 from admin.model import PartitionId
 from admin.plans import PlanRequest, PlanResult
 from admin.plans_data import begun_data, emptying_data, plan_data
 
 if TYPE_CHECKING:
-    from admin.client import AdminClient
+    from admin.client.admin_client import AdminClient
 
 WAIT_SECONDS: Final = 1.0
 """Between two looks of a command that waits."""

@@ -3,7 +3,7 @@
 from admin.cli import emptying_text, throttled
 from admin.cli.common import Exit, Target, say, write
 from admin.cli.planned import with_key_told
-from admin.log_sizes import bytes_of
+from admin.client.log_sizes import bytes_of
 from admin.plans import PlanRequest
 
 

@@ -64,7 +64,7 @@ def upgrade(
         if name in levels:
             raise click.BadParameter(f"{name} is given twice", param_hint="--feature")
         levels[name] = level
-    from admin.feature_questions import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+    from admin.client.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 
     upgrade_type = UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE if downgrade else UPGRADE
     run(_update(target(**whom), levels, upgrade_type, dry_run))

@@ -2,7 +2,7 @@
 
 from admin.cli.common import say
 from admin.cli.moves.text import REPEATED
-from admin.client import AdminClient, Unreachable
+from admin.client.admin_client import AdminClient, Unreachable
 from admin.plans import PlanRequest, PlanResult, with_key
 
 

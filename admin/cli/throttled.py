@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from admin.cli.common import write
 
 if TYPE_CHECKING:
-    from admin.client import AdminClient
+    from admin.client.admin_client import AdminClient
     from admin.moves import MoveStanding
 
 

@@ -14,7 +14,7 @@ from admin.cli.common import BadInput, Exit, Target, run, say, write
 from admin.cli.tables import as_json
 
 if TYPE_CHECKING:
-    from admin.client import AdminClient
+    from admin.client.admin_client import AdminClient
     from admin.model import QuorumDescription
     from quorum.core.vocabulary import ReplicaKey
 

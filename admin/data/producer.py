@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from admin.addresses import Address
-from admin.asking import Asker, Question
-from admin.channels import Channels, Form, Unanswered
+from admin.client.asking import Asker, Question
+from admin.client.channels import Channels, Form, Unanswered
 from admin.data.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from admin.model import PartitionId

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from admin.addresses import Address
-from admin.channels import Channels, Fill, Form, Unanswered
+from admin.client.channels import Channels, Fill, Form, Unanswered
 from admin.data.routes import PAUSE_MS, PAUSE_MS_MAX, RETRIABLE, Route, Routes
 from admin.faults import AdminError, Refused, explained
 from quorum.protocol.apis import ApiKey

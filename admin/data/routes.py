@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from admin import questions
 from admin.addresses import Address
-from admin.asking import Asker
+from admin.client import topics
+from admin.client.asking import Asker
 from admin.faults import AdminError
 
 RETRIABLE: Final = frozenset({3, 5, 6, 7, 9, 13, 19, 20, 56, 74, 75, 76, 78, 100, 103})
@@ -68,9 +68,9 @@ class Routes:
         await self._asker.close()
 
     async def _ask(self, topic: str, version: int) -> Route:
-        answer = await self._asker.ask(questions.metadata([topic]), within_ms=self._timeout_ms)
-        brokers = {each.id: each.address for each in questions.read_brokers(answer.response)}
-        found = questions.read_topics(answer.response).get(topic)
+        answer = await self._asker.ask(topics.metadata([topic]), within_ms=self._timeout_ms)
+        brokers = {each.id: each.address for each in topics.read_brokers(answer.response)}
+        found = topics.read_topics(answer.response).get(topic)
         if found is None:
             raise UnknownTopic(f"there is no topic {topic}")
         return Route(

@@ -13,7 +13,7 @@ from typing import Final
 from admin.apache.java import Unavailable
 from admin.apache.runtime import find
 from admin.cli.common import Exit, command_line, say
-from admin.client import AdminError
+from admin.client.admin_client import AdminError
 from admin.demo.reporting import show_report
 from admin.demo.screen import Screen
 from admin.demo.story import SETTINGS, Outcome, Story, StoryFailed

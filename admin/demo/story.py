@@ -9,7 +9,7 @@ from typing import Final
 
 from admin.cli import quorum_text
 from admin.cli.moves import text as moves_text
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.data.producer import Producer
 from admin.demo.accounts import Balance, balance
 from admin.demo.screen import Moving, Screen

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from admin import questions
 from admin.addresses import Address
-from admin.channels import Channels, Unanswered
+from admin.client import topics
+from admin.client.channels import Channels, Unanswered
 from admin.local_plan import ClusterPlan, log_dir
 from admin.model import Assignment, PartitionId
 from quorum.clocks import monotonic_ms
@@ -33,7 +33,7 @@ async def await_successor(
 ) -> Succession | None:
     """Ask `survivors` again and again who leads, until a new leader says so itself."""
     channels = Channels("metaquorum-demo")
-    question = questions.describe_quorum()
+    question = topics.describe_quorum()
     found: asyncio.Future[Succession] = asyncio.get_running_loop().create_future()
 
     async def probe(address: Address) -> None:
@@ -45,7 +45,7 @@ async def await_successor(
             except Unanswered:
                 response = None
             if response is not None and not question.judge(response).code:
-                quorum = questions.read_quorum(response, None)
+                quorum = topics.read_quorum(response, None)
                 if quorum.leader_id not in (killed_id, -1) and not found.done():
                     after_ms = monotonic_ms() - killed_at_ms
                     found.set_result(Succession(quorum.leader_id, quorum.leader_epoch, after_ms))

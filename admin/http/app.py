@@ -19,7 +19,7 @@ from admin.http.requests import (
     check_parameters,
     is_stale,
 )
-from admin.http.targets import successor_in, target_in
+from admin.http.voter_bodies import successor_in, target_in
 from admin.plan_file import PLAN_BYTES_MAX
 
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.channels import Channels, Form, Unanswered
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
+from admin.client.channels import Channels, Form, Unanswered
 from admin.kinds import Role
 from admin.local_plan import ClusterPlan, NodePlan
 from admin.model import QuorumDescription

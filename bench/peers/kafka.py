@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin import questions
 from admin.addresses import Address
 from admin.apache.runtime import Runtime
-from admin.channels import Channels
+from admin.client import topics
+from admin.client.channels import Channels
 from admin.local_plan import log_dir
 from bench import agreement
 from bench.asker import Asker, Claim
@@ -106,7 +106,7 @@ def _format(command: Sequence[str]) -> None:
 async def _claims(leader: Address, brokers: Brokers, count: int) -> list[Claim]:
     """Create the topic and take hold of each partition: as it was created, it is."""
     turns = turns_of(count)
-    question = questions.create_topic(
+    question = topics.create_topic(
         TOPIC, partitions=None, replication_factor=None, assignments=turns, configs={}
     )
     channels = Channels("bench-claims")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from quorum.transport.address import Address
 
 CLIENT_METRICS: Final = 16

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from chaos.processes.faults import Fault, Kind, fault, schedule
 from chaos.processes.judge import committed_log, disagreements, missing
 from chaos.processes.load import Load

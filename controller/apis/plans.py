@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from admin import planning
+from admin.capabilities import planning
 from admin.model import PartitionId
 from admin.plans import Operation, PlanRequest
 from controller.apis.request import Call, code

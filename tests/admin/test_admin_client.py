@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from admin import asking
 from admin.addresses import Address
-from admin.client import AdminClient, Incompatible, Refused, Unreachable
+from admin.client import asking
+from admin.client.admin_client import AdminClient, Incompatible, Refused, Unreachable
 from admin.model import Assignment, PartitionResult, Reassignment
 from admin.new_moves import NewMove
 from quorum.core.vocabulary import ReplicaId, ReplicaKey

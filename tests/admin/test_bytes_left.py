@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from admin.cli.main import group
-from admin.client import AdminClient
-from admin.config_questions import BROKER, TOPIC
+from admin.client.admin_client import AdminClient
+from admin.client.configs import BROKER, TOPIC
 from admin.model import UNKNOWN, Assignment
 from admin.moves import MoveStanding
 from admin.units import show_size
@@ -21,7 +21,7 @@ from statemachine.copies import CopyReport
 from statemachine.limits import COPY_FALLS_BEHIND_MS
 from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from tests.admin.embedded_brokers import embedded
-from tests.admin.http_door.test_http_api import http_door
+from tests.admin.http.test_http_api import http_door
 from tests.broker.nodes import until
 from tests.broker.requests import batch
 from tests.controller.apis.test_kafka_transfer import at_rest

@@ -11,8 +11,8 @@ from controller.unavailable import Unavailable
 from statemachine import commands
 from tests.admin.cli.test_brokers_cli import run
 from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.http_door.test_http_api import Http, check_problem, http_door
-from tests.admin.http_door.test_http_new_moves import sent
+from tests.admin.http.test_http_api import Http, check_problem, http_door
+from tests.admin.http.test_http_new_moves import sent
 from tests.admin.planned_topic import (
     BACK,
     EMPTYING,

@@ -10,7 +10,7 @@ import pytest
 
 from admin import move_service
 from admin.anywhere import Anywhere
-from admin.client import AdminClient, Unreachable
+from admin.client.admin_client import AdminClient, Unreachable
 from controller.service import NotActive
 from controller.unavailable import Unavailable
 from quorum.protocol import codec
@@ -24,7 +24,7 @@ from quorum.protocol.extension_tags import (
     with_offset,
     with_patience,
 )
-from tests.admin.http_door.test_http_api import http_door
+from tests.admin.http.test_http_api import http_door
 from tests.controller.apis.samples import describe_quorum, metadata
 from tests.controller.asking import asked, heartbeat, join, looked, move, topic
 from tests.support.controllers import Node, active, controllers

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-from admin.log_sizes import BytesMoved, bytes_of, log_sizes
+from admin.client.log_sizes import BytesMoved, bytes_of, log_sizes
 from admin.model import PartitionId
 from admin.plans import Operation, PlannedPartition, PlanRequest, PlanResult
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 from tests.admin.cli.test_moves_cli import brokers
 from tests.admin.embedded_brokers import embedded
-from tests.admin.http_door.test_http_api import http_door
+from tests.admin.http.test_http_api import http_door
 from tests.broker.requests import batch
 from tests.controller.apis.test_kafka_voters import client_of
 from tests.controller.asking import asked, topic

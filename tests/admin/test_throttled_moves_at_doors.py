@@ -18,9 +18,9 @@ from tests.admin.cli.test_begin_moves_cli import FOUR, plan
 from tests.admin.cli.test_moves_cli import brokers
 from tests.admin.cli.test_moves_cli import run as reassign
 from tests.admin.cli.test_standing_moves_cli import run as moves
-from tests.admin.http_door.test_http_api import check_problem, http_door
-from tests.admin.http_door.test_http_api import plan as plan_body
-from tests.admin.http_door.test_http_new_moves import sent
+from tests.admin.http.test_http_api import check_problem, http_door
+from tests.admin.http.test_http_api import plan as plan_body
+from tests.admin.http.test_http_new_moves import sent
 from tests.controller.apis.test_kafka_new_moves import altered, four_brokers, parts
 from tests.controller.apis.test_kafka_voters import client_of
 from tests.controller.asking import asked, isr, join, topic

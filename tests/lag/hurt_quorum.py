@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.faults import Refused
 from admin.model import QuorumDescription, ReplicaInfo
 from quorum.clocks import wall_ms

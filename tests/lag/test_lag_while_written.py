@@ -11,7 +11,7 @@ from typing import Any, Final
 import crc32c
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from lag.asked import Asked
 from lag.progress import Told
 from lag.results import Results, Row

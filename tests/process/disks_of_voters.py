@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from admin.model import QuorumDescription
 from chaos.processes.load import CLIENT_METRICS, NAME
 from chaos.processes.nodes import Nodes

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
 
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from admin.model import QuorumDescription
 from admin.whereabouts import Whereabouts
 from quorum.log.meta_properties import look

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from admin.addresses import Address
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.local import LocalCluster
 from admin.local_plan import LOG_FILE, NodePlan, Wanted, log_dir, settle
 from admin.model import TopicDescription

@@ -21,7 +21,13 @@ UP: Final = "All are up"
 
 # What the commands of tests import as they run; of what is missing here, each imports its own.
 IMPORTED: Final = (
-    *("asyncio", "admin.cli.main", "admin.client", "admin.data.producer", "admin.data.reader"),
+    *(
+        "asyncio",
+        "admin.cli.main",
+        "admin.client.admin_client",
+        "admin.data.producer",
+        "admin.data.reader",
+    ),
     *("admin.care_data", "admin.move_plans", "admin.moves_data", "admin.plan_file", "admin.plans"),
     *("admin.cli.brokers", "admin.cli.consume", "admin.cli.decommissioning", "admin.cli.produce"),
     *("admin.cli.moves.command", "admin.cli.moves.following", "admin.cli.moves.generating"),

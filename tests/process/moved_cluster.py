@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.data.producer import Producer
 from admin.demo.accounts import Written
 from admin.demo.workload import Workload

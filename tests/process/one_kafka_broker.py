@@ -11,7 +11,7 @@ from pathlib import Path
 from admin import local_kafka
 from admin.addresses import Address
 from admin.apache.runtime import Runtime
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.data.producer import Producer
 from admin.kinds import Role
 from admin.local_plan import ClusterPlan, NodePlan, log_dir

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from admin.local import LocalCluster
 from admin.local_plan import log_dir
 from quorum.opening import LOG_FOLDER

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from admin.client import AdminClient, AdminError
+from admin.client.admin_client import AdminClient, AdminError
 from tests.process.disks_of_voters import IDS, Controllers, controllers
 
 pytestmark = pytest.mark.process

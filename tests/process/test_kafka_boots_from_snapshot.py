@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from quorum.opening import LOG_FOLDER
 from quorum.snapshotting import SnapshotLimits
 from statemachine.commands import FenceBrokers

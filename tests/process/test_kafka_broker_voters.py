@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.opening import LOG_FOLDER
 from statemachine.commands import FenceBrokers

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admin.apache.releases import RELEASES
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.log.uuids import uuid_to_text
 from quorum.opening import LOG_FOLDER

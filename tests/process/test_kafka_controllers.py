@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from admin.cli.main import group
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.faults import Refused
 from admin.model import QuorumDescription
 from quorum.core.vocabulary import ReplicaId, ReplicaKey

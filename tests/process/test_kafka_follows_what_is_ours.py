@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.model import Assignment
 from statemachine import records
 from statemachine.configs import DEFAULTS

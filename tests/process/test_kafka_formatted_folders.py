@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.dump.entries import entries
 from admin.model import QuorumDescription
 from quorum.log.meta_properties import look

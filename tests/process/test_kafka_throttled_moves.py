@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.model import Assignment
 from statemachine import commands
 from statemachine.image import Image

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.local import LocalCluster
 from admin.local_plan import Wanted, log_dir, settle
 from quorum.log.meta_properties import look

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.local import LocalCluster
 from admin.local_plan import log_dir
 from admin.model import LeadTransfer

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.data.producer import Producer
 from admin.demo.accounts import balance
 from admin.demo.workload import Workload, read_back

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from admin.client import AdminClient, Unreachable
+from admin.client.admin_client import AdminClient, Unreachable
 from admin.local import LocalCluster
 from admin.model import QuorumDescription
 from quorum.core.vocabulary import ReplicaId, ReplicaKey

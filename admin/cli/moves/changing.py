@@ -11,7 +11,7 @@ from admin.cli.moves import text
 from admin.cli.moves.planned import replicas_of, topics_of
 from admin.cli.moves.registered import registered
 from admin.cli.moves.waiting import wait_for
-from admin.client import AdminClient, Incompatible, Unreachable
+from admin.client.admin_client import AdminClient, Incompatible, Unreachable
 from admin.model import Assignment, Reassignment
 from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plan_file import check_plan, missing

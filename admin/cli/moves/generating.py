@@ -9,8 +9,8 @@ from admin.cli.common import Exit, Target, say, write
 from admin.cli.moves import standing_text, text
 from admin.cli.moves.planned import replicas_of, topics_of
 from admin.cli.moves.registered import Registered, registered
-from admin.client import AdminClient, Incompatible
-from admin.log_sizes import log_sizes
+from admin.client.admin_client import AdminClient, Incompatible
+from admin.client.log_sizes import log_sizes
 from admin.model import Assignment, PartitionId, TopicDescription
 from admin.move_plans import whole
 from admin.moves import MovesRequest, Operation

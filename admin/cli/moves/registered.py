@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from admin.client import AdminClient, Incompatible
+from admin.client.admin_client import AdminClient, Incompatible
 from admin.model import Assignment, PartitionId
 
 

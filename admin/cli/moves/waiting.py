@@ -12,7 +12,7 @@ import click
 
 from admin.cli.common import Exit, say, write
 from admin.cli.moves import standing_text as text
-from admin.client import AdminClient, Unreachable
+from admin.client.admin_client import AdminClient, Unreachable
 from admin.moves import MoveStanding
 
 LOOK_SECONDS: Final = 0.5

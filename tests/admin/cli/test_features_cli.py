@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from admin.channels import Form
 from admin.cli.features_text import described, features_data
 from admin.cli.main import group
-from admin.feature_questions import (
+from admin.client.channels import Form
+from admin.client.features import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
     UPGRADE,

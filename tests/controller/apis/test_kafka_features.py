@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from admin.addresses import Address
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.faults import Refused
 from quorum.addresses import AddressBook
 from quorum.gossip import Gossip

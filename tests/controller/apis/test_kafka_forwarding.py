@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from admin.client import AdminClient, Unreachable
+from admin.client.admin_client import AdminClient, Unreachable
 from controller import leaderless
 from quorum.protocol.apis import ApiKey
 from tests.controller.apis.samples import (

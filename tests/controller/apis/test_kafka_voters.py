@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from admin.client import AdminClient
+from admin.client.admin_client import AdminClient
 from admin.faults import Refused
 from admin.model import QuorumDescription
 from quorum.core.messages import FetchRequest

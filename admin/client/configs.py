@@ -1,14 +1,14 @@
 """The questions about configurations as Kafka's requests, and their answers as our values.
 
-As `admin/questions.py`: each function makes a `Question` or reads an answer; nothing here asks.
+As `admin/client/topics.py`: each function makes a `Question` or reads an answer; nothing here asks.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admin.asking import Question, whole
-from admin.channels import Form
+from admin.client.asking import Question, whole
+from admin.client.channels import Form
 from quorum.protocol.apis import ApiKey
 
 TOPIC: Final = 2

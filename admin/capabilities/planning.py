@@ -9,9 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from admin.draining import drain, undrain
-from admin.plan_pieces import Pieces
-from admin.plan_steps import Begun, begun_before, foreseen, in_pieces, names_of, planned
+from admin.capabilities.decommission import drain, undrain
+from admin.capabilities.plan_steps import (
+    Begun,
+    Pieces,
+    begun_before,
+    foreseen,
+    in_pieces,
+    names_of,
+    planned,
+)
 from admin.plans import PARTITIONS_TOLD_MAX, Operation, PlanRequest, PlanResult, wrong
 from controller.service import Service
 from statemachine.commands import BeginMove

@@ -9,7 +9,7 @@ import pytest
 
 from admin.cli.quorum_text import status
 from controller import leaderless
-from tests.admin.http_door.test_http_api import check_problem, http_door
+from tests.admin.http.test_http_api import check_problem, http_door
 from tests.controller.apis.test_kafka_voters import client_of, until, votes
 from tests.controller.asking import busy
 from tests.support.bell import PATIENCE_SECONDS

@@ -7,13 +7,13 @@ and it is said who has kept silent.
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from itertools import groupby
+from typing import Any, Final, TypeAlias
 
 from admin.addresses import Address
-from admin.channels import Channels, Unanswered
-from admin.client import AdminClient, Incompatible
+from admin.client.admin_client import AdminClient, Incompatible
+from admin.client.channels import Channels, Fill, Form, Unanswered
 from admin.plans import PlanResult
-from admin.size_questions import named, read_sizes
 from quorum.protocol.apis import ApiKey
 
 PATIENCE_MS: Final = 3_000
@@ -121,3 +121,33 @@ async def _sizes(brokers: Sequence[Address], wanted: Collection[Place]) -> _Size
     finally:
         await channels.close()
     return _Sizes(largest, silent)
+
+
+def named(wanted: Collection[tuple[str, int]]) -> Fill:
+    """The logs of these partitions at the broker that is asked; each broker tells of its own."""
+
+    def fill(form: Form) -> Any:
+        return form.request(
+            topics=tuple(
+                form.part(
+                    "DescribableLogDirTopic",
+                    topic=topic,
+                    partitions=tuple(number for _, number in found),
+                )
+                for topic, found in groupby(sorted(wanted), key=lambda each: each[0])
+            )
+        )
+
+    return fill
+
+
+def read_sizes(response: Any) -> Mapping[tuple[str, int], int]:
+    """Bytes of each partition that the broker has; a log that will take another's place aside."""
+    return {
+        (topic.name, each.partition_index): each.partition_size
+        for directory in response.results
+        if int(directory.error_code) == 0
+        for topic in directory.topics
+        for each in topic.partitions
+        if not each.is_future_key
+    }

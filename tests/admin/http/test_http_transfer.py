@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.admin.http_door.test_http_api import check_problem, http_door
+from tests.admin.http.test_http_api import check_problem, http_door
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.support.controllers import a_controller, active, controllers
 

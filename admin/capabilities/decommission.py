@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from admin.model import PartitionId
-from admin.moves import MoveAnswer, PartitionOutcome
-from admin.plan_pieces import PARTITIONS_MAX, Pieces
-from admin.plan_steps import (
+from admin.capabilities.plan_steps import (
+    PARTITIONS_MAX,
     Begun,
+    Pieces,
     begun_before,
     foreseen,
     held_now,
@@ -22,6 +21,8 @@ from admin.plan_steps import (
     planned,
     shares,
 )
+from admin.model import PartitionId
+from admin.moves import MoveAnswer, PartitionOutcome
 from admin.plans import PARTITIONS_TOLD_MAX, Emptying, PlannedPartition, PlanRequest, PlanResult
 from controller.service import Service
 from statemachine.commands import (

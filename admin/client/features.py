@@ -1,13 +1,13 @@
 """The questions about features as Kafka's requests, and their answers as our values.
 
-As `admin/questions.py`: each function makes a `Question` or reads an answer; nothing here asks.
+As `admin/client/topics.py`: each function makes a `Question` or reads an answer; nothing here asks.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admin.asking import Question, Verdict, whole
-from admin.channels import Form
+from admin.client.asking import Question, Verdict, whole
+from admin.client.channels import Form
 from admin.model import FeatureInfo, FeaturesDescription
 from quorum.protocol.apis import ApiKey
 

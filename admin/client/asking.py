@@ -7,14 +7,14 @@ is anything reported as done, or as not done, of which we do not know it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.channels import Channels, Fill, Unanswered
-from admin.faults import Refused, Unreachable, explained
-from admin.standings import Standing, is_leaderless, standings
+from admin.client.channels import Channels, Fill, Form, Unanswered
+from admin.faults import Incompatible, Refused, Unreachable, explained
+from quorum.core.vocabulary import NO_REPLICA
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import Consistency
 
@@ -33,6 +33,50 @@ TRANSIENT: Final = frozenset({6, REQUEST_TIMED_OUT, 14, 15, 16, NOT_CONTROLLER})
 """What nodes say during an election, or while a broker comes up: NOT_LEADER_OR_FOLLOWER,
 REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
 NOT_CONTROLLER."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Who leads, as one node has heard it; `leader_id` is -1 where it knows of nobody."""
+
+    leader_id: int
+    epoch: int
+
+    def __str__(self) -> str:
+        if self.leader_id == NO_REPLICA:
+            return f"knows no leader, epoch {self.epoch}"
+        return f"says that {self.leader_id} leads epoch {self.epoch}"
+
+
+def ask_anybody(form: Form) -> Any:
+    """A client's DiscoverBrokers: it only asks."""
+    return form.request(replica_id=NO_REPLICA, boot_timestamp=-1, host="", port=-1)
+
+
+async def standings(
+    channels: Channels, addresses: Sequence[Address], *, timeout_ms: int
+) -> Mapping[Address, Standing]:
+    """How the nodes at these addresses stand, those of them that tell within the time."""
+
+    async def ask(address: Address) -> Standing | None:
+        try:
+            response = await channels.ask(
+                address, ApiKey.DISCOVER_BROKERS, ask_anybody, timeout_ms=timeout_ms
+            )
+        except (Unanswered, Incompatible):
+            return None
+        if response.error_code.value:
+            return None
+        return Standing(response.leader_id, response.leader_epoch)
+
+    found = await asyncio.gather(*map(ask, addresses))
+    return {where: each for where, each in zip(addresses, found, strict=True) if each is not None}
+
+
+def is_leaderless(found: Iterable[Standing]) -> bool:
+    """Whether some tell, and none of them knows a leader."""
+    leaders = {each.leader_id for each in found}
+    return leaders == {NO_REPLICA}
 
 
 @dataclass(frozen=True, slots=True)

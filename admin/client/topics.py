@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admin.addresses import Address
-from admin.asking import Question, Verdict, whole
-from admin.channels import Form
+from admin.client.asking import Question, Verdict, whole
+from admin.client.channels import Form
 from admin.faults import Refused
 from admin.model import (
     BrokerInfo,

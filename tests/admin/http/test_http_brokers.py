@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from statemachine import commands
-from tests.admin.http_door.test_http_api import check_problem, http_door
+from tests.admin.http.test_http_api import check_problem, http_door
 from tests.broker.nodes import until
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.asking import asked, join, topic

@@ -1,29 +1,17 @@
-"""A typed client of a cluster's administration; it asks brokers or controllers, and is patient.
-
-It translates and asks, and keeps nothing: `admin/questions.py` has the requests, `admin/asking.py`
-the patience.
-"""
+"""A typed client of a cluster's administration."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from admin import (
-    broker_questions,
-    config_questions,
-    feature_questions,
-    lead_questions,
-    move_questions,
-    plan_questions,
-    plans,
-    questions,
-    reassignment_questions,
-    voter_questions,
-)
+from admin import broker_questions, move_questions, plan_questions, plans, reassignment_questions
 from admin.addresses import Address
-from admin.asking import Answer, Asker, Question
 from admin.care import BrokerResult, BrokerStandings, Operation, SafetyReport
-from admin.config_questions import ConfigInfo
+from admin.client import configs as config_questions
+from admin.client import features, voters
+from admin.client import topics as questions
+from admin.client.asking import Answer, Asker, Question
+from admin.client.configs import ConfigInfo
 from admin.faults import AdminError, Incompatible, Refused, Unreachable
 from admin.model import (
     Assignment,
@@ -107,20 +95,20 @@ class AdminClient:
 
         Returns when that is committed; `describe_quorum` shows how far it has come.
         """
-        await self._ask(voter_questions.alter_quorum(target))
+        await self._ask(voters.alter_quorum(target))
 
     async def add_voter(self, voter: ReplicaKey, listeners: Sequence[tuple[str, Address]]) -> None:
         """Let one more controller vote, whose copy of the log has caught up (KIP-853)."""
-        await self._ask(voter_questions.add_voter(voter, listeners))
+        await self._ask(voters.add_voter(voter, listeners))
 
     async def remove_voter(self, voter: ReplicaKey) -> None:
         """Let a controller vote no more (KIP-853)."""
-        await self._ask(voter_questions.remove_voter(voter))
+        await self._ask(voters.remove_voter(voter))
 
     async def transfer_leadership(self, to: int | None = None) -> LeadTransfer:
         """Let this controller be the active one, or whoever suits best; returns who is then."""
-        answer = await self._ask(lead_questions.transfer_leadership(to))
-        return lead_questions.read_transfer(answer)
+        answer = await self._ask(voters.transfer_leadership(to))
+        return voters.read_transfer(answer)
 
     async def describe_cluster(self) -> ClusterDescription:
         """The nodes of the kind that this client asks: brokers, or controllers."""
@@ -192,16 +180,14 @@ class AdminClient:
 
     async def describe_features(self) -> FeaturesDescription:
         """The features that a node supports, and those that are in force."""
-        answer = await self._ask(feature_questions.describe_features())
-        return feature_questions.read_features(answer.response)
+        answer = await self._ask(features.describe_features())
+        return features.read_features(answer.response)
 
     async def update_features(
         self, levels: Mapping[str, int], *, upgrade_type: int, dry_run: bool = False
     ) -> None:
         """Put features in force at these levels; `upgrade_type` is one of `feature_questions`."""
-        question = feature_questions.update_features(
-            levels, upgrade_type=upgrade_type, dry_run=dry_run
-        )
+        question = features.update_features(levels, upgrade_type=upgrade_type, dry_run=dry_run)
         await self._ask(question)
 
     async def broker_standings(

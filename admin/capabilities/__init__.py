@@ -1,0 +1,1 @@
+"""The capabilities of a cluster: each one typed request, its answer and its handler."""
