@@ -1,6 +1,5 @@
-"""broker obeys: it holds partition data, copies it, and reports who is in sync.
+"""The broker: stores partition data, replicates it and reports who is in sync.
 
-A broker is an observer of the metadata quorum and a client of its active controller. What a
-partition is, who holds it and who leads it, it reads from the metadata log; what it wants
-changed (who is in sync), it asks for. It never decides either by itself.
+A broker observes the metadata quorum and is a client of the active controller. It reads its
+assignments from the metadata log and asks the controller for every ISR change; it decides neither.
 """

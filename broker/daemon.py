@@ -1,7 +1,7 @@
-"""The process of one broker: what it is made of, how it starts, and how it ends in good order.
+"""The process of a broker: logging, signals and exit codes.
 
-Composition only. Partition data is written before it is acknowledged and synced when the broker
-ends in good order (`broker.disk`); the metadata log is synced always (`quorum.driver`).
+Partition data is written before it is acknowledged and synced on a clean shutdown
+(`broker.storage.disk_thread`); the metadata log is always synced (`quorum.driver`).
 """
 
 import asyncio
@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
-from broker.broker import Broker, StartError
+from broker.broker_server import BrokerServer, StartError
 from broker.config import BrokerConfig
-from broker.lifecycle import Rejected
+from broker.lifecycle import RegistrationRejected
 from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
 
@@ -36,7 +36,7 @@ def main(config: BrokerConfig) -> int:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(run(config))
-    except* (StartError, StorageError, LogFailure, Rejected) as group:
+    except* (StartError, StorageError, LogFailure, RegistrationRejected) as group:
         failed = True
         for error in _flat(group):
             sys.stderr.write(f"Error: {error}\n")
@@ -51,7 +51,7 @@ async def run(config: BrokerConfig, *, stop: asyncio.Event | None = None) -> Non
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
     async with AsyncExitStack() as parts:
-        broker = await Broker.open(config, parts, rng=random.SystemRandom())
+        broker = await BrokerServer.open(config, parts, rng=random.SystemRandom())
         await broker.run(stop)
 
 

@@ -1,34 +1,29 @@
-"""The life of a broker as its controller sees it: registered, fenced, unfenced, stopping.
+"""The lifecycle of a broker (KIP-631): register, heartbeat, unfence, controlled shutdown.
 
-KIP-631. A broker registers its incarnation and gets a broker epoch. It beats fenced until it has
-read the metadata up to its own registration, its logs are open and the controller knows in which
-directory they are (KIP-858), then asks to be unfenced, and from then on a heartbeat every two
-seconds keeps it alive. A controller that knows nothing of this epoch makes it register again, as
-the same incarnation. Before it stops it asks for its leaderships to be moved away, and waits for
-that as long as a stopping process may.
+A broker registers its incarnation and receives a broker epoch. It heartbeats fenced until it has
+read the metadata up to its own registration, its logs are open and the controller knows their
+directories (KIP-858). Then it asks to be unfenced, and a heartbeat every two seconds keeps it
+alive. A controller that does not know the epoch makes it register again as the same incarnation.
+Before it stops, it asks to have its leaderships moved and waits a bounded time for that.
+
+`LifecycleState` is pure: the simulation runs it too.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Final
 from uuid import UUID
 
 from broker.config import BrokerConfig
-from broker.controller import Backoff, Controllers, NoController
+from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import (
     CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
     CONTROLLED_SHUTDOWN_MS,
     METADATA_VERSION_LEVELS,
-)
-from broker.living import (
-    INCONSISTENT_CLUSTER_ID,
-    INVALID_REGISTRATION,
-    UNSUPPORTED_VERSION,
-    Beaten,
-    Living,
-    Registered,
+    STARTING_HEARTBEAT_MS,
 )
 from broker.report_bytes import with_reports
 from quorum.protocol import codec
@@ -51,6 +46,31 @@ _FEATURES: Final = (
         if feature.name != METADATA_VERSION
     ),
 )
+STALE_BROKER_EPOCH: Final = 77
+
+
+DUPLICATE_BROKER_REGISTRATION: Final = 101
+
+
+BROKER_ID_NOT_REGISTERED: Final = 102
+
+
+INCONSISTENT_CLUSTER_ID: Final = 104
+
+
+UNSUPPORTED_VERSION: Final = 35
+
+
+INVALID_REGISTRATION: Final = 119
+
+
+REJECTIONS: Final = frozenset({INCONSISTENT_CLUSTER_ID, UNSUPPORTED_VERSION, INVALID_REGISTRATION})
+"""Errors that no other try would turn into anything else."""
+
+
+_UNKNOWN: Final = frozenset({STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED})
+
+
 _FATAL: Final = {
     INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",
     INVALID_REGISTRATION: "the registration contradicts another broker's, or itself",
@@ -60,7 +80,7 @@ _FATAL: Final = {
 }
 
 
-class Rejected(Exception):
+class RegistrationRejected(Exception):
     """The controller will never register this broker as it is; the message says why."""
 
 
@@ -72,13 +92,91 @@ class Identity:
     directory_id: UUID
 
 
-class Lifecycle:
+class RegistrationOutcome(Enum):
+    """What came of a registration."""
+
+    DONE = auto()
+    REJECTED = auto()
+    """Never will this broker be registered as it is."""
+    DUPLICATE = auto()
+    """Another incarnation is registered, and has not been silent for a whole session yet."""
+    FAILED = auto()
+    """The controller could not do it now."""
+
+
+class HeartbeatOutcome(Enum):
+    """What came of a heartbeat."""
+
+    DONE = auto()
+    UNKNOWN = auto()
+    """The controller knows nothing of this broker epoch: it is to be registered again."""
+    FAILED = auto()
+    """The controller could not do it now."""
+
+
+class LifecycleState:
+    """Where one process of a broker stands with its controller."""
+
+    def __init__(self, *, heartbeat_interval_ms: int, previous_epoch: int) -> None:
+        """`previous_epoch` is that of a clean end, -1 without one (KIP-966)."""
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self.previous_epoch = previous_epoch
+        self.broker_epoch: int | None = None
+        """Of the registration in force; None: registering comes next."""
+        self.is_fenced = True
+        self.is_ready = False
+        """Whether what is to be here is open; set by the owner, once `becomes_ready`."""
+
+    def registered(self, error_code: int, broker_epoch: int) -> RegistrationOutcome:
+        """The registration was answered."""
+        if error_code in REJECTIONS:
+            return RegistrationOutcome.REJECTED
+        if error_code == DUPLICATE_BROKER_REGISTRATION:
+            return RegistrationOutcome.DUPLICATE
+        if error_code != 0:
+            return RegistrationOutcome.FAILED
+        self.broker_epoch = self.previous_epoch = broker_epoch
+        self.is_fenced = True
+        return RegistrationOutcome.DONE
+
+    def wants_fence(self, *, is_settled: bool) -> bool:
+        """Whether the next heartbeat asks to stay fenced; `is_settled` is whether the controller
+        knows in which directory every replica is (KIP-858)."""
+        return not self.is_ready or (self.is_fenced and not is_settled)
+
+    def beaten(self, error_code: int, *, is_fenced: bool) -> HeartbeatOutcome:
+        """The heartbeat was answered."""
+        if error_code in _UNKNOWN:
+            self.broker_epoch = None
+            self.is_fenced = True
+            return HeartbeatOutcome.UNKNOWN
+        if error_code != 0:
+            return HeartbeatOutcome.FAILED
+        self.is_fenced = is_fenced
+        return HeartbeatOutcome.DONE
+
+    def becomes_ready(self, *, is_caught_up: bool) -> bool:
+        """Whether what is to be here has to be opened now: the metadata is known up to the broker's
+        own registration."""
+        return is_caught_up and not self.is_ready
+
+    @property
+    def wait_ms(self) -> int:
+        """How long until the next request, in ms."""
+        return STARTING_HEARTBEAT_MS if self.is_fenced else self._heartbeat_interval_ms
+
+    def may_go(self, error_code: int, *, should_shut_down: bool) -> bool:
+        """Whether a broker that has asked to stop may; one that is not known may as well."""
+        return should_shut_down or error_code != 0
+
+
+class BrokerLifecycleManager:
     """Registers, beats and says good-bye. `run` and `say_goodbye` do not overlap."""
 
     def __init__(
         self,
         config: BrokerConfig,
-        controllers: Controllers,
+        controllers: NodeToControllerChannelManager,
         *,
         incarnation_id: UUID,
         identity: Identity,
@@ -103,7 +201,7 @@ class Lifecycle:
         self._on_epoch = on_epoch
         self._make_ready = make_ready
         self._is_settled = is_settled
-        self._living = Living(
+        self._living = LifecycleState(
             heartbeat_interval_ms=config.heartbeat_interval_ms, previous_epoch=previous_epoch
         )
         self._copies = copies
@@ -123,14 +221,14 @@ class Lifecycle:
         return self._living.is_fenced
 
     async def run(self) -> None:
-        """Be registered and alive until cancelled; raises `Rejected`."""
+        """Be registered and alive until cancelled; raises `RegistrationRejected`."""
         while True:
             try:
                 self._stirred.clear()
                 if self.broker_epoch is None:
                     await self._register()
                 wait_ms = await self._beat()
-            except NoController as reason:
+            except NoActiveController as reason:
                 logger.info("no active controller: %s", reason)
                 await self._backoff.wait()
                 continue
@@ -165,7 +263,7 @@ class Lifecycle:
     async def _asked_to_stop(self) -> bool:
         try:
             answer = await self._heartbeat(want_fence=False, want_shut_down=True)
-        except NoController as reason:
+        except NoActiveController as reason:
             logger.info("no active controller: %s", reason)
             return False
         return self._living.may_go(
@@ -176,7 +274,7 @@ class Lifecycle:
         """A folder that belongs to no cluster yet takes the one of the controllers."""
         answer = await self._controllers.ask(ApiKey.DESCRIBE_CLUSTER, _describe_controllers)
         if answer.error_code != 0 or not answer.cluster_id:
-            raise NoController(f"it does not name its cluster: {answer.error_code.name}")
+            raise NoActiveController(f"it does not name its cluster: {answer.error_code.name}")
         self._identity.cluster_id = str(answer.cluster_id)
         logger.info("the cluster is %s", answer.cluster_id)
 
@@ -186,16 +284,20 @@ class Lifecycle:
         answer = await self._controllers.ask(ApiKey.BROKER_REGISTRATION, self._registration)
         code = answer.error_code.value
         match self._living.registered(code, int(answer.broker_epoch)):
-            case Registered.REJECTED:
-                raise Rejected(f"the controller refused to register this broker: {_FATAL[code]}")
-            case Registered.DUPLICATE:
-                raise NoController(
+            case RegistrationOutcome.REJECTED:
+                raise RegistrationRejected(
+                    f"the controller refused to register this broker: {_FATAL[code]}"
+                )
+            case RegistrationOutcome.DUPLICATE:
+                raise NoActiveController(
                     f"another process is registered as broker {self._config.node_id}, or was "
                     f"until less than {self._config.session_timeout_ms} ms ago"
                 )
-            case Registered.FAILED:
-                raise NoController(f"the registration was answered with {answer.error_code.name}")
-            case Registered.DONE:
+            case RegistrationOutcome.FAILED:
+                raise NoActiveController(
+                    f"the registration was answered with {answer.error_code.name}"
+                )
+            case RegistrationOutcome.DONE:
                 self._on_epoch(answer.broker_epoch)
                 logger.info("registered with broker epoch %d", answer.broker_epoch)
 
@@ -206,13 +308,15 @@ class Lifecycle:
         answer = await self._heartbeat(want_fence=waits, want_shut_down=False)
         was_fenced = living.is_fenced
         match living.beaten(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
-            case Beaten.UNKNOWN:
+            case HeartbeatOutcome.UNKNOWN:
                 name = answer.error_code.name
                 logger.warning("the controller answered %s, registering again", name)
                 return living.wait_ms
-            case Beaten.FAILED:
-                raise NoController(f"the heartbeat was answered with {answer.error_code.name}")
-            case Beaten.DONE:
+            case HeartbeatOutcome.FAILED:
+                raise NoActiveController(
+                    f"the heartbeat was answered with {answer.error_code.name}"
+                )
+            case HeartbeatOutcome.DONE:
                 self._note_fenced(was_fenced)
         if living.becomes_ready(is_caught_up=bool(answer.is_caught_up)):
             await self._make_ready()

@@ -1,16 +1,14 @@
 """A process of a broker: an observer of the quorum with the broker's own code above it.
 
 It follows the metadata, lives with its controller, holds partitions on its virtual disk, copies
-those that others lead, and proposes who is in sync: `broker.broker` in virtual time, with the same
-parts.
+those that others lead, and proposes ISRs: `broker.broker_server` in virtual time, with its parts.
 """
 
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.hosting import PartitionKey
-from broker.leading import Committed, Proposal
+from broker.alter_partition_manager import Batch, ProposalAnswer, ProposalQueue
 from broker.limits import (
     ALTER_PARTITION_RETRY_MS,
     CONTROLLER_BACKOFF_MS,
@@ -18,9 +16,9 @@ from broker.limits import (
     HELD_REQUESTS_MAX,
 )
 from broker.metadata import MetadataFollower
-from broker.partition import Partition
-from broker.proposing import Answered, Batch, Proposals
-from broker.replica import LiveEpochs
+from broker.partition.assignment import LiveEpochs, PartitionKey
+from broker.partition.leader import CommittedIsr, IsrProposal
+from broker.partition.partition import Partition
 from chaos.audience import Speaker
 from chaos.cluster import desk
 from chaos.cluster.fetching import Fetching
@@ -46,7 +44,7 @@ NO_EPOCH: Final = -1
 
 
 class BrokerProcess(ClusterProcess):
-    """See the module; it is the `broker.hosting.Host` of its partitions."""
+    """See the module; it is the `PartitionHost` of its partitions."""
 
     def __init__(
         self,
@@ -73,7 +71,7 @@ class BrokerProcess(ClusterProcess):
         self.life = Life(self, previous_epoch=world.previous_epochs.pop(self.id, NO_EPOCH))
         self.serving = Serving(self)
         self.fetching = Fetching(self)
-        self._proposals = Proposals()
+        self._proposals = ProposalQueue()
         self._proposes = False
         self._backoff_ms = CONTROLLER_BACKOFF_MS
         self.life.begin()
@@ -116,7 +114,7 @@ class BrokerProcess(ClusterProcess):
         self.world.tell(self.id, f"is registered with epoch {epoch}")
 
     def admit(self, asked: Callable[[], None]) -> None:
-        """See `ClusterProcess`: as `broker.api.gate` does."""
+        """See `ClusterProcess`: as `broker.apis.broker_apis` does."""
         if self.is_open:
             asked()
         elif len(self._held) < HELD_REQUESTS_MAX:
@@ -167,7 +165,7 @@ class BrokerProcess(ClusterProcess):
         if any(each is not None and each.stopping_at is not None for each in brokers):
             self.life.beat_soon()
 
-    # --- `broker.hosting.Host` ---------------------------------------------------------------
+    # --- `PartitionHost` ----------------------------------------------------------------------
 
     @property
     def live(self) -> LiveEpochs:
@@ -190,7 +188,7 @@ class BrokerProcess(ClusterProcess):
         self.fetching.moved(partition)
         self.places.say()
 
-    def proposed(self, partition: Partition, proposal: Proposal) -> None:
+    def proposed(self, partition: Partition, proposal: IsrProposal) -> None:
         """See the port."""
         self._proposals.submit(partition, proposal)
         self._propose_soon(0)
@@ -271,8 +269,8 @@ def _asked(broker_id: int, broker_epoch: int, batch: Batch) -> commands.AlterPar
     )
 
 
-def _answered(altered: commands.PartitionAltered) -> tuple[PartitionKey, Answered]:
+def _answered(altered: commands.PartitionAltered) -> tuple[PartitionKey, ProposalAnswer]:
     key = PartitionKey(altered.topic_id, altered.partition)
     if altered.error.code:
         return key, altered.error.code
-    return key, Committed(altered.isr, altered.leader_epoch, altered.partition_epoch)
+    return key, CommittedIsr(altered.isr, altered.leader_epoch, altered.partition_epoch)

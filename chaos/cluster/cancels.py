@@ -8,7 +8,7 @@ of what is not on it, by the disks in the end (P21, `chaos.cluster.data`).
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from broker.hosting import PartitionKey
+from broker.partition.assignment import PartitionKey
 from chaos.cluster.parts import Key, Part, without
 from chaos.cluster.replicas import held_on
 from quorum.core.vocabulary import ReplicaId

@@ -6,7 +6,7 @@ The history of the quorum's judge, with metadata in the place of plain words.
 from bisect import bisect_left
 from collections.abc import Callable
 
-from broker.hosting import PartitionKey
+from broker.partition.assignment import PartitionKey
 from chaos.cluster.facts import Fact, fact
 from chaos.cluster.judged import Judged
 from chaos.cluster.keys import Keys

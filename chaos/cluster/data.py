@@ -6,7 +6,7 @@ believes.
 
 from typing import TYPE_CHECKING
 
-from broker.hosting import PartitionKey
+from broker.partition.assignment import PartitionKey
 from chaos.cluster.replicas import held_on
 from chaos.violation import Violation
 from quorum.core.vocabulary import ReplicaId

@@ -1,18 +1,17 @@
-"""What one process of a broker copies, in virtual time: `broker.fetchers` and `broker.fetcher`.
+"""`broker.replication.replica_fetcher` in virtual time.
 
-What to ask of whom, and what the answers mean, `broker.copying` says; here the fetches go over the
-simulated network, and what they bring to the virtual disk.
+`broker.replication.follower_fetch` decides what to request and what an answer means; fetches go
+over the simulated network, and what they bring to the virtual disk.
 """
 
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.copying import Copying, Given
-from broker.fetch_request import Position
-from broker.hosting import PartitionKey
 from broker.limits import REPLICA_FETCH_TIMEOUT_MS
-from broker.partition import Partition
+from broker.partition.assignment import PartitionKey
+from broker.partition.partition import Partition
+from broker.replication.follower_fetch import FetchedPartition, FetchPosition, LeaderFetchState
 from chaos.cluster.serving import fetch
 from quorum.core.vocabulary import ReplicaId
 
@@ -25,7 +24,7 @@ class Fetching:
 
     def __init__(self, process: "BrokerProcess") -> None:
         self._process = process
-        self._copying: dict[int, Copying] = {}
+        self._copying: dict[int, LeaderFetchState] = {}
         self._under_way: dict[int, int] = {}
         self._rounds: dict[int, int] = {}
         self._leader_of: dict[Partition, int] = {}
@@ -44,7 +43,7 @@ class Fetching:
         self._leader_of[partition] = leader
         if leader not in self._copying:
             replicas = self._process.replicas
-            self._copying[leader] = Copying(
+            self._copying[leader] = LeaderFetchState(
                 leader, self._process, replicas.throttles.follower, replicas.copies
             )
             self._under_way[leader] = self._rounds[leader] = 0
@@ -66,7 +65,7 @@ class Fetching:
         if due.wait_ms is not None:
             self._stir(leader, max(1, due.wait_ms))
 
-    def _ask(self, copying: Copying, positions: dict[Partition, Position]) -> None:
+    def _ask(self, copying: LeaderFetchState, positions: dict[Partition, FetchPosition]) -> None:
         process, leader = self._process, copying.leader
         asked = {partition.key: position for partition, position in positions.items()}
         epoch = process.broker_epoch
@@ -82,7 +81,7 @@ class Fetching:
         copying.asked(positions)
 
     def _answered(
-        self, copying: Copying, positions: dict[Partition, Position], answer: Any
+        self, copying: LeaderFetchState, positions: dict[Partition, FetchPosition], answer: Any
     ) -> None:
         self._under_way[copying.leader] -= 1
         if answer is None:
@@ -95,9 +94,9 @@ class Fetching:
 
     def _take(
         self,
-        copying: Copying,
-        positions: dict[Partition, Position],
-        answer: Mapping[PartitionKey, Given],
+        copying: LeaderFetchState,
+        positions: dict[Partition, FetchPosition],
+        answer: Mapping[PartitionKey, FetchedPartition],
     ) -> None:
         process = self._process
         for key, given in answer.items():

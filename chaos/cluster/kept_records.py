@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from broker.hosting import PartitionKey
+from broker.partition.assignment import PartitionKey
 from chaos.cluster.clients import KEPT
 from chaos.cluster.facts import Fact
 from chaos.cluster.parts import without
@@ -21,7 +21,7 @@ from chaos.violation import Violation
 from quorum.core.vocabulary import ReplicaId
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
+    from broker.partition.partition import Partition
     from chaos.cluster.broker import BrokerProcess
     from chaos.cluster.world import ClusterWorld
 

@@ -8,7 +8,7 @@ import random
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.proposing import Batch
+from broker.alter_partition_manager import Batch
 from quorum.core.vocabulary import ReplicaId
 
 if TYPE_CHECKING:

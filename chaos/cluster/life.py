@@ -1,4 +1,4 @@
-"""A broker's life in virtual time: what `broker.living` wants asked, asked; and waited for.
+"""A broker's life in virtual time: what `broker.lifecycle` wants asked, asked; and waited for.
 
 As `broker.lifecycle` does it with tasks, channels and a clock.
 """
@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from broker.lifecycle import HeartbeatOutcome, LifecycleState, RegistrationOutcome
 from broker.limits import (
     CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
     CONTROLLER_BACKOFF_MS,
     CONTROLLER_BACKOFF_MS_MAX,
     CONTROLLER_TIMEOUT_MS,
 )
-from broker.living import Beaten, Living, Registered
 from chaos.cluster import desk
 from chaos.violation import Violation
 from statemachine import commands, records
@@ -36,7 +36,7 @@ class Life:
         self._leaves = False
         self.may_go = False
         """Whether the controller lets it go."""
-        self.living = Living(
+        self.living = LifecycleState(
             heartbeat_interval_ms=settings.heartbeat_interval_ms, previous_epoch=previous_epoch
         )
 
@@ -106,13 +106,13 @@ class Life:
             self._back_off()
             return
         match self.living.registered(answer.error.code, answer.broker_epoch):
-            case Registered.DONE:
+            case RegistrationOutcome.DONE:
                 self._backoff_ms = CONTROLLER_BACKOFF_MS
                 self._process.registered(answer.broker_epoch)
                 self._in(0)
-            case Registered.REJECTED:
+            case RegistrationOutcome.REJECTED:
                 raise Violation("L7", f"broker {self._process.id} is rejected: {answer.message}")
-            case Registered.DUPLICATE | Registered.FAILED:
+            case RegistrationOutcome.DUPLICATE | RegistrationOutcome.FAILED:
                 self._back_off()
 
     def _beat(self) -> None:
@@ -144,12 +144,12 @@ class Life:
             self._back_off()
             return
         match living.beaten(answer.error.code, is_fenced=answer.fenced):
-            case Beaten.FAILED:
+            case HeartbeatOutcome.FAILED:
                 self._back_off()
                 return
-            case Beaten.UNKNOWN:
+            case HeartbeatOutcome.UNKNOWN:
                 self._process.world.note("a broker is not known to its controller")
-            case Beaten.DONE:
+            case HeartbeatOutcome.DONE:
                 self._backoff_ms = CONTROLLER_BACKOFF_MS
                 if not living.is_fenced and not self._process.is_open:
                     self._process.unfenced()

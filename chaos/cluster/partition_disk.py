@@ -1,4 +1,4 @@
-"""The disk of a broker's partitions in virtual time: what `broker.disk` does with a thread.
+"""The disk of a broker's partitions: `broker.storage.disk_thread` in virtual time.
 
 Jobs run one after the other, each in one moment, some time after it was begun. What has grown is
 written in groups, and not synced. All of it is gone with its process.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
+    from broker.partition.partition import Partition
     from chaos.cluster.broker import BrokerProcess
 
 Job: TypeAlias = Callable[[], Any]

@@ -1,16 +1,15 @@
-"""Where the replicas of one process are, told to the controller: `broker.directories` in virtual
-time (KIP-858).
+"""`broker.assignments_manager` in virtual time (KIP-858): replicas' directories for the controller.
 
-What is to be said of a replica `broker.directories.standing` decides. A broker whose disk was
-replaced says it before it is unfenced.
+`directory_report` decides what to report of a replica. A broker whose disk was replaced reports
+before it is unfenced.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.directories import Standing, standing
-from broker.hosting import PartitionKey
+from broker.assignments_manager import DirectoryReport, directory_report
 from broker.limits import CONTROLLER_BACKOFF_MS, CONTROLLER_TIMEOUT_MS
+from broker.partition.assignment import PartitionKey
 from chaos.cluster import desk
 from statemachine import commands
 
@@ -63,9 +62,12 @@ class Places:
     def _to_say(self) -> list[PartitionKey]:
         process = self._process
         judge = partial(
-            standing, process.image, me=process.broker_id, own=process.speaker.key.directory_id
+            directory_report,
+            process.image,
+            me=process.broker_id,
+            own=process.speaker.key.directory_id,
         )
         registered = process.image.brokers.get(process.broker_id)
         if registered is None or registered.epoch != process.broker_epoch:
             return []
-        return [key for key in process.replicas.partitions if judge(key) is Standing.TO_SAY]
+        return [key for key in process.replicas.partitions if judge(key) is DirectoryReport.TO_SAY]

@@ -12,10 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from broker.hosting import Appended, PartitionKey
-from broker.partition import Partition
-from broker.producers import SequenceError
-from broker.replica import Refusal
+from broker.partition.assignment import Appended, PartitionKey, Refusal
+from broker.partition.partition import Partition
+from broker.storage.producer_state import SequenceError
 from chaos.cluster.clients import KEPT
 from chaos.cluster.process import ClusterProcess
 from chaos.cluster.wire import Respond, Serve

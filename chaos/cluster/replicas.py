@@ -1,7 +1,6 @@
-"""What one process of a broker holds, on its virtual disk: `broker.manager` in virtual time.
+"""`broker.replica_manager` in virtual time, on a virtual disk.
 
-Which partitions those are, and what becomes of them, `broker.holding` says; each of them is a
-`broker.partition.Partition` with a log of files.
+Each partition is a `broker.partition.partition.Partition` with a log of files.
 """
 
 from collections import deque
@@ -11,14 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from broker.holding import Settling, Unsettled, assignment_of, live_epochs, settings_of, settling
-from broker.hosting import PartitionKey
 from broker.limits import MESSAGE_BYTES_MAX
-from broker.partition import Partition
-from broker.recovery import OpenedLog, open_log
-from broker.replica import Following, LiveEpochs
-from broker.reports import CopyReports
-from broker.throttling import Throttles
+from broker.partition.assignment import (
+    LiveEpochs,
+    PartitionKey,
+    assignment_of,
+    live_epochs,
+    settings_of,
+)
+from broker.partition.follower import FollowerState
+from broker.partition.partition import Partition
+from broker.replica_manager import LogAction, PendingLogActions, log_action
+from broker.replication.copy_reports import CopyReports
+from broker.replication.replication_quota import ReplicationQuotas
+from broker.storage.partition_log import OpenedLog, open_log
 from chaos.cluster.partition_disk import PartitionDisk
 from quorum.log.files import make_folder, sync_folder
 from quorum.log.filesystem import FileSystem
@@ -62,9 +67,9 @@ class Replicas:
         self.disk = PartitionDisk(process)
         self.partitions: dict[PartitionKey, Partition] = {}
         self.live: LiveEpochs = {}
-        self.throttles = Throttles()
+        self.throttles = ReplicationQuotas()
         self.copies = CopyReports()
-        self._unsettled = Unsettled()
+        self._unsettled = PendingLogActions()
         self._keys: deque[PartitionKey] = deque()
         self._settles = False
         self._when_settled: list[Callable[[], None]] = []
@@ -133,7 +138,7 @@ class Replicas:
                 if was_throttled:
                     process.moved(partition)
 
-    def _being_added(self, key: PartitionKey) -> Following | None:
+    def _being_added(self, key: PartitionKey) -> FollowerState | None:
         process, partition = self._process, self.partitions.get(key)
         topic = process.image.topics.get(key.topic_id)
         found = None if topic is None else topic.partition(key.number)
@@ -156,13 +161,13 @@ class Replicas:
                 break
             key = self._keys.popleft()
             partition = self.partitions.get(key)
-            match settling(partition, assignment_of(process.image, process.broker_id, key)):
-                case Settling.REMOVE if partition is not None:
+            match log_action(partition, assignment_of(process.image, process.broker_id, key)):
+                case LogAction.REMOVE if partition is not None:
                     del self.partitions[key]
                     partition.close()
                     self.disk.call(partial(self._discard, key, partition), self._go_on)
                     return
-                case Settling.OPEN:
+                case LogAction.OPEN:
                     topic = process.image.topics[key.topic_id].name
                     self.disk.call(partial(self._open, key), partial(self._take_in, key, topic))
                     return

@@ -1,4 +1,4 @@
-"""What one process of a broker gives to others that fetch or produce: `broker.api` without bytes.
+"""What one process of a broker gives to others that fetch or produce: `broker.apis` without bytes.
 
 A fetch that finds nothing waits until there is something, or for half a second.
 """
@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.copying import NO_EPOCH, Given
-from broker.fetch_request import Position
-from broker.hosting import Fetched, PartitionKey
 from broker.limits import REPLICA_FETCH_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
-from broker.partition import Partition
-from broker.replica import Refusal
+from broker.partition.assignment import Fetched, PartitionKey, Refusal
+from broker.partition.partition import Partition
+from broker.replication.follower_fetch import NO_EPOCH, FetchedPartition, FetchPosition
 from chaos.cluster.process import ClusterProcess
 from chaos.cluster.wire import Respond, Serve
 from quorum.core.vocabulary import LogEnd, Offset
@@ -28,7 +26,7 @@ UNKNOWN_TOPIC_ID: Final = 100
 class _Part:
     """One partition of a fetch."""
 
-    position: Position
+    position: FetchPosition
     refusal: Refusal | None = None
     diverging: LogEnd | None = None
 
@@ -54,7 +52,7 @@ class Serving:
         self,
         follower: int,
         broker_epoch: int,
-        positions: Mapping[PartitionKey, Position],
+        positions: Mapping[PartitionKey, FetchPosition],
         respond: Respond,
     ) -> None:
         """Answer now, or once there is something to answer with."""
@@ -80,7 +78,7 @@ class Serving:
                 self._finish(each)
 
     def _part(
-        self, key: PartitionKey, follower: int, broker_epoch: int, position: Position
+        self, key: PartitionKey, follower: int, broker_epoch: int, position: FetchPosition
     ) -> _Part:
         part = _Part(position)
         partition = self._process.replicas.partitions.get(key)
@@ -140,17 +138,17 @@ class Serving:
         bucket, now_ms = self._process.replicas.throttles.leader, self._process.now_ms()
         return self._is_throttled(partition, follower) and bucket.wait_ms(now_ms) > 0
 
-    def _given(self, key: PartitionKey, part: _Part, follower: int) -> Given:
+    def _given(self, key: PartitionKey, part: _Part, follower: int) -> FetchedPartition:
         if part.refusal is not None:
-            return Given(part.refusal.code, part.refusal.name)
+            return FetchedPartition(part.refusal.code, part.refusal.name)
         partition = self._process.replicas.partitions[key]
         known = partition.high_watermark
         if part.diverging is not None:
             epoch, end_offset = part.diverging.epoch, part.diverging.offset
-            return Given(0, "", epoch, end_offset, known)
+            return FetchedPartition(0, "", epoch, end_offset, known)
         if self._is_held_back(partition, follower):
             self._process.world.note("a follower is held back by a throttle")
-            return Given(0, "", NO_EPOCH, -1, known)
+            return FetchedPartition(0, "", NO_EPOCH, -1, known)
         start, end = Offset(part.position.offset), Offset(partition.log_end)
         now_ms, bucket = self._process.now_ms(), self._process.replicas.throttles.leader
         is_throttled = self._is_throttled(partition, follower)
@@ -159,10 +157,12 @@ class Serving:
         data = partition.log.read(start, end, most_bytes) if end > start else b""
         if is_throttled:
             bucket.take(len(data), now_ms)
-        return Given(0, "", NO_EPOCH, -1, known, data)
+        return FetchedPartition(0, "", NO_EPOCH, -1, known, data)
 
 
-def fetch(follower: int, broker_epoch: int, positions: Mapping[PartitionKey, Position]) -> Serve:
+def fetch(
+    follower: int, broker_epoch: int, positions: Mapping[PartitionKey, FetchPosition]
+) -> Serve:
     """What the broker that leads is asked by one that follows."""
 
     def serve(process: ClusterProcess, respond: Respond) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from broker.hosting import PartitionKey
+from broker.partition.assignment import PartitionKey
 from chaos import sequential as said
 from chaos.cluster import requests
 from chaos.cluster.clients import KEPT, LIMITS, MOVED, NOTED, PASSING, Client

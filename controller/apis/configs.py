@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from broker.api.config_answers import describe_configs_answer, describe_configs_refusal
+from broker.apis.config_answers import describe_configs_answer, describe_configs_refusal
 from controller.apis.request import Call, code
 from controller.service import Service
 from quorum.protocol.codec import response_schema

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.api.config_answers import describe_quotas_answer, describe_quotas_refusal
+from broker.apis.config_answers import describe_quotas_answer, describe_quotas_refusal
 from controller.apis.request import Call, code
 from controller.service import Service
 from quorum.protocol.codec import response_schema

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.broker import Broker
+from broker.broker_server import BrokerServer
 from broker.config import BrokerConfig
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
-from tests.broker.requests import produce_request
+from tests.broker.client_requests import produce_request
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import HOST, Node, a_controller
 from tests.support.kafka_client import Form, kafka_client
@@ -25,7 +25,7 @@ class Embedded:
     """The controller, and the brokers by id."""
 
     node: Node
-    brokers: dict[int, Broker]
+    brokers: dict[int, BrokerServer]
 
     async def produce(self, broker_id: int, topic: str, records: bytes) -> None:
         """One batch into partition 0, once the broker that leads it knows that it does."""
@@ -60,7 +60,7 @@ async def embedded(folder: Path, *broker_ids: int) -> AsyncIterator[Embedded]:
                 heartbeat_interval_ms=HEARTBEAT_MS,
                 replica_fetch_max_bytes=1,
             )
-            broker = await Broker.open(config, parts, rng=random.Random(broker_id))
+            broker = await BrokerServer.open(config, parts, rng=random.Random(broker_id))
             brokers[broker_id] = broker
             group.create_task(broker.run(stop))
         for broker in brokers.values():

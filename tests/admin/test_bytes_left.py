@@ -22,8 +22,8 @@ from statemachine.limits import COPY_FALLS_BEHIND_MS
 from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from tests.admin.embedded_brokers import embedded
 from tests.admin.http.test_http_api import http_door
-from tests.broker.nodes import until
-from tests.broker.requests import batch
+from tests.broker.client_requests import batch
+from tests.broker.embedded_cluster import until
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
 from tests.controller.asking import asked, join, move, topic, topic_id

@@ -11,7 +11,7 @@ from quorum.transport.address import Address
 from tests.admin.cli.test_moves_cli import brokers
 from tests.admin.embedded_brokers import embedded
 from tests.admin.http.test_http_api import http_door
-from tests.broker.requests import batch
+from tests.broker.client_requests import batch
 from tests.controller.apis.test_kafka_voters import client_of
 from tests.controller.asking import asked, topic
 from tests.support.controllers import HOST

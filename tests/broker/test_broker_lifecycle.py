@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 from broker.config import BrokerConfig
-from broker.controller import Controllers
-from broker.lifecycle import Identity, Lifecycle, Rejected
+from broker.controller_channel import NodeToControllerChannelManager
+from broker.lifecycle import BrokerLifecycleManager, Identity, RegistrationRejected
 from quorum.clocks import monotonic_ms
 from quorum.protocol import codec
 from quorum.protocol.api_versions import write_offer
@@ -34,7 +34,7 @@ from statemachine.commands import (
 from statemachine.decide import decide
 from statemachine.image import Image
 from statemachine.replay import replay
-from tests.broker.nodes import until
+from tests.broker.embedded_cluster import until
 from tests.controller.deciding import CLUSTER, RNG
 
 APIS = {
@@ -144,7 +144,7 @@ class Life:
 
     def __init__(self, registrar: Registrar, tmp_path: Path, cluster_id: str | None) -> None:
         self.sweeper = Sweeper(monotonic_ms)
-        self.controllers = Controllers(
+        self.controllers = NodeToControllerChannelManager(
             lambda: ("127.0.0.1", registrar.port),
             client_id="broker",
             sweeper=self.sweeper,
@@ -155,7 +155,7 @@ class Life:
         self.readied = 0
         self.is_settled = True
         self.offset: Callable[[], int] = lambda: registrar.image.end_offset - 1
-        self.cycle = Lifecycle(
+        self.cycle = BrokerLifecycleManager(
             BrokerConfig(node_id=NODE, log_dir=tmp_path, voters={1: ("127.0.0.1", 1)}, rack="r"),
             self.controllers,
             incarnation_id=UUID(int=RNG.getrandbits(128), version=4),
@@ -271,7 +271,7 @@ async def test_a_broker_of_another_cluster_gives_up(tmp_path: Path) -> None:
     with pytest.raises(ExceptionGroup) as raised:
         async with living(tmp_path, cluster_id="AAAAAAAAAAAAAAAAAAAAAA") as (_, _, begin):
             await begin()
-    assert raised.group_contains(Rejected, match="another cluster")
+    assert raised.group_contains(RegistrationRejected, match="another cluster")
 
 
 async def test_a_broker_that_is_forgotten_registers_again(tmp_path: Path) -> None:

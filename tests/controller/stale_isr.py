@@ -14,7 +14,7 @@ from chaos.mutants.catalogue import named
 from chaos.mutants.mutant import plant
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
+    from broker.partition.partition import Partition
 
 ACKNOWLEDGED: Final = b"acknowledged"
 A: Final = 1
@@ -30,8 +30,8 @@ async def six_steps(tmp_path: Path, level: int) -> dict[int, list[str]]:
     """What A and B hold when the six steps are over and A, too, has failed and come back."""
     # Not at the top: a fault is planted before anything of the product is imported.
     from statemachine.commands import IsrMember
-    from tests.broker.nodes import cluster, until
-    from tests.broker.requests import batch, produce
+    from tests.broker.client_requests import batch, produce
+    from tests.broker.embedded_cluster import cluster, until
 
     async with cluster(tmp_path, A, B, level=level) as brokers:
         controller = brokers.controller

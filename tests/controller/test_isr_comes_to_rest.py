@@ -4,8 +4,8 @@ Under min ISR the high watermark stands still, so that whoever was just taken ou
 still has all that is committed; by that alone it must not come in again.
 """
 
-from broker.leading import Committed, Leading
-from broker.replica import Assignment
+from broker.partition.assignment import Assignment
+from broker.partition.leader import CommittedIsr, LeaderState
 
 LAG_MS = 1_000
 LIVE = {1: 11, 2: 12}
@@ -15,7 +15,7 @@ def test_who_was_taken_out_for_its_silence_comes_back_only_when_it_has_caught_up
     assignment = Assignment(
         replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=5, partition_epoch=8, min_isr=2
     )
-    leader = Leading(
+    leader = LeaderState(
         1, assignment, log_end=3, written=3, high_watermark=3, now_ms=0, lag_ms_max=LAG_MS
     )
     leader.fetched(2, broker_epoch=12, offset=3, now_ms=1, live=LIVE)
@@ -24,7 +24,7 @@ def test_who_was_taken_out_for_its_silence_comes_back_only_when_it_has_caught_up
     shrunk = leader.propose(11, 2 * LAG_MS, LIVE)
     assert shrunk is not None
     assert shrunk.isr == (1,)
-    leader.on_committed(shrunk, Committed((1,), 5, 9))
+    leader.on_committed(shrunk, CommittedIsr((1,), 5, 9))
     assert not leader.advance(2 * LAG_MS, LIVE)
     assert leader.propose(11, 2 * LAG_MS, LIVE) is None
 

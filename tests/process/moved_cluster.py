@@ -22,7 +22,7 @@ from admin.local_plan import Wanted, log_dir, settle
 from admin.model import Assignment, TopicDescription
 from admin.move_plans import whole
 from admin.moves import MovesRequest, MoveStanding, Operation
-from broker.storage import partition_folders
+from broker.storage.log_dir import partition_folders
 from statemachine.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, Replicas

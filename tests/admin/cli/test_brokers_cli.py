@@ -14,7 +14,7 @@ from statemachine import commands
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_cli import brokers
 from tests.admin.cli.test_standing_moves_cli import run as run_moves
-from tests.broker.nodes import until
+from tests.broker.embedded_cluster import until
 from tests.controller.asking import asked, isr, join, topic, topic_id
 from tests.support.controllers import Node, a_controller
 

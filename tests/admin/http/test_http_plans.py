@@ -19,7 +19,7 @@ from tests.admin.planned_topic import (
     replicas,
     three_brokers,
 )
-from tests.broker.nodes import until
+from tests.broker.embedded_cluster import until
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
 from tests.controller.asking import asked, isr, join, move, topic

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.hosting import PartitionKey
+from broker.partition.assignment import PartitionKey
 from chaos.cluster.clients import KEPT
 from chaos.cluster.facts import Fact
 from chaos.cluster.kept_records import end_on, log_on, values_of

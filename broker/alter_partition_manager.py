@@ -1,0 +1,189 @@
+"""AlterPartition: send ISR proposals to the controller, many in one request, one request at a time.
+
+The partition leader decides what to propose and what an answer means (`broker.partition.leader`).
+A proposal without an answer is sent again as long as its partition still waits for it; of one
+partition only the newest proposal is sent. `ProposalQueue` is pure: the simulation runs it too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
+from broker.limits import ALTER_PARTITION_PARTITIONS_MAX, ALTER_PARTITION_RETRY_MS
+from broker.partition.assignment import PartitionKey
+from broker.partition.leader import CommittedIsr, IsrProposal, ProposalOutcome
+from broker.partition.partition import Partition
+from broker.replica_manager import ReplicaManager
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from statemachine.vocabulary import RECOVERED
+
+logger = logging.getLogger("broker.isr")
+
+_EPOCHS_FROM: Final = 3
+
+
+Batch: TypeAlias = Mapping[PartitionKey, tuple[Partition, IsrProposal]]
+"""What one request proposes."""
+
+
+ProposalAnswer: TypeAlias = CommittedIsr | int
+"""What the controller has made so, or the code of the error instead."""
+
+
+class ProposalQueue:
+    """What waits to be proposed."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[PartitionKey, tuple[Partition, IsrProposal]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._waiting)
+
+    def submit(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Let this go with the next request."""
+        self._waiting[partition.key] = (partition, proposal)
+
+    def take(self) -> Batch:
+        """The next proposals that their partitions still wait for."""
+        batch: dict[PartitionKey, tuple[Partition, IsrProposal]] = {}
+        while self._waiting and len(batch) < ALTER_PARTITION_PARTITIONS_MAX:
+            key = next(iter(self._waiting))
+            partition, proposal = self._waiting.pop(key)
+            if partition.leading is not None and partition.leading.pending is proposal:
+                batch[key] = (partition, proposal)
+        return batch
+
+    def put_back(self, batch: Batch) -> None:
+        """Nobody has answered: they wait again."""
+        for key, found in batch.items():
+            # A newer proposal of the same partition goes before this one.
+            self._waiting.setdefault(key, found)
+
+    def settle(self, batch: Batch, answers: Mapping[PartitionKey, ProposalAnswer]) -> bool:
+        """Tell each partition; returns whether some must be asked for again."""
+        # What is not answered at all was not decided by anyone.
+        again = {
+            key: (partition, proposal)
+            for key, (partition, proposal) in batch.items()
+            if key not in answers
+            or _told(partition, proposal, answers[key]) is ProposalOutcome.RETRY
+        }
+        self.put_back(again)
+        return bool(again)
+
+    def refuse(self, batch: Batch, error_code: int) -> bool:
+        """The request was refused as a whole; returns whether some must be asked for again."""
+        return self.settle(batch, dict.fromkeys(batch, error_code))
+
+
+def _told(partition: Partition, proposal: IsrProposal, answer: ProposalAnswer) -> ProposalOutcome:
+    if isinstance(answer, int):
+        logger.info("%s: %s was refused with error %d", partition, proposal, answer)
+        return partition.on_refused(proposal, answer)
+    logger.info("%s: ISR is now %s", partition, list(answer.isr))
+    return partition.on_committed(proposal, answer)
+
+
+class AlterPartitionManager:
+    """Takes proposals from the partitions; `run` carries them."""
+
+    def __init__(
+        self, manager: ReplicaManager, controllers: NodeToControllerChannelManager
+    ) -> None:
+        self._manager = manager
+        self._controllers = controllers
+        self._proposals = ProposalQueue()
+        self._work = asyncio.Event()
+        self._backoff = Backoff()
+
+    def submit(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Propose this ISR as soon as the request under way is answered."""
+        self._proposals.submit(partition, proposal)
+        self._work.set()
+
+    async def run(self) -> None:
+        """Send what is proposed until cancelled."""
+        while True:
+            await self._work.wait()
+            batch = self._proposals.take()
+            epoch = self._manager.broker_epoch
+            if batch and epoch is None:
+                self._proposals.put_back(batch)
+                await self._backoff.wait()
+            elif batch and epoch is not None:
+                await self._propose(batch, epoch)
+            if not self._proposals:
+                self._work.clear()
+
+    async def _propose(self, batch: Batch, epoch: int) -> None:
+        try:
+            answer = await self._controllers.ask(
+                ApiKey.ALTER_PARTITION,
+                lambda version: _request(version, self._manager.broker_id, epoch, batch),
+            )
+        except NoActiveController as reason:
+            logger.debug("ISR proposals will be sent again: %s", reason)
+            self._proposals.put_back(batch)
+            await self._backoff.wait()
+            return
+        self._backoff.reset()
+        if self._settle(batch, answer):
+            await asyncio.sleep(ALTER_PARTITION_RETRY_MS / 1_000)
+
+    def _settle(self, batch: Batch, answer: Any) -> bool:
+        """Tell each partition; returns whether some must be asked for again."""
+        if answer.error_code != 0:
+            logger.warning("the controller answered ISR proposals with %s", answer.error_code.name)
+            return self._proposals.refuse(batch, answer.error_code.value)
+        answers = {
+            PartitionKey(topic.topic_id, each.partition_index): _answered(each)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        return self._proposals.settle(batch, answers)
+
+
+def _answered(answer: Any) -> ProposalAnswer:
+    if answer.error_code != 0:
+        code: int = answer.error_code.value
+        return code
+    return CommittedIsr(tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
+
+
+def _request(version: int, broker_id: int, broker_epoch: int, batch: Batch) -> bytes:
+    schema = codec.request_schema(ApiKey.ALTER_PARTITION, version)
+    of_topic = codec.nested(schema, "TopicData")
+    by_topic: dict[Any, list[Any]] = {}
+    for key, (_, proposal) in batch.items():
+        by_topic.setdefault(key.topic_id, []).append(
+            codec.make(
+                codec.nested(schema, "PartitionData"),
+                partition_index=key.number,
+                leader_epoch=proposal.leader_epoch,
+                leader_recovery_state=RECOVERED,
+                partition_epoch=proposal.partition_epoch,
+                **_isr(schema, version, proposal),
+            )
+        )
+    topics = tuple(
+        codec.make(of_topic, topic_id=topic_id, partitions=tuple(partitions))
+        for topic_id, partitions in by_topic.items()
+    )
+    payload = codec.make(schema, broker_id=broker_id, broker_epoch=broker_epoch, topics=topics)
+    return codec.encode_request_body(ApiKey.ALTER_PARTITION, version, payload)
+
+
+def _isr(schema: type[Any], version: int, proposal: IsrProposal) -> dict[str, Any]:
+    if version < _EPOCHS_FROM:
+        return {"new_isr": proposal.isr}
+    of_broker = codec.nested(schema, "BrokerState")
+    members = zip(proposal.isr, proposal.broker_epochs, strict=True)
+    return {
+        "new_isr_with_epochs": tuple(
+            codec.make(of_broker, broker_id=broker, broker_epoch=epoch) for broker, epoch in members
+        )
+    }

@@ -1,0 +1,71 @@
+"""DescribeConfigs (32) and DescribeClientQuotas (48): what is set, by the image of this broker.
+
+Which configurations there are, and what they mean, is the state machine's to say; this broker adds
+what its own file says.
+"""
+
+from collections.abc import Mapping
+
+from broker.apis.config_answers import describe_configs_answer, describe_quotas_answer
+from broker.config import BrokerConfig
+from quorum.protocol import codec
+from quorum.transport.address import Address
+from quorum.transport.server import InboundRequest
+from statemachine.config_queries import BrokerFile, ConfigEntry, describe_configs
+from statemachine.errors import Error, Refusal
+from statemachine.image import Image, Resource
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT
+
+
+class ConfigsApi:
+    """Handles the two requests, each at once."""
+
+    def __init__(self, config: BrokerConfig, image: Image) -> None:
+        self._file = BrokerFile(str(config.node_id), _settings(config))
+        self._image = image
+
+    def handle(self, request: InboundRequest) -> None:
+        """Everything that has configurations; of brokers the shared ones and this one's own."""
+        version = request.api_version
+        message = codec.decode_request(request.api_key, version, request.body)
+        schema = codec.response_schema(request.api_key, version)
+        payload = describe_configs_answer(schema, message, self._described)
+        request.respond(codec.encode_response_body(request.api_key, version, payload))
+
+    def quotas(self, request: InboundRequest) -> None:
+        """The quotas of clients, as far as this broker has read the log."""
+        version = request.api_version
+        message = codec.decode_request(request.api_key, version, request.body)
+        schema = codec.response_schema(request.api_key, version)
+        payload = describe_quotas_answer(schema, message, self._image)
+        request.respond(codec.encode_response_body(request.api_key, version, payload))
+
+    def _described(self, resource: Resource) -> tuple[ConfigEntry, ...] | Refusal:
+        kind, name = resource
+        if kind == BROKER_RESOURCE and name not in (CLUSTER_DEFAULT, self._file.broker):
+            reason = f"this is broker {self._file.broker}: of broker {name}, ask that one"
+            return Refusal(Error.INVALID_REQUEST, reason)
+        return describe_configs(self._image, resource, self._file)
+
+
+def _settings(config: BrokerConfig) -> Mapping[str, str]:
+    """What this broker runs with: as it was given, and what it was not given as it turned out."""
+    voters = (
+        f"{each}" if address is None else f"{each}@{Address(*address)}"
+        for each, address in sorted(config.voters.items())
+    )
+    defaults = config.topic_defaults
+    return {
+        **config.settings,
+        "node.id": str(config.node_id),
+        "controller.quorum.voters": ",".join(voters),
+        "log.dirs": str(config.log_dir),
+        "log.segment.bytes": str(config.log_segment_bytes),
+        "message.max.bytes": str(defaults.max_message_bytes),
+        "min.insync.replicas": str(defaults.min_insync_replicas),
+        "replica.lag.time.max.ms": str(config.replica_lag_time_max_ms),
+        "replica.fetch.max.bytes": str(config.replica_fetch_max_bytes),
+        "broker.session.timeout.ms": str(config.session_timeout_ms),
+        "broker.heartbeat.interval.ms": str(config.heartbeat_interval_ms),
+        **({} if config.rack is None else {"broker.rack": config.rack}),
+    }

@@ -1,0 +1,121 @@
+"""InitProducerId: an id for an idempotent producer, from blocks that the controller gives.
+
+A thousand ids come at once (KIP-730). There are no transactions here: a request with a
+transactional id is refused, for good.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from broker.apis.codes import Code
+from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
+from broker.limits import FORWARD_TIMEOUT_MS, PRODUCER_ID_WAITERS_MAX
+from broker.replica_manager import ReplicaManager
+from quorum.protocol import codec
+from quorum.protocol.apis import ApiKey
+from quorum.transport.server import InboundRequest
+
+logger = logging.getLogger("broker.storage.producer_state")
+
+_ZERO: Final = timedelta(0)
+
+
+class _Waiter(NamedTuple):
+    request: InboundRequest
+    deadline_ms: int
+
+
+class ProducerIdManager:
+    """Hands out ids at once while the block lasts; `run` gets the next block."""
+
+    def __init__(
+        self, manager: ReplicaManager, controllers: NodeToControllerChannelManager
+    ) -> None:
+        self._manager = manager
+        self._controllers = controllers
+        self._next = 0
+        self._end = 0
+        self._waiters: deque[_Waiter] = deque()
+        self._work = asyncio.Event()
+        self._backoff = Backoff()
+
+    def handle(self, request: InboundRequest) -> None:
+        """Answer with a new id and epoch 0, now or when there is a block."""
+        message = codec.decode_request(request.api_key, request.api_version, request.body)
+        if message.transactional_id is not None:
+            _respond(request, Code.INVALID_REQUEST)
+        elif self._next < self._end:
+            self._give(request)
+        elif len(self._waiters) >= PRODUCER_ID_WAITERS_MAX:
+            _respond(request, Code.REQUEST_TIMED_OUT)
+        else:
+            deadline_ms = self._manager.now_ms() + FORWARD_TIMEOUT_MS
+            self._waiters.append(_Waiter(request, deadline_ms))
+            self._work.set()
+
+    async def run(self) -> None:
+        """Get a block whenever somebody waits for one, until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self._waiters:
+                await self._allocate()
+                self._serve()
+
+    async def _allocate(self) -> None:
+        epoch = self._manager.broker_epoch
+        try:
+            if epoch is None:
+                raise NoActiveController("this broker is not registered yet")
+            answer = await self._controllers.ask(
+                ApiKey.ALLOCATE_PRODUCER_IDS, lambda version: self._request(version, epoch)
+            )
+            if answer.error_code != 0:
+                raise NoActiveController(f"answered with {answer.error_code.name}")
+        except NoActiveController as reason:
+            logger.info("no block of producer ids yet: %s", reason)
+            await self._backoff.wait()
+            return
+        self._backoff.reset()
+        self._next = answer.producer_id_start
+        self._end = answer.producer_id_start + answer.producer_id_len
+
+    def _serve(self) -> None:
+        now_ms = self._manager.now_ms()
+        while self._waiters:
+            request, deadline_ms = self._waiters[0]
+            if self._next < self._end:
+                self._give(request)
+            elif deadline_ms <= now_ms:
+                _respond(request, Code.REQUEST_TIMED_OUT)
+            else:
+                return
+            self._waiters.popleft()
+
+    def _give(self, request: InboundRequest) -> None:
+        if request.is_gone:
+            return
+        _respond(request, Code.NONE, self._next, 0)
+        self._next += 1
+
+    def _request(self, version: int, epoch: int) -> bytes:
+        schema = codec.request_schema(ApiKey.ALLOCATE_PRODUCER_IDS, version)
+        payload = codec.make(schema, broker_id=self._manager.broker_id, broker_epoch=epoch)
+        return codec.encode_request_body(ApiKey.ALLOCATE_PRODUCER_IDS, version, payload)
+
+
+def _respond(
+    request: InboundRequest, code: Code, producer_id: int = -1, producer_epoch: int = -1
+) -> None:
+    schema = codec.response_schema(request.api_key, request.api_version)
+    payload: Any = codec.make(
+        schema,
+        throttle_time=_ZERO,
+        error_code=codec.error_code(code),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+    request.respond(codec.encode_response_body(request.api_key, request.api_version, payload))

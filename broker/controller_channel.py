@@ -1,0 +1,135 @@
+"""The way to the active controller: who it is, a connection to it, and trying until it answers.
+
+Who is active is read off the quorum each time. A controller that says that it is not, or whose
+connection is gone, is asked again when the quorum had time to name another: the waits in between
+double from 100 ms to a second.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker.limits import (
+    CONTROLLER_BACKOFF_MS,
+    CONTROLLER_BACKOFF_MS_MAX,
+    CONTROLLER_TIMEOUT_MS,
+    LEADER_CHECK_MS,
+)
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.envelope_refusals import words_of
+from quorum.protocol.faults import Malformed
+from quorum.transport.channel import BodyWriter, Channel
+from quorum.transport.outcomes import RequestFailed
+from quorum.transport.sweeper import Sweeper
+
+NOT_CONTROLLER: Final = 41
+
+LeaderAddress = Callable[[], tuple[str, int] | None]
+"""Host and port of the active controller, None while the quorum has none."""
+
+
+class NoActiveController(Exception):
+    """No active controller answered; the message says what was tried."""
+
+
+class Backoff:
+    """Waits that double from 100 ms to a second until `reset`."""
+
+    __slots__ = ("_next_ms",)
+
+    def __init__(self) -> None:
+        self._next_ms = CONTROLLER_BACKOFF_MS
+
+    def reset(self) -> None:
+        """The last try went well."""
+        self._next_ms = CONTROLLER_BACKOFF_MS
+
+    async def wait(self) -> None:
+        """Let the quorum find a leader before the next try."""
+        delay_ms = self._next_ms
+        self._next_ms = min(2 * delay_ms, CONTROLLER_BACKOFF_MS_MAX)
+        await asyncio.sleep(delay_ms / 1_000)
+
+
+class NodeToControllerChannelManager:
+    """One channel to whoever is the active controller now.
+
+    Requests are pipelined and answered in order: what must not wait for another's answer needs a
+    `NodeToControllerChannelManager` of its own.
+    """
+
+    def __init__(
+        self,
+        leader_address: LeaderAddress,
+        *,
+        client_id: str,
+        sweeper: Sweeper,
+        rng: random.Random,
+    ) -> None:
+        self._leader_address = leader_address
+        self._client_id = client_id
+        self._sweeper = sweeper
+        self._rng = rng
+        self._address: tuple[str, int] | None = None
+        self._channel: Channel | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+
+    async def ask(
+        self, api_key: int, body: BodyWriter, *, timeout_ms: int = CONTROLLER_TIMEOUT_MS
+    ) -> Any:
+        """kio's value of the active controller's answer; raises `NoActiveController`.
+
+        An answer that says NOT_CONTROLLER is none.
+        """
+        address = self._leader_address()
+        if address is None:
+            raise NoActiveController("the quorum has no leader")
+        where = f"{address[0]}:{address[1]}"
+        self._under_way += 1
+        self._sweeper.watch(self, self._sweeper.now_ms() + LEADER_CHECK_MS)
+        try:
+            reply = await self._channel_to(address).call(api_key, body, timeout_ms=timeout_ms)
+            answer = reply.decode()
+        except (RequestFailed, Malformed) as failure:
+            raise NoActiveController(f"{where}: {failure}") from failure
+        finally:
+            self._under_way -= 1
+        if answer.error_code == NOT_CONTROLLER:
+            words = words_of(reply.body) if api_key == ApiKey.ENVELOPE else None
+            said = "not the active controller" if words is None else words.text
+            raise NoActiveController(f"{where}: {said}")
+        return answer
+
+    def sweep(self, now_ms: int) -> int | None:
+        """Fail what waits for one who is no longer the leader: it may never answer."""
+        address = self._leader_address()
+        if self._channel is not None and address is not None and address != self._address:
+            self._forget_channel()
+        return now_ms + LEADER_CHECK_MS if self._under_way else None
+
+    async def close(self) -> None:
+        """Fail what is under way."""
+        self._sweeper.forget(self)
+        if self._channel is not None:
+            await self._channel.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _channel_to(self, address: tuple[str, int]) -> Channel:
+        if self._channel is not None and self._address != address:
+            self._forget_channel()
+        if self._channel is None:
+            self._address = address
+            self._channel = Channel(
+                lambda: address, client_id=self._client_id, sweeper=self._sweeper, rng=self._rng
+            )
+        return self._channel
+
+    def _forget_channel(self) -> None:
+        assert self._channel is not None
+        closing = asyncio.get_running_loop().create_task(self._channel.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        self._channel = self._address = None

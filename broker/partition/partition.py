@@ -1,0 +1,463 @@
+"""One partition on this broker: its log, its producer state and its role as leader or follower.
+
+`Partition` joins the pure rules with a log and tells its host what happened: records appended,
+high watermark advanced, an ISR to propose, role changed. It belongs to the event loop and never
+waits; only the log is written in another thread.
+"""
+
+from heapq import heappop, heappush
+from typing import Generic, Protocol, TypeVar
+
+from broker.partition.assignment import (
+    Appended,
+    Assignment,
+    DelayedProduce,
+    Fetched,
+    LiveEpochs,
+    PartitionKey,
+    Refusal,
+    TopicSettings,
+)
+from broker.partition.follower import FollowerState, divergence, epoch_refusal
+from broker.partition.leader import CommittedIsr, IsrProposal, LeaderState, ProposalOutcome
+from broker.storage.batch_validation import InvalidBatch, stamp_append_time, validate_batch
+from broker.storage.partition_log import OpenedLog, producers_of, record_producer
+from broker.storage.producer_state import ProducedBatch, SequenceError, origin
+from quorum.core.epoch_history import EpochHistory
+from quorum.core.vocabulary import Epoch, Offset
+from quorum.log.segments import SegmentedLog
+from quorum.records.batch import CorruptBatch, Header, check, headers
+from quorum.records.encode import stamp
+from statemachine.vocabulary import BrokerId
+
+
+class PartitionHost(Protocol):
+    """The broker around a partition."""
+
+    broker_id: BrokerId
+    replica_lag_time_max_ms: int
+
+    @property
+    def broker_epoch(self) -> int | None:
+        """Of the registration in force; None before there is one."""
+        ...
+
+    @property
+    def live(self) -> LiveEpochs: ...
+
+    def now_ms(self) -> int: ...
+
+    def grew(self, partition: "Partition") -> None:
+        """There is more to write, and more for followers to fetch."""
+        ...
+
+    def committed(self, partition: "Partition") -> None:
+        """The high watermark rose: there is more for consumers to read."""
+        ...
+
+    def proposed(self, partition: "Partition", proposal: IsrProposal) -> None:
+        """The controller is to be asked for this ISR."""
+        ...
+
+    def moved(self, partition: "Partition") -> None:
+        """The part it plays has changed: whoever waits for it must look again."""
+        ...
+
+
+W = TypeVar("W")
+
+
+class ProducePurgatory(Generic[W]):
+    """What waits for the high watermark of one partition, lowest offset first.
+
+    Invariant: `reached` gives each waiter once, and never one that `overdue` or `dismiss` gave.
+    """
+
+    __slots__ = ("_count", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, int, W]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, end_offset: int, deadline_ms: int, waiter: W) -> None:
+        """`waiter` is released when everything below `end_offset` is committed."""
+        # The count keeps two of one offset in order, and waiters from being compared.
+        self._count += 1
+        heappush(self._heap, (end_offset, self._count, deadline_ms, waiter))
+
+    def reached(self, high_watermark: int) -> list[W]:
+        """Take those that waited for `high_watermark` or less, in the order of their offsets."""
+        found = []
+        while self._heap and self._heap[0][0] <= high_watermark:
+            found.append(heappop(self._heap)[3])
+        return found
+
+    def overdue(self, now_ms: int) -> list[W]:
+        """Take those whose deadline has passed."""
+        if not any(entry[2] <= now_ms for entry in self._heap):
+            return []
+        found = [entry[3] for entry in sorted(self._heap) if entry[2] <= now_ms]
+        # A sorted list is a heap.
+        self._heap = sorted(entry for entry in self._heap if entry[2] > now_ms)
+        return found
+
+    def dismiss(self) -> list[W]:
+        """Take all: this replica can no longer say what becomes of what they wait for."""
+        found = [entry[3] for entry in sorted(self._heap)]
+        self._heap = []
+        return found
+
+
+class Partition:
+    """The log and the part of one replica. `log` is written to by the disk thread alone."""
+
+    def __init__(
+        self,
+        key: PartitionKey,
+        topic: str,
+        opened: OpenedLog,
+        assignment: Assignment,
+        settings: TopicSettings,
+        host: PartitionHost,
+    ) -> None:
+        self.key = key
+        self.topic = topic
+        self.settings = settings
+        self.log: SegmentedLog = opened.log
+        self.producers = opened.producers
+        self.history = EpochHistory(opened.log.epochs)
+        self.written: int = opened.log.end.offset
+        """Everything below it is written; what follows is only in memory."""
+        self.is_open = True
+        self.is_truncating = False
+        self._host = host
+        self._waits_for_write: ProducePurgatory[DelayedProduce] = ProducePurgatory()
+        self._waits_for_commit: ProducePurgatory[DelayedProduce] = ProducePurgatory()
+        self._next_assignment: Assignment | None = None
+        self.role: LeaderState | FollowerState = FollowerState(assignment, opened.high_watermark)
+        self.assign(assignment)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.key.number}"
+
+    # --- what it is ------------------------------------------------------------------------
+
+    @property
+    def log_end(self) -> int:
+        return self.log.end.offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.role.high_watermark
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.role.assignment.leader_epoch
+
+    @property
+    def leading(self) -> LeaderState | None:
+        """The leader's side, or None if this replica does not lead."""
+        return self.role if isinstance(self.role, LeaderState) else None
+
+    @property
+    def following(self) -> FollowerState | None:
+        """The follower's side, or None; a partition without a leader has followers all the same."""
+        return self.role if isinstance(self.role, FollowerState) else None
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether it is copied at a limited rate, on either side, by those not in sync."""
+        settings, number = self.settings, self.key.number
+        return number in settings.leader_throttled or number in settings.follower_throttled
+
+    def assign(self, assignment: Assignment) -> None:
+        """The metadata says who holds and who leads this partition."""
+        if self.is_truncating:
+            self._next_assignment = assignment
+            return
+        if assignment.leader != self._host.broker_id:
+            self._follow(assignment)
+        elif isinstance(self.role, LeaderState):
+            self.role.update(assignment, self._host.now_ms())
+        else:
+            self._lead(assignment)
+        self._refuse_what_cannot_be_committed()
+        self.review()
+
+    def _lead(self, assignment: Assignment) -> None:
+        self.role = LeaderState(
+            self._host.broker_id,
+            assignment,
+            log_end=self.log_end,
+            written=self.written,
+            high_watermark=min(self.high_watermark, self.written),
+            now_ms=self._host.now_ms(),
+            lag_ms_max=self._host.replica_lag_time_max_ms,
+        )
+        self._host.moved(self)
+
+    def _follow(self, assignment: Assignment) -> None:
+        before = self.role
+        has_moved = isinstance(before, LeaderState) or (
+            before.leader_epoch != assignment.leader_epoch
+        )
+        self.role = FollowerState(assignment, before.high_watermark)
+        if isinstance(before, FollowerState) and before.leader_epoch == assignment.leader_epoch:
+            self.role.lag = before.lag
+        if isinstance(before, LeaderState):
+            self._dismiss(Refusal.NOT_LEADER_OR_FOLLOWER)
+        if has_moved:
+            self._host.moved(self)
+
+    def close(self) -> None:
+        """It is about to go: nothing more is written, and whoever waits is told."""
+        self.is_open = False
+        self._dismiss(Refusal.NOT_LEADER_OR_FOLLOWER)
+        self._host.moved(self)
+
+    # --- the leader and its producers -----------------------------------------------------------
+
+    def produce(
+        self, records: bytes | None, *, for_all: bool, wall_ms: int
+    ) -> Appended | Refusal | SequenceError | InvalidBatch:
+        """Append a producer's batch, or find it there already, or say why not.
+
+        `for_all` says that the producer wants every in-sync replica to have it (acks=all). What is
+        appended is neither written nor committed yet: see `when_written`, `when_committed`.
+        """
+        leading = self.role
+        if not isinstance(leading, LeaderState):
+            return Refusal.NOT_LEADER_OR_FOLLOWER
+        if for_all and leading.under_min_isr:
+            return Refusal.NOT_ENOUGH_REPLICAS
+        header = validate_batch(records, message_bytes_max=self.settings.message_bytes_max)
+        if isinstance(header, InvalidBatch):
+            return header
+        assert records is not None
+        known = self._known(header)
+        if isinstance(known, SequenceError):
+            return known
+        if known is not None:
+            return Appended(known.base_offset, known.end_offset)
+        return self._append(leading, bytearray(records), header, wall_ms)
+
+    def _known(self, header: Header) -> ProducedBatch | SequenceError | None:
+        if header.producer_id < 0:
+            return None
+        return self.producers.verdict(
+            origin(
+                header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
+            )
+        )
+
+    def _append(
+        self, leading: LeaderState, batch: bytearray, header: Header, wall_ms: int
+    ) -> Appended:
+        base = self.log.end.offset
+        epoch = Epoch(self.leader_epoch)
+        append_time_ms = -1
+        if self.settings.is_append_time:
+            stamp_append_time(batch, wall_ms)
+            append_time_ms = wall_ms
+        stamp(batch, base, epoch)
+        self.log.append(batch)
+        self.history.begin(epoch, base)
+        record_producer(self.producers, header._replace(base_offset=base))
+        leading.appended(self.log_end)
+        self._host.grew(self)
+        return Appended(base, self.log_end, append_time_ms)
+
+    def when_written(self, end_offset: int, deadline_ms: int, waiter: DelayedProduce) -> None:
+        """Tell `waiter` when this broker has written everything below `end_offset`."""
+        if self.written >= end_offset:
+            waiter(None)
+        else:
+            self._waits_for_write.add(end_offset, deadline_ms, waiter)
+
+    def when_committed(self, end_offset: int, deadline_ms: int, waiter: DelayedProduce) -> None:
+        """Tell `waiter` when every in-sync replica has everything below `end_offset`."""
+        if self.high_watermark >= end_offset:
+            waiter(None)
+        else:
+            self._waits_for_commit.add(end_offset, deadline_ms, waiter)
+
+    @property
+    def waiting(self) -> int:
+        """How many acknowledgements are outstanding."""
+        return len(self._waits_for_commit) + len(self._waits_for_write)
+
+    def sweep(self, now_ms: int) -> None:
+        """Tell those who have waited for too long."""
+        for waiter in self._waits_for_write.overdue(now_ms):
+            waiter(Refusal.REQUEST_TIMED_OUT)
+        for waiter in self._waits_for_commit.overdue(now_ms):
+            waiter(Refusal.REQUEST_TIMED_OUT)
+
+    # --- the leader and its followers ---------------------------------------------------------
+
+    def fetch_refusal(self, current_leader_epoch: int) -> Refusal | None:
+        """Why nobody is given records of this partition here, or None."""
+        refusal = epoch_refusal(current_leader_epoch, self.leader_epoch)
+        if refusal is None and not isinstance(self.role, LeaderState):
+            refusal = Refusal.NOT_LEADER_OR_FOLLOWER
+        return refusal
+
+    def fetched_by(
+        self,
+        follower: BrokerId,
+        *,
+        broker_epoch: int,
+        current_leader_epoch: int,
+        offset: int,
+        last_fetched_epoch: int,
+    ) -> Fetched | Refusal:
+        """A follower asks for what follows `offset`; see `LeaderState.fetched`."""
+        refusal = self.fetch_refusal(current_leader_epoch)
+        if refusal is not None:
+            return refusal
+        leading = self.role
+        assert isinstance(leading, LeaderState)
+        if offset < self.log.start:
+            return Refusal.OFFSET_OUT_OF_RANGE
+        now_ms = self._host.now_ms()
+        parted = divergence(
+            self.history,
+            self.log_end,
+            last_fetched_epoch=last_fetched_epoch,
+            fetch_offset=offset,
+        )
+        if parted is not None:
+            leading.heard(follower, now_ms)
+            return Fetched(parted)
+        refusal = leading.fetched(
+            follower,
+            broker_epoch=broker_epoch,
+            offset=offset,
+            now_ms=now_ms,
+            live=self._host.live,
+        )
+        if refusal is not None:
+            return refusal
+        if not leading.is_settled:
+            self.review()
+        return Fetched(None)
+
+    def review(self) -> None:
+        """Propose what should be proposed, and commit what can be: something has changed."""
+        leading = self.role
+        if not isinstance(leading, LeaderState):
+            return
+        now_ms, live = self._host.now_ms(), self._host.live
+        own_epoch = self._host.broker_epoch
+        if own_epoch is not None:
+            proposal = leading.propose(own_epoch, now_ms, live)
+            if proposal is not None:
+                self._host.proposed(self, proposal)
+        if leading.advance(now_ms, live):
+            self._committed()
+
+    def on_committed(self, proposal: IsrProposal, answer: CommittedIsr) -> ProposalOutcome:
+        """The controller has made `proposal` so."""
+        leading = self.role
+        if not isinstance(leading, LeaderState):
+            return ProposalOutcome.SETTLED
+        following = leading.on_committed(proposal, answer)
+        self._refuse_what_cannot_be_committed()
+        self.review()
+        return following
+
+    def on_refused(self, proposal: IsrProposal, error_code: int) -> ProposalOutcome:
+        """The controller has not, or nobody knows; -1 stands for no answer."""
+        leading = self.role
+        if not isinstance(leading, LeaderState):
+            return ProposalOutcome.SETTLED
+        return leading.on_refused(proposal, error_code, self._host.now_ms())
+
+    # --- the follower and its leader ----------------------------------------------------------
+
+    def copy(self, records: bytes | memoryview) -> None:
+        """Append what the leader sent for the end of this log, byte by byte as it came.
+
+        Raises `CorruptBatch` for what is not whole, sound and next, and then appends nothing.
+        """
+        outlines = check(records, self.log.end.offset)
+        newest = outlines[-1].epoch
+        if not self.history.last <= outlines[0].epoch <= newest <= self.leader_epoch:
+            reason = (
+                f"epochs {outlines[0].epoch} to {newest}, where only {self.history.last} to "
+                f"{self.leader_epoch} can follow"
+            )
+            raise CorruptBatch(0, reason)
+        self.log.append(records)
+        for outline in outlines:
+            self.history.begin(outline.epoch, outline.base)
+        for _, header in headers(records):
+            record_producer(self.producers, header)
+        self._host.grew(self)
+
+    def begin_truncation(self) -> None:
+        """From here until `truncated` the log is cut by the disk thread, and the role stays."""
+        assert not self.is_truncating
+        self.is_truncating = True
+
+    def truncate_log(self, end: int) -> None:
+        """Cut the log at `end`, or before it at the boundary of a batch; in the disk thread."""
+        log = self.log
+        end = max(log.start, min(end, log.end.offset))
+        if end < log.end.offset:
+            first = next(headers(log.read(Offset(end), log.end.offset, 1)))[1]
+            log.truncate_to(Offset(first.base_offset))
+        if self.producers.truncate(log.end.offset):
+            self.producers = producers_of(log)
+
+    def truncated(self) -> None:
+        """The disk thread has cut the log."""
+        end = self.log_end
+        self.history.truncate(Offset(end))
+        self.written = min(self.written, end)
+        assert isinstance(self.role, FollowerState)
+        self.role.truncated(end)
+        self.is_truncating = False
+        pending, self._next_assignment = self._next_assignment, None
+        if pending is not None:
+            self.assign(pending)
+
+    # --- the disk ------------------------------------------------------------------------------
+
+    def wrote(self, end: int) -> None:
+        """Everything below `end` has been handed to the operating system."""
+        if self.is_truncating:
+            return
+        self.written = end
+        for waiter in self._waits_for_write.reached(end):
+            waiter(None)
+        leading = self.role
+        if isinstance(leading, LeaderState):
+            leading.wrote(end)
+            if leading.advance(self._host.now_ms(), self._host.live):
+                self._committed()
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _committed(self) -> None:
+        for waiter in self._waits_for_commit.reached(self.high_watermark):
+            waiter(None)
+        self._host.committed(self)
+
+    def _refuse_what_cannot_be_committed(self) -> None:
+        """Below min ISR the high watermark stands still, for nobody knows how long."""
+        leading = self.role
+        if (
+            isinstance(leading, LeaderState)
+            and leading.under_min_isr
+            and len(self._waits_for_commit)
+        ):
+            for waiter in self._waits_for_commit.dismiss():
+                waiter(Refusal.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    def _dismiss(self, refusal: Refusal) -> None:
+        for waiter in (*self._waits_for_write.dismiss(), *self._waits_for_commit.dismiss()):
+            waiter(refusal)

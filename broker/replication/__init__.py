@@ -1,0 +1,1 @@
+"""Replication between brokers: fetchers, replication quotas and progress reports."""

@@ -1,0 +1,251 @@
+"""Replica fetchers: one loop for each leader, covering all partitions followed from it.
+
+`LeaderFetchState` decides what to request and what a response means; a fetcher sends, waits and
+writes. The manager keeps each partition with the fetcher of its current leader.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from typing import Any
+
+from broker.limits import REPLICA_FETCH_TIMEOUT_MS
+from broker.partition.assignment import PartitionKey
+from broker.partition.partition import Partition
+from broker.replica_manager import ReplicaManager
+from broker.replication.follower_fetch import (
+    NO_EPOCH,
+    FetchedPartition,
+    FetchPosition,
+    LeaderFetchState,
+    fetch_request,
+)
+from broker.storage.disk_thread import DiskThread
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.faults import Malformed
+from quorum.transport.channel import Channel
+from quorum.transport.outcomes import Outcome, Reply
+from quorum.transport.sweeper import Sweeper
+from statemachine.vocabulary import BrokerId
+
+
+class _Asked:
+    """A fetch under way."""
+
+    __slots__ = ("outcome", "positions")
+
+    def __init__(self, positions: dict[Partition, FetchPosition]) -> None:
+        self.positions = positions
+        self.outcome: Outcome | None = None
+
+
+class ReplicaFetcher:
+    """Everything that is copied from one broker."""
+
+    def __init__(
+        self,
+        leader: BrokerId,
+        channel: Channel,
+        manager: ReplicaManager,
+        disk: DiskThread,
+        *,
+        partition_bytes_max: int,
+    ) -> None:
+        self._channel = channel
+        self._manager = manager
+        self._disk = disk
+        self._copying = LeaderFetchState(
+            leader, manager, manager.throttles.follower, manager.copies
+        )
+        self._partition_bytes_max = partition_bytes_max
+        self._pending: deque[_Asked] = deque()
+        self._stirred = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._copying)
+
+    def add(self, partition: Partition) -> None:
+        """Copy this partition too, from now on."""
+        self._copying.add(partition)
+        self._stirred.set()
+
+    def remove(self, partition: Partition) -> None:
+        """Copy it no more; what is under way for it is ignored when it comes."""
+        self._copying.remove(partition)
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        while True:
+            while self._pending and self._pending[0].outcome is not None:
+                await self._handle(self._pending.popleft())
+            # Cleared after the outcomes were looked at and before anything is asked: what comes in
+            # the same turn of the loop as the end of the wait is found by the next round.
+            self._stirred.clear()
+            due = self._copying.due(len(self._pending))
+            if due.positions:
+                self._send(due.positions)
+            wait_ms = due.wait_ms
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1_000):
+                    await self._stirred.wait()
+
+    def _send(self, positions: dict[Partition, FetchPosition]) -> None:
+        asked = _Asked(positions)
+        self._pending.append(asked)
+
+        def done(outcome: Outcome) -> None:
+            asked.outcome = outcome
+            self._stirred.set()
+
+        self._channel.request(
+            ApiKey.FETCH,
+            lambda version: self._request(version, positions),
+            done,
+            timeout_ms=REPLICA_FETCH_TIMEOUT_MS,
+        )
+        self._copying.asked(positions)
+
+    def _request(self, version: int, positions: dict[Partition, FetchPosition]) -> bytes:
+        epoch = self._manager.broker_epoch
+        return fetch_request(
+            version,
+            (self._manager.broker_id, NO_EPOCH if epoch is None else epoch),
+            positions,
+            self._partition_bytes_max,
+        )
+
+    async def _handle(self, asked: _Asked) -> None:
+        outcome = asked.outcome
+        assert outcome is not None
+        problem: object = outcome
+        if isinstance(outcome, Reply):
+            try:
+                answer = outcome.decode()
+            except Malformed as malformed:
+                problem = malformed
+            else:
+                problem = answer.error_code.name if answer.error_code != 0 else None
+        if problem is not None:
+            self._copying.failed(asked.positions, problem)
+            return
+        self._copying.answered()
+        await self._take(asked, answer)
+
+    async def _take(self, asked: _Asked, answer: Any) -> None:
+        """Take in what came for each partition."""
+        has_copied = False
+        for topic in answer.responses:
+            for each in topic.partitions:
+                key = PartitionKey(topic.topic_id, each.partition_index)
+                partition = self._manager.partitions.get(key)
+                position = None if partition is None else asked.positions.get(partition)
+                if partition is None or position is None:
+                    continue
+                if self._copying.is_awaited(partition, position):
+                    has_copied |= await self._take_one(partition, each)
+        if has_copied:
+            # What the next fetch says is here must be written.
+            await self._disk.written()
+
+    async def _take_one(self, partition: Partition, answer: Any) -> bool:
+        """Returns whether something was appended."""
+        took = self._copying.took(partition, _given(answer))
+        if took.cut_at is not None:
+            partition.begin_truncation()
+            await self._disk.call(partition.truncate_log, took.cut_at)
+            partition.truncated()
+        return took.has_copied
+
+
+def _given(answer: Any) -> FetchedPartition:
+    diverging = answer.diverging_epoch
+    return FetchedPartition(
+        answer.error_code.value,
+        answer.error_code.name,
+        diverging.epoch,
+        diverging.end_offset,
+        answer.high_watermark,
+        answer.records or b"",
+    )
+
+
+class ReplicaFetcherManager:
+    """A `Watcher` that lets each partition be copied from its leader, and from nobody else."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        disk: DiskThread,
+        group: asyncio.TaskGroup,
+        *,
+        client_id: str,
+        sweeper: Sweeper,
+        rng: random.Random,
+        partition_bytes_max: int,
+    ) -> None:
+        self._manager = manager
+        self._disk = disk
+        self._group = group
+        self._client_id = client_id
+        self._sweeper = sweeper
+        self._rng = rng
+        self._partition_bytes_max = partition_bytes_max
+        self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
+        self._channels: dict[BrokerId, Channel] = {}
+        self._leader_of: dict[Partition, BrokerId] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def grew(self, partition: Partition) -> None:
+        """Nothing to do with copying."""
+
+    def committed(self, partition: Partition) -> None:
+        """Nothing to do with copying."""
+
+    def moved(self, partition: Partition) -> None:
+        """Copy it from whoever leads it now."""
+        before = self._leader_of.pop(partition, None)
+        if before is not None:
+            self._fetchers[before].remove(partition)
+        following = partition.following
+        if following is None or following.leader < 0 or not partition.is_open:
+            return
+        if self._manager.partitions.get(partition.key) is not partition:
+            return  # It is being opened, and will be announced when it is.
+        self._leader_of[partition] = following.leader
+        self._fetcher(following.leader).add(partition)
+
+    async def close(self) -> None:
+        """Copy nothing any more, and close every connection."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for channel in self._channels.values():
+            await channel.close()
+
+    def _fetcher(self, leader: BrokerId) -> ReplicaFetcher:
+        known = self._fetchers.get(leader)
+        if known is not None:
+            return known
+        channel = self._channels[leader] = Channel(
+            lambda: self._address_of(leader),
+            client_id=self._client_id,
+            sweeper=self._sweeper,
+            rng=self._rng,
+        )
+        fetcher = self._fetchers[leader] = ReplicaFetcher(
+            leader,
+            channel,
+            self._manager,
+            self._disk,
+            partition_bytes_max=self._partition_bytes_max,
+        )
+        self._tasks.append(self._group.create_task(fetcher.run(), name=f"fetcher-{leader}"))
+        return fetcher
+
+    def _address_of(self, leader: BrokerId) -> tuple[str, int] | None:
+        broker = self._manager.image.brokers.get(leader)
+        if broker is None or not broker.endpoints:
+            return None
+        return broker.endpoints[0].host, broker.endpoints[0].port

@@ -1,0 +1,168 @@
+"""The log directory: partition folders, the topic ids in them, and the clean-shutdown file.
+
+A folder `<topic>-<n>` holds the log of partition n and `partition.metadata` with the topic id, in
+Kafka's format. A deleted and re-created topic has the same name and another id: a folder with
+another id is never written to but renamed to `*-stray`. A folder to delete is first renamed to
+`*-delete`, so that an interruption never leaves half a log that looks whole.
+
+`.kafka_cleanshutdown` says that everything is on disk, and names the broker epoch. The next
+registration carries that epoch: a controller that does not find the last incarnation in it knows
+that confirmed data may be lost (KIP-966). The file is written last and removed first.
+
+Every function may wait for the disk: call them in the disk thread.
+"""
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from quorum.log.files import make_folder, replace_file, sync_folder, usable
+from quorum.log.uuids import uuid_from_text, uuid_to_text
+
+METADATA_NAME: Final = "partition.metadata"
+STATE_NAME: Final = "partition.state"
+"""What a clean shutdown leaves beside the log: see `broker.storage.partition_log`."""
+METADATA_LOG: Final = "__cluster_metadata"
+
+_FOLDER: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-([0-9]{1,6})")
+_METADATA: Final = re.compile(r"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
+_DELETED: Final = "-delete"
+_STRAY: Final = "-stray"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartitionFolder:
+    """A folder that holds the log of a partition; the topic id is None where none is written."""
+
+    path: Path
+    topic: str
+    number: int
+    topic_id: UUID | None
+
+
+def folder_name(topic: str, number: int) -> str:
+    return f"{topic}-{number}"
+
+
+def partition_folders(log_dir: Path) -> list[PartitionFolder]:
+    """Every folder of a partition in `log_dir` but the metadata log's, in the order of names."""
+    found = []
+    with usable(log_dir):
+        for path in sorted(log_dir.iterdir()):
+            match = _FOLDER.fullmatch(path.name)
+            if match is None or match[1] == METADATA_LOG or not path.is_dir():
+                continue
+            found.append(PartitionFolder(path, match[1], int(match[2]), read_topic_id(path)))
+    return found
+
+
+def read_topic_id(folder: Path) -> UUID | None:
+    """The id that `partition.metadata` in the folder names; None if it names none."""
+    try:
+        text = (folder / METADATA_NAME).read_text(encoding="ascii")
+        match = _METADATA.fullmatch(text)
+        return None if match is None else uuid_from_text(match[1])
+    except (FileNotFoundError, ValueError):  # What is not ASCII or base64 is a ValueError.
+        return None
+
+
+def claim(log_dir: Path, topic: str, number: int, topic_id: UUID) -> tuple[Path, Path | None]:
+    """The folder for a partition, made or found, and what had to be set aside for it, if anything.
+
+    The id is on disk before the folder is used. A folder without a readable id and without a log
+    is one whose making was interrupted; with a log it is somebody's, and is set aside.
+    """
+    path = log_dir / folder_name(topic, number)
+    aside = None
+    with usable(path):
+        if (path.is_dir() and read_topic_id(path) not in (topic_id, None)) or (
+            path.is_dir() and read_topic_id(path) is None and any(path.glob("*.log"))
+        ):
+            aside = _set_aside(path)
+        make_folder(path)
+        if read_topic_id(path) is None:
+            text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n"
+            replace_file(path / METADATA_NAME, text.encode())
+    return path, aside
+
+
+def discard(path: Path, topic_id: UUID) -> None:
+    """Remove the folder of a partition with all that is in it; at once it is nobody's log.
+
+    A folder that is not there, or is another topic's by now, is left alone.
+    """
+    if read_topic_id(path) != topic_id:
+        return
+    doomed = _free_name(path, _DELETED)
+    path.rename(doomed)
+    sync_folder(path.parent)
+    shutil.rmtree(doomed)
+
+
+def remove_leftovers(log_dir: Path) -> int:
+    """Remove what an interrupted `discard` left; returns how many folders that were."""
+    with usable(log_dir):
+        leftovers = [each for each in log_dir.iterdir() if each.name.endswith(_DELETED)]
+        for each in leftovers:
+            shutil.rmtree(each)
+    return len(leftovers)
+
+
+def _set_aside(path: Path) -> Path:
+    aside = _free_name(path, _STRAY)
+    path.rename(aside)
+    sync_folder(path.parent)
+    return aside
+
+
+def _free_name(path: Path, suffix: str) -> Path:
+    """A name in the same folder that nothing has, and that is no partition's."""
+    # The topic's name may be as long as a file name can be; its id and number always fit.
+    topic_id = read_topic_id(path)
+    number = path.name.rpartition("-")[2]
+    stem = f"{'unknown' if topic_id is None else uuid_to_text(topic_id)}.{number}"
+    attempt = 0
+    while True:
+        free = path.with_name(f"{stem}.{attempt}{suffix}")
+        if not free.exists():
+            return free
+        attempt += 1
+
+
+CLEAN_SHUTDOWN_NAME: Final = ".kafka_cleanshutdown"
+NO_EPOCH: Final = -1
+_VERSION: Final = 0
+
+
+class _Mark(msgspec.Struct, rename="camel"):
+    version: int
+    broker_epoch: int
+
+
+def take_clean_shutdown(log_dir: Path) -> int:
+    """The broker epoch of the clean shutdown before this start, or -1; the mark is gone after."""
+    path = log_dir / CLEAN_SHUTDOWN_NAME
+    with usable(log_dir):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return NO_EPOCH
+        path.unlink()
+        sync_folder(log_dir)
+    try:
+        mark = msgspec.json.decode(data, type=_Mark)
+    except msgspec.MsgspecError:
+        return NO_EPOCH
+    return mark.broker_epoch if mark.version == _VERSION else NO_EPOCH
+
+
+def write_clean_shutdown(log_dir: Path, broker_epoch: int) -> None:
+    """Say that everything of this incarnation is on disk."""
+    mark = _Mark(version=_VERSION, broker_epoch=broker_epoch)
+    with usable(log_dir):
+        replace_file(log_dir / CLEAN_SHUTDOWN_NAME, msgspec.json.encode(mark))

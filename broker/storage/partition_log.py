@@ -1,0 +1,170 @@
+"""Opening the log of a partition, and what a clean shutdown leaves so that the next start is quick.
+
+`partition.state` holds what is not in the batches, or dear to read from them: the high watermark,
+and what is remembered of producers. It is written when the log is closed in good order and removed
+when it is opened, so that it never describes a log that has gone on without it; without it, and
+whenever it does not fit the log, the batches are read instead.
+
+Everything here waits for a disk: it runs in the disk thread.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from broker.limits import CLOSING_THREADS
+from broker.storage.log_dir import STATE_NAME
+from broker.storage.producer_state import ProducedBatch, ProducerStateManager, origin
+from quorum.core.vocabulary import Offset
+from quorum.log.files import read_file, usable
+from quorum.log.filesystem import OS, FileSystem
+from quorum.log.segments import SegmentedLog
+from quorum.records.batch import Header, headers
+
+TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of each partition's newest batches, kept in memory for followers and consumers at the end."""
+_READ_BYTES: Final = 1024 * 1024
+_FORMAT: Final = 1
+
+
+class _Producer(msgspec.Struct, frozen=True, array_like=True):
+    producer_id: int
+    epoch: int
+    batches: list[ProducedBatch]
+
+
+class _State(msgspec.Struct, frozen=True):
+    format: int
+    log_end: int
+    log_end_epoch: int
+    high_watermark: int
+    producers: list[_Producer]
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = msgspec.json.Decoder(_State)
+
+
+class OpenedLog(msgspec.Struct, frozen=True, gc=False):
+    """A partition's log with what goes with it."""
+
+    log: SegmentedLog
+    producers: ProducerStateManager
+    high_watermark: int
+
+
+def open_log(folder: Path, *, segment_bytes_max: int, fs: FileSystem = OS) -> OpenedLog:
+    """Open the log in `folder`, torn tail cut; raises `StorageError`.
+
+    A partition's log is not synced at every write, so nothing in it is promised by this disk
+    alone: whatever a crash has left is cut at the first batch that is not sound, and comes back
+    from the other replicas.
+    """
+    log = SegmentedLog(
+        folder,
+        segment_bytes_max=segment_bytes_max,
+        tail_bytes_max=TAIL_BYTES_MAX,
+        synced=False,
+        lock=False,
+        fs=fs,
+    )
+    try:
+        state = _take_state(folder, log, fs)
+        if state is None:
+            return OpenedLog(log, producers_of(log), log.start)
+    except BaseException:
+        log.close()
+        raise
+    producers = ProducerStateManager()
+    producers.restore((each.producer_id, each.epoch, each.batches) for each in state.producers)
+    return OpenedLog(log, producers, state.high_watermark)
+
+
+class ClosingLog(msgspec.Struct, frozen=True, gc=False):
+    """A log that is to be closed, and what is to be remembered with it."""
+
+    log: SegmentedLog
+    producers: ProducerStateManager
+    high_watermark: int
+
+
+def close_logs(closing: Sequence[ClosingLog]) -> None:
+    """Close logs in good order, several at a time: everything is on disk when this returns."""
+    with ThreadPoolExecutor(CLOSING_THREADS, thread_name_prefix="closing") as threads:
+        # What a thread raises is raised here.
+        for _ in threads.map(_close, closing):
+            pass
+
+
+def _close(closing: ClosingLog) -> None:
+    log, producers = closing.log, closing.producers
+    log.close()
+    state = _State(
+        format=_FORMAT,
+        log_end=log.end.offset,
+        log_end_epoch=log.end.epoch,
+        high_watermark=closing.high_watermark,
+        producers=[
+            _Producer(producer_id, each.epoch, each.batches) for producer_id, each in producers
+        ],
+    )
+    # Not synced: a state that is lost, or that does not fit, costs reading the log and no more.
+    path = log.folder / STATE_NAME
+    with usable(path):
+        path.write_bytes(_ENCODER.encode(state))
+
+
+def producers_of(log: SegmentedLog) -> ProducerStateManager:
+    """What the batches of the log say of their producers."""
+    producers = ProducerStateManager()
+    for header in headers_of(log):
+        record_producer(producers, header)
+    return producers
+
+
+def headers_of(log: SegmentedLog) -> Iterator[Header]:
+    """The header of every batch, from the start of the log to its end."""
+    at = log.start
+    while at < log.end.offset:
+        data = log.read(at, log.end.offset, _READ_BYTES)
+        for _, header in headers(data):
+            at = Offset(header.end_offset)
+            yield header
+
+
+def record_producer(producers: ProducerStateManager, header: Header) -> None:
+    """Let `producers` know of a batch that is in the log."""
+    if header.producer_id < 0 or header.base_sequence < 0:
+        return
+    producers.note(
+        origin(
+            header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
+        ),
+        header.base_offset,
+        header.end_offset,
+        header.max_timestamp_ms,
+    )
+
+
+def _take_state(folder: Path, log: SegmentedLog, fs: FileSystem) -> _State | None:
+    """What the last clean shutdown wrote, if it is about this very log; the file is gone after."""
+    path = folder / STATE_NAME
+    with usable(folder):
+        data = read_file(path, fs)
+        if data is None:
+            return None
+        fs.remove(path)
+    try:
+        state = _DECODER.decode(data)
+    except msgspec.MsgspecError:
+        return None
+    fits = (state.format, state.log_end, state.log_end_epoch) == (_FORMAT, *_end(log))
+    sound = all(each.batches for each in state.producers)
+    return state if fits and sound and log.start <= state.high_watermark <= state.log_end else None
+
+
+def _end(log: SegmentedLog) -> tuple[int, int]:
+    return log.end.offset, log.end.epoch

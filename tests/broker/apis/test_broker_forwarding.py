@@ -1,0 +1,162 @@
+"""What a broker forwards to the active controller, and what it says when nobody answers."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.apis.api_versions import FORWARDED, OFFERED
+from broker.apis.forwarding import PRINCIPAL, refusal
+from quorum.protocol import codec, headers
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.envelope_refusals import Words, write_refusal
+from quorum.transport.server import InboundRequest
+from tests.broker.embedded_cluster import cluster, until
+
+
+def create_topics(version: int, *, timeout_ms: int = 20_000) -> Any:
+    schema = codec.request_schema(ApiKey.CREATE_TOPICS, version)
+    topic = codec.make(
+        codec.nested(schema, "CreatableTopic"),
+        name="t",
+        num_partitions=1,
+        replication_factor=1,
+        assignments=(),
+        configs=(),
+    )
+    return codec.make(schema, topics=(topic,), timeout=timedelta(milliseconds=timeout_ms))
+
+
+def created(version: int) -> bytes:
+    """An answer, with the header that the client waits for."""
+    message = create_topics(version)
+    return refusal(ApiKey.CREATE_TOPICS, version, message, 36, "it is there")
+
+
+def answer_envelope(envelope: InboundRequest, *, data: bytes | None, code: int = 0) -> None:
+    schema = codec.response_schema(ApiKey.ENVELOPE, 0)
+    payload = codec.make(schema, response_data=data, error_code=codec.error_code(code))
+    envelope.respond(codec.encode_response_body(ApiKey.ENVELOPE, 0, payload))
+
+
+@pytest.mark.parametrize("version", [4, 5, 7])
+async def test_the_request_travels_as_it_came_and_the_answer_comes_back(
+    tmp_path: Path, version: int
+) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        request = create_topics(version)
+        waiting = brokers.spawn(brokers[1].call(ApiKey.CREATE_TOPICS, version, request))
+        envelopes = brokers.controller.envelopes
+        await until(lambda: len(envelopes) == 1)
+        inner = codec.decode_request(ApiKey.ENVELOPE, 0, envelopes[0].body)
+        api_key, sent_version, correlation_id = headers.read_request_prefix(inner.request_data)
+        assert (api_key, sent_version) == (ApiKey.CREATE_TOPICS, version)
+        _, start = headers.read_request_header(inner.request_data, api_key, version)
+        body = inner.request_data[start:]
+        assert codec.decode_request(ApiKey.CREATE_TOPICS, version, body) == request
+        assert inner.request_principal == PRINCIPAL
+        assert inner.client_host_address == bytes((127, 0, 0, 1))
+        flexible = version >= 5
+        frame = headers.write_framed_response_header(
+            correlation_id, len(created(version)), flexible=flexible
+        )
+        answer_envelope(envelopes[0], data=frame[4:] + created(version))
+        assert (await waiting).topics[0].error_code == 36
+
+
+async def test_a_controller_that_is_none_any_more_is_asked_again(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        waiting = brokers.spawn(brokers[1].call(ApiKey.CREATE_TOPICS, 4, create_topics(4)))
+        envelopes = brokers.controller.envelopes
+        await until(lambda: len(envelopes) == 1)
+        answer_envelope(envelopes[0], data=None, code=41)
+        await until(lambda: len(envelopes) == 2)
+        inner = codec.decode_request(ApiKey.ENVELOPE, 0, envelopes[1].body)
+        _, _, correlation_id = headers.read_request_prefix(inner.request_data)
+        frame = headers.write_framed_response_header(correlation_id, 0, flexible=False)
+        answer_envelope(envelopes[1], data=frame[4:] + created(4))
+        assert (await waiting).topics[0].error_code == 36
+
+
+async def test_without_a_controller_the_client_is_told_in_its_own_time(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        request = create_topics(7, timeout_ms=1_000)
+        answer = await brokers[1].call(ApiKey.CREATE_TOPICS, 7, request)
+        assert answer.topics[0].error_code == 7
+        assert answer.topics[0].error_message.startswith("no active controller answered in time: ")
+
+
+async def test_why_no_controller_did_it_reaches_the_client(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        request = create_topics(7, timeout_ms=1_000)
+        waiting = brokers.spawn(brokers[1].call(ApiKey.CREATE_TOPICS, 7, request))
+        envelopes, asked = brokers.controller.envelopes, 0
+
+        def is_asked_again() -> bool:
+            return waiting.done() or len(envelopes) > asked
+
+        while not waiting.done():
+            for envelope in envelopes[asked:]:
+                envelope.respond(write_refusal(41, Words("its disk is full")))
+            asked = len(envelopes)
+            await until(is_asked_again)
+        assert asked > 1
+        answer = await waiting
+        assert answer.topics[0].error_code == 7
+        assert answer.topics[0].error_message.endswith(": its disk is full")
+
+
+async def test_another_error_of_the_envelope_is_the_clients_unknown_error(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        waiting = brokers.spawn(brokers[1].call(ApiKey.CREATE_TOPICS, 7, create_topics(7)))
+        await until(lambda: len(brokers.controller.envelopes) == 1)
+        answer_envelope(brokers.controller.envelopes[0], data=None, code=31)
+        assert (await waiting).topics[0].error_code == -1
+
+
+EMPTY: dict[ApiKey, dict[str, Any]] = {
+    ApiKey.UNREGISTER_BROKER: {"broker_id": 1},
+    ApiKey.UPDATE_FEATURES: {"feature_updates": ()},
+    ApiKey.ALTER_QUORUM: {"target_voters": None},
+    ApiKey.TRANSFER_LEADERSHIP: {"voter_id": 1},
+    ApiKey.ALTER_MOVES: {"operation": 1, "move_ids": (1,), "everything": False, "dry_run": False}
+    | {"priority": 0},
+    ApiKey.DESCRIBE_MOVES: {"move_ids": None},
+    ApiKey.DESCRIBE_MOVE_PLAN: {"move_id": 1, "part": 0},
+    ApiKey.PLAN_MOVES: {"operation": 1, "broker_ids": None, "heeds_racks": True}
+    | {"replication_factor": 0, "dry_run": True, "unregister": False},
+    ApiKey.ALTER_BROKERS: {"broker_ids": (1,), "operation": 1},
+    ApiKey.SAFE_TO_STOP: {"broker_ids": (1,)},
+    ApiKey.DESCRIBE_BROKERS: {"broker_ids": None},
+    ApiKey.ADD_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None, "listeners": ()},
+    ApiKey.REMOVE_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None},
+}
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"),
+    [
+        (key, version)
+        for key in sorted(FORWARDED)
+        for version in range(OFFERED[key].lowest, OFFERED[key].highest + 1)
+    ],
+)
+def test_every_forwarded_request_can_be_refused(api_key: ApiKey, version: int) -> None:
+    schema = codec.request_schema(api_key, version)
+    request = codec.make_known(
+        schema,
+        cluster_id=None,
+        topics=(),
+        topic_names=(),
+        resources=(),
+        entries=(),
+        topic_partitions=(),
+        election_type=0,
+        validate_only=False,
+        timeout=timedelta(0),
+        **EMPTY.get(api_key, {}),
+    )
+    body = refusal(api_key, version, request, 7, "too late")
+    answer = codec.decode_response(api_key, version, body)
+    assert getattr(answer, "error_code", 7) == 7

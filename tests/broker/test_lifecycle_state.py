@@ -1,0 +1,89 @@
+"""What a broker asks of its controller next, by what it was answered; nothing waits here."""
+
+import pytest
+
+from broker.lifecycle import HeartbeatOutcome, LifecycleState, RegistrationOutcome
+from broker.limits import STARTING_HEARTBEAT_MS
+
+INTERVAL_MS = 2_000
+
+
+def a_broker() -> LifecycleState:
+    return LifecycleState(heartbeat_interval_ms=INTERVAL_MS, previous_epoch=-1)
+
+
+def a_registered_broker() -> LifecycleState:
+    living = a_broker()
+    assert living.registered(0, 7) is RegistrationOutcome.DONE
+    return living
+
+
+def test_a_registration_gives_the_epoch_and_leaves_the_broker_fenced() -> None:
+    living = a_registered_broker()
+    assert (living.broker_epoch, living.previous_epoch, living.is_fenced) == (7, 7, True)
+    assert living.wait_ms == STARTING_HEARTBEAT_MS
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        pytest.param(104, RegistrationOutcome.REJECTED, id="another cluster"),
+        pytest.param(35, RegistrationOutcome.REJECTED, id="a level it does not know"),
+        pytest.param(
+            119, RegistrationOutcome.REJECTED, id="a registration that contradicts itself"
+        ),
+        pytest.param(101, RegistrationOutcome.DUPLICATE, id="another incarnation lives"),
+        pytest.param(7, RegistrationOutcome.FAILED, id="anything else may pass"),
+    ],
+)
+def test_a_registration_that_is_refused_gives_no_epoch(
+    code: int, outcome: RegistrationOutcome
+) -> None:
+    living = a_broker()
+    assert living.registered(code, -1) is outcome
+    assert living.broker_epoch is None
+
+
+def test_it_asks_to_stay_fenced_until_it_is_ready_and_its_directories_are_known() -> None:
+    living = a_registered_broker()
+    assert living.wants_fence(is_settled=True)
+    assert living.becomes_ready(is_caught_up=True)
+    living.is_ready = True
+    assert living.wants_fence(is_settled=False)
+    assert not living.wants_fence(is_settled=True)
+    assert not living.becomes_ready(is_caught_up=True)
+
+
+def test_once_it_is_unfenced_it_beats_at_its_interval() -> None:
+    living = a_registered_broker()
+    assert living.beaten(0, is_fenced=False) is HeartbeatOutcome.DONE
+    assert living.wait_ms == INTERVAL_MS
+    living.is_ready = True
+    # What is to be told of directories later fences nobody.
+    assert not living.wants_fence(is_settled=False)
+
+
+@pytest.mark.parametrize("code", [77, 102])
+def test_a_controller_that_does_not_know_the_epoch_makes_it_register_again(code: int) -> None:
+    living = a_registered_broker()
+    living.beaten(0, is_fenced=False)
+    assert living.beaten(code, is_fenced=True) is HeartbeatOutcome.UNKNOWN
+    assert living.broker_epoch is None
+    assert living.is_fenced
+    assert living.previous_epoch == 7
+
+
+def test_a_heartbeat_that_fails_for_another_reason_changes_nothing() -> None:
+    living = a_registered_broker()
+    living.beaten(0, is_fenced=False)
+    assert living.beaten(7, is_fenced=True) is HeartbeatOutcome.FAILED
+    assert (living.broker_epoch, living.is_fenced) == (7, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "may_go"), [(0, False, False), (0, True, True), (77, False, True)]
+)
+def test_who_stops_may_go_when_told_so_or_when_nobody_knows_it(
+    code: int, told: bool, may_go: bool
+) -> None:
+    assert a_registered_broker().may_go(code, should_shut_down=told) is may_go
