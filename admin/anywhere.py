@@ -42,7 +42,7 @@ from admin.moves import MovesChanged, MovesRequest, MoveStandings, Page
 from admin.new_moves import BegunMove, NewMove, with_key
 from admin.plans import PlanRequest, PlanResult
 from admin.whereabouts import Whereabouts
-from controller.leaderless import leaderless
+from controller.apis.forwarder import leaderless
 from controller.service import NotActive, Service
 from quorum.core.messages import AlterQuorumRequest, TransferResponse
 from quorum.core.vocabulary import ReplicaId, ReplicaKey

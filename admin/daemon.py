@@ -23,12 +23,12 @@ from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted
 from admin.http.app import make_app
-from controller.apis.brokers import Desk
-from controller.apis.controller_apis import OFFERED, KafkaDoor
-from controller.apis.forwarding import Forwarder
+from controller.apis.brokers import BrokerApiContext
+from controller.apis.controller_apis import OFFERED, ControllerApis
+from controller.apis.forwarder import Forwarder
 from controller.event_queue import Later
-from controller.quorum_controller import Controller
-from controller.registration import Registrar
+from controller.quorum_controller import QuorumController
+from controller.registration import ControllerRegistrationManager
 from controller.service import Service, TopicDefaults
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.driver import FAREWELL_SECONDS_MAX
@@ -110,7 +110,7 @@ async def _run(config: Config) -> None:
             await opened.quorum.stop()
 
 
-def _open(config: Config) -> tuple[Controller, Opened]:
+def _open(config: Config) -> tuple[QuorumController, Opened]:
     ids = random.SystemRandom()
     found = formatted(config.log_dir)
     if found is not None:
@@ -131,7 +131,7 @@ def _open(config: Config) -> tuple[Controller, Opened]:
 
 
 async def _listen(
-    config: Config, controller: Controller, opened: Opened, parts: AsyncExitStack
+    config: Config, controller: QuorumController, opened: Opened, parts: AsyncExitStack
 ) -> None:
     """Open the doors; both lead to one service."""
     service = Service(
@@ -146,12 +146,12 @@ async def _listen(
     )
     forwarder = Forwarder(opened.quorum, opened.addresses, clock=monotonic_ms)
     parts.push_async_callback(forwarder.close)
-    door = KafkaDoor(
+    door = ControllerApis(
         service=service,
         raft_calls=opened.raft_calls,
         gossiper=opened.gossiper,
         forwarder=forwarder,
-        desk=Desk(controller=controller, clock=monotonic_ms, cluster=opened.cluster),
+        desk=BrokerApiContext(controller=controller, clock=monotonic_ms, cluster=opened.cluster),
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)
@@ -178,7 +178,7 @@ def _later(loop: asyncio.AbstractEventLoop, fail: Callable[[Exception], None]) -
 
 def _controller(
     config: Config, ids: random.Random, features: tuple[tuple[str, int], ...], later: Later
-) -> Controller:
+) -> QuorumController:
     # What the others are told to find it at; it may listen at every address of its machine.
     host, port = config.advertised
     registration = RegisterController(
@@ -194,7 +194,7 @@ def _controller(
         ),
         features=RANGES,
     )
-    return Controller(
+    return QuorumController(
         clock=monotonic_ms,
         wall_clock=wall_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
@@ -229,7 +229,7 @@ def _quorum_config(config: Config) -> QuorumConfig:
     )
 
 
-async def _listen_kafka(config: Config, door: KafkaDoor, parts: AsyncExitStack) -> None:
+async def _listen_kafka(config: Config, door: ControllerApis, parts: AsyncExitStack) -> None:
     limits = ServerLimits(connections_max=config.connections_max)
     server = Server(
         door.handle, offered=OFFERED, name="kafka", clock_ms=monotonic_ms, limits=limits
@@ -265,12 +265,12 @@ def _cannot_listen(setting: str, address: str, error: OSError) -> StartError:
 
 
 def _background(
-    config: Config, controller: Controller, opened: Opened
+    config: Config, controller: QuorumController, opened: Opened
 ) -> Iterator[Coroutine[Any, Any, None]]:
     """What goes on beside the quorum for as long as it runs."""
     yield _sweep(controller)
     yield _advance_moves(controller)
-    yield Registrar(
+    yield ControllerRegistrationManager(
         controller, opened.quorum, controller.registration, opened.addresses, clock=monotonic_ms
     ).run()
     yield opened.gossiper.run()
@@ -278,20 +278,20 @@ def _background(
         yield _keep_moving(controller)
 
 
-async def _keep_moving(controller: Controller) -> None:
+async def _keep_moving(controller: QuorumController) -> None:
     wait_ms = controller.keep_moving()
     while True:
         await asyncio.sleep(wait_ms / 1_000)
         wait_ms = controller.keep_moving()
 
 
-async def _advance_moves(controller: Controller) -> None:
+async def _advance_moves(controller: QuorumController) -> None:
     while True:
         wait_ms = controller.advance_moves()
         await asyncio.sleep(wait_ms / 1_000)
 
 
-async def _sweep(controller: Controller) -> None:
+async def _sweep(controller: QuorumController) -> None:
     while True:
         wait_ms = controller.sweep()
         await asyncio.sleep(wait_ms / 1_000)

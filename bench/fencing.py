@@ -10,9 +10,8 @@ from time import process_time
 from typing import NamedTuple
 
 from bench.faults import RunFailed
-from controller.decision_batches import batching
-from controller.event_queue import Slicing
-from controller.record_appender import REPLAYED_US
+from controller.event_queue import ControllerEventQueue
+from controller.record_appender import REPLAYED_US, batching
 from statemachine.commands import FenceBrokers
 from statemachine.decide import deciding
 from statemachine.image import Image
@@ -63,7 +62,7 @@ def fence(image: Image, broker_id: BrokerId) -> Fenced:
     held, led = index.count(index.replicas_of, broker_id), index.count(index.leader_of, broker_id)
     image.journal_from(image.end_offset)
     turns = _Turns()
-    slicing = Slicing(turns.later)
+    slicing = ControllerEventQueue(turns.later)
     turns.timed(lambda: slicing.add(_fencing(image, broker_id), _never_lost))
     turns.take()
     image.committed(image.end_offset)

@@ -30,17 +30,18 @@ from bench.fencing import fence
 from bench.options import document_option, folder_option
 from bench.report import Section
 from bench.snapshot_pauses import LEVEL, written
-from controller.metadata_loader import Replaying
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.metadata_loader import MetadataLoader
 from quorum.records.snapshot_batches import SnapshotBatches
 from statemachine import records
+from statemachine.bulk import replay_values
 from statemachine.image import Image
 from statemachine.placement import place
 from statemachine.registration import Broker
 from statemachine.serde import encode
-from statemachine.snapshot import GROUP_RECORDS_MAX
+from statemachine.snapshot import GROUP_RECORDS_MAX, begin_loading
 from statemachine.vocabulary import BrokerId
 
 SECTION: Final = "scale"
@@ -221,7 +222,10 @@ def measured(path: Path) -> Measured:
     checkpoint = read_checkpoint(path)
     checked_s = time.process_time() - at
     image = Image()
-    replaying, slices = Replaying(image), list[float]()
+    replaying, slices = (
+        MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading),
+        list[float](),
+    )
     replaying.load(checkpoint.records(), Offset(checkpoint.id.offset))
     while replaying.is_behind:
         at = time.process_time()

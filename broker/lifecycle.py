@@ -25,9 +25,9 @@ from broker.limits import (
     METADATA_VERSION_LEVELS,
     STARTING_HEARTBEAT_MS,
 )
-from broker.report_bytes import with_reports
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.copy_reports import with_reports
 from statemachine.copies import CopyReport
 from statemachine.features import FEATURES
 from statemachine.vocabulary import METADATA_VERSION

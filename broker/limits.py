@@ -22,8 +22,6 @@ LEADER_CHECK_MS: Final = 100
 CONTROLLED_SHUTDOWN_MS: Final = 1_200
 """How long a broker that stops waits for its leaderships to be moved away."""
 CONTROLLED_SHUTDOWN_HEARTBEAT_MS: Final = 50
-ADVANCE_INTERVAL_MS: Final = 100
-"""Between two looks of the active controller whether more steps of moves could begin."""
 METADATA_VERSION_LEVELS: Final = (1, 29)
 """Levels of metadata.version that this broker understands, both ends included."""
 
@@ -41,8 +39,7 @@ REPLICA_FETCH_TIMEOUT_MS: Final = 10_000
 REPLICA_FETCH_PARTITIONS_MAX: Final = 10_000
 """Partitions in one fetch; the rest come in the next one, in turn."""
 COPY_REPORT_INTERVAL_MS: Final = 2_000
-COPY_REPORTS_MAX: Final = 1_000
-"""How often a heartbeat says at most how far copies are, and of how many replicas in one go."""
+"""How often a heartbeat says at most how far copies are."""
 REPLICA_BACKOFF_MS: Final = 50
 REPLICA_BACKOFF_MS_MAX: Final = 1_000
 """Before a partition is fetched again after an error; doubles from the first to the second."""

@@ -8,12 +8,13 @@ not hold up the event loop. Records that are not committed never get here.
 import asyncio
 from collections.abc import Callable, Iterable
 
-from controller.metadata_loader import Replaying
 from quorum.committed import Committed
 from quorum.core.vocabulary import Epoch, Offset
+from quorum.metadata_loader import MetadataLoader
 from quorum.ports import StateSnapshot
+from statemachine.bulk import replay_values
 from statemachine.image import Image
-from statemachine.snapshot import begin
+from statemachine.snapshot import begin, begin_loading
 from statemachine.touched import Touched
 
 
@@ -26,7 +27,7 @@ class MetadataFollower:
         self.on_change: Callable[[Touched], None] | None = None
         """Told what has changed after each stride; to be set before `run`."""
         self._log: Committed | None = None
-        self._replaying = Replaying(image)
+        self._replaying = MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading)
         self._risen = asyncio.Event()
 
     def read_from(self, log: Committed) -> None:

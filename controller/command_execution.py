@@ -7,10 +7,8 @@ anything is appended. When the answer may leave is not told here.
 from collections.abc import Callable
 from typing import Final
 
-from controller.decision_batches import Batch, batches_of, batching, records_asked
-from controller.quorum_port import Proposing
-from controller.record_appender import Appending
-from controller.unavailable import Unavailable
+from controller.ports import RaftClient, Unavailable
+from controller.record_appender import Batch, RecordAppender, batches_of, batching, records_asked
 from quorum.ports import Clock
 from statemachine.commands import Answer, Command, Decision, RegisterBroker
 from statemachine.decide import decide, decide_at_once, deciding
@@ -19,12 +17,12 @@ from statemachine.serde import encode
 from statemachine.slices import Slices
 
 BULK_RECORDS: Final = 1_000
-"""Deciding on so many takes long enough to ask first whether there would be room for them."""
+"""From so many on, the quorum is asked for room before the decision, which takes long."""
 
 Done = Callable[[Answer | Unavailable], None]
 
 
-class Asked:
+class PendingCommand:
     """A command on its way, and who waits for its answer."""
 
     __slots__ = ("command", "done", "is_over", "is_proposed", "proved")
@@ -45,11 +43,11 @@ class Asked:
             self.done(Unavailable.LEAD_LOST if self.is_proposed else Unavailable.NOT_ACTIVE)
 
 
-class Deciding:
+class CommandExecutor:
     """Commands on one image; its records go into one quorum."""
 
     def __init__(
-        self, image: Image, appending: Appending, *, wall_clock: Clock, metadata_version: int
+        self, image: Image, appending: RecordAppender, *, wall_clock: Clock, metadata_version: int
     ) -> None:
         """Before the image says a level, records are written at this one."""
         self._image = image
@@ -57,7 +55,7 @@ class Deciding:
         self._wall_clock = wall_clock
         self._metadata_version = metadata_version
 
-    def at_once(self, command: Command, quorum: Proposing) -> Answer | None:
+    def at_once(self, command: Command, quorum: RaftClient) -> Answer | None:
         """The answer to what is decided in some microseconds, appended if it says something new.
 
         None where it takes more, or there is no room: then nothing is done, and `carry_out` tells.
@@ -77,7 +75,7 @@ class Deciding:
             )
         return decision.answer
 
-    def carry_out(self, asked: Asked, quorum: Proposing) -> Slices[Answer | Unavailable]:
+    def carry_out(self, asked: PendingCommand, quorum: RaftClient) -> Slices[Answer | Unavailable]:
         """The answer, once the records are appended; or why the command is not carried out."""
         count = records_asked(self._image, asked.command)
         # Seconds of work must not be done, and everybody kept waiting, for nothing.
@@ -111,7 +109,7 @@ class Deciding:
         return decision, batches
 
 
-def _reason_to_refuse(quorum: Proposing) -> Unavailable:
+def _reason_to_refuse(quorum: RaftClient) -> Unavailable:
     if quorum.node.successor is not None:
         return Unavailable.HANDING_OVER
     return Unavailable.OVERLOADED if quorum.has_room else Unavailable.DISK_FULL

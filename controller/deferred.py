@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from controller.metadata_loader import Replaying
-from controller.quorum_port import Proposing
-from controller.unavailable import UNPROVED, Unavailable
+from controller.ports import UNPROVED, RaftClient, Unavailable
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset
+from quorum.metadata_loader import MetadataLoader
+from statemachine.image import Image
 
 WAITING_ANSWERS_MAX: Final = 100_000
 
@@ -25,10 +25,10 @@ _Waiting: TypeAlias = tuple[Offset, Any, Callable[[Any], None]]
 """Up to where it must be committed, what is then answered, and to whom."""
 
 
-class Answers:
+class DeferredEventQueue:
     """The answers that wait until what they rest on is committed, in the order of their offsets."""
 
-    def __init__(self, replaying: Replaying) -> None:
+    def __init__(self, replaying: MetadataLoader[Image]) -> None:
         """They rest on the image of `replaying`, and leave when that much of it is committed."""
         self._replaying = replaying
         self._waiting: deque[_Waiting] = deque()
@@ -46,7 +46,7 @@ class Answers:
         else:
             self._waiting.append((Offset(image_end), answer, done))
 
-    def prove(self, answer: Any, done: Callable[[Any], None], quorum: Proposing) -> None:
+    def prove(self, answer: Any, done: Callable[[Any], None], quorum: RaftClient) -> None:
         """As `settle`, but first let the quorum prove that this node leads."""
         read_end = self._replaying.image.end_offset
 

@@ -27,7 +27,7 @@ class _Piece(NamedTuple):
     lost: Callable[[], None]
 
 
-class Slicing:
+class ControllerEventQueue:
     """Pieces of work in the order in which they came; the first one may be under way."""
 
     def __init__(self, later: Later | None, slice_us: int | None = None) -> None:

@@ -12,23 +12,22 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, TypeVar
 
-from broker.limits import ADVANCE_INTERVAL_MS
-from controller.command_execution import Asked, Deciding, Done
-from controller.decision_batches import Batch
-from controller.deferred import Answers
-from controller.event_queue import Later, Slicing
-from controller.metadata_loader import Replaying
-from controller.quorum_port import Proposing
-from controller.read_queue import Looking
-from controller.record_appender import Appending
-from controller.unavailable import Unavailable
+from controller.command_execution import CommandExecutor, Done, PendingCommand
+from controller.deferred import DeferredEventQueue
+from controller.event_queue import ControllerEventQueue, Later
+from controller.heartbeats import BrokerHeartbeatManager
+from controller.ports import RaftClient, Unavailable
+from controller.read_queue import ReadQueue
+from controller.record_appender import Batch, RecordAppender
 from quorum.core.events import Located
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.core.voters import Endpoint
+from quorum.metadata_loader import MetadataLoader
 from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import Record as LogRecord
 from quorum.records.voters import KRAFT_VERSION, decode_kraft_version
+from statemachine.bulk import replay_values
 from statemachine.commands import (
     AdvanceMoves,
     Answer,
@@ -45,12 +44,14 @@ from statemachine.leftovers import is_left
 from statemachine.records import NoOp
 from statemachine.records import RegisterController as Registered
 from statemachine.serde import encode
-from statemachine.sessions import Sessions
 from statemachine.slices import Slices, whole
-from statemachine.snapshot import begin
+from statemachine.snapshot import begin, begin_loading
 from statemachine.vocabulary import LEVEL_NO_OP
 
 logger = logging.getLogger("controller")
+
+ADVANCE_INTERVAL_MS: Final = 100
+"""Between two looks of the active controller whether more steps of moves could begin."""
 
 SESSION_SWEEP_MS_MIN: Final = 20
 """How often the active controller looks for brokers that have fallen silent, at most."""
@@ -62,7 +63,7 @@ STANDBY_LOOK_MS: Final = 2_000
 T = TypeVar("T")
 
 
-class Controller:
+class QuorumController:
     """One controller's image and, while it is active, its decisions; a `ports.StateMachine`."""
 
     def __init__(
@@ -83,13 +84,13 @@ class Controller:
         defaults. `no_op_interval_ms` without an append are followed by a NoOp; 0 is never. `later`
         goes on with what takes longer than `slice_us`; without it nothing is done in slices."""
         self.image = Image()
-        self.sessions: Sessions | None = None
+        self.sessions: BrokerHeartbeatManager | None = None
         """What the active controller knows of its brokers; None while this is not it."""
         self.active_epoch: Epoch | None = None
         """The epoch that this node leads as the active controller; None while it does not."""
         self.kraft_version = 0
         """The level of kraft.version in force; the quorum's own records say it, not metadata."""
-        self._quorum: Proposing | None = None
+        self._quorum: RaftClient | None = None
         self._clock = clock
         self._wall_clock = wall_clock
         self._session_timeout_ms = session_timeout_ms
@@ -100,14 +101,19 @@ class Controller:
         self.default_min_isr = default_min_isr
         """`min.insync.replicas` of the cluster where no record says it."""
         self.no_op_interval_ms = no_op_interval_ms
-        self._replaying = Replaying(self.image, on_control=self._take_control)
-        self._answers = Answers(self._replaying)
-        self._appending = Appending(self._replaying, self._answers, clock)
-        self._deciding = Deciding(
+        self._replaying = MetadataLoader(
+            self.image,
+            replay=replay_values,
+            load_snapshot=begin_loading,
+            on_control=self._take_control,
+        )
+        self._answers = DeferredEventQueue(self._replaying)
+        self._appending = RecordAppender(self._replaying, self._answers, clock)
+        self._deciding = CommandExecutor(
             self.image, self._appending, wall_clock=wall_clock, metadata_version=metadata_version
         )
-        self._slicing = Slicing(later, slice_us)
-        self._looking = Looking(
+        self._slicing = ControllerEventQueue(later, slice_us)
+        self._looking = ReadQueue(
             self.image,
             replaying=self._replaying,
             answers=self._answers,
@@ -117,7 +123,7 @@ class Controller:
         self._own: set[type[Command]] = set()
         self._is_loaded = False
 
-    def attach(self, quorum: Proposing) -> None:
+    def attach(self, quorum: RaftClient) -> None:
         """Name the quorum that the records come from; the two need each other."""
         self._quorum = quorum
         self._replaying.expect(quorum.node.log_end.offset)
@@ -159,10 +165,10 @@ class Controller:
             if answer is not None:
                 self._answers.settle(answer, done)
                 return
-            asked = Asked(command, done, proved=proved)
+            asked = PendingCommand(command, done, proved=proved)
             self._slicing.add(self._carried_out(asked), asked.lose)
 
-    def _carried_out(self, asked: Asked) -> Slices[None]:
+    def _carried_out(self, asked: PendingCommand) -> Slices[None]:
         """Decide, append and replay, and let the answer wait for its commit."""
         outcome = yield from self._deciding.carry_out(asked, self._the_quorum)
         self._own.discard(type(asked.command))
@@ -318,7 +324,7 @@ class Controller:
         logger.info("active controller in epoch %d", epoch)
         self.image.journal_from(start)
         self.active_epoch = epoch
-        self.sessions = Sessions(self.image, self._clock(), self._session_timeout_ms)
+        self.sessions = BrokerHeartbeatManager(self.image, self._clock(), self._session_timeout_ms)
         # It also puts an end to a transaction that the leader before this one had begun.
         if not self.image.level or self.image.transaction is not None:
             founding = FoundCluster(
@@ -363,7 +369,7 @@ class Controller:
         assert end >= self.committed
 
     @property
-    def _the_quorum(self) -> Proposing:
+    def _the_quorum(self) -> RaftClient:
         assert self._quorum is not None, "attach comes first"
         return self._quorum
 

@@ -11,17 +11,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from controller.deferred import Answers
-from controller.event_queue import SLICE_US, WAITING_PIECES_MAX, Slicing
-from controller.metadata_loader import Replaying
-from controller.quorum_port import Proposing
-from controller.record_appender import Appending
-from controller.unavailable import Unavailable
+from controller.deferred import DeferredEventQueue
+from controller.event_queue import SLICE_US, WAITING_PIECES_MAX, ControllerEventQueue
+from controller.ports import RaftClient, Unavailable
+from controller.record_appender import RecordAppender
+from quorum.metadata_loader import MetadataLoader
 from statemachine.image import Image
 from statemachine.slices import Slices
 
 T = TypeVar("T")
-Told = Callable[[T | Unavailable], None]
+ReadCallback = Callable[[T | Unavailable], None]
 """Called with what was seen, or why nothing is told."""
 
 BEHIND_TURNS_MAX: Final = 100
@@ -30,17 +29,17 @@ time for some hundred milliseconds of replay, about what a long look itself take
 who look all the time do not keep the image from following, nor it them from an answer."""
 
 
-class Looking:
+class ReadQueue:
     """Looks at one image."""
 
     def __init__(
         self,
         image: Image,
         *,
-        replaying: Replaying,
-        answers: Answers,
-        appending: Appending,
-        slicing: Slicing,
+        replaying: MetadataLoader[Image],
+        answers: DeferredEventQueue,
+        appending: RecordAppender,
+        slicing: ControllerEventQueue,
     ) -> None:
         """`replaying` is what changes the image while this node is not the active controller."""
         self.is_reading = False
@@ -52,7 +51,9 @@ class Looking:
         self._slicing = slicing
         self._waiting: deque[tuple[Callable[[], None], Callable[[Unavailable], None]]] = deque()
 
-    def look(self, read: Callable[[Image], T], done: Told[T], quorum: Proposing | None) -> None:
+    def look(
+        self, read: Callable[[Image], T], done: ReadCallback[T], quorum: RaftClient | None
+    ) -> None:
         """Read now, or when the image is whole; without a `quorum` to prove it a stale look."""
         if self._answers.are_full:
             done(Unavailable.OVERLOADED)
@@ -64,7 +65,10 @@ class Looking:
             self._waiting.append((partial(self.look, read, done, quorum), done))
 
     def look_long(
-        self, reading: Callable[[Image], Slices[T]], done: Told[T], quorum: Proposing | None
+        self,
+        reading: Callable[[Image], Slices[T]],
+        done: ReadCallback[T],
+        quorum: RaftClient | None,
     ) -> None:
         """As `look`, in slices, after what was asked for before."""
         if self._answers.are_full or self._slicing.is_full:
@@ -74,7 +78,10 @@ class Looking:
             self._slicing.add(work, partial(done, Unavailable.NOT_ACTIVE))
 
     def _read_long(
-        self, reading: Callable[[Image], Slices[T]], done: Told[T], quorum: Proposing | None
+        self,
+        reading: Callable[[Image], Slices[T]],
+        done: ReadCallback[T],
+        quorum: RaftClient | None,
     ) -> Slices[None]:
         for _ in range(BEHIND_TURNS_MAX):
             if not self._replaying.is_behind:
@@ -101,7 +108,7 @@ class Looking:
         for _, done in waiting:
             done(Unavailable.NOT_ACTIVE)
 
-    def _tell(self, found: T, done: Told[T], quorum: Proposing | None) -> None:
+    def _tell(self, found: T, done: ReadCallback[T], quorum: RaftClient | None) -> None:
         def tell(outcome: T | Unavailable) -> None:
             done(Unavailable.NOT_ACTIVE if outcome is Unavailable.LEAD_LOST else outcome)
 

@@ -9,7 +9,7 @@ import logging
 import random
 from typing import Any, Final
 
-from controller.quorum_controller import Controller
+from controller.quorum_controller import QuorumController
 from quorum.driver import Quorum
 from quorum.ports import Clock, PeerAddresses
 from quorum.protocol import codec
@@ -32,12 +32,12 @@ CHECK_MS: Final = 5_000
 _NOT_YET: Final = "has not registered this controller yet, and is asked again"
 
 
-class Registrar:
+class ControllerRegistrationManager:
     """Asks the active controller to register this one, as often as it takes."""
 
     def __init__(
         self,
-        controller: Controller,
+        controller: QuorumController,
         quorum: Quorum,
         registration: RegisterController,
         addresses: PeerAddresses,

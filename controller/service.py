@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from admin.addresses import Address
 from admin.faults import Refused
 from admin.model import (
     NO_LEADER,
@@ -25,8 +24,8 @@ from admin.model import (
 )
 from admin.whereabouts import Whereabouts, nodes_of
 from controller import audit
-from controller.quorum_controller import Controller
-from controller.unavailable import UNPROVED, Unavailable
+from controller.ports import UNPROVED, Unavailable
+from controller.quorum_controller import QuorumController
 from quorum.addresses import AddressBook
 from quorum.cluster import Cluster
 from quorum.core.messages import Error, TransferResponse, VoterRequest, VotersResponse
@@ -36,6 +35,7 @@ from quorum.core.vocabulary import Epoch, ReplicaId
 from quorum.core.voters import Voter
 from quorum.driver import Quorum
 from quorum.opening import LISTENER_NAME
+from quorum.transport.address import Address
 from statemachine.commands import (
     AlterClientQuotas,
     AlterConfigs,
@@ -104,7 +104,7 @@ class Service:
 
     def __init__(
         self,
-        controller: Controller,
+        controller: QuorumController,
         quorum: Quorum,
         *,
         cluster: Cluster,

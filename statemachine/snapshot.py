@@ -96,6 +96,11 @@ def begin(image: Image, end: int) -> Snapshot | None:
     return Snapshot(image, past)
 
 
+def begin_loading(values: Iterable[bytes], end: int) -> "Loading":
+    """Begin to make an image of the records of a snapshot that ends at `end`."""
+    return Loading(Image(), values, end)
+
+
 class Loading:
     """An image that is being made of the records of a snapshot, some at a time.
 

@@ -6,14 +6,19 @@ what its own file says.
 
 from collections.abc import Mapping
 
-from broker.apis.config_answers import describe_configs_answer, describe_quotas_answer
 from broker.config import BrokerConfig
 from quorum.protocol import codec
+from quorum.protocol.config_responses import (
+    describe_configs_response,
+    describe_quotas_response,
+    quota_filters,
+)
 from quorum.transport.address import Address
 from quorum.transport.server import InboundRequest
 from statemachine.config_queries import BrokerFile, ConfigEntry, describe_configs
 from statemachine.errors import Error, Refusal
 from statemachine.image import Image, Resource
+from statemachine.quotas import QuotaFilter, describe_quotas
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT
 
 
@@ -29,7 +34,7 @@ class ConfigsApi:
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
-        payload = describe_configs_answer(schema, message, self._described)
+        payload = describe_configs_response(schema, message, self._described)
         request.respond(codec.encode_response_body(request.api_key, version, payload))
 
     def quotas(self, request: InboundRequest) -> None:
@@ -37,7 +42,9 @@ class ConfigsApi:
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
-        payload = describe_quotas_answer(schema, message, self._image)
+        filters = quota_filters(message, QuotaFilter)
+        found = describe_quotas(self._image, filters, strict=message.strict)
+        payload = describe_quotas_response(schema, found)
         request.respond(codec.encode_response_body(request.api_key, version, payload))
 
     def _described(self, resource: Resource) -> tuple[ConfigEntry, ...] | Refusal:

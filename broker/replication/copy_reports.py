@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from broker.limits import COPY_REPORT_INTERVAL_MS, COPY_REPORTS_MAX
+from broker.limits import COPY_REPORT_INTERVAL_MS
 from broker.partition.assignment import PartitionKey
 from broker.partition.follower import FollowerState
+from quorum.protocol.copy_reports import COPY_REPORTS_MAX
 from statemachine.copies import CopyReport
 
 WINDOW_SLOTS: Final = 10

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chaos.cluster import requests
 from chaos.cluster.requests import Request
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from quorum.core.vocabulary import ReplicaId
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.requests import Request
 from chaos.cluster.wire import Respond
 from chaos.violation import Violation
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from quorum.core.vocabulary import ReplicaId
 from statemachine.image import Image
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE, Replicas

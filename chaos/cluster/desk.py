@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.wire import Respond, Serve
-from controller.unavailable import Unavailable
+from controller.heartbeats import NEVER_HEARD
+from controller.ports import Unavailable
 from statemachine import commands
 from statemachine.copies import CopyReport
-from statemachine.sessions import NEVER_HEARD
 
 
 def _controller(process: ClusterProcess) -> ControllerProcess:

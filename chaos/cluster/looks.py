@@ -9,7 +9,7 @@ from typing import Any
 
 from chaos.cluster.process import ControllerProcess
 from chaos.violation import Violation
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from statemachine.image import Image
 
 

@@ -15,7 +15,7 @@ from chaos.cluster.views import view_of_image
 from chaos.machine import Machine
 from chaos.process import ALL_BYTES, Process
 from chaos.violation import Violation
-from controller.quorum_controller import Controller
+from controller.quorum_controller import QuorumController
 from quorum.core.events import Located
 from quorum.core.node import QuorumNode
 from quorum.core.vocabulary import Epoch, Offset
@@ -128,7 +128,7 @@ class ControllerProcess(ClusterProcess):
         rng: "CoarseRandom",
     ) -> None:
         settings = world.settings
-        self.controller = self.above = Controller(
+        self.controller = self.above = QuorumController(
             clock=self.now_ms,
             wall_clock=self.now_wall_ms,
             session_timeout_ms=settings.session_timeout_ms,
@@ -175,7 +175,7 @@ class ControllerProcess(ClusterProcess):
 
 
 class _Port:
-    """`controller.quorum_port.Proposing`: the replica, and the judges hear of what is proposed."""
+    """`controller.ports.Proposing`: the replica, and the judges hear of what is proposed."""
 
     def __init__(self, process: ControllerProcess) -> None:
         self._process = process

@@ -14,7 +14,7 @@ from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.wire import Respond, Serve
 from chaos.linearizability import Key
 from chaos.violation import Violation
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from statemachine import commands
 from statemachine.copies import move_copies
 from statemachine.errors import Error

@@ -79,7 +79,7 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
         ),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: AdminApi(
             versions=VersionRange(0, 1),
-            handle=quotas.describe_quotas,
+            handle=quotas.describe_client_quotas,
             refuse=quotas.refuse_describe,
             reads=True,
         ),

@@ -6,21 +6,23 @@ These are not passed on: a node that asks the wrong node is told so (NOT_CONTROL
 for the right one, as it does with Kafka's controllers.
 """
 
+import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, assert_never
 from uuid import UUID
 
-from broker.report_bytes import reports_of
 from controller.apis.alter_partition import VERSIONS, read_request, write_answer, write_refusal
-from controller.apis.registration_refusals import Refusals
-from controller.apis.request import ANONYMOUS, Call, code, read_call, respond_to
-from controller.quorum_controller import Controller
-from controller.unavailable import Unavailable
+from controller.apis.request import ANONYMOUS, KafkaRequest, code, parse_request, respond_to
+from controller.heartbeats import NEVER_HEARD
+from controller.ports import Unavailable
+from controller.quorum_controller import QuorumController
 from quorum.cluster import Cluster
 from quorum.ports import Clock
 from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.copy_reports import reports_of
 from quorum.transport.inbound import InboundRequest
 from statemachine.commands import (
     AllocateProducerIds,
@@ -33,35 +35,63 @@ from statemachine.commands import (
     RegisterController,
     ReplicaAssigned,
 )
+from statemachine.copies import CopyReport
 from statemachine.errors import Error
 from statemachine.records import Endpoint, FeatureRange
-from statemachine.sessions import NEVER_HEARD
+
+logger = logging.getLogger("controller")
 
 NOT_CONTROLLER: Final = 41
 REQUEST_TIMED_OUT: Final = 7
 UNKNOWN_SERVER_ERROR: Final = -1
 
+BROKERS_REMEMBERED_MAX: Final = 1_024
+"""Brokers whose last refusal is remembered; beyond it the longest unheard one is told again."""
+
 Respond = Callable[[Any], None]
 
 
+class RegistrationRefusals:
+    """The last refusal of each broker, so that it is told once."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[int, tuple[Error, str]] = OrderedDict()
+
+    def note(self, broker_id: int, error: Error, reason: str) -> None:
+        """The broker's registration was answered with this; the log hears of it if it is news."""
+        if error is Error.NONE:
+            self._last.pop(broker_id, None)
+            return
+        if self._last.get(broker_id) != (error, reason):
+            logger.warning(
+                "broker %d may not register (%s %d): %s", broker_id, error.name, error.code, reason
+            )
+        self._last[broker_id] = (error, reason)
+        self._last.move_to_end(broker_id)
+        if len(self._last) > BROKERS_REMEMBERED_MAX:
+            self._last.popitem(last=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class BrokerApiContext:
     """What answering a broker takes: the controller, its clock, and the cluster it serves."""
 
-    controller: Controller
+    controller: QuorumController
     clock: Clock
     cluster: Cluster
-    refusals: Refusals = field(default_factory=Refusals)
+    refusals: RegistrationRefusals = field(default_factory=RegistrationRefusals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerApi:
     versions: VersionRange
-    handle: Callable[[InboundRequest, Desk], None]
+    handle: Callable[[InboundRequest, BrokerApiContext], None]
     """Submits what the request asks for; raises `Malformed`."""
 
 
-def alter_partition(request: InboundRequest, desk: Desk) -> None:
+def alter_partition(request: InboundRequest, desk: BrokerApiContext) -> None:
     """A leader wants another ISR (KIP-497, KIP-903)."""
     command = read_request(request.api_version, request.body)
     desk.controller.submit(command, partial(_answer_altered, request))
@@ -74,7 +104,7 @@ def _answer_altered(request: InboundRequest, outcome: PartitionsAltered | Unavai
         request.respond(write_answer(outcome))
 
 
-def register(call: Call, desk: Desk, respond: Respond) -> None:
+def register(call: KafkaRequest, desk: BrokerApiContext, respond: Respond) -> None:
     """An incarnation of a broker wants to belong to the cluster (KIP-631)."""
     message = call.message
     command = RegisterBroker(
@@ -105,11 +135,11 @@ def register(call: Call, desk: Desk, respond: Respond) -> None:
     _submit(desk, command, respond, answer, refuse)
 
 
-def heartbeat(request: InboundRequest, desk: Desk) -> None:
+def heartbeat(request: InboundRequest, desk: BrokerApiContext) -> None:
     """A broker lives, and says what it wants next (KIP-631), and how far its copies are."""
-    call = read_call(request, ANONYMOUS)
+    call = parse_request(request, ANONYMOUS)
     respond = partial(respond_to, request, call)
-    reports = reports_of(call.version, request.body)
+    reports = reports_of(call.version, request.body, CopyReport)
     message = call.message
     controller = desk.controller
     sessions = controller.sessions
@@ -146,7 +176,7 @@ def heartbeat(request: InboundRequest, desk: Desk) -> None:
     _submit(desk, command, respond, answer, refuse)
 
 
-def allocate_producer_ids(call: Call, desk: Desk, respond: Respond) -> None:
+def allocate_producer_ids(call: KafkaRequest, desk: BrokerApiContext, respond: Respond) -> None:
     """A broker needs a block of producer ids (KIP-730)."""
     command = AllocateProducerIds(
         broker_id=call.message.broker_id, broker_epoch=call.message.broker_epoch
@@ -165,7 +195,7 @@ def allocate_producer_ids(call: Call, desk: Desk, respond: Respond) -> None:
     _submit(desk, command, respond, answer, refuse)
 
 
-def assign_replicas_to_dirs(call: Call, desk: Desk, respond: Respond) -> None:
+def assign_replicas_to_dirs(call: KafkaRequest, desk: BrokerApiContext, respond: Respond) -> None:
     """A broker has put replicas into log directories (KIP-858); each one asked is answered."""
     directories = call.message.directories
     command = AssignReplicasToDirs(
@@ -216,7 +246,7 @@ def assign_replicas_to_dirs(call: Call, desk: Desk, respond: Respond) -> None:
     _submit(desk, command, respond, answer, refuse)
 
 
-def register_controller(call: Call, desk: Desk, respond: Respond) -> None:
+def register_controller(call: KafkaRequest, desk: BrokerApiContext, respond: Respond) -> None:
     """A controller says where it is (KIP-919)."""
     message = call.message
     command = RegisterController(
@@ -264,7 +294,7 @@ def _features(message: Any) -> tuple[FeatureRange, ...]:
 
 
 def _submit(
-    desk: Desk,
+    desk: BrokerApiContext,
     command: Command,
     respond: Respond,
     answer: Callable[[Any], Any],
@@ -295,12 +325,12 @@ def _error_of(unavailable: Unavailable) -> int:
 
 
 def _by_kio(
-    handle: Callable[[Call, Desk, Respond], None],
-) -> Callable[[InboundRequest, Desk], None]:
+    handle: Callable[[KafkaRequest, BrokerApiContext, Respond], None],
+) -> Callable[[InboundRequest, BrokerApiContext], None]:
     """A handler of kio's values, as one of requests."""
 
-    def handle_request(request: InboundRequest, desk: Desk) -> None:
-        call = read_call(request, ANONYMOUS)
+    def handle_request(request: InboundRequest, desk: BrokerApiContext) -> None:
+        call = parse_request(request, ANONYMOUS)
         handle(call, desk, partial(respond_to, request, call))
 
     return handle_request

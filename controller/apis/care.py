@@ -4,14 +4,14 @@ from typing import Any, Final
 
 from admin import broker_service, care
 from admin.care import Operation
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import AsOf, Service
 from statemachine.errors import Refusal
 
 INVALID_REQUEST: Final = 42
 
 
-async def alter_brokers(call: Call, service: Service) -> Any:
+async def alter_brokers(call: KafkaRequest, service: Service) -> Any:
     """Cordon brokers, end that, or forget those that are not in use; each on its own."""
     operation, ids = call.message.operation, call.message.broker_ids
     if operation not in tuple(Operation):
@@ -33,7 +33,7 @@ async def alter_brokers(call: Call, service: Service) -> Any:
     return call.respond(error_code=code(0), error_message=None, brokers=brokers)
 
 
-async def describe_brokers(call: Call, service: Service) -> Any:
+async def describe_brokers(call: KafkaRequest, service: Service) -> Any:
     """The brokers with what they have; null asks for all."""
     wanted = call.message.broker_ids
     found = await service.read(lambda image: care.standings(image, wanted), stale=call.stale)
@@ -59,11 +59,11 @@ async def describe_brokers(call: Call, service: Service) -> Any:
     return AsOf(payload, found.offset)
 
 
-def refuse_brokers(call: Call, error: int, message: str) -> Any:
+def refuse_brokers(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None, brokers=())
 
 
-async def safe_to_stop(call: Call, service: Service) -> Any:
+async def safe_to_stop(call: KafkaRequest, service: Service) -> Any:
     """What would be hurt if all of these brokers stopped now."""
     ids = call.message.broker_ids
     found = await service.read_long(lambda image: care.safety(image, ids), stale=call.stale)
@@ -90,5 +90,5 @@ async def safe_to_stop(call: Call, service: Service) -> Any:
     return AsOf(payload, found.offset)
 
 
-def refuse_safety(call: Call, error: int, message: str) -> Any:
+def refuse_safety(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None, hurt=())

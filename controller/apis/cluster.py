@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from admin.addresses import Address
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 from quorum.protocol.extension_tags import Consistency
+from quorum.transport.address import Address
 from statemachine.commands import UnregisterBroker
 from statemachine.image import Broker, Image
 from statemachine.partition import Partition
@@ -29,7 +29,7 @@ BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
-async def metadata(call: Call, service: Service) -> Any:
+async def metadata(call: KafkaRequest, service: Service) -> Any:
     """Brokers, controllers and topics; version 0 asks for all topics with an empty list.
 
     A node that has just started knows the controllers, and of no topic whether it is there.
@@ -61,13 +61,13 @@ async def metadata(call: Call, service: Service) -> Any:
     return await (service.read(read, stale=True) if everything else service.read_if_ready(read))
 
 
-def refuse_metadata(call: Call, error: int, _message: str) -> Any:
+def refuse_metadata(call: KafkaRequest, error: int, _message: str) -> Any:
     return call.respond(
         brokers=(), cluster_id=None, controller_id=-1, topics=(), error_code=code(error)
     )
 
 
-async def describe_cluster(call: Call, service: Service) -> Any:
+async def describe_cluster(call: KafkaRequest, service: Service) -> Any:
     """The controllers for an endpoint type of 2 (KIP-919), else the brokers."""
     endpoint_type = getattr(call.message, "endpoint_type", BROKERS)
     if endpoint_type not in (BROKERS, CONTROLLERS):
@@ -111,17 +111,17 @@ def controller_addresses(image: Image, voters: Mapping[int, Address]) -> dict[in
     return addresses
 
 
-def refuse_cluster(call: Call, error: int, message: str) -> Any:
+def refuse_cluster(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message, cluster_id="", brokers=())
 
 
-async def unregister_broker(call: Call, service: Service) -> Any:
+async def unregister_broker(call: KafkaRequest, service: Service) -> Any:
     command = UnregisterBroker(broker_id=call.message.broker_id)
     answer = await service.unregister_broker(call.principal, command)
     return call.respond(error_code=code(answer.error.code), error_message=answer.message or None)
 
 
-def refuse_unregister(call: Call, error: int, message: str) -> Any:
+def refuse_unregister(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message)
 
 
@@ -130,20 +130,20 @@ def _leader(service: Service) -> int:
     return -1 if leader is None else leader
 
 
-def _controllers(call: Call, image: Image, service: Service) -> Iterable[Any]:
+def _controllers(call: KafkaRequest, image: Image, service: Service) -> Iterable[Any]:
     for each, address in sorted(controller_addresses(image, service.voter_addresses).items()):
         yield call.part(
             "MetadataResponseBroker", node_id=each, host=address.host, port=address.port, rack=None
         )
 
 
-def _brokers(call: Call, image: Image) -> Iterable[Any]:
+def _brokers(call: KafkaRequest, image: Image) -> Iterable[Any]:
     for broker in sorted(image.brokers.values(), key=lambda each: each.broker_id):
         if not broker.fenced and broker.endpoints:
             yield _broker(call, broker)
 
 
-def _broker(call: Call, broker: Broker) -> Any:
+def _broker(call: KafkaRequest, broker: Broker) -> Any:
     endpoint = broker.endpoints[0]
     return call.part(
         "MetadataResponseBroker",
@@ -154,7 +154,7 @@ def _broker(call: Call, broker: Broker) -> Any:
     )
 
 
-def _unknown_yet(call: Call, asked: Any) -> Any:
+def _unknown_yet(call: KafkaRequest, asked: Any) -> Any:
     return call.part(
         "MetadataResponseTopic",
         error_code=code(LEADER_NOT_AVAILABLE),
@@ -165,7 +165,7 @@ def _unknown_yet(call: Call, asked: Any) -> Any:
     )
 
 
-def _topic(call: Call, image: Image, name: str | None, topic_id: UUID | None) -> Any:
+def _topic(call: KafkaRequest, image: Image, name: str | None, topic_id: UUID | None) -> Any:
     key = name if name is not None else (topic_id or UUID(int=0))
     topic = describe_topic(image, key)
     error = 0
@@ -185,7 +185,7 @@ def _topic(call: Call, image: Image, name: str | None, topic_id: UUID | None) ->
     )
 
 
-def _partitions(call: Call, image: Image, topic: TopicDescription) -> Iterable[Any]:
+def _partitions(call: KafkaRequest, image: Image, topic: TopicDescription) -> Iterable[Any]:
     for number, partition in topic.partitions:
         yield call.part(
             "MetadataResponsePartition",

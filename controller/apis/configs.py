@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from broker.apis.config_answers import describe_configs_answer, describe_configs_refusal
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 from quorum.protocol.codec import response_schema
+from quorum.protocol.config_responses import describe_configs_error, describe_configs_response
 from statemachine.commands import (
     AlterConfigs,
     ConfigAltered,
@@ -19,7 +19,7 @@ from statemachine.config_queries import describe_configs as describe
 from statemachine.image import Image
 
 
-async def incremental_alter(call: Call, service: Service) -> Any:
+async def incremental_alter(call: KafkaRequest, service: Service) -> Any:
     """KIP-339: what is not named stays as it is."""
     command = IncrementalAlterConfigs(
         changes=tuple(
@@ -39,7 +39,7 @@ async def incremental_alter(call: Call, service: Service) -> Any:
     return call.respond(responses=_responses(call, answer.resources))
 
 
-async def alter(call: Call, service: Service) -> Any:
+async def alter(call: KafkaRequest, service: Service) -> Any:
     """What is not named is removed."""
     command = AlterConfigs(
         replacements=tuple(
@@ -56,7 +56,7 @@ async def alter(call: Call, service: Service) -> Any:
     return call.respond(responses=_responses(call, answer.resources))
 
 
-def _responses(call: Call, resources: Iterable[ConfigAltered]) -> Any:
+def _responses(call: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any:
     return tuple(
         call.part(
             "AlterConfigsResourceResponse",
@@ -69,7 +69,7 @@ def _responses(call: Call, resources: Iterable[ConfigAltered]) -> Any:
     )
 
 
-def refuse_alter(call: Call, error: int, message: str) -> Any:
+def refuse_alter(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(
         responses=tuple(
             call.part(
@@ -84,18 +84,18 @@ def refuse_alter(call: Call, error: int, message: str) -> Any:
     )
 
 
-async def describe_configs(call: Call, service: Service) -> Any:
+async def describe_configs(call: KafkaRequest, service: Service) -> Any:
     """What the log says; the files of brokers only they themselves know."""
     schema = response_schema(call.api_key, call.version)
 
     def read(image: Image) -> Any:
-        return describe_configs_answer(
+        return describe_configs_response(
             schema, call.message, lambda resource: describe(image, resource)
         )
 
     return await service.read(read, stale=call.stale)
 
 
-def refuse_describe(call: Call, error: int, message: str) -> Any:
+def refuse_describe(call: KafkaRequest, error: int, message: str) -> Any:
     schema = response_schema(call.api_key, call.version)
-    return describe_configs_refusal(schema, call.message, error, message)
+    return describe_configs_error(schema, call.message, error, message)

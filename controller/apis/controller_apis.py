@@ -15,10 +15,10 @@ from typing import Any, Final
 from admin.faults import Refused
 from controller.apis import admin_apis, brokers
 from controller.apis import envelope as envelopes
-from controller.apis.brokers import Desk
-from controller.apis.forwarding import NOT_CONTROLLER, Forwarder, NotForwarded
+from controller.apis.brokers import BrokerApiContext
+from controller.apis.forwarder import NOT_CONTROLLER, Forwarder, NotForwarded
 from controller.apis.offload import LONG_BODY_BYTES, written
-from controller.apis.request import ANONYMOUS, AdminApi, Call, encode_answer, read_call
+from controller.apis.request import ANONYMOUS, AdminApi, KafkaRequest, encode_answer, parse_request
 from controller.service import NotActive, Service
 from quorum.gossiper import Gossiper
 from quorum.protocol.api_versions import Features, write_offer
@@ -54,7 +54,7 @@ OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
 )
 
 
-class KafkaDoor:
+class ControllerApis:
     """Handles the requests of one controller's Kafka listener."""
 
     def __init__(
@@ -64,7 +64,7 @@ class KafkaDoor:
         raft_calls: RaftCalls,
         gossiper: Gossiper,
         forwarder: Forwarder,
-        desk: Desk,
+        desk: BrokerApiContext,
         supported_features: Mapping[str, VersionRange],
     ) -> None:
         self._service = service
@@ -146,14 +146,14 @@ class KafkaDoor:
         if self._is_long(request):
             self._spawn(request, self._start_long(request))
             return
-        call = read_call(request, ANONYMOUS)
+        call = parse_request(request, ANONYMOUS)
         api, reply = admin_apis.APIS[call.api_key], _Reply(request, partial(encode_answer, call))
         if self._has_room(call, api, reply):
             self._spawn(request, self._run_somewhere(call, api, bytes(request.body), reply))
 
     async def _start_long(self, request: InboundRequest) -> None:
         try:
-            call = await asyncio.to_thread(read_call, request, ANONYMOUS)
+            call = await asyncio.to_thread(parse_request, request, ANONYMOUS)
         except Malformed as malformed:
             request.reject(str(malformed))
             return
@@ -164,7 +164,7 @@ class KafkaDoor:
         """Whether it is read beside the loop; where there is no room for it, it is refused here."""
         return len(request.body) > LONG_BODY_BYTES and len(self._tasks) < ADMIN_CALLS_MAX
 
-    def _has_room(self, call: Call, api: AdminApi, reply: "_Reply") -> bool:
+    def _has_room(self, call: KafkaRequest, api: AdminApi, reply: "_Reply") -> bool:
         if len(self._tasks) < ADMIN_CALLS_MAX:
             return True
         message = f"{ADMIN_CALLS_MAX} admin requests are under way; ask again later"
@@ -191,7 +191,7 @@ class KafkaDoor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run_here(self, call: Call, api: AdminApi, reply: "_Reply") -> None:
+    async def _run_here(self, call: KafkaRequest, api: AdminApi, reply: "_Reply") -> None:
         """Answer on this node, or refuse if it is not the active controller."""
         try:
             payload = await self._answer_here(call, api)
@@ -202,7 +202,7 @@ class KafkaDoor:
             return
         await reply.answer(payload)
 
-    async def _answer_here(self, call: Call, api: AdminApi) -> Any:
+    async def _answer_here(self, call: KafkaRequest, api: AdminApi) -> Any:
         """This node's answer; raises `NotActive`."""
         try:
             return await api.handle(call, self._service)
@@ -216,7 +216,9 @@ class KafkaDoor:
             message = "the controller failed; see its log"
             return api.refuse(call, UNKNOWN_SERVER_ERROR, message)
 
-    async def _run_somewhere(self, call: Call, api: AdminApi, body: bytes, reply: "_Reply") -> None:
+    async def _run_somewhere(
+        self, call: KafkaRequest, api: AdminApi, body: bytes, reply: "_Reply"
+    ) -> None:
         """Answer here, or let the active controller answer; wait through a short election."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + api.timeout_ms(call) / 1_000

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
-from controller.apis.request import Call, encode_answer
+from controller.apis.request import KafkaRequest, encode_answer
 from quorum.protocol.apis import ApiKey, UnsupportedVersion, header_flexibility
 from quorum.protocol.codec import (
     decode_part,
@@ -48,7 +48,7 @@ class Unreadable(Exception):
 class Inner:
     """The request inside, and what its answer needs to find its way back."""
 
-    call: Call
+    call: KafkaRequest
     correlation_id: int
 
 
@@ -64,7 +64,7 @@ def open_envelope(envelope: Any) -> Inner:
         raise Unreadable(UNSUPPORTED_VERSION, str(error)) from error
     except Malformed as error:
         raise Unreadable(INVALID_REQUEST, str(error)) from error
-    call = Call(
+    call = KafkaRequest(
         api_key=ApiKey(api_key),
         version=version,
         client_id=client_id,
@@ -88,7 +88,7 @@ def answer(inner: Inner, payload: Any) -> bytes:
     return encode_response_body(ApiKey.ENVELOPE, 0, response)
 
 
-def wrap(call: Call, body: bytes, correlation_id: int) -> bytes:
+def wrap(call: KafkaRequest, body: bytes, correlation_id: int) -> bytes:
     """The EnvelopeRequest body for a request that is passed on, body as it came."""
     header = write_request_header(call.api_key, call.version, correlation_id, call.client_id)
     schema = request_schema(ApiKey.ENVELOPE, 0)
@@ -101,7 +101,7 @@ def wrap(call: Call, body: bytes, correlation_id: int) -> bytes:
     return encode_request_body(ApiKey.ENVELOPE, 0, request)
 
 
-def inner_body(call: Call, data: bytes) -> bytes:
+def inner_body(call: KafkaRequest, data: bytes) -> bytes:
     """The body of the answer that came back in an EnvelopeResponse; raises `Malformed`."""
     return data[response_body_start(data, call.api_key, call.version) :]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 from statemachine.commands import FeatureUpdate, UpgradeType
 
@@ -13,7 +13,7 @@ _RESULTS_UNTIL = 1
 FAILED_FOR_ALL = "The update failed for all features since the following feature had an error: "
 
 
-async def update_features(call: Call, service: Service) -> Any:
+async def update_features(call: KafkaRequest, service: Service) -> Any:
     """All of the updates, or none and why."""
     updates = tuple(
         FeatureUpdate(
@@ -27,17 +27,17 @@ async def update_features(call: Call, service: Service) -> Any:
     return _respond(call, answer.error.code, message)
 
 
-def _upgrade_type(call: Call, update: Any) -> UpgradeType:
+def _upgrade_type(call: KafkaRequest, update: Any) -> UpgradeType:
     if call.version < _UPGRADE_TYPES_FROM:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     return UpgradeType(update.upgrade_type)
 
 
-def refuse_update(call: Call, error: int, message: str) -> Any:
+def refuse_update(call: KafkaRequest, error: int, message: str) -> Any:
     return _respond(call, error, message)
 
 
-def _respond(call: Call, error: int, message: str | None) -> Any:
+def _respond(call: KafkaRequest, error: int, message: str | None) -> Any:
     if call.version > _RESULTS_UNTIL:
         return call.respond(error_code=code(error), error_message=message)
     results = tuple(

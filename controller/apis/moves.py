@@ -13,7 +13,7 @@ from admin.moves import (
     Operation,
     Page,
 )
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import AsOf, Service
 from statemachine.errors import Refusal
 
@@ -28,7 +28,7 @@ _REPLICAS: Final = ("replicas", "target", "adding", "removing", "reason_brokers"
 """Fields that are on the wire as they are told."""
 
 
-async def alter_moves(call: Call, service: Service) -> Any:
+async def alter_moves(call: KafkaRequest, service: Service) -> Any:
     """Pause, resume, cancel, roll back, order or throttle moves."""
     if call.message.operation not in tuple(Operation):
         words = [f"{each.value} {each.name.lower().replace('_', ' ')}" for each in Operation]
@@ -92,13 +92,13 @@ def _request(message: Any) -> MovesRequest:
     )
 
 
-def refuse_alter(call: Call, error: int, message: str) -> Any:
+def refuse_alter(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(
         error_code=code(error), error_message=message or None, moves=(), partitions=()
     )
 
 
-async def describe_moves(call: Call, service: Service) -> Any:
+async def describe_moves(call: KafkaRequest, service: Service) -> Any:
     """The moves that are listed, or those named with where their partitions stand."""
     wanted, page = call.message.move_ids, _page(call.message)
     if not 0 < page.size <= PARTITIONS_SHOWN_MAX:
@@ -127,7 +127,7 @@ def _page(message: Any) -> Page:
     return Page(after=after, size=message.partitions_max)
 
 
-def _described(call: Call, move: MoveStanding) -> Any:
+def _described(call: KafkaRequest, move: MoveStanding) -> Any:
     return call.part(
         "DescribedMove",
         move_id=move.id,
@@ -136,7 +136,7 @@ def _described(call: Call, move: MoveStanding) -> Any:
     )
 
 
-def _moving(call: Call, partition: MovingPartition) -> Any:
+def _moving(call: KafkaRequest, partition: MovingPartition) -> Any:
     return call.part(
         "MovingPartition",
         topic_name=partition.id.topic,
@@ -146,11 +146,11 @@ def _moving(call: Call, partition: MovingPartition) -> Any:
     )
 
 
-def refuse_describe(call: Call, error: int, message: str) -> Any:
+def refuse_describe(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None, moves=())
 
 
-async def describe_plan(call: Call, service: Service) -> Any:
+async def describe_plan(call: KafkaRequest, service: Service) -> Any:
     """A part of what a move asked for, and of what there was before."""
     move_id, part = call.message.move_id, call.message.part
     found = await service.read(
@@ -179,5 +179,5 @@ async def describe_plan(call: Call, service: Service) -> Any:
     return AsOf(payload, found.offset)
 
 
-def refuse_plan(call: Call, error: int, message: str) -> Any:
+def refuse_plan(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None, partitions=())

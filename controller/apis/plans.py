@@ -6,14 +6,14 @@ from typing import Any, Final
 from admin.capabilities import planning
 from admin.model import PartitionId
 from admin.plans import Operation, PlanRequest
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 from statemachine.errors import Refusal
 
 INVALID_REQUEST: Final = 42
 
 
-async def plan_moves(call: Call, service: Service) -> Any:
+async def plan_moves(call: KafkaRequest, service: Service) -> Any:
     """Spread topics, change a replication factor, empty brokers, or end that."""
     message = call.message
     if message.operation not in tuple(Operation):
@@ -95,12 +95,12 @@ def _request(message: Any) -> PlanRequest:
     )
 
 
-def _named(call: Call, ids: Sequence[PartitionId]) -> tuple[Any, ...]:
+def _named(call: KafkaRequest, ids: Sequence[PartitionId]) -> tuple[Any, ...]:
     return tuple(
         call.part("NamedPartition", topic_name=each.topic, partition_index=each.partition)
         for each in ids
     )
 
 
-def refuse_plan(call: Call, error: int, message: str) -> Any:
+def refuse_plan(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None)

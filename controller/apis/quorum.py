@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from admin.model import QuorumDescription, ReplicaInfo
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import AsOf, Service
 from quorum.protocol.raft_messages import METADATA_PARTITION, METADATA_TOPIC
 
@@ -13,7 +13,7 @@ TARGET_FROM = 2
 """The version of the answer that says who is to vote."""
 
 
-async def describe_quorum(call: Call, service: Service) -> Any:
+async def describe_quorum(call: KafkaRequest, service: Service) -> Any:
     asked = [
         (topic.topic_name, partition.partition_index)
         for topic in call.message.topics
@@ -53,7 +53,7 @@ async def describe_quorum(call: Call, service: Service) -> Any:
     return AsOf(payload, found.high_watermark)
 
 
-def _target(call: Call, found: QuorumDescription) -> dict[str, Any]:
+def _target(call: KafkaRequest, found: QuorumDescription) -> dict[str, Any]:
     """What only our own form of the answer has room for: who is to vote, and full disks."""
     if call.version < TARGET_FROM:
         return {}
@@ -67,11 +67,11 @@ def _target(call: Call, found: QuorumDescription) -> dict[str, Any]:
     }
 
 
-def refuse_describe(call: Call, error: int, message: str) -> Any:
+def refuse_describe(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message, topics=(), nodes=())
 
 
-def _replica(call: Call, replica: ReplicaInfo) -> Any:
+def _replica(call: KafkaRequest, replica: ReplicaInfo) -> Any:
     directory_id = None if replica.directory_id == UUID(int=0) else replica.directory_id
     return call.part(
         "ReplicaState",

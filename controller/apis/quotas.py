@@ -2,15 +2,21 @@
 
 from typing import Any
 
-from broker.apis.config_answers import describe_quotas_answer, describe_quotas_refusal
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 from quorum.protocol.codec import response_schema
+from quorum.protocol.config_responses import (
+    describe_quotas_error,
+    describe_quotas_response,
+    quota_filters,
+)
 from statemachine.commands import AlterClientQuotas, QuotaChange, QuotaOp
+from statemachine.image import Image
+from statemachine.quotas import QuotaFilter, describe_quotas
 from statemachine.records import QuotaEntity
 
 
-async def alter_quotas(call: Call, service: Service) -> Any:
+async def alter_quotas(call: KafkaRequest, service: Service) -> Any:
     command = AlterClientQuotas(
         changes=tuple(
             QuotaChange(
@@ -33,7 +39,7 @@ async def alter_quotas(call: Call, service: Service) -> Any:
     )
 
 
-def refuse_alter(call: Call, error: int, message: str) -> Any:
+def refuse_alter(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(
         entries=tuple(
             _entry(call, _entity(entry), error, message) for entry in call.message.entries
@@ -45,7 +51,9 @@ def _entity(entry: Any) -> tuple[QuotaEntity, ...]:
     return tuple(QuotaEntity(type=each.entity_type, name=each.entity_name) for each in entry.entity)
 
 
-def _entry(call: Call, entity: tuple[QuotaEntity, ...], error: int, message: str | None) -> Any:
+def _entry(
+    call: KafkaRequest, entity: tuple[QuotaEntity, ...], error: int, message: str | None
+) -> Any:
     return call.part(
         "EntryData",
         error_code=code(error),
@@ -56,13 +64,17 @@ def _entry(call: Call, entity: tuple[QuotaEntity, ...], error: int, message: str
     )
 
 
-async def describe_quotas(call: Call, service: Service) -> Any:
+async def describe_client_quotas(call: KafkaRequest, service: Service) -> Any:
     schema = response_schema(call.api_key, call.version)
-    return await service.read(
-        lambda image: describe_quotas_answer(schema, call.message, image), stale=call.stale
-    )
+    filters = quota_filters(call.message, QuotaFilter)
+
+    def read(image: Image) -> Any:
+        found = describe_quotas(image, filters, strict=call.message.strict)
+        return describe_quotas_response(schema, found)
+
+    return await service.read(read, stale=call.stale)
 
 
-def refuse_describe(call: Call, error: int, message: str) -> Any:
+def refuse_describe(call: KafkaRequest, error: int, message: str) -> Any:
     schema = response_schema(call.api_key, call.version)
-    return describe_quotas_refusal(schema, error, message)
+    return describe_quotas_error(schema, error, message)

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from struct import Struct
 from typing import Any, Final
 
 from admin import model, move_service
 from admin.new_moves import refusal_of
 from controller.apis.offload import done, late
-from controller.apis.reassignment_answers import with_partitions
-from controller.apis.request import Call, code, encode_answer
+from controller.apis.request import KafkaRequest, bounded, code, encode_answer
 from controller.service import AsOf, Service
+from quorum.protocol.varints import uvarint
 from statemachine.commands import (
     AlterReassignments,
     ElectionType,
@@ -27,7 +28,7 @@ _TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_bro
 """Where a partition stands, as on the wire so in the model."""
 
 
-async def alter_reassignments(call: Call, service: Service) -> Any:
+async def alter_reassignments(call: KafkaRequest, service: Service) -> Any:
     """KIP-455; a null list of replicas cancels."""
     message = call.message
     refusal = refusal_of(message.name, message.key)
@@ -46,7 +47,9 @@ async def alter_reassignments(call: Call, service: Service) -> Any:
     return late(lambda: _answered(call, answer, may_change=may_change, is_ours=is_ours), parts)
 
 
-def _answered(call: Call, answer: ReassignmentsAltered, *, may_change: bool, is_ours: bool) -> Any:
+def _answered(
+    call: KafkaRequest, answer: ReassignmentsAltered, *, may_change: bool, is_ours: bool
+) -> Any:
     if not is_ours:
         empty = encode_answer(call, _whole(call, answer, may_change=may_change, responses=()))
         return with_partitions(empty, call.version, answer.partitions)
@@ -60,7 +63,11 @@ def _answered(call: Call, answer: ReassignmentsAltered, *, may_change: bool, is_
 
 
 def _whole(
-    call: Call, answer: ReassignmentsAltered, *, may_change: bool, responses: tuple[Any, ...]
+    call: KafkaRequest,
+    answer: ReassignmentsAltered,
+    *,
+    may_change: bool,
+    responses: tuple[Any, ...],
 ) -> Any:
     return call.respond(
         allow_replication_factor_change=may_change,
@@ -72,7 +79,9 @@ def _whole(
     )
 
 
-def _by_topic(call: Call, kind: str, parts: Sequence[Any], made: Callable[[Any], Any]) -> Any:
+def _by_topic(
+    call: KafkaRequest, kind: str, parts: Sequence[Any], made: Callable[[Any], Any]
+) -> Any:
     """The parts of an answer under the topics that they are of, in their order."""
     return tuple(
         call.part(kind, name=name, partitions=tuple([made(each) for each in partitions]))
@@ -99,7 +108,7 @@ def _command(message: Any) -> AlterReassignments:
     )
 
 
-def _altered(call: Call, part: ReassignmentAltered) -> Any:
+def _altered(call: KafkaRequest, part: ReassignmentAltered) -> Any:
     return call.part(
         "ReassignablePartitionResponse",
         partition_index=part.partition,
@@ -110,11 +119,11 @@ def _altered(call: Call, part: ReassignmentAltered) -> Any:
     )
 
 
-def refuse_alter(call: Call, error: int, message: str) -> Any:
+def refuse_alter(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message, responses=())
 
 
-async def list_reassignments(call: Call, service: Service) -> Any:
+async def list_reassignments(call: KafkaRequest, service: Service) -> Any:
     """What is under way; null topics ask for all."""
     wanted: dict[str, list[int]] | None = None
     if call.message.topics is not None:
@@ -128,14 +137,14 @@ async def list_reassignments(call: Call, service: Service) -> Any:
     return AsOf(late(lambda: _listed(call, found.value), len(found.value)), found.offset)
 
 
-def _listed(call: Call, underway: Sequence[model.Reassignment]) -> Any:
+def _listed(call: KafkaRequest, underway: Sequence[model.Reassignment]) -> Any:
     topics = _by_topic(
         call, "OngoingTopicReassignment", underway, lambda each: _ongoing(call, each)
     )
     return call.respond(error_code=code(0), error_message=None, topics=topics)
 
 
-def _ongoing(call: Call, found: model.Reassignment) -> Any:
+def _ongoing(call: KafkaRequest, found: model.Reassignment) -> Any:
     told = {name: getattr(found, name) for name in _TOLD} if found.step else {}
     return call.part(
         "OngoingPartitionReassignment",
@@ -150,11 +159,11 @@ def _ongoing(call: Call, found: model.Reassignment) -> Any:
     )
 
 
-def refuse_list(call: Call, error: int, message: str) -> Any:
+def refuse_list(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message, topics=())
 
 
-async def elect_leaders(call: Call, service: Service) -> Any:
+async def elect_leaders(call: KafkaRequest, service: Service) -> Any:
     """KIP-460; null partitions ask for every one that needs it."""
     try:
         election = ElectionType(getattr(call.message, "election_type", 0))
@@ -174,7 +183,7 @@ async def elect_leaders(call: Call, service: Service) -> Any:
     return late(lambda: _held(call, answer), len(answer.partitions))
 
 
-def _held(call: Call, answer: LeadersElected) -> Any:
+def _held(call: KafkaRequest, answer: LeadersElected) -> Any:
     results = tuple(
         call.part(
             "ReplicaElectionResult",
@@ -194,7 +203,7 @@ def _held(call: Call, answer: LeadersElected) -> Any:
     return call.respond(error_code=code(0), replica_election_results=results)
 
 
-def refuse_elect(call: Call, error: int, message: str) -> Any:
+def refuse_elect(call: KafkaRequest, error: int, message: str) -> Any:
     """Version 0 has no place for an error of the whole; it then names each partition."""
     results = tuple(
         call.part(
@@ -213,3 +222,43 @@ def refuse_elect(call: Call, error: int, message: str) -> Any:
         for topic in call.message.topic_partitions or ()
     )
     return call.respond(error_code=code(error), replica_election_results=results)
+
+
+_MAY_CHANGE_FROM: Final = 1
+"""The version that says whether the number of replicas may change."""
+_PARTITION: Final = Struct(">ih")
+_NO_TAGS: Final = b"\x00"
+_NONE: Final = b"\x01"
+"""A compact array of nothing."""
+_NULL: Final = b"\x00"
+
+
+def with_partitions(empty: bytes, version: int, partitions: Sequence[ReassignmentAltered]) -> bytes:
+    """The answer that `empty` is without its partitions, and these with what came of each."""
+    # Throttle time, from version 1 on the permission, error code and no message stand before them.
+    at = 4 + (version >= _MAY_CHANGE_FROM) + 2 + len(_NULL)
+    assert empty[at : at + 1] == _NONE, "the answer has partitions already"
+    topics = [
+        _topic(name, list(group))
+        for name, group in groupby(partitions, key=lambda each: each.topic)
+    ]
+    return b"".join((empty[:at], uvarint(len(topics) + 1), *topics, empty[at + 1 :]))
+
+
+def _topic(name: str, partitions: Sequence[ReassignmentAltered]) -> bytes:
+    said = [
+        b"".join(
+            (
+                _PARTITION.pack(each.partition, each.error.code),
+                _string(bounded(each.message)) if each.message else _NULL,
+                _NO_TAGS,
+            )
+        )
+        for each in partitions
+    ]
+    return b"".join((_string(name), uvarint(len(said) + 1), *said, _NO_TAGS))
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    return uvarint(len(raw) + 1) + raw

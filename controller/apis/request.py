@@ -26,7 +26,7 @@ MESSAGE_CHARACTERS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class KafkaRequest:
     """A request that could be read: `message` is kio's value of exactly this API and version."""
 
     api_key: ApiKey
@@ -61,7 +61,7 @@ class Call:
         return make_known(nested(schema, name), **_bounded(values))
 
 
-Refuse = Callable[[Call, int, str], Any]
+Refuse = Callable[[KafkaRequest, int, str], Any]
 """The response that says, at every place where the API can, this error code and message."""
 
 
@@ -70,7 +70,7 @@ class AdminApi:
     """A capability that any client may ask of any node; the wait for a leader is bounded."""
 
     versions: VersionRange
-    handle: Callable[[Call, Service], Awaitable[Any]]
+    handle: Callable[[KafkaRequest, Service], Awaitable[Any]]
     refuse: Refuse
     anywhere: bool = False
     """Whether every node answers by itself, the active one or not, unless asked otherwise."""
@@ -80,13 +80,13 @@ class AdminApi:
     asks_who_leads: bool = False
     """Whether that nobody does is an answer, once it is no matter of an election any more."""
 
-    def answers_here(self, call: Call) -> bool:
+    def answers_here(self, call: KafkaRequest) -> bool:
         """Whether a node that is not the active controller answers by itself."""
         if call.consistency is None:
             return self.anywhere
         return self.reads and call.stale
 
-    def timeout_ms(self, call: Call) -> int:
+    def timeout_ms(self, call: KafkaRequest) -> int:
         asked_ms = call.asked_ms
         if asked_ms is None:
             return DEFAULT_TIMEOUT_MS
@@ -116,9 +116,9 @@ def code(number: int) -> Any:
     return error_code(number)
 
 
-def read_call(request: InboundRequest, principal: str) -> Call:
+def parse_request(request: InboundRequest, principal: str) -> KafkaRequest:
     """What `principal` asks for; raises `Malformed`."""
-    return Call(
+    return KafkaRequest(
         api_key=ApiKey(request.api_key),
         version=request.api_version,
         client_id=request.client_id,
@@ -129,12 +129,12 @@ def read_call(request: InboundRequest, principal: str) -> Call:
     )
 
 
-def respond_to(request: InboundRequest, call: Call, payload: Any) -> None:
+def respond_to(request: InboundRequest, call: KafkaRequest, payload: Any) -> None:
     """Answer the request that `call` was read from."""
     request.respond(encode_answer(call, payload))
 
 
-def encode_answer(call: Call, payload: Any) -> bytes:
+def encode_answer(call: KafkaRequest, payload: Any) -> bytes:
     """The body of kio's response, or of one in bytes; one that is as of an offset says so."""
     if isinstance(payload, bytes):
         return payload

@@ -4,7 +4,7 @@ import random
 from typing import Any
 from uuid import UUID
 
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 from statemachine.commands import (
     CreatePartitions,
@@ -18,7 +18,7 @@ from statemachine.commands import (
 _ids = random.SystemRandom()
 
 
-async def create_topics(call: Call, service: Service) -> Any:
+async def create_topics(call: KafkaRequest, service: Service) -> Any:
     command = CreateTopics(
         topics=tuple(_new_topic(each) for each in call.message.topics),
         validate_only=call.message.validate_only,
@@ -43,7 +43,7 @@ async def create_topics(call: Call, service: Service) -> Any:
     )
 
 
-def refuse_create(call: Call, error: int, message: str) -> Any:
+def refuse_create(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(
         topics=tuple(
             call.part(
@@ -59,7 +59,7 @@ def refuse_create(call: Call, error: int, message: str) -> Any:
     )
 
 
-async def delete_topics(call: Call, service: Service) -> Any:
+async def delete_topics(call: KafkaRequest, service: Service) -> Any:
     answer = await service.delete_topics(call.principal, DeleteTopics(topics=_doomed(call.message)))
     return call.respond(
         responses=tuple(
@@ -75,7 +75,7 @@ async def delete_topics(call: Call, service: Service) -> Any:
     )
 
 
-def refuse_delete(call: Call, error: int, message: str) -> Any:
+def refuse_delete(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(
         responses=tuple(
             call.part(
@@ -90,7 +90,7 @@ def refuse_delete(call: Call, error: int, message: str) -> Any:
     )
 
 
-async def create_partitions(call: Call, service: Service) -> Any:
+async def create_partitions(call: KafkaRequest, service: Service) -> Any:
     command = CreatePartitions(
         topics=tuple(_more_partitions(each) for each in call.message.topics),
         validate_only=call.message.validate_only,
@@ -109,7 +109,7 @@ async def create_partitions(call: Call, service: Service) -> Any:
     )
 
 
-def refuse_partitions(call: Call, error: int, message: str) -> Any:
+def refuse_partitions(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(
         results=tuple(
             call.part(

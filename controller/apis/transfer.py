@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from admin.model import NO_LEADER
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.apis.voters import INCONSISTENT_CLUSTER_ID
 from controller.service import Service
 from quorum.core.messages import TransferResponse
@@ -13,7 +13,7 @@ from quorum.core.vocabulary import ReplicaId
 ANYBODY: Final = -1
 
 
-async def transfer_leadership(call: Call, service: Service) -> Any:
+async def transfer_leadership(call: KafkaRequest, service: Service) -> Any:
     cluster_id, wanted = call.message.cluster_id, call.message.voter_id
     if cluster_id is not None and service.cluster_id not in (None, cluster_id):
         text = f"this is cluster {service.cluster_id}, not {cluster_id}"
@@ -36,5 +36,5 @@ async def transfer_leadership(call: Call, service: Service) -> Any:
     )
 
 
-def refuse(call: Call, error: int, message: str) -> Any:
+def refuse(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None, duration=timedelta())

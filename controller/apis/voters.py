@@ -5,7 +5,7 @@
 from typing import Any, Final
 from uuid import UUID
 
-from controller.apis.request import TIMEOUT_MS_MAX, Call, code
+from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest, code
 from controller.service import Service
 from quorum.core.messages import (
     AddVoterRequest,
@@ -29,13 +29,13 @@ _SHARE_OF_TIME: Final = 9 / 10
 """Of the time that the asker gives, what the leader may use up: its answer has to get there."""
 
 
-async def alter_quorum(call: Call, service: Service) -> Any:
+async def alter_quorum(call: KafkaRequest, service: Service) -> Any:
     target = call.message.target_voters
     keys = None if target is None else tuple(_key(each) for each in target)
     return await _ask(call, service, AlterQuorumRequest(target=keys, timeout_ms=_timeout_ms(call)))
 
 
-async def add_voter(call: Call, service: Service) -> Any:
+async def add_voter(call: KafkaRequest, service: Service) -> Any:
     voter = Voter(_key(call.message), _endpoints(call))
     if voter.id < 0 or not voter.directory_id_is_known:
         return refuse(
@@ -47,12 +47,12 @@ async def add_voter(call: Call, service: Service) -> Any:
     return await _ask(call, service, request)
 
 
-async def remove_voter(call: Call, service: Service) -> Any:
+async def remove_voter(call: KafkaRequest, service: Service) -> Any:
     request = RemoveVoterRequest(voter=_key(call.message), timeout_ms=_timeout_ms(call))
     return await _ask(call, service, request)
 
 
-async def update_voter(call: Call, service: Service) -> Any:
+async def update_voter(call: KafkaRequest, service: Service) -> Any:
     message = call.message
     levels = message.k_raft_version_feature
     voter = Voter(
@@ -63,17 +63,17 @@ async def update_voter(call: Call, service: Service) -> Any:
     return await _ask(call, service, request)
 
 
-def refuse(call: Call, error: int, message: str) -> Any:
+def refuse(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None)
 
 
-def refuse_update(call: Call, error: int, _message: str) -> Any:
+def refuse_update(call: KafkaRequest, error: int, _message: str) -> Any:
     """UpdateRaftVoter has no room for a message, and always names a leader."""
     leader = call.part("CurrentLeader", leader_id=-1, leader_epoch=-1, host="", port=-1)
     return call.respond(error_code=code(error), current_leader=leader)
 
 
-async def _ask(call: Call, service: Service, request: VoterRequest) -> Any:
+async def _ask(call: KafkaRequest, service: Service, request: VoterRequest) -> Any:
     answer = refuse_update if isinstance(request, UpdateVoterRequest) else refuse
     cluster_id = call.message.cluster_id
     if cluster_id is not None and service.cluster_id not in (None, cluster_id):
@@ -88,11 +88,11 @@ def _key(named: Any) -> ReplicaKey:
     return ReplicaKey(ReplicaId(named.voter_id), directory_id or NO_DIRECTORY)
 
 
-def _endpoints(call: Call) -> tuple[Endpoint, ...]:
+def _endpoints(call: KafkaRequest) -> tuple[Endpoint, ...]:
     listeners = call.message.listeners
     return tuple(Endpoint(each.name, each.host, int(each.port)) for each in listeners)
 
 
-def _timeout_ms(call: Call) -> int:
+def _timeout_ms(call: KafkaRequest) -> int:
     asked_ms = UNSAID_TIMEOUT_MS if call.asked_ms is None else call.asked_ms
     return round(max(0, min(asked_ms, TIMEOUT_MS_MAX)) * _SHARE_OF_TIME)

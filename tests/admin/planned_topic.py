@@ -10,7 +10,7 @@ from typing import Any, Final
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
-from controller.quorum_controller import Controller
+from controller.quorum_controller import QuorumController
 from quorum.protocol.apis import ApiKey
 from statemachine.vocabulary import Replicas
 from tests.admin.http.test_http_api import Http, http_door
@@ -36,7 +36,7 @@ ASKED: Final[dict[str, Any]] = {
 """PlanMoves, with nothing wrong."""
 
 
-async def three_brokers(controller: Controller, *replicas: int, partitions: int = 1) -> None:
+async def three_brokers(controller: QuorumController, *replicas: int, partitions: int = 1) -> None:
     """Brokers 101, 102 and 103, and the topic on these of them."""
     await join(controller, 101, 102, 103)
     await asked(controller, topic("a", *replicas, partitions=partitions))

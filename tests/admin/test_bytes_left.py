@@ -13,8 +13,8 @@ from admin.client.configs import BROKER, TOPIC
 from admin.model import UNKNOWN, Assignment
 from admin.moves import MoveStanding
 from admin.units import show_size
-from broker.report_bytes import with_reports
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.copy_reports import with_reports
 from quorum.transport.outcomes import RequestFailed
 from statemachine import commands
 from statemachine.copies import CopyReport

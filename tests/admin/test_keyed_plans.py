@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from admin.plans import Operation, PlanRequest
+from controller.ports import Unavailable
 from controller.service import NotActive
-from controller.unavailable import Unavailable
 from statemachine import commands
 from tests.admin.cli.test_brokers_cli import run
 from tests.admin.cli.test_moves_cli import brokers

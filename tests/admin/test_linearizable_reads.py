@@ -11,8 +11,8 @@ import pytest
 from admin import move_service
 from admin.anywhere import Anywhere
 from admin.client.admin_client import AdminClient, Unreachable
+from controller.ports import Unavailable
 from controller.service import NotActive
-from controller.unavailable import Unavailable
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import (

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-from controller.quorum_controller import Controller
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
+from controller.quorum_controller import QuorumController
 from quorum.log.disk_thread import DiskThread
 from statemachine import commands
 from statemachine.commands import Answer, Command
@@ -22,7 +22,7 @@ from tests.support.controllers import CLUSTER_ID
 Outcome = Answer | Unavailable
 
 
-def asked(controller: Controller, command: Command) -> "asyncio.Future[Outcome]":
+def asked(controller: QuorumController, command: Command) -> "asyncio.Future[Outcome]":
     """The outcome of a command, as soon as the controller tells it."""
     outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     controller.submit(command, outcome.set_result)
@@ -30,7 +30,7 @@ def asked(controller: Controller, command: Command) -> "asyncio.Future[Outcome]"
 
 
 def looked(
-    controller: Controller, read: Callable[[Image], Any], *, stale: bool = False
+    controller: QuorumController, read: Callable[[Image], Any], *, stale: bool = False
 ) -> "asyncio.Future[Any]":
     """What a query finds, as soon as the controller tells it."""
     found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -97,7 +97,7 @@ def registration(broker_id: int) -> commands.RegisterBroker:
     )
 
 
-def heartbeat(controller: Controller, broker_id: int) -> commands.BrokerHeartbeat:
+def heartbeat(controller: QuorumController, broker_id: int) -> commands.BrokerHeartbeat:
     """A broker that has applied all of the log lives."""
     return commands.BrokerHeartbeat(
         broker_id=broker_id,
@@ -106,7 +106,7 @@ def heartbeat(controller: Controller, broker_id: int) -> commands.BrokerHeartbea
     )
 
 
-async def join(controller: Controller, *broker_ids: int) -> None:
+async def join(controller: QuorumController, *broker_ids: int) -> None:
     """These brokers register, and are unfenced."""
     for broker_id in broker_ids:
         registered = await asked(controller, registration(broker_id))
@@ -118,7 +118,7 @@ async def join(controller: Controller, *broker_ids: int) -> None:
 
 
 def isr(
-    controller: Controller, name: str, members: Replicas, numbers: Iterable[int] = (0,)
+    controller: QuorumController, name: str, members: Replicas, numbers: Iterable[int] = (0,)
 ) -> commands.AlterPartition:
     """The leader of these partitions, one and the same, wants this ISR for each."""
     image, topic = controller.image, controller.image.topics[topic_id(name)]
@@ -142,7 +142,7 @@ def isr(
     )
 
 
-def anything(controller: Controller, rng: random.Random) -> Command:
+def anything(controller: QuorumController, rng: random.Random) -> Command:
     """Some command, most often one that changes something."""
     name = f"topic-{rng.randrange(6)}"
     brokers = rng.sample((101, 102, 103, 104), 3)

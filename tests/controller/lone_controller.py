@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from controller.event_queue import Later
-from controller.quorum_controller import Controller
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
+from controller.quorum_controller import QuorumController
 from quorum.core.events import Asker
 from quorum.core.limits import Timeouts
 from quorum.core.log_view import LogView
@@ -96,8 +96,8 @@ class Lone:
     def _clock(self) -> int:
         return self.now_ms
 
-    def _new_controller(self, later: Later | None) -> Controller:
-        return Controller(
+    def _new_controller(self, later: Later | None) -> QuorumController:
+        return QuorumController(
             clock=self._clock,
             wall_clock=self._clock,
             session_timeout_ms=SESSION_TIMEOUT_MS,
@@ -108,7 +108,7 @@ class Lone:
             ),
         )
 
-    def standby(self, later: Later | None = None) -> Controller:
+    def standby(self, later: Later | None = None) -> QuorumController:
         """Another controller on the same log, which is not active and hears what a test tells."""
         controller = self._new_controller(later)
         controller.attach(self.replica)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from statemachine import commands
 from statemachine.errors import Error
 from tests.controller.asking import heartbeat, registration

@@ -3,8 +3,7 @@
 from pathlib import Path
 from uuid import UUID
 
-from broker.limits import ADVANCE_INTERVAL_MS
-from controller.quorum_controller import Controller
+from controller.quorum_controller import ADVANCE_INTERVAL_MS, QuorumController
 from statemachine import commands
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX, STEPS_BEGUN_MAX
 from statemachine.settings import PARALLEL_PARTITIONS
@@ -15,12 +14,12 @@ from tests.support.controllers import a_controller
 COUNT = STEPS_BEGUN_MAX + 20
 
 
-async def limit(controller: Controller, partitions: int) -> None:
+async def limit(controller: QuorumController, partitions: int) -> None:
     """So many partitions may have a step under way."""
     await configure(controller, PARALLEL_PARTITIONS, str(partitions))
 
 
-async def configure(controller: Controller, name: str, value: str) -> None:
+async def configure(controller: QuorumController, name: str, value: str) -> None:
     """All brokers share this configuration."""
     set_it = commands.ConfigOp(name=name, operation=commands.ConfigOperation.SET, value=value)
     change = commands.ConfigChange(

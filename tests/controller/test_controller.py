@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from controller.deferred import WAITING_ANSWERS_MAX
+from controller.ports import Unavailable
 from controller.quorum_controller import SESSION_SWEEP_MS_MIN
-from controller.unavailable import Unavailable
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from statemachine import commands
 from statemachine.errors import Error

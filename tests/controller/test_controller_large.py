@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from controller.decision_batches import CUT_RECORDS_MAX, TRANSACTION_RECORDS_MAX, batches_of
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
+from controller.record_appender import CUT_RECORDS_MAX, TRANSACTION_RECORDS_MAX, batches_of
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from quorum.records.batch import outlines
 from quorum.records.decode import decode as decode_records

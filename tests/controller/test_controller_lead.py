@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from quorum.core.vocabulary import Offset
 from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER

@@ -5,8 +5,8 @@ from typing import TypeVar
 from uuid import UUID
 
 from controller.command_execution import BULK_RECORDS
-from controller.decision_batches import TRANSACTION_RECORDS_MAX, records_asked
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
+from controller.record_appender import TRANSACTION_RECORDS_MAX, records_asked
 from statemachine import commands
 from statemachine.errors import Error
 from statemachine.features import RANGES

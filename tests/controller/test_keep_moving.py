@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.quorum_controller import STANDBY_LOOK_MS, Controller
+from controller.quorum_controller import STANDBY_LOOK_MS, QuorumController
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine import records
@@ -33,7 +33,7 @@ def last_record(node: Node) -> records.Record:
     return decode(last.value)
 
 
-async def committed(controller: Controller) -> int:
+async def committed(controller: QuorumController) -> int:
     """How many records there are, once all of them are committed."""
     end: int = await looked(controller, lambda image: image.end_offset)
     return end

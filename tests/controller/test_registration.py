@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from controller.registration import Registrar, registration_body
+from controller.registration import ControllerRegistrationManager, registration_body
 from quorum.addresses import AddressBook
 from quorum.clocks import monotonic_ms
 from quorum.core.vocabulary import ReplicaId
@@ -30,7 +30,7 @@ async def registering(
     known = book or AddressBook(Gossip(None), configured=addresses)
     tasks = [
         asyncio.get_running_loop().create_task(
-            Registrar(
+            ControllerRegistrationManager(
                 each.controller,
                 each.opened.quorum,
                 each.controller.registration,

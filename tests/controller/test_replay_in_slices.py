@@ -5,7 +5,7 @@ import random
 from itertools import pairwise
 from pathlib import Path
 
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from quorum.committed import STRIDE_BYTES
 from quorum.core.vocabulary import Election, Offset, ReplicaId
 from quorum.log.election_file import ElectionFile

@@ -6,21 +6,26 @@ from uuid import UUID
 
 import pytest
 
-from controller.metadata_loader import Replaying
 from quorum.committed import STRIDE_BYTES
 from quorum.core.vocabulary import Offset
+from quorum.metadata_loader import MetadataLoader
 from quorum.ports import LogFailure
 from quorum.records.encode import encode as batch
 from statemachine import records
+from statemachine.bulk import replay_values
 from statemachine.image import Image
 from statemachine.replay import replay
 from statemachine.serde import encode
-from statemachine.snapshot import LOADED_AT_ONCE, begin
+from statemachine.snapshot import LOADED_AT_ONCE, begin, begin_loading
 from tests.quorum.test_committed import Log
 from tests.statemachine.checks import contents, indexed, scanned
 
 TOPIC = UUID(int=7)
 PARTITIONS = 50
+
+
+def loader() -> MetadataLoader[Image]:
+    return MetadataLoader(Image(), replay=replay_values, load_snapshot=begin_loading)
 
 
 def log_of(count: int, *, seed: int) -> tuple[Log, list[records.Record]]:
@@ -68,7 +73,7 @@ def snapshot_of(image: Image) -> list[bytes]:
 
 def test_a_long_log_takes_many_strides_and_gives_its_image() -> None:
     log, written = log_of(40_000, seed=1)
-    replaying = Replaying(Image())
+    replaying = loader()
     replaying.raise_to(log.end.offset)
     strides = 0
     while replaying.is_behind:
@@ -89,7 +94,7 @@ def test_a_snapshot_that_comes_in_the_middle_takes_the_place_of_what_was_replaye
     values = snapshot_of(image_of(written[:end]))
     extra = [records.Topic(name=str(each), topic_id=UUID(int=each)) for each in range(2_000, 5_000)]
     values += [encode(each, 29) for each in extra]
-    replaying = Replaying(Image())
+    replaying = loader()
     replaying.raise_to(Offset(25_000))
     replaying.go_on(log)
     begun = replaying.end
@@ -117,7 +122,7 @@ def test_a_snapshot_that_comes_in_the_middle_takes_the_place_of_what_was_replaye
 def test_a_newer_snapshot_replaces_one_that_was_being_loaded() -> None:
     log, written = log_of(20_000, seed=3)
     old, new = (snapshot_of(image_of(written[:end])) for end in (5_000, 15_000))
-    replaying = Replaying(Image())
+    replaying = loader()
     replaying.load([*old, *(b"not a record" for _ in range(LOADED_AT_ONCE))][::-1], Offset(5_000))
     replaying.load(new, Offset(15_000))
     while replaying.is_behind:
@@ -134,7 +139,7 @@ def test_it_is_ready_when_it_knows_what_is_committed_or_has_all_that_may_be() ->
         (1_000, 500, True),
         (1_000, 600, True),
     ):
-        replaying = Replaying(Image())
+        replaying = loader()
         replaying.expect(Offset(log_end))
         replaying.load(snapshot, Offset(500))
         replaying.go_on(log)
@@ -149,7 +154,7 @@ def test_it_is_ready_when_it_knows_what_is_committed_or_has_all_that_may_be() ->
 def test_what_is_no_record_is_named_with_its_place() -> None:
     log, _ = log_of(1_000, seed=5)
     end = log.end.offset
-    replaying = Replaying(Image())
+    replaying = loader()
     replaying.raise_to(end)
     while replaying.is_behind:
         replaying.go_on(log)

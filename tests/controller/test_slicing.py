@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller import event_queue
-from controller.event_queue import SLICE_US, Slicing
-from controller.unavailable import Unavailable
+from controller.event_queue import SLICE_US, ControllerEventQueue
+from controller.ports import Unavailable
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine import commands
@@ -197,8 +197,8 @@ def test_a_lead_that_is_lost_between_two_slices_leaves_what_is_committed(
 def test_a_decision_of_many_batches_is_in_the_log_as_a_whole_or_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("controller.decision_batches.BATCH_RECORDS_MAX", 20)
-    monkeypatch.setattr("controller.decision_batches.CUT_RECORDS_MAX", 7)
+    monkeypatch.setattr("controller.record_appender.BATCH_RECORDS_MAX", 20)
+    monkeypatch.setattr("controller.record_appender.CUT_RECORDS_MAX", 7)
     lone = Sliced(*BROKERS)
     monkeypatch.setattr(event_queue, "SLICE_US", 1)
     told = lone.ask(topic("whole", 101, 102, partitions=MANY))
@@ -328,7 +328,7 @@ def test_there_is_an_end_to_what_may_wait(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_fails_is_raised_and_does_not_hold_up_what_follows() -> None:
     due: list[partial[None]] = []
-    slices = Slicing(lambda call: due.append(partial(call)))
+    slices = ControllerEventQueue(lambda call: due.append(partial(call)))
     done: list[str] = []
 
     def works(name: str) -> Slices[None]:

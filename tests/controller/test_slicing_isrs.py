@@ -3,7 +3,7 @@
 import pytest
 
 from controller.event_queue import SLICE_US
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from statemachine.commands import PartitionsAltered
 from statemachine.errors import Error
 from tests.controller.asking import isr, topic

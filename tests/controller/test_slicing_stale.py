@@ -7,8 +7,8 @@ import pytest
 
 from controller import read_queue
 from controller.event_queue import SLICE_US
-from controller.quorum_controller import Controller
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
+from controller.quorum_controller import QuorumController
 from quorum.core.vocabulary import Offset
 from statemachine.image import Image
 from statemachine.safety import Safety, TooMany, judging
@@ -28,7 +28,7 @@ class Pair:
     def __init__(self) -> None:
         self.active = Sliced(*BROKERS)
         self.due: list[Any] = []
-        self.standby: Controller = self.active.standby(self.due.append)
+        self.standby: QuorumController = self.active.standby(self.due.append)
         self.commit()
         while self.standby.is_behind:
             self.standby.catch_up()

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from controller.heartbeats import NEVER_HEARD, BrokerHeartbeatManager
 from statemachine import commands, records
 from statemachine.commands import ElectionType
 from statemachine.configs import configured_min_isr, unclean_election_allowed
@@ -11,7 +12,6 @@ from statemachine.decide import decide
 from statemachine.errors import Error
 from statemachine.features import default_levels
 from statemachine.image import Image
-from statemachine.sessions import NEVER_HEARD, Sessions
 from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, RECOVERING
 from tests.statemachine.world import World, feature
 
@@ -139,7 +139,7 @@ def test_the_topics_setting_comes_before_the_clusters() -> None:
 
 def test_a_silent_broker_expires_after_the_session_timeout() -> None:
     world = World(broker_count=2)
-    sessions = Sessions(world.image, now_ms=1_000, timeout_ms=9_000)
+    sessions = BrokerHeartbeatManager(world.image, now_ms=1_000, timeout_ms=9_000)
     assert sessions.next_expiry_ms(world.image) == 10_000
     sessions.touch(2, metadata_offset=7, now_ms=4_000)
     assert sessions.expired(world.image, 9_999) == ()
@@ -154,7 +154,7 @@ def test_a_silent_broker_expires_after_the_session_timeout() -> None:
 
 def test_a_broker_that_was_never_heard_of_gets_a_full_session() -> None:
     world = World(broker_count=1)
-    sessions = Sessions(world.image, now_ms=0, timeout_ms=9_000)
+    sessions = BrokerHeartbeatManager(world.image, now_ms=0, timeout_ms=9_000)
     world.join(2)
     assert sessions.expired(world.image, 9_000) == (1,)
     assert sessions.expired(world.image, 17_999) == (1,)
@@ -163,7 +163,7 @@ def test_a_broker_that_was_never_heard_of_gets_a_full_session() -> None:
 
 def test_a_broker_not_heard_of_since_holds_a_controlled_shutdown_up() -> None:
     world = World(broker_count=2)
-    sessions = Sessions(world.image, now_ms=0)
+    sessions = BrokerHeartbeatManager(world.image, now_ms=0)
     sessions.touch(1, metadata_offset=50, now_ms=1)
     assert sessions.lowest_live_offset(world.image) == NEVER_HEARD
     sessions.touch(2, metadata_offset=40, now_ms=2)

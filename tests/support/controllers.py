@@ -14,10 +14,10 @@ from typing import Final
 from uuid import UUID
 
 from admin.daemon import SUPPORTED_FEATURES
-from controller.apis.brokers import Desk
-from controller.apis.controller_apis import OFFERED, KafkaDoor
-from controller.apis.forwarding import Forwarder
-from controller.quorum_controller import Controller
+from controller.apis.brokers import BrokerApiContext
+from controller.apis.controller_apis import OFFERED, ControllerApis
+from controller.apis.forwarder import Forwarder
+from controller.quorum_controller import QuorumController
 from controller.service import Service, TopicDefaults
 from quorum.clocks import monotonic_ms, wall_ms
 from quorum.core.limits import SEGMENT_BYTES_MAX, Timeouts
@@ -86,10 +86,10 @@ class Node:
     node_id: int
     address: Address
     listener: Server
-    controller: Controller
+    controller: QuorumController
     service: Service
     opened: Opened
-    door: KafkaDoor
+    door: ControllerApis
     running: "asyncio.Task[None]"
 
     async def stop(self) -> None:
@@ -123,7 +123,7 @@ async def start(
     timeouts: Timeouts = TIMEOUTS,
 ) -> Node:
     """A controller behind `place`; `parts` ends it."""
-    controller = Controller(
+    controller = QuorumController(
         clock=session_clock,
         wall_clock=wall_ms,
         session_timeout_ms=SESSION_TIMEOUT_MS,
@@ -164,12 +164,12 @@ async def start(
     )
     forwarder = Forwarder(opened.quorum, opened.addresses, clock=monotonic_ms)
     parts.push_async_callback(forwarder.close)
-    door = KafkaDoor(
+    door = ControllerApis(
         service=service,
         raft_calls=opened.raft_calls,
         gossiper=opened.gossiper,
         forwarder=forwarder,
-        desk=Desk(controller=controller, clock=session_clock, cluster=opened.cluster),
+        desk=BrokerApiContext(controller=controller, clock=session_clock, cluster=opened.cluster),
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)

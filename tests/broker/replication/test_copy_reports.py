@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.limits import COPY_REPORT_INTERVAL_MS, COPY_REPORTS_MAX
+from broker.limits import COPY_REPORT_INTERVAL_MS
 from broker.partition.assignment import Assignment, PartitionKey
 from broker.partition.follower import FollowerState
 from broker.replication.copy_reports import (
@@ -15,6 +15,7 @@ from broker.replication.copy_reports import (
     CopyRate,
     CopyReports,
 )
+from quorum.protocol.copy_reports import COPY_REPORTS_MAX
 
 WINDOW_MS = WINDOW_SLOTS * SLOT_MS
 

@@ -6,10 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from broker.limits import COPY_REPORTS_MAX
-from broker.report_bytes import COPIES_TAG, reports_of, with_reports
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.copy_reports import COPIES_TAG, COPY_REPORTS_MAX, reports_of, with_reports
 from quorum.protocol.faults import Malformed
 from quorum.protocol.varints import uvarint
 from statemachine.copies import CopyReport
@@ -42,8 +41,8 @@ def tagged(value: bytes) -> bytes:
 def test_reports_come_back_as_they_were_written_and_others_skip_them(version: int) -> None:
     plain = heartbeat(version)
     body = with_reports(plain, (REPORT, REPORT))
-    assert reports_of(version, body) == (REPORT, REPORT)
-    assert reports_of(version, memoryview(body)) == (REPORT, REPORT)
+    assert reports_of(version, body, CopyReport) == (REPORT, REPORT)
+    assert reports_of(version, memoryview(body), CopyReport) == (REPORT, REPORT)
     read = codec.decode_request(ApiKey.BROKER_HEARTBEAT, version, body)
     assert read == codec.decode_request(ApiKey.BROKER_HEARTBEAT, version, plain)
     assert tagged(ENTRY) == with_reports(heartbeat(1), (REPORT,))
@@ -51,17 +50,17 @@ def test_reports_come_back_as_they_were_written_and_others_skip_them(version: in
 
 def test_without_reports_a_heartbeat_is_byte_by_byte_that_of_kafka() -> None:
     assert with_reports(heartbeat(1), ()) == heartbeat(1)
-    assert reports_of(1, heartbeat(1)) == ()
+    assert reports_of(1, heartbeat(1), CopyReport) == ()
 
 
 def test_behind_a_tagged_field_of_kafkas_own_ours_is_found() -> None:
     theirs = heartbeat(1, offline_log_dirs=(UUID(int=5),))
     assert theirs[22:23] == b"\x01"
-    assert reports_of(1, theirs) == ()
+    assert reports_of(1, theirs, CopyReport) == ()
     both = theirs[:22] + b"\x02" + theirs[23:] + uvarint(COPIES_TAG) + uvarint(len(ENTRY)) + ENTRY
     read = codec.decode_request(ApiKey.BROKER_HEARTBEAT, 1, both)
     assert read.offline_log_dirs == (UUID(int=5),)
-    assert reports_of(1, both) == (REPORT,)
+    assert reports_of(1, both, CopyReport) == (REPORT,)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +75,4 @@ def test_behind_a_tagged_field_of_kafkas_own_ours_is_found() -> None:
 )
 def test_what_cannot_be_a_report_is_refused(value: bytes, words: str) -> None:
     with pytest.raises(Malformed, match=words):
-        reports_of(1, tagged(value))
+        reports_of(1, tagged(value), CopyReport)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from controller.apis import envelope as envelopes
-from controller.apis.request import Call
+from controller.apis.request import KafkaRequest
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -255,7 +255,7 @@ def envelope(_form: Form) -> Any:
 
 def wrapped(inner: Form, payload: Any, principal: str = "User:tester") -> Any:
     """The body of an envelope around a request, as another node writes it."""
-    call = Call(
+    call = KafkaRequest(
         api_key=ApiKey(inner.api_key),
         version=inner.version,
         client_id="asker",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.apis.admin_apis import APIS
-from controller.apis.request import Call
+from controller.apis.request import KafkaRequest
 from quorum.protocol import headers
 from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.protocol.codec import decode_response, encode_response_body
@@ -128,7 +128,7 @@ def test_every_refusal_can_be_said_in_every_version(api_key: ApiKey) -> None:
     api = APIS[api_key]
     for version in range(api.versions.lowest, api.versions.highest + 1):
         form = Form(api_key, version)
-        call = Call(
+        call = KafkaRequest(
             api_key=api_key,
             version=version,
             client_id=None,

@@ -8,7 +8,7 @@ import pytest
 
 from admin.faults import Refused
 from admin.model import max_follower_lag
-from controller.unavailable import Unavailable
+from controller.ports import Unavailable
 from quorum.protocol.apis import ApiKey
 from tests.controller.apis.test_kafka_voters import client_of, until
 from tests.controller.asking import asked, busy, join, topic

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.apis import reassignments
-from controller.apis.request import Call, code, encode_answer
+from controller.apis.request import KafkaRequest, code, encode_answer
 from quorum.protocol.apis import ApiKey
 from statemachine.commands import ReassignmentAltered, ReassignmentsAltered
 from statemachine.errors import Error
@@ -23,7 +23,7 @@ PARTS = st.builds(
 )
 
 
-def by_kio(call: Call, answer: ReassignmentsAltered, *, may_change: bool) -> bytes:
+def by_kio(call: KafkaRequest, answer: ReassignmentsAltered, *, may_change: bool) -> bytes:
     responses = tuple(
         call.part(
             "ReassignableTopicResponse",
@@ -68,7 +68,7 @@ def test_what_kafka_clients_are_told_has_the_bytes_that_kio_writes(
     repeated: bool,
 ) -> None:
     key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-    call = Call(api_key=key, version=version, client_id="c", principal="p", message=None)
+    call = KafkaRequest(api_key=key, version=version, client_id="c", principal="p", message=None)
     answer = ReassignmentsAltered(partitions=tuple(parts), move_id=move_id, repeated=repeated)
     payload = reassignments._answered(call, answer, may_change=may_change, is_ours=False)
     assert encode_answer(call, payload) == by_kio(call, answer, may_change=may_change)

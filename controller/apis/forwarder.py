@@ -4,11 +4,10 @@ import asyncio
 import itertools
 import logging
 import random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from controller.apis import envelope as envelopes
-from controller.apis.request import TIMEOUT_MS_MAX, Call
-from controller.leaderless import leaderless
+from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest
 from controller.service import AsOf
 from quorum.core.vocabulary import ReplicaId
 from quorum.driver import Quorum
@@ -66,7 +65,7 @@ class Forwarder:
         self._channels: dict[ReplicaId, Channel] = {}
 
     async def forward(
-        self, call: Call, body: bytes, deadline: float, *, asks_who_leads: bool = False
+        self, call: KafkaRequest, body: bytes, deadline: float, *, asks_who_leads: bool = False
     ) -> Any:
         """The active controller's response; raises `NotForwarded`.
 
@@ -118,7 +117,7 @@ class Forwarder:
         self._sweeper.close()
 
 
-def _opened(leader: ReplicaId, call: Call, reply: Reply) -> Any:
+def _opened(leader: ReplicaId, call: KafkaRequest, reply: Reply) -> Any:
     response = reply.decode()
     error: int = response.error_code.value
     words = words_of(reply.body)
@@ -147,3 +146,25 @@ def _may_have_arrived(failure: Failure) -> bool:
             return False
         case _:
             return True
+
+
+LEADERLESS_MS_MAX: Final = 3_000
+"""So long it may be an election, which is worth waiting for; after that whoever asks about the
+quorum itself is told that nobody leads."""
+
+
+class Leaderless(NamedTuple):
+    """Why there is no leader to ask, and whether there is no use in waiting for one."""
+
+    reason: str
+    is_for_long: bool
+
+
+def leaderless(quorum: Quorum, *, asks_who_leads: bool) -> Leaderless:
+    """What this node says, which knows no leader."""
+    reason = f"node {quorum.node.me.id} knows no leader, epoch {quorum.node.epoch}"
+    if not quorum.has_room:
+        # What it hears it could not keep.
+        reason += ", and will know none before there is room on its disk: ask another node"
+        return Leaderless(reason, is_for_long=True)
+    return Leaderless(reason, asks_who_leads and quorum.leaderless_ms >= LEADERLESS_MS_MAX)

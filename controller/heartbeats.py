@@ -13,7 +13,7 @@ NEVER_HEARD: int = -1
 """The metadata offset of a broker that has not sent a heartbeat to this controller."""
 
 
-class Sessions:
+class BrokerHeartbeatManager:
     """Last contact, metadata offset and copies of each broker, for one time as the active
     controller.
     """

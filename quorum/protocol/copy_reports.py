@@ -1,22 +1,23 @@
-"""The tagged field of BrokerHeartbeat (63) in which a broker says how far its copies are.
+"""The tagged field of BrokerHeartbeat (63) with the progress of a broker's copies.
 
 Tag 10000, behind Kafka's last field: entries of 36 bytes each, topic id, partition, bytes left and
 bytes a second. Kafka's controllers skip it, and its brokers never send it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
-from broker.limits import COPY_REPORTS_MAX
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.faults import Malformed
 from quorum.protocol.shape import Data
 from quorum.protocol.varints import read_uvarint, uvarint
-from statemachine.copies import CopyReport
 
 COPIES_TAG: Final = 10_000
+
+COPY_REPORTS_MAX: Final = 1_000
+"""Replicas in one heartbeat."""
 
 _ENTRY: Final = Struct(">16siqq")
 _FIXED: Final = Struct(">iqq??")
@@ -24,8 +25,27 @@ _FIXED: Final = Struct(">iqq??")
 _NO_TAGS: Final = b"\x00"
 
 
+class CopyReport(Protocol):
+    """The progress of one replica; `bytes_left` and `bytes_per_s` are never negative."""
+
+    @property
+    def topic_id(self) -> UUID: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def bytes_left(self) -> int: ...
+
+    @property
+    def bytes_per_s(self) -> int: ...
+
+
+R = TypeVar("R", bound=CopyReport)
+
+
 def with_reports(body: bytes, reports: Sequence[CopyReport]) -> bytes:
-    """The heartbeat `body`, which has no tagged fields yet, with these reports if there are any."""
+    """Return the heartbeat `body`, which has no tagged fields yet, with these reports if any."""
     assert body[_FIXED.size :] == _NO_TAGS
     assert len(reports) <= COPY_REPORTS_MAX
     if not reports:
@@ -38,11 +58,11 @@ def with_reports(body: bytes, reports: Sequence[CopyReport]) -> bytes:
     return b"".join((body[:-1], b"\x01", uvarint(COPIES_TAG), uvarint(size), *entries))
 
 
-def reports_of(version: int, body: Data) -> tuple[CopyReport, ...]:
-    """The reports of a well-formed heartbeat; raises `Malformed` for what cannot be one."""
+def reports_of(version: int, body: Data, make: Callable[..., R]) -> tuple[R, ...]:
+    """Return the reports of a well-formed heartbeat, built by `make`; raises `Malformed`."""
     for tag, value in _tags(bytes(body[_FIXED.size :])):
         if tag == COPIES_TAG:
-            return _reports(version, value)
+            return _reports(version, value, make)
     return ()
 
 
@@ -55,7 +75,7 @@ def _tags(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
-def _reports(version: int, value: bytes) -> tuple[CopyReport, ...]:
+def _reports(version: int, value: bytes, make: Callable[..., R]) -> tuple[R, ...]:
     count, rest = divmod(len(value), _ENTRY.size)
     if rest or count > COPY_REPORTS_MAX:
         reason = (
@@ -64,7 +84,7 @@ def _reports(version: int, value: bytes) -> tuple[CopyReport, ...]:
         )
         raise Malformed(ApiKey.BROKER_HEARTBEAT, version, reason)
     reports = tuple(
-        CopyReport(
+        make(
             topic_id=UUID(bytes=topic_id),
             partition=number,
             bytes_left=bytes_left,

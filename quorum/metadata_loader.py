@@ -1,0 +1,143 @@
+"""Load committed records and snapshots into an image, a few milliseconds at a time.
+
+Controllers and the embedded broker use it. A long log, or a snapshot of many partitions, takes
+seconds; done at once, that would keep the whole process from answering, and other nodes would take
+it for dead. The owner calls `go_on` while the loader `is_behind`, and gives everything else a turn
+in between. The functions of the image are handed in, so nothing here depends on its records.
+"""
+
+import gc
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from quorum.committed import Committed, stride
+from quorum.core.vocabulary import Offset
+from quorum.ports import LogFailure
+from quorum.records.decode import Record
+
+
+class LoadedImage(Protocol):
+    """The image that is loaded."""
+
+    end_offset: int
+    """The offset after the last record that it contains."""
+
+    def advance(self, end: int) -> None:
+        """Take note that the log goes on to `end` with records that do not change the image."""
+        ...
+
+    def become(self, other: Any) -> None:
+        """Take over everything that `other`, an image of the same type, contains."""
+        ...
+
+
+I = TypeVar("I", bound=LoadedImage)  # noqa: E741 - one letter, as type variables are
+
+
+class SnapshotLoad(Protocol[I]):
+    """A new image in the making from the records of a snapshot."""
+
+    image: I
+    end: int
+    """The offset after the last record that the snapshot contains."""
+
+    def go_on(self) -> bool:
+        """Load some more records and return True once the image is complete; may raise
+        `ValueError`."""
+        ...
+
+
+class MetadataLoader(Generic[I]):
+    """The progress of one image towards the high watermark."""
+
+    def __init__(
+        self,
+        image: I,
+        *,
+        replay: Callable[[I, list[bytes], int], None],
+        load_snapshot: Callable[[Iterable[bytes], int], SnapshotLoad[I]],
+        on_control: Callable[[Record], None] = lambda record: None,
+    ) -> None:
+        """`replay` changes an image by committed values, of which the first has the given offset;
+        `on_control` receives each control record of the log, in order."""
+        self.image = image
+        self._replay_values = replay
+        self._load_snapshot = load_snapshot
+        self._on_control = on_control
+        self.end = Offset(0)
+        """Everything below is committed and in the image."""
+        self.target = Offset(0)
+        """Everything below is known to be committed."""
+        self.is_ready = False
+        """True once the image contains everything that was committed when the loading began."""
+        self._loading: SnapshotLoad[I] | None = None
+        self._expected = Offset(0)
+        self._is_long = False
+        """True while at least one stride was taken and the image is not ready."""
+
+    @property
+    def is_behind(self) -> bool:
+        """True if `go_on` has something to do."""
+        return self._loading is not None or self.end < self.target
+
+    def expect(self, log_end: Offset) -> None:
+        """Set the end of the log when it was opened: until more is known, all may be committed."""
+        self._expected = log_end
+
+    def raise_to(self, high_watermark: Offset) -> None:
+        """Note that everything below is committed."""
+        self.target, self._expected = high_watermark, Offset(0)
+
+    def took(self, high_watermark: Offset) -> None:
+        """Note that everything below is committed, and that the owner has replayed it already."""
+        assert not self.is_behind
+        self.end = self.target = high_watermark
+
+    def load(self, values: Iterable[bytes], end: Offset) -> None:
+        """Start again from a snapshot; the image is replaced once it is loaded."""
+        self._loading = self._load_snapshot(values, end)
+        self.is_ready = False
+        self.target = max(self.target, end)
+
+    def go_on(self, log: Committed) -> None:
+        """Load the next few milliseconds' worth; raises `LogFailure` for unreadable records."""
+        if self._loading is not None:
+            self._load(self._loading)
+        elif self.is_behind:
+            self._replay(log)
+        if self.is_ready:
+            return
+        self.is_ready = not self.is_behind and self.end >= self._expected
+        was_long, self._is_long = self._is_long, not self.is_ready
+        if self._is_long is not was_long:
+            # The program stays, and so does the image: a garbage collection that walks through
+            # them, again and again while so much is new, would be the longest pause of all.
+            gc.freeze()
+
+    def _load(self, loading: SnapshotLoad[I]) -> None:
+        try:
+            is_whole = loading.go_on()
+        except ValueError as error:
+            raise _unreadable(f"the snapshot that ends at offset {loading.end}", error) from error
+        if is_whole:
+            self.image.become(loading.image)
+            self.end = Offset(loading.end)
+            self._loading = None
+
+    def _replay(self, log: Committed) -> None:
+        try:
+            for run in stride(log, self.end):
+                for record in run.control:
+                    self._on_control(record)
+                if run.values:
+                    self._replay_values(self.image, run.values, run.offset)
+                self.image.advance(run.end)
+        except ValueError as error:
+            where = f"what is committed from offset {self.image.end_offset} on"
+            raise _unreadable(where, error) from error
+        self.end = Offset(self.image.end_offset)
+
+
+def _unreadable(what: str, error: ValueError) -> LogFailure:
+    remedy = "Start the version of the program that wrote it"
+    return LogFailure(f"{what} cannot be read: {error}. {remedy}")

@@ -1,0 +1,196 @@
+"""Responses to DescribeConfigs (32) and DescribeClientQuotas (48), of controllers and brokers.
+
+Both encode what they look up in their own image; the values are taken by their attributes.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from quorum.protocol import codec
+
+MESSAGE_CHARACTERS_MAX: Final = 1_000
+"""Of an error message: it may quote the request, and old versions have 16 bits for its length."""
+
+_ZERO: Final = timedelta(0)
+
+
+class Code(Protocol):
+    """An error code."""
+
+    @property
+    def code(self) -> int: ...
+
+
+class Refused(Protocol):
+    """The reason why a resource is not described."""
+
+    @property
+    def error(self) -> Code: ...
+
+    @property
+    def message(self) -> str: ...
+
+
+class Synonym(Protocol):
+    """The value of a configuration at one level."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def value(self) -> str | None: ...
+
+    @property
+    def source(self) -> int: ...
+
+
+class ConfigEntry(Synonym, Protocol):
+    """One configuration in force."""
+
+    @property
+    def is_read_only(self) -> bool: ...
+
+    @property
+    def is_sensitive(self) -> bool: ...
+
+    @property
+    def type(self) -> int: ...
+
+    @property
+    def synonyms(self) -> Sequence[Synonym]: ...
+
+    @property
+    def documentation(self) -> str | None: ...
+
+
+class EntityPart(Protocol):
+    """A user, a client id or an address that quotas apply to; the default without a name."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def name(self) -> str | None: ...
+
+
+class EntityQuotas(Protocol):
+    """An entity and its quotas."""
+
+    @property
+    def entity(self) -> Sequence[EntityPart]: ...
+
+    @property
+    def quotas(self) -> Sequence[tuple[str, float]]: ...
+
+
+Describe: TypeAlias = Callable[[tuple[int, str]], tuple[ConfigEntry, ...] | Refused]
+"""The configurations of a resource: its type and its name."""
+
+F = TypeVar("F")
+
+
+def describe_configs_response(schema: type[Any], message: Any, describe: Describe) -> Any:
+    """Build kio's response of `schema`: for each resource in `message` the result of `describe`."""
+    results = []
+    for asked in message.resources:
+        found = describe((asked.resource_type, asked.resource_name))
+        if isinstance(found, tuple):
+            wanted = asked.configuration_keys
+            entries = tuple(
+                _entry(schema, message, each) for each in found if not wanted or each.name in wanted
+            )
+            results.append(_result(schema, asked, 0, None, entries))
+        else:
+            results.append(_result(schema, asked, found.error.code, found.message, ()))
+    return codec.make(schema, throttle_time=_ZERO, results=tuple(results))
+
+
+def describe_configs_error(schema: type[Any], message: Any, error: int, reason: str) -> Any:
+    """Build the response with this error for every resource."""
+    results = tuple(_result(schema, asked, error, reason, ()) for asked in message.resources)
+    return codec.make(schema, throttle_time=_ZERO, results=results)
+
+
+def _result(
+    schema: type[Any], asked: Any, error: int, reason: str | None, entries: tuple[Any, ...]
+) -> Any:
+    return codec.make(
+        codec.nested(schema, "DescribeConfigsResult"),
+        error_code=codec.error_code(error),
+        error_message=_bounded(reason),
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        configs=entries,
+    )
+
+
+def _entry(schema: type[Any], message: Any, entry: ConfigEntry) -> Any:
+    of_synonym = codec.nested(schema, "DescribeConfigsSynonym")
+    synonyms = entry.synonyms if message.include_synonyms else ()
+    # Version 3 is the first that can ask for it, and that has a place for it.
+    documented = getattr(message, "include_documentation", False)
+    return codec.make_known(
+        codec.nested(schema, "DescribeConfigsResourceResult"),
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=tuple(
+            codec.make(of_synonym, name=each.name, value=each.value, source=each.source)
+            for each in synonyms
+        ),
+        config_type=entry.type,
+        documentation=entry.documentation if documented else None,
+    )
+
+
+def quota_filters(message: Any, make: Callable[..., F]) -> list[F]:
+    """Return the filters of a DescribeClientQuotas request, built by `make`."""
+    return [
+        make(type=each.entity_type, match=each.match_type, name=each.match)
+        for each in message.components
+    ]
+
+
+def describe_quotas_response(schema: type[Any], found: tuple[EntityQuotas, ...] | Refused) -> Any:
+    """Build kio's response of `schema` from the quotas that were found, or the refusal."""
+    if not isinstance(found, tuple):
+        return describe_quotas_error(schema, found.error.code, found.message)
+    return codec.make(
+        schema,
+        throttle_time=_ZERO,
+        error_code=codec.error_code(0),
+        error_message=None,
+        entries=tuple(_quotas(schema, each) for each in found),
+    )
+
+
+def describe_quotas_error(schema: type[Any], error: int, reason: str) -> Any:
+    """Build the response with this error."""
+    return codec.make(
+        schema,
+        throttle_time=_ZERO,
+        error_code=codec.error_code(error),
+        error_message=_bounded(reason),
+        entries=None,
+    )
+
+
+def _quotas(schema: type[Any], found: EntityQuotas) -> Any:
+    of_entity, of_value = codec.nested(schema, "EntityData"), codec.nested(schema, "ValueData")
+    return codec.make(
+        codec.nested(schema, "EntryData"),
+        entity=tuple(
+            codec.make(of_entity, entity_type=part.type, entity_name=part.name)
+            for part in found.entity
+        ),
+        values=tuple(codec.make(of_value, key=key, value=value) for key, value in found.quotas),
+    )
+
+
+def _bounded(reason: str | None) -> str | None:
+    if reason is None or len(reason) <= MESSAGE_CHARACTERS_MAX:
+        return reason
+    return f"{reason[:MESSAGE_CHARACTERS_MAX]}..."
