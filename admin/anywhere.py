@@ -9,9 +9,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from admin import (
-    broker_questions,
-    broker_service,
-    care,
     move_plans,
     move_questions,
     move_requests,
@@ -24,7 +21,7 @@ from admin import (
     reassignment_questions,
 )
 from admin.capabilities import planning
-from admin.care import BrokerResult, BrokerStandings, SafetyReport
+from admin.capabilities.schema import Context, Request, carry_out
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.asking import Question
 from admin.client.log_sizes import BytesMoved, copies_of
@@ -111,44 +108,17 @@ class Anywhere:
 
         return await self._read(here, lambda client: client.reassignments(wanted), stale=stale)
 
-    async def broker_standings(
-        self, broker_ids: Sequence[int] | None = None, *, stale: bool = False
-    ) -> BrokerStandings:
-        """All registered brokers, or these; as this node knows them, if they may be `stale`."""
-
-        async def here() -> BrokerStandings:
-            found = await self._service.read(
-                lambda image: care.standings(image, broker_ids), stale=stale
+    async def ask(self, request: Request[T], who: str, *, stale: bool = False) -> T:
+        """The answer of the active controller, or of this node if it may be `stale`."""
+        context = Context(service=self._service, who=who, stale=stale)
+        if stale:
+            return await self._read(
+                lambda: carry_out(request, context), lambda client: client.ask(request), stale=True
             )
-            if isinstance(found.value, Refusal):
-                raise _as_refused(broker_questions.describe_brokers(broker_ids), found.value)
-            return BrokerStandings(brokers=found.value, as_of=found.offset)
-
-        return await self._read(
-            here, lambda client: client.broker_standings(broker_ids), stale=stale
-        )
-
-    async def safe_to_stop(self, broker_ids: Sequence[int], *, stale: bool = False) -> SafetyReport:
-        """What would be hurt if all of these brokers stopped now."""
-
-        async def here() -> SafetyReport:
-            found = await self._service.read_long(
-                lambda image: care.safety(image, broker_ids), stale=stale
-            )
-            if isinstance(found.value, Refusal):
-                raise _as_refused(broker_questions.safe_to_stop(broker_ids), found.value)
-            return found.value
-
-        return await self._read(here, lambda client: client.safe_to_stop(broker_ids), stale=stale)
-
-    async def alter_brokers(
-        self, who: str, broker_ids: Sequence[int], operation: care.Operation
-    ) -> Sequence[BrokerResult]:
-        """Cordon brokers, end that, or forget those that are not in use; one result for each."""
         return await self._ask(
-            lambda: broker_service.alter_brokers(self._service, who, broker_ids, operation),
-            lambda client: client.alter_brokers(broker_ids, operation),
-            changes=True,
+            lambda: carry_out(request, context),
+            lambda client: client.ask(request),
+            changes=not request.only_reads(),
         )
 
     async def move_standings(

@@ -19,6 +19,7 @@ from uuid import UUID
 from aiohttp import web
 
 from admin.anywhere import Anywhere
+from admin.capabilities.schema import handle
 from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted
@@ -143,6 +144,7 @@ async def _listen(
             num_partitions=config.num_partitions,
             replication_factor=config.default_replication_factor,
         ),
+        capability_handler=handle,
     )
     forwarder = Forwarder(opened.quorum, opened.addresses, clock=monotonic_ms)
     parts.push_async_callback(forwarder.close)

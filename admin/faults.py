@@ -21,6 +21,7 @@ class Refused(AdminError):
         said = explained(code, message)
         super().__init__(f"{failing}: {said}")
         self.code = code
+        self.message = message
         self.words = f"{failing}: {message}" if message else failing
         """The same without the name of the error, for an answer that has the code beside it."""
 

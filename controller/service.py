@@ -12,7 +12,7 @@ it has. Every answer about state says the offset that it is as of.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from admin.faults import Refused
 from admin.model import (
@@ -64,6 +64,9 @@ from statemachine.config_secrets import without_secrets
 from statemachine.image import Image
 from statemachine.slices import Slices
 
+if TYPE_CHECKING:
+    from controller.apis.capability import CapabilityHandler
+
 POLICY_VIOLATION: Final = 44
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
@@ -110,6 +113,7 @@ class Service:
         cluster: Cluster,
         addresses: AddressBook,
         defaults: TopicDefaults,
+        capability_handler: "CapabilityHandler",
     ) -> None:
         self.controller = controller
         self.quorum = quorum
@@ -117,6 +121,7 @@ class Service:
         self.addresses = addresses
         """Where the controllers listen for the Kafka protocol."""
         self.defaults = defaults
+        self.capability_handler = capability_handler
         self.planning = asyncio.Lock()
         """Held by whoever makes a plan: one at a time, for it takes long."""
 

@@ -15,12 +15,12 @@ from admin.cli.common import (
     target,
     target_options,
     write,
-    write_data,
+    write_answer,
 )
 from admin.cli.moves.types import RATE, check_key, key_option
 
 if TYPE_CHECKING:
-    from admin.care import Operation
+    from admin.capabilities.brokers import CordonBrokers, UncordonBrokers, UnregisterBrokers
 
 brokers_option = click.option(
     "--brokers", type=BrokerList(), required=True, help="The brokers, by id: 101,102."
@@ -47,9 +47,9 @@ def show(stale: bool, output: str, **whom: Any) -> None:
 @click.pass_context
 def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
     """Let brokers get no new replicas; what they have stays."""
-    from admin.care import Operation
+    from admin.capabilities.brokers import CordonBrokers
 
-    ctx.exit(run(_alter(target(**whom), brokers, Operation.CORDON)))
+    ctx.exit(run(_alter(target(**whom), CordonBrokers(broker_ids=brokers))))
 
 
 @command.command()
@@ -58,9 +58,9 @@ def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None
 @click.pass_context
 def uncordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
     """Let brokers get new replicas again."""
-    from admin.care import Operation
+    from admin.capabilities.brokers import UncordonBrokers
 
-    ctx.exit(run(_alter(target(**whom), brokers, Operation.UNCORDON)))
+    ctx.exit(run(_alter(target(**whom), UncordonBrokers(broker_ids=brokers))))
 
 
 @command.command()
@@ -72,9 +72,9 @@ def unregister(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> 
 
     Exit code 1 if any could not be forgotten; the others are.
     """
-    from admin.care import Operation
+    from admin.capabilities.brokers import UnregisterBrokers
 
-    ctx.exit(run(_alter(target(**whom), brokers, Operation.UNREGISTER)))
+    ctx.exit(run(_alter(target(**whom), UnregisterBrokers(broker_ids=brokers))))
 
 
 @command.command("safe-to-stop")
@@ -161,39 +161,41 @@ def recommission(
 
 
 async def _show(whom: Target, output: str, *, stale: bool) -> None:
-    from admin.care_data import standings_data
+    from admin.capabilities.brokers import ListBrokers
     from admin.cli import brokers_text as text
 
     async with whom.client() as client:
-        found = await client.broker_standings(stale=stale)
+        found = await client.ask(ListBrokers(), stale=stale)
     if output == "table":
         write(text.listed(found.brokers))
     else:
-        write_data(standings_data(found), output)
+        write_answer(found, output)
 
 
-async def _alter(whom: Target, brokers: tuple[int, ...], operation: "Operation") -> Exit:
+async def _alter(
+    whom: Target, request: "CordonBrokers | UncordonBrokers | UnregisterBrokers"
+) -> Exit:
     from admin.cli import brokers_text as text
 
     async with whom.client() as client:
-        results = await client.alter_brokers(brokers, operation)
-    done = [each.broker_id for each in results if not each.error_code]
-    refused = [each for each in results if each.error_code]
+        results = (await client.ask(request)).brokers
+    done = [each.broker_id for each in results if not each.kafka_error_code]
+    refused = [each for each in results if each.kafka_error_code]
     if done:
-        write(text.altered(done, operation))
+        write(text.altered(done, type(request)))
     if refused:
         say(text.not_altered(refused))
     return Exit.FAILED if refused else Exit.DONE
 
 
 async def _safe(whom: Target, brokers: tuple[int, ...], output: str, *, stale: bool) -> Exit:
-    from admin.care_data import safety_data
+    from admin.capabilities.brokers import SafeToStop
     from admin.cli import brokers_text as text
 
     async with whom.client() as client:
-        found = await client.safe_to_stop(brokers, stale=stale)
+        found = await client.ask(SafeToStop(broker_ids=brokers), stale=stale)
     if output == "table":
         write(text.judged(brokers, found))
     else:
-        write_data(safety_data(found), output)
-    return Exit.FAILED if found.hurt_count else Exit.DONE
+        write_answer(found, output)
+    return Exit.DONE if found.safe else Exit.FAILED

@@ -1,45 +1,53 @@
 """What `metaquorum brokers` prints. Pure functions from answers to text."""
 
-from collections.abc import Sequence
-from typing import Final, assert_never
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from admin.care import BrokerResult, BrokerStanding, Operation, SafetyReport
+from admin.capabilities.brokers import (
+    Broker,
+    BrokerResult,
+    BrokersAltered,
+    CordonBrokers,
+    Safety,
+    UncordonBrokers,
+    UnregisterBrokers,
+)
+from admin.capabilities.schema import Request
 from admin.cli.tables import columns
 
 _TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders", "Then")
 
 
-def listed(brokers: Sequence[BrokerStanding]) -> str:
+def listed(brokers: Sequence[Broker]) -> str:
     """What `list` prints."""
     if not brokers:
         return "No brokers are registered."
     rows = [
         (
-            each.id,
+            each.broker_id,
             each.state,
-            "yes" if each.is_cordoned else "no",
+            "yes" if each.cordoned else "no",
             "-" if each.rack is None else each.rack,
-            each.replica_count,
-            each.in_sync_count,
-            each.leader_count,
-            "unregistered once empty and stopped" if each.is_to_be_unregistered else "-",
+            each.replicas,
+            each.in_sync,
+            each.leaders,
+            "unregistered once empty and stopped" if each.to_be_unregistered else "-",
         )
         for each in brokers
     ]
     return columns(_TITLES, rows)
 
 
-def altered(done: Sequence[int], operation: Operation) -> str:
+_ALTERED: Final[Mapping[type[Request[BrokersAltered]], str]] = {
+    CordonBrokers: "get no new replicas",
+    UncordonBrokers: "get new replicas again",
+    UnregisterBrokers: "are not registered any more",
+}
+
+
+def altered(done: Sequence[int], kind: type[Request[BrokersAltered]]) -> str:
     """What `cordon`, `uncordon` and `unregister` print."""
-    match operation:
-        case Operation.CORDON:
-            what = "get no new replicas"
-        case Operation.UNCORDON:
-            what = "get new replicas again"
-        case Operation.UNREGISTER:
-            what = "are not registered any more"
-        case _:
-            assert_never(operation)
+    what = _ALTERED[kind]
     if len(done) == 1:
         what = what.replace("get", "gets", 1).replace("are", "is", 1)
     return f"{_brokers(done)} {what}."
@@ -47,22 +55,28 @@ def altered(done: Sequence[int], operation: Operation) -> str:
 
 def not_altered(refused: Sequence[BrokerResult]) -> str:
     """What these say of brokers that are as before."""
-    return "\n".join(f"Error: {each.message or each.error_name}" for each in refused)
+    return "\n".join(f"Error: {each.message or each.kafka_error}" for each in refused)
 
 
-def judged(brokers: Sequence[int], found: SafetyReport) -> str:
+def judged(brokers: Sequence[int], found: Safety) -> str:
     """What `safe-to-stop` prints."""
-    if not found.hurt_count:
-        return f"{_brokers(brokers)} may stop: {found.looked_at} partition(s) would not be hurt."
+    if found.safe:
+        looked_at = found.partitions_looked_at
+        return f"{_brokers(brokers)} may stop: {looked_at} partition(s) would not be hurt."
     rows = [
-        (each.id, each.harm, ",".join(map(str, each.left)) or "-", each.min_isr)
+        (
+            f"{each.topic}-{each.partition}",
+            each.harm,
+            ",".join(map(str, each.in_sync)) or "-",
+            each.min_isr,
+        )
         for each in found.hurt
     ]
-    more = found.hurt_count - len(found.hurt)
+    more = found.partitions_hurt - len(found.hurt)
     return "\n".join(
         [
-            f"{_brokers(brokers)} must not stop: {found.hurt_count} of {found.looked_at}"
-            " partition(s) would be hurt.",
+            f"{_brokers(brokers)} must not stop: {found.partitions_hurt} of"
+            f" {found.partitions_looked_at} partition(s) would be hurt.",
             columns(("Partition", "Harm", "InSync", "MinISR"), rows),
             *([f"and {more} more"] if more else []),
         ]

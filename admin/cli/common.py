@@ -15,6 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from admin.addresses import Address
+    from admin.capabilities.schema import Answer
     from admin.cli.tables import Json
     from admin.client.admin_client import AdminClient
 
@@ -197,6 +198,13 @@ def write_data(value: "Json", output: str) -> None:
     from admin.cli.tables import as_json, as_yaml
 
     write(as_yaml(value) if output == "yaml" else as_json(value))
+
+
+def write_answer(answer: "Answer", output: str) -> None:
+    """Print the answer of a capability as `-o json` or `-o yaml` ask for."""
+    from admin.capabilities.schema import json_of
+
+    write_data(json_of(answer), output)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

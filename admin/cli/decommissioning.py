@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from admin.care import Operation
+from admin.capabilities.brokers import CordonBrokers, UncordonBrokers
 from admin.cli import brokers_text as text
 from admin.cli import emptying_text, throttled
 from admin.cli.common import Exit, Target, say, write, write_data
@@ -94,7 +94,7 @@ def _told(
     """Say what came of it, and how the command ends if it ends now."""
     emptying = found.emptying
     if emptying.cordoned:
-        tell(text.altered(emptying.cordoned, Operation.CORDON))
+        tell(text.altered(emptying.cordoned, CordonBrokers))
     if found.reason is not None:
         say(f"Error: {found.reason}")
         return Exit.FAILED
@@ -128,7 +128,7 @@ async def recommission(whom: Target, request: PlanRequest) -> Exit:
     if request.dry_run:
         write(emptying_text.taken_back(request.brokers or (), found))
     if found.emptying.cordoned:
-        write(text.altered(found.emptying.cordoned, Operation.UNCORDON))
+        write(text.altered(found.emptying.cordoned, UncordonBrokers))
     if found.accepted and not request.dry_run:
         write(moves_text.cancelled([PartitionId(*each.id) for each in found.partitions]))
         say(emptying_text.has_now(found))

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
-from admin import broker_questions, move_questions, plan_questions, plans, reassignment_questions
+from admin import move_questions, plan_questions, plans, reassignment_questions
 from admin.addresses import Address
-from admin.care import BrokerResult, BrokerStandings, Operation, SafetyReport
+from admin.capabilities.schema import Request
+from admin.client import capability, features, voters
 from admin.client import configs as config_questions
-from admin.client import features, voters
 from admin.client import topics as questions
 from admin.client.asking import Answer, Asker, Question
 from admin.client.configs import ConfigInfo
@@ -35,6 +35,8 @@ from quorum.core.vocabulary import ReplicaKey
 from quorum.protocol.extension_tags import Consistency
 
 __all__ = ["AdminClient", "AdminError", "Incompatible", "Refused", "Unreachable"]
+
+A = TypeVar("A")
 
 TIMEOUT_MS: Final = 15_000
 
@@ -71,6 +73,11 @@ class AdminClient:
     async def close(self) -> None:
         """Close the connections."""
         await self._asker.close()
+
+    async def ask(self, request: Request[A], *, stale: bool = False) -> A:
+        """Ask for a capability; any node answers a `stale` request from what it has."""
+        answer = await self._ask(capability.question_of(request, stale=stale))
+        return capability.answer_in(request, answer.response.body)
 
     async def describe_quorum(
         self, *, stale: bool = False, patient: bool = True
@@ -190,36 +197,9 @@ class AdminClient:
         question = features.update_features(levels, upgrade_type=upgrade_type, dry_run=dry_run)
         await self._ask(question)
 
-    async def broker_standings(
-        self, broker_ids: Sequence[int] | None = None, *, stale: bool = False
-    ) -> BrokerStandings:
-        """All registered brokers, or these, alive or not, with what they have."""
-        question = broker_questions.describe_brokers(broker_ids)
-        return broker_questions.read_standings(await self._ask(_fit(question, stale=stale)))
-
-    async def cordon_brokers(
-        self, broker_ids: Sequence[int], *, cordoned: bool = True
-    ) -> Sequence[BrokerResult]:
-        """Let these brokers get no new replicas, or again; one result for each."""
-        return await self.alter_brokers(
-            broker_ids, Operation.CORDON if cordoned else Operation.UNCORDON
-        )
-
-    async def alter_brokers(
-        self, broker_ids: Sequence[int], operation: Operation
-    ) -> Sequence[BrokerResult]:
-        """Cordon brokers, end that, or forget those that are not in use; one result for each."""
-        question = broker_questions.alter_brokers(broker_ids, operation)
-        return broker_questions.read_alterations((await self._ask(question)).response)
-
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker that will not come back, whatever it has: Kafka's own request."""
-        await self._ask(broker_questions.unregister_broker(broker_id))
-
-    async def safe_to_stop(self, broker_ids: Sequence[int], *, stale: bool = False) -> SafetyReport:
-        """What would be hurt if all of these brokers stopped now."""
-        question = broker_questions.safe_to_stop(broker_ids)
-        return broker_questions.read_safety(await self._ask(_fit(question, stale=stale)))
+        await self._ask(questions.unregister_broker(broker_id))
 
     async def begin_move(self, asked: NewMove) -> BegunMove:
         """Begin a move, redirect and cancel what is under way; one result for each partition.

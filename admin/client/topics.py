@@ -27,6 +27,8 @@ UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5
 TOPIC_ALREADY_EXISTS: Final = 36
 
+BROKER_ID_NOT_REGISTERED: Final = 102
+
 BY_DEFAULT: Final = -1
 _TOPIC_STATES_FROM: Final = 6
 """The first DeleteTopics that names topics in structures, where an id may stand instead."""
@@ -100,6 +102,17 @@ def read_cluster(response: Any) -> ClusterDescription:
         cluster_id=response.cluster_id,
         controller_id=response.controller_id,
         nodes=tuple(sorted(nodes, key=lambda node: node.id)),
+    )
+
+
+def unregister_broker(broker_id: int) -> Question:
+    """Forget a broker that will not come back."""
+    return Question(
+        api_key=ApiKey.UNREGISTER_BROKER,
+        fill=lambda form: form.request(broker_id=broker_id),
+        failing=f"broker {broker_id} cannot be unregistered",
+        done_before=BROKER_ID_NOT_REGISTERED,
+        look="metaquorum brokers list",
     )
 
 

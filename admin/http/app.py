@@ -10,6 +10,7 @@ from admin.http.bodies import (
     voters_body,
     whereabouts_body,
 )
+from admin.http.capability_routes import ANYWHERE, add_routes
 from admin.http.problems import Handler, Problem, as_problems
 from admin.http.requests import (
     ANONYMOUS,
@@ -26,7 +27,7 @@ from admin.plan_file import PLAN_BYTES_MAX
 def make_app(capabilities: Anywhere) -> web.Application:
     """The application of one node; `capabilities` answers, wherever the active controller is."""
     app = web.Application(middlewares=[as_problems, heed_keys], client_max_size=PLAN_BYTES_MAX)
-    app[CAPABILITIES] = capabilities
+    app[CAPABILITIES] = app[ANYWHERE] = capabilities
     app.router.add_get("/v1/quorum", get_quorum)
     app.router.add_get("/v1/quorum/brokers", get_brokers)
     app.router.add_get("/v1/quorum/voters", get_voters)
@@ -34,7 +35,7 @@ def make_app(capabilities: Anywhere) -> web.Application:
     app.router.add_delete("/v1/quorum/voters/target", delete_target)
     app.router.add_post("/v1/quorum/leader:transfer", post_transfer)
     reassignments.add_routes(app.router)
-    brokers.add_routes(app.router)
+    add_routes(app.router, brokers.RESPONSES)
     plans.add_routes(app.router)
     return app
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from controller.apis import (
-    care,
+    capability,
     cluster,
     configs,
     features,
@@ -127,21 +127,10 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             refuse=moves.refuse_plan,
             reads=True,
         ),
-        ApiKey.ALTER_BROKERS: AdminApi(
+        ApiKey.CAPABILITY: AdminApi(
             versions=VersionRange(0, 0),
-            handle=care.alter_brokers,
-            refuse=care.refuse_brokers,
-        ),
-        ApiKey.SAFE_TO_STOP: AdminApi(
-            versions=VersionRange(0, 0),
-            handle=care.safe_to_stop,
-            refuse=care.refuse_safety,
-            reads=True,
-        ),
-        ApiKey.DESCRIBE_BROKERS: AdminApi(
-            versions=VersionRange(0, 0),
-            handle=care.describe_brokers,
-            refuse=care.refuse_brokers,
+            handle=capability.handle,
+            refuse=capability.refuse,
             reads=True,
         ),
         ApiKey.ADD_RAFT_VOTER: AdminApi(

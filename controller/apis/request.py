@@ -48,7 +48,8 @@ class KafkaRequest:
     @property
     def stale(self) -> bool:
         """Whether what any node knows will do."""
-        return self.consistency is Consistency.STALE
+        said: bool = getattr(self.message, "stale", False)
+        return said or self.consistency is Consistency.STALE
 
     def respond(self, **values: Any) -> Any:
         """kio's response for this request; fields that the version lacks are left out."""
@@ -82,9 +83,9 @@ class AdminApi:
 
     def answers_here(self, call: KafkaRequest) -> bool:
         """Whether a node that is not the active controller answers by itself."""
-        if call.consistency is None:
-            return self.anywhere
-        return self.reads and call.stale
+        if call.stale:
+            return self.reads
+        return self.anywhere and call.consistency is None
 
     def timeout_ms(self, call: KafkaRequest) -> int:
         asked_ms = call.asked_ms

@@ -62,10 +62,8 @@ class ApiKey(IntEnum):
     ALTER_MOVES = 20_003
     DESCRIBE_MOVES = 20_004
     PLAN_MOVES = 20_005
-    ALTER_BROKERS = 20_006
-    SAFE_TO_STOP = 20_007
-    DESCRIBE_BROKERS = 20_008
     DESCRIBE_MOVE_PLAN = 20_009
+    CAPABILITY = 20_010
 
     def __str__(self) -> str:
         return self.name.title().replace("_", "")
@@ -139,10 +137,8 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.ALTER_MOVES: VersionRange(0, 0),
         ApiKey.DESCRIBE_MOVES: VersionRange(0, 0),
         ApiKey.PLAN_MOVES: VersionRange(0, 0),
-        ApiKey.ALTER_BROKERS: VersionRange(0, 0),
-        ApiKey.SAFE_TO_STOP: VersionRange(0, 0),
-        ApiKey.DESCRIBE_BROKERS: VersionRange(0, 0),
         ApiKey.DESCRIBE_MOVE_PLAN: VersionRange(0, 0),
+        ApiKey.CAPABILITY: VersionRange(0, 0),
     }
 )
 

@@ -23,9 +23,7 @@ _PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
         20_003: ("quorum.protocol.private.alter_moves", "AlterMoves"),
         20_004: ("quorum.protocol.private.describe_moves", "DescribeMoves"),
         20_005: ("quorum.protocol.private.plan_moves", "PlanMoves"),
-        20_006: ("quorum.protocol.private.alter_brokers", "AlterBrokers"),
-        20_007: ("quorum.protocol.private.safe_to_stop", "SafeToStop"),
-        20_008: ("quorum.protocol.private.describe_brokers", "DescribeBrokers"),
+        20_010: ("quorum.protocol.private.capability", "Capability"),
         20_009: ("quorum.protocol.private.describe_move_plan", "DescribeMovePlan"),
     }
 )

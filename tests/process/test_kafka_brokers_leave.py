@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from admin.capabilities.brokers import DescribeBroker
 from admin.demo.accounts import balance
 from admin.demo.workload import read_back
 from admin.local_plan import NodePlan, log_dir
@@ -123,8 +124,8 @@ async def test_a_broker_is_emptied_stopped_forgotten_and_welcome_again(kafka: Op
         # It registers anew, and the cordon went with its registration.
         await cluster.cluster.restart(leaving.name)
         await kafka.until_state_is(leaving, "unfenced")
-        standings = (await cluster.client.broker_standings([leaving.id])).brokers
-        assert [each.is_cordoned for each in standings] == [False]
+        found = await cluster.client.ask(DescribeBroker(broker_id=leaving.id))
+        assert not found.cordoned
 
 
 async def test_a_broker_that_is_being_emptied_is_taken_back_and_keeps_what_it_has(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from admin.capabilities.schema import handle
 from admin.daemon import SUPPORTED_FEATURES
 from controller.apis.brokers import BrokerApiContext
 from controller.apis.controller_apis import OFFERED, ControllerApis
@@ -161,6 +162,7 @@ async def start(
         cluster=opened.cluster,
         addresses=opened.addresses,
         defaults=TopicDefaults(num_partitions=1, replication_factor=1),
+        capability_handler=handle,
     )
     forwarder = Forwarder(opened.quorum, opened.addresses, clock=monotonic_ms)
     parts.push_async_callback(forwarder.close)

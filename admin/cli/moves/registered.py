@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from admin.capabilities.brokers import ListBrokers
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.model import Assignment, PartitionId
 
@@ -34,11 +35,11 @@ class Registered:
 async def registered(client: AdminClient) -> Registered:
     """The brokers as they are now. Apache's brokers do not pass the question on to a controller."""
     try:
-        found = await client.broker_standings()
+        found = await client.ask(ListBrokers())
     except Incompatible:
         return Registered({each.id: each.rack for each in await client.brokers()})
     return Registered(
-        racks={each.id: each.rack for each in found.brokers},
-        dead={each.id for each in found.brokers if each.state != "alive"},
-        cordoned={each.id for each in found.brokers if each.is_cordoned},
+        racks={each.broker_id: each.rack for each in found.brokers},
+        dead={each.broker_id for each in found.brokers if each.state != "alive"},
+        cordoned={each.broker_id for each in found.brokers if each.cordoned},
     )

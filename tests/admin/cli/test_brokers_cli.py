@@ -6,10 +6,9 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from admin.care import HurtPartition, SafetyReport
+from admin.capabilities.brokers import HurtPartition, Safety
 from admin.cli.brokers_text import judged, listed
 from admin.cli.main import group
-from admin.model import PartitionId
 from statemachine import commands
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_moves_cli import brokers
@@ -100,12 +99,15 @@ async def test_whether_brokers_may_stop_is_said_with_who_says_no(tmp_path: Path)
         assert (data["safe"], data["partitions_hurt"], data["hurt"][0]["topic"]) == (False, 1, "b")
         unknown = await run(node, "safe-to-stop", "--brokers", "7")
         assert (unknown.exit_code, unknown.stdout) == (1, "")
-        assert "whether 7 may stop cannot be said: Broker ID 7 is not" in unknown.stderr
+        assert "whether broker 7 may stop cannot be said: Broker ID 7" in unknown.stderr
 
 
 def test_partitions_that_are_not_named_are_counted() -> None:
-    hurt = HurtPartition(id=PartitionId("a", 0), harm="under-min-isr", left=(2, 3), min_isr=3)
-    told = judged((1,), SafetyReport(hurt=[hurt], hurt_count=4, looked_at=9, as_of=None))
+    hurt = HurtPartition(topic="a", partition=0, harm="under-min-isr", in_sync=(2, 3), min_isr=3)
+    found = Safety(
+        safe=False, as_of_offset=0, partitions_looked_at=9, partitions_hurt=4, hurt=(hurt,)
+    )
+    told = judged((1,), found)
     assert told.splitlines()[2:] == ["a-0        under-min-isr  2,3     3", "and 3 more"]
 
 

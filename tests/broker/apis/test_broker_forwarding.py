@@ -126,9 +126,7 @@ EMPTY: dict[ApiKey, dict[str, Any]] = {
     ApiKey.DESCRIBE_MOVE_PLAN: {"move_id": 1, "part": 0},
     ApiKey.PLAN_MOVES: {"operation": 1, "broker_ids": None, "heeds_racks": True}
     | {"replication_factor": 0, "dry_run": True, "unregister": False},
-    ApiKey.ALTER_BROKERS: {"broker_ids": (1,), "operation": 1},
-    ApiKey.SAFE_TO_STOP: {"broker_ids": (1,)},
-    ApiKey.DESCRIBE_BROKERS: {"broker_ids": None},
+    ApiKey.CAPABILITY: {"name": "brokers.list", "body": b"\x80"},
     ApiKey.ADD_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None, "listeners": ()},
     ApiKey.REMOVE_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None},
 }

@@ -315,11 +315,9 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
             dry_run=True,
             unregister=False,
         ),
-        ApiKey.ALTER_BROKERS: lambda form: form.request(
-            timeout=TIMEOUT, broker_ids=(101,), operation=2
+        ApiKey.CAPABILITY: lambda form: form.request(
+            timeout=TIMEOUT, name="brokers.list", body=b"\x80"
         ),
-        ApiKey.SAFE_TO_STOP: lambda form: form.request(broker_ids=(101,)),
-        ApiKey.DESCRIBE_BROKERS: lambda form: form.request(broker_ids=None),
         ApiKey.ADD_RAFT_VOTER: lambda form: form.request(
             cluster_id=CLUSTER_ID,
             timeout=TIMEOUT,

@@ -1,0 +1,306 @@
+"""Brokers: describe, cordon and unregister them, and ask whether they may stop."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+from msgspec.structs import asdict
+
+from admin.capabilities.schema import (
+    Answer,
+    AsOfOffset,
+    BrokerId,
+    Context,
+    Request,
+    Route,
+    handles,
+    unless_refused,
+)
+from statemachine.commands import CordonBrokers as CordonCommand
+from statemachine.commands import UnregisterBroker
+from statemachine.errors import Error, Refusal
+from statemachine.image import Image
+from statemachine.queries import BrokerDescription, describe_brokers
+from statemachine.safety import Safety as Judgement
+from statemachine.safety import TooMany, judging
+from statemachine.slices import Slices
+
+LOOK: Final = "metaquorum brokers list"
+
+BrokerIds = Annotated[tuple[BrokerId, ...], Meta(description="Ids of brokers, each once")]
+
+
+class Broker(Answer, frozen=True, kw_only=True):
+    """A registered broker and its replicas."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+    state: Literal["alive", "stopping", "fenced"]
+    cordoned: Annotated[bool, Meta(description="It gets no new replicas")]
+    to_be_unregistered: Annotated[
+        bool, Meta(description="It is unregistered once it has no replicas and is fenced")
+    ]
+    rack: str | None
+    replicas: int
+    in_sync: int
+    leaders: int
+
+
+class Brokers(Answer, frozen=True, kw_only=True):
+    """Brokers in order of id."""
+
+    as_of_offset: AsOfOffset
+    brokers: tuple[Broker, ...]
+
+
+class DescribedBroker(Broker, frozen=True, kw_only=True):
+    """One broker, as of an offset."""
+
+    as_of_offset: AsOfOffset
+
+
+class ListBrokers(Request[Brokers], frozen=True, kw_only=True):
+    """List all registered brokers, alive or not."""
+
+    NAME = "brokers.list"
+    ROUTES = (Route(method="GET", path="/v1/brokers"),)
+
+    def failing(self) -> str:
+        return "the brokers cannot be described"
+
+
+class DescribeBroker(Request[DescribedBroker], frozen=True, kw_only=True):
+    """Describe one broker."""
+
+    broker_id: BrokerId
+
+    NAME = "brokers.describe"
+    ROUTES = (Route(method="GET", path="/v1/brokers/{id}", fields={"id": "broker_id"}),)
+    ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
+
+    def failing(self) -> str:
+        return f"broker {self.broker_id} cannot be described"
+
+
+class BrokerResult(Answer, frozen=True, kw_only=True):
+    """The result for one broker."""
+
+    broker_id: int
+    kafka_error: str
+    kafka_error_code: Annotated[int, Meta(description="0 for success")]
+    message: str | None
+
+
+class BrokersAltered(Answer, frozen=True, kw_only=True):
+    """One result for each broker that was named; one may fail and others succeed."""
+
+    brokers: tuple[BrokerResult, ...]
+
+
+class _AlterBrokers(Request[BrokersAltered], frozen=True, kw_only=True):
+    broker_ids: Annotated[BrokerIds, Meta(min_length=1)]
+
+    CHANGES = True
+    LOOK = LOOK
+    ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
+
+
+class CordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
+    """Give brokers no new replicas; those that they have stay."""
+
+    NAME = "brokers.cordon"
+    ROUTES = (Route(method="PUT", path="/v1/brokers/{id}/cordon", fields={"id": "broker_ids"}),)
+
+    def failing(self) -> str:
+        return f"{_named(self.broker_ids)} cannot be cordoned"
+
+
+class UncordonBrokers(_AlterBrokers, frozen=True, kw_only=True):
+    """Give brokers new replicas again."""
+
+    NAME = "brokers.uncordon"
+    ROUTES = (Route(method="DELETE", path="/v1/brokers/{id}/cordon", fields={"id": "broker_ids"}),)
+
+    def failing(self) -> str:
+        return f"{_named(self.broker_ids)} cannot be uncordoned"
+
+
+class UnregisterBrokers(_AlterBrokers, frozen=True, kw_only=True):
+    """Unregister brokers that are stopped and have no replicas; the others are refused.
+
+    Each is a decision of its own: if the lead is lost between them, some may be unregistered.
+    """
+
+    NAME = "brokers.unregister"
+    ROUTES = (Route(method="DELETE", path="/v1/brokers/{id}", fields={"id": "broker_ids"}),)
+
+    def failing(self) -> str:
+        return f"{_named(self.broker_ids)} cannot be unregistered"
+
+
+class HurtPartition(Answer, frozen=True, kw_only=True):
+    """A partition that would lose availability or safety."""
+
+    topic: str
+    partition: int
+    harm: Annotated[str, Meta(description="A word of statemachine's `Harm`")]
+    in_sync: Annotated[tuple[int, ...], Meta(description="Who would be in sync and alive")]
+    min_isr: int
+
+
+class Safety(Answer, frozen=True, kw_only=True):
+    """Whether brokers may stop together."""
+
+    safe: bool
+    as_of_offset: AsOfOffset
+    partitions_looked_at: Annotated[
+        int, Meta(description="Partitions that any of the brokers is in sync for")
+    ]
+    partitions_hurt: int
+    hurt: Annotated[tuple[HurtPartition, ...], Meta(description="The first of them, in order")]
+
+
+class SafeToStop(Request[Safety], frozen=True, kw_only=True):
+    """Ask whether brokers may stop together, and which partitions would be hurt."""
+
+    broker_ids: BrokerIds
+
+    NAME = "brokers.safe-to-stop"
+    ROUTES = (
+        Route(method="GET", path="/v1/brokers:safe-to-stop", fields={"ids": "broker_ids"}),
+        Route(method="GET", path="/v1/brokers/{id}/safe-to-stop", fields={"id": "broker_ids"}),
+    )
+    ERRORS = (Error.BROKER_ID_NOT_REGISTERED,)
+
+    def failing(self) -> str:
+        return f"whether {_named(self.broker_ids)} may stop cannot be said"
+
+
+@handles(ListBrokers)
+async def list_brokers(request: ListBrokers, context: Context) -> Brokers:
+    """Read every broker of the image."""
+    found = await context.service.read(
+        lambda image: tuple(map(_broker, describe_brokers(image))), stale=context.stale
+    )
+    return Brokers(as_of_offset=found.offset, brokers=found.value)
+
+
+@handles(DescribeBroker)
+async def describe_broker(request: DescribeBroker, context: Context) -> DescribedBroker:
+    """Read one broker of the image."""
+    found = await context.service.read(
+        lambda image: _one(image, request.broker_id), stale=context.stale
+    )
+    broker = unless_refused(request, found.value)
+    return DescribedBroker(as_of_offset=found.offset, **asdict(broker))
+
+
+@handles(CordonBrokers)
+async def cordon_brokers(request: CordonBrokers, context: Context) -> BrokersAltered:
+    """Cordon brokers in one decision."""
+    return await _cordon(request.broker_ids, context, cordoned=True)
+
+
+@handles(UncordonBrokers)
+async def uncordon_brokers(request: UncordonBrokers, context: Context) -> BrokersAltered:
+    """End a cordon in one decision."""
+    return await _cordon(request.broker_ids, context, cordoned=False)
+
+
+@handles(UnregisterBrokers)
+async def unregister_brokers(request: UnregisterBrokers, context: Context) -> BrokersAltered:
+    """Unregister brokers one by one."""
+    results = []
+    for broker_id in request.broker_ids:
+        command = UnregisterBroker(broker_id=broker_id, only_if_empty=True)
+        done = await context.service.unregister_broker(context.who, command)
+        results.append(_result(broker_id, done.error, done.message))
+    return BrokersAltered(brokers=tuple(results))
+
+
+@handles(SafeToStop)
+async def safe_to_stop(request: SafeToStop, context: Context) -> Safety:
+    """Look at every partition of the brokers, in slices."""
+    found = await context.service.read_long(
+        lambda image: _judged(image, request.broker_ids), stale=context.stale
+    )
+    judgement = unless_refused(request, found.value)
+    return Safety(
+        safe=not judgement.hurt_count,
+        as_of_offset=found.offset,
+        partitions_looked_at=judgement.looked_at,
+        partitions_hurt=judgement.hurt_count,
+        hurt=tuple(
+            HurtPartition(
+                topic=each.topic,
+                partition=each.partition,
+                harm=each.harm.value,
+                in_sync=each.left,
+                min_isr=each.min_isr,
+            )
+            for each in judgement.hurt
+        ),
+    )
+
+
+async def _cordon(broker_ids: Sequence[int], context: Context, *, cordoned: bool) -> BrokersAltered:
+    command = CordonCommand(broker_ids=tuple(broker_ids), cordoned=cordoned)
+    answer = await context.service.cordon_brokers(context.who, command)
+    return BrokersAltered(
+        brokers=tuple(_result(each.broker_id, each.error, each.message) for each in answer.brokers)
+    )
+
+
+def _result(broker_id: int, error: Error, message: str) -> BrokerResult:
+    return BrokerResult(
+        broker_id=broker_id,
+        kafka_error=error.name,
+        kafka_error_code=error.code,
+        message=message or None,
+    )
+
+
+def _broker(found: BrokerDescription) -> Broker:
+    broker = found.broker
+    running: Literal["alive", "stopping"] = "alive" if broker.stopping_at is None else "stopping"
+    return Broker(
+        broker_id=broker.broker_id,
+        broker_epoch=broker.epoch,
+        state="fenced" if broker.fenced else running,
+        cordoned=broker.cordoned,
+        to_be_unregistered=broker.leaving,
+        rack=broker.rack,
+        replicas=found.replica_count,
+        in_sync=found.in_sync_count,
+        leaders=found.leader_count,
+    )
+
+
+def _one(image: Image, broker_id: int) -> Broker | Refusal:
+    for each in describe_brokers(image):
+        if each.broker.broker_id == broker_id:
+            return _broker(each)
+    return _unknown(broker_id)
+
+
+def _judged(image: Image, broker_ids: Sequence[int]) -> Slices[Judgement | Refusal]:
+    """Judge the partitions of brokers; a broker that is not registered is never called safe."""
+    if not broker_ids:
+        return Refusal(Error.INVALID_REQUEST, "no broker is named; name at least one")
+    if len(set(broker_ids)) != len(broker_ids):
+        return Refusal(Error.INVALID_REQUEST, "a broker is named twice; name each once")
+    for broker_id in broker_ids:
+        if broker_id not in image.brokers:
+            return _unknown(broker_id)
+    found = yield from judging(image, broker_ids)
+    return Refusal(Error.INVALID_REQUEST, str(found)) if isinstance(found, TooMany) else found
+
+
+def _unknown(broker_id: int) -> Refusal:
+    message = f"Broker ID {broker_id} is not currently registered"
+    return Refusal(Error.BROKER_ID_NOT_REGISTERED, message)
+
+
+def _named(broker_ids: Sequence[int]) -> str:
+    several = "brokers" if len(broker_ids) > 1 else "broker"
+    return f"{several} {', '.join(map(str, broker_ids))}"

@@ -1,0 +1,202 @@
+"""The base of every capability: a typed request, its typed answer, its routes and its handler.
+
+A capability is a subclass of `Request[Answer]`. Its bytes on the private request of the Kafka
+listener, its HTTP routes, its JSON and its row in `docs/capabilities.md` follow from it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from admin.faults import Refused
+from admin.model import UNKNOWN
+from statemachine.errors import Error, Refusal
+from statemachine.limits import KEY_CHARACTERS_MAX
+
+if TYPE_CHECKING:
+    from controller.service import Service
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+BrokerId = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of a broker")]
+MoveId = Annotated[int, Meta(gt=0, le=2**63 - 1, description="Id of a move")]
+PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Number of a partition")]
+AsOfOffset = Annotated[int, Meta(description="The answer includes every record below this offset")]
+IdempotencyKey = Annotated[
+    str,
+    Meta(
+        max_length=KEY_CHARACTERS_MAX,
+        description="Idempotency key: a request that is repeated with it is carried out once",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """An HTTP route: what of it is which field of the request.
+
+    `key` comes from its header, and what is not named here from the JSON body, if there is one.
+    """
+
+    method: str
+    path: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Fields by the names in braces in the path, and by the names of query parameters."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that the route itself gives."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the query parameters."""
+        return tuple(name for name in self.fields if f"{{{name}}}" not in self.path)
+
+
+class Request(Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The request of a capability, answered with an `A`."""
+
+    NAME: ClassVar[str]
+    """The name of the capability on the wire and in the reference."""
+    CHANGES: ClassVar[bool] = False
+    """Whether it changes the cluster; if not, a stale answer may be asked for."""
+    ROUTES: ClassVar[tuple[Route, ...]] = ()
+    ERRORS: ClassVar[tuple[Error, ...]] = ()
+    """Errors that it is refused with as a whole, beside INVALID_REQUEST."""
+    LOOK: ClassVar[str | None] = None
+    """The command that shows whether a change was made, when its answer was lost."""
+    DONE_BEFORE: ClassVar[int | None] = None
+    """The error of a repeated attempt that means that an earlier one succeeded."""
+
+    def failing(self) -> str:
+        """The beginning of the sentence that says that the request failed."""
+        raise NotImplementedError
+
+    def only_reads(self) -> bool:
+        """Whether this request changes nothing: a dry run, for one."""
+        return not self.CHANGES
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """The answer of a capability; its fields are named as in JSON."""
+
+
+R = TypeVar("R", bound=Request[Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a handler needs beside the request."""
+
+    service: "Service"
+    who: str
+    """The principal that asks."""
+    stale: bool = False
+    """Whether this node may answer from what it has."""
+
+
+Handler = Callable[[Any, Context], Awaitable[Any]]
+
+_HANDLERS: dict[type[Request[Any]], Handler] = {}
+
+
+def handles(
+    kind: type[Request[A]],
+) -> Callable[[Callable[[R, Context], Awaitable[A]]], Callable[[R, Context], Awaitable[A]]]:
+    """Register the function that carries out requests of this kind on the active controller."""
+
+    def register(
+        handler: Callable[[R, Context], Awaitable[A]],
+    ) -> Callable[[R, Context], Awaitable[A]]:
+        assert kind not in _HANDLERS, f"{kind.NAME} has two handlers"
+        _HANDLERS[kind] = handler
+        return handler
+
+    return register
+
+
+async def carry_out(request: Request[A], context: Context) -> A:
+    """Carry out a request on this node; raises `Refused` or `NotActive`."""
+    if context.stale and request.CHANGES:
+        raise Refused(request.failing(), Error.INVALID_REQUEST.code, "only what reads may be stale")
+    try:
+        answer: A = await _HANDLERS[type(request)](request, context)
+    except Refused as error:
+        raise Refused(request.failing(), error.code, error.message) from error
+    return answer
+
+
+async def handle(service: "Service", name: str, body: bytes, *, who: str, stale: bool) -> bytes:
+    """Carry out the request in `body` on this node; raises `Refused` or `NotActive`.
+
+    A long body is decoded in a thread, and so is its answer encoded.
+    """
+    is_long = len(body) > LONG_BODY_BYTES
+    if is_long:
+        request = await asyncio.to_thread(decode_request, name, body)
+    else:
+        request = decode_request(name, body)
+    answer = await carry_out(request, Context(service=service, who=who, stale=stale))
+    return await asyncio.to_thread(encode, answer) if is_long else encode(answer)
+
+
+def refused(request: Request[Any], refusal: Refusal) -> Refused:
+    """The error that says why `request` was refused as a whole."""
+    return Refused(request.failing(), refusal.error.code, refusal.message)
+
+
+def unless_refused(request: Request[Any], found: T | Refusal) -> T:
+    """What was found; raises `Refused` for a refusal."""
+    if isinstance(found, Refusal):
+        raise refused(request, found)
+    return found
+
+
+def answer_type(kind: type[Request[A]]) -> type[A]:
+    """The type of the answer to requests of this kind."""
+    found: type[A] = get_args(kind.__orig_bases__[0])[0]  # type: ignore[attr-defined]
+    return found
+
+
+def known(number: int) -> int | None:
+    """None for a number that nobody knows."""
+    return None if number == UNKNOWN else number
+
+
+def json_of(answer: Answer) -> dict[str, Any]:
+    """The plain values of an answer; that it was given before is said in a header."""
+    data: dict[str, Any] = msgspec.to_builtins(answer)
+    data.pop("repeated", None)
+    return data
+
+
+def encode(value: Struct) -> bytes:
+    """The bytes of a request or an answer on the private request."""
+    return _ENCODER.encode(value)
+
+
+def decode_request(name: str, body: bytes) -> Request[Any]:
+    """The request of this name; raises `Refused`, which names the field that is wrong."""
+    from admin.capabilities import CAPABILITIES
+
+    kind = CAPABILITIES.get(name)
+    if kind is None:
+        raise Refused("no such capability", Error.INVALID_REQUEST.code, f"{name!r} is not known")
+    try:
+        request: Request[Any] = msgspec.msgpack.decode(body, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused(f"{name} cannot be read", Error.INVALID_REQUEST.code, str(error)) from None
+    return request
+
+
+def decode_answer(kind: type[Request[A]], body: bytes) -> A:
+    """The answer to a request of this kind; raises msgspec's errors."""
+    return msgspec.msgpack.decode(body, type=answer_type(kind))
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+LONG_BODY_BYTES: Final = 32 * 1024
+"""Some thousand partitions; a shorter body takes a few milliseconds at most."""

@@ -1,0 +1,193 @@
+"""HTTP routes of capabilities: parameters, path and JSON body become a request, its answer JSON."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar, get_origin
+
+import msgspec
+import orjson
+from aiohttp import web
+
+from admin.anywhere import Anywhere
+from admin.capabilities import CAPABILITIES
+from admin.capabilities.schema import Request, Route, json_of
+from admin.http.problems import HAS_KEY, REPEATED, Problem
+from admin.keys import wrong_key
+from admin.shown import SHOWN_CHARACTERS_MAX
+
+ANYWHERE: Final = web.AppKey("anywhere", Anywhere)
+ANONYMOUS: Final = "User:ANONYMOUS"
+KEY_HEADER: Final = "Idempotency-Key"
+LARGE_BYTES: Final = 256 * 1024
+"""Of a body that is decoded in a thread; a smaller one takes a few milliseconds."""
+
+A = TypeVar("A")
+Q = TypeVar("Q", bound=Request[Any])
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+Respond = Callable[[web.Request, Any, Any], Awaitable[web.Response]]
+"""From the HTTP request, the capability's request and its answer to the HTTP response."""
+
+
+def add_routes(router: web.UrlDispatcher, responses: Mapping[type[Request[Any]], Respond]) -> None:
+    """Add the routes of every capability; `responses` are those that are not the answer's JSON."""
+    for kind in CAPABILITIES.values():
+        for route in kind.ROUTES:
+            handler = _handler(kind, route, responses.get(kind, as_it_is))
+            router.add_route(route.method, route.path, handler)
+
+
+def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        asked = await request_in(request, kind, route)
+        stale = not kind.CHANGES and flag(request, "stale")
+        answer = await ask(request, asked, stale=stale)
+        if getattr(answer, "repeated", False):
+            request[REPEATED] = True
+        return await respond(request, asked, answer)
+
+    return handle
+
+
+async def ask(request: web.Request, asked: Request[A], *, stale: bool = False) -> A:
+    """The answer of the active controller, or of this node if it may be `stale`."""
+    return await request.app[ANYWHERE].ask(asked, ANONYMOUS, stale=stale)
+
+
+async def as_it_is(_request: web.Request, _asked: Any, answer: Any) -> web.Response:
+    """The answer as JSON."""
+    return as_json(json_of(answer))
+
+
+def as_json(body: Any, *, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(body), status=status, content_type="application/json")
+
+
+async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
+    """The capability's request in an HTTP request; raises a `Problem` that names what is wrong."""
+    stale = () if kind.CHANGES else ("stale",)
+    check_parameters(request, *route.parameters, *stale)
+    values: dict[str, Any] = dict(route.fixed)
+    types = {each.name: each.type for each in msgspec.structs.fields(kind)}
+    for name, field in route.fields.items():
+        if name in request.match_info:
+            values[field] = _in_path(request.match_info[name], types[field], field)
+        elif name in request.query:
+            values[field] = _in_query(request.query[name], types[field], name)
+    taken = {*route.fields.values(), *route.fixed}
+    if "key" in types:
+        taken.add("key")
+        key = key_of(request)
+        if key:
+            values["key"] = key
+    if request.method in ("POST", "PUT", "PATCH"):
+        body = await request.read()
+        if len(body) > LARGE_BYTES:
+            values |= await asyncio.to_thread(_fields_in, body, types.keys() - taken)
+        else:
+            values |= _fields_in(body, types.keys() - taken)
+    names = {field: name for name, field in route.fields.items()}
+    for each in msgspec.structs.fields(kind):
+        if each.required and each.name not in values:
+            name = names.get(each.name, each.name)
+            raise Problem(400, "Invalid request", f"{name} is missing")
+    try:
+        asked: Q = msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise Problem(400, "Invalid request", _where(str(error))) from None
+    return asked
+
+
+def _fields_in(body: bytes, known: Any) -> dict[str, Any]:
+    try:
+        found = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, "Invalid request", f"the body is not JSON: {error}") from error
+    there = ", ".join(sorted(known))
+    if not isinstance(found, dict):
+        raise Problem(
+            400, "Invalid request", f"the body is not an object with {there or 'nothing'}"
+        )
+    for name in found:
+        if name not in known:
+            right = f"there is {there}" if there else "the body is empty"
+            raise Problem(400, "Invalid request", f"{_short(name)!r} is not known; {right}")
+    return found
+
+
+def _where(message: str) -> str:
+    """msgspec's message with the field in front: "priority: expected `int`, got `str`"."""
+    text, _, path = message.partition(" - at `$.")
+    return f"{path[:-1]}: {text[0].lower()}{text[1:]}" if path else message
+
+
+def _in_path(text: str, type_: Any, field: str) -> Any:
+    """The value of a field in the path: an id, or the only one of a list."""
+    number = id_in(text, "move" if field.startswith("move") else "broker")
+    return (number,) if get_origin(_plain(type_)) is tuple else number
+
+
+def _in_query(text: str, type_: Any, name: str) -> Any:
+    """The value of a query parameter: a flag, ids of brokers separated by commas, or text."""
+    plain = _plain(type_)
+    if plain is bool:
+        return _flag(text, name)
+    if get_origin(plain) is tuple:
+        return tuple(id_in(each, "broker") for each in text.split(","))
+    return text
+
+
+def _plain(type_: Any) -> Any:
+    while hasattr(type_, "__metadata__"):
+        type_ = type_.__origin__
+    return type_
+
+
+_IDS: Final = {"broker": ("101", 0, 2**31 - 1), "move": ("3", 1, 2**63 - 1)}
+"""An example of each kind of id, the lowest and the highest."""
+
+
+def id_in(text: str, what: str) -> int:
+    """The id in a path or a parameter; raises a `Problem` for what is none."""
+    example, lowest, highest = _IDS[what]
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(highest))
+    if not is_number or not lowest <= int(text) <= highest:
+        right = f"is no id of a {what}; write one like {example}"
+        raise Problem(400, f"Invalid {what}", f"{_short(text)!r} {right}")
+    return int(text)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}..."
+
+
+def check_parameters(request: web.Request, *known: str) -> None:
+    """Refuse unknown parameters: they may be meant to change what the request does."""
+    for name in request.query:
+        if name not in known:
+            right = f"there is {', '.join(known)}" if known else "there is none"
+            raise Problem(400, "Unknown parameter", f"{name!r} is not known; {right}")
+
+
+def flag(request: web.Request, name: str) -> bool:
+    """Whether the parameter of this name is true; false if it is not given."""
+    return _flag(request.query.get(name, "false"), name)
+
+
+def _flag(text: str, name: str) -> bool:
+    if text in ("true", "false"):
+        return text == "true"
+    raise Problem(400, "Invalid parameter", f"{name} is {text!r}; it is true or false")
+
+
+def key_of(request: web.Request) -> str:
+    """The `Idempotency-Key` of the request; empty without one."""
+    given = request.headers.getall(KEY_HEADER, [])
+    if len(given) > 1:
+        raise Problem(400, "Invalid key", f"{KEY_HEADER} is there {len(given)} times; give one")
+    if not given:
+        return ""
+    reason = wrong_key(given[0])
+    if reason is not None:
+        raise Problem(400, "Invalid key", f"{KEY_HEADER}: {reason}")
+    request[HAS_KEY] = True
+    return given[0]
