@@ -85,6 +85,10 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
             values |= await asyncio.to_thread(_fields_in, body, types.keys() - taken)
         else:
             values |= _fields_in(body, types.keys() - taken)
+    return _typed(values, kind, route)
+
+
+def _typed(values: dict[str, Any], kind: type[Q], route: Route) -> Q:
     names = {field: name for name, field in route.fields.items()}
     for each in msgspec.structs.fields(kind):
         if each.required and each.name not in values:

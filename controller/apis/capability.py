@@ -3,7 +3,7 @@
 from typing import Any, Protocol
 
 from admin.faults import Refused
-from controller.apis.request import Call, code
+from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 
 
@@ -17,7 +17,7 @@ class CapabilityHandler(Protocol):
         ...
 
 
-async def handle(call: Call, service: Service) -> Any:
+async def handle(call: KafkaRequest, service: Service) -> Any:
     message = call.message
     try:
         body = await service.capability_handler(
@@ -29,5 +29,5 @@ async def handle(call: Call, service: Service) -> Any:
     return call.respond(error_code=code(0), error_message=None, body=body)
 
 
-def refuse(call: Call, error: int, message: str) -> Any:
+def refuse(call: KafkaRequest, error: int, message: str) -> Any:
     return call.respond(error_code=code(error), error_message=message or None)
