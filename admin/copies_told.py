@@ -5,13 +5,15 @@ The names are those of the fields that every door shares. What brokers have said
 """
 
 from admin.model import UNKNOWN
-from statemachine.copies import Told, move_copies, partition_copies
-from statemachine.image import Image
-from statemachine.index import Topic
-from statemachine.partition import Partition
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.copies import Told, move_copies, partition_copies
 
 
-def of_partition(topic: Topic, number: int, partition: Partition, told: Told) -> dict[str, int]:
+def of_partition(
+    topic: Topic, number: int, partition: PartitionRegistration, told: Told
+) -> dict[str, int]:
     """Of the step under way of a partition."""
     found = partition_copies(topic.topic_id, number, partition, told)
     if found is None:

@@ -40,8 +40,8 @@ from quorum.protocol.apis import VersionRange
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
-from statemachine.features import FEATURES, RANGES
-from statemachine.records import Endpoint
+from statemachine.features.features import FEATURES, RANGES
+from statemachine.records.kafka_records import Endpoint
 from statemachine.vocabulary import LEVEL_KRAFT_VERSION
 
 logger = logging.getLogger("controller")

@@ -16,11 +16,11 @@ from quorum.log.errors import StorageError
 from quorum.log.files import usable
 from quorum.log.segment import segment_base
 from quorum.opening import LOG_FOLDER
-from statemachine import records, serde
 from statemachine.cluster import founding_levels
 from statemachine.commands import FoundCluster
-from statemachine.features import KRAFT_VERSION, RECORDED
-from statemachine.serde.primitives import MalformedRecord
+from statemachine.features.features import KRAFT_VERSION, RECORDED
+from statemachine.records import codec, kafka_records
+from statemachine.records.primitives import MalformedRecord
 from statemachine.vocabulary import METADATA_VERSION
 
 FILE_NAME: Final = "bootstrap.checkpoint"
@@ -87,15 +87,15 @@ def _levels(checkpoint: Checkpoint) -> Mapping[str, int]:
     levels: dict[str, int] = {}
     for value in checkpoint.records():
         try:
-            record = serde.decode(value)
+            record = codec.decode(value)
         except MalformedRecord as error:
             raise NotHonoured(checkpoint.path, f"a record that is not known: {error}") from error
         match record:
-            case records.FeatureLevel(name=name, level=level):
+            case kafka_records.FeatureLevel(name=name, level=level):
                 if name not in (METADATA_VERSION, KRAFT_VERSION, *RECORDED):
                     raise NotHonoured(checkpoint.path, f"{name} at level {level}")
                 levels[name] = level
-            case records.UserScramCredential(name=name):
+            case kafka_records.UserScramCredential(name=name):
                 raise NotHonoured(checkpoint.path, f"SCRAM credentials of user {name}")
             case _:
                 raise NotHonoured(checkpoint.path, f"a record of {type(record).__name__}")

@@ -1,7 +1,7 @@
 """Keys of requests that may be asked again: how they are made, judged, and put around a command.
 
 A door gets a key with a request, or none; the state machine sees to it that a request with a key is
-carried out once (`statemachine.retries`). Nothing is remembered here.
+carried out once (`statemachine.reassignment.idempotency`). Nothing is remembered here.
 """
 
 import secrets

@@ -16,7 +16,7 @@ from admin.units import parse_duration_ms, parse_size_bytes
 from quorum.addresses import BOOTSTRAP_SERVERS_MAX
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.uuids import uuid_from_text
-from statemachine.features import level_of_release
+from statemachine.features.features import level_of_release
 from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN
 
 NODE_ID_MAX: Final = 2**31 - 1

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from admin.model import PartitionId
 from admin.moves import not_listed
 from statemachine.errors import Error, Refusal
-from statemachine.image import Image
-from statemachine.move_queries import plan_part
+from statemachine.image.image import Image
+from statemachine.reassignment.move_queries import plan_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

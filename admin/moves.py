@@ -17,21 +17,21 @@ from statemachine.commands import (
     MoveStarted,
     ReassignmentAltered,
 )
-from statemachine.config_rules import KINDS
-from statemachine.copies import Told, untold
+from statemachine.configs.resources import KINDS
 from statemachine.errors import Error, Refusal
-from statemachine.falling_behind import position_as_told
-from statemachine.image import Image
-from statemachine.index import Topic
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic
 from statemachine.limits import COPIES_LOOKED_AT_MAX
-from statemachine.move_queries import (
+from statemachine.reassignment.copies import Told, untold
+from statemachine.reassignment.idempotency import refused_first
+from statemachine.reassignment.move import OwnedKey
+from statemachine.reassignment.move_queries import (
     MoveSummary,
     partitions_of_move,
     summaries,
     summary_of,
 )
-from statemachine.owned import OwnedKey
-from statemachine.retries import refused_first
+from statemachine.reassignment.progress import position_as_told
 from statemachine.vocabulary import MoveKind, MoveState
 
 PARTITIONS_SHOWN_MAX: Final = 200

@@ -12,7 +12,7 @@ from admin.client.log_sizes import BytesMoved, Place, bytes_at, copied
 from admin.model import Assignment, PartitionResult
 from admin.plans import PARTITIONS_TOLD_MAX
 from controller.service import NotActive, Service
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.vocabulary import Replicas
 
 _PIECE: Final = 1_000

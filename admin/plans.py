@@ -11,7 +11,7 @@ from typing import Final
 from admin.keys import new_key, wrong_key
 from admin.model import UNKNOWN, PartitionId
 from admin.moves import PartitionOutcome
-from statemachine.throttle import rate_refusal
+from statemachine.reassignment.throttle import rate_refusal
 
 FACTOR_MAX: Final = 32_767
 PARTITIONS_TOLD_MAX: Final = 20_000

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from admin.model import Reassignment
 from admin.moves import PARTITIONS_SHOWN_MAX
-from statemachine.copies import Told, partition_copies, untold
-from statemachine.falling_behind import position_as_told
-from statemachine.image import Image
-from statemachine.partition import Partition
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.queries import Underway, reassigned
+from statemachine.reassignment.copies import Told, partition_copies, untold
+from statemachine.reassignment.progress import position_as_told
 from statemachine.slices import Slices, whole
 
 _LISTED_US: Final = 10
@@ -111,7 +111,9 @@ def _standing(image: Image, found: Underway, told: Told) -> Mapping[str, Any]:
     }
 
 
-def _copies(topic_id: UUID, number: int, partition: Partition, told: Told) -> dict[str, int]:
+def _copies(
+    topic_id: UUID, number: int, partition: PartitionRegistration, told: Told
+) -> dict[str, int]:
     found = partition_copies(topic_id, number, partition, told)
     if found is None:
         return {}

@@ -13,7 +13,7 @@ from admin.addresses import Address
 from admin.client.channels import Channels, Form, Unanswered
 from bench.faults import RunFailed
 from quorum.protocol.apis import ApiKey
-from statemachine.features import RANGES
+from statemachine.features.features import RANGES
 
 HEARTBEAT_MS: Final = 1_000
 TIMEOUT_MS: Final = 30_000

@@ -14,7 +14,7 @@ from controller.event_queue import ControllerEventQueue
 from controller.record_appender import REPLAYED_US, batching
 from statemachine.commands import FenceBrokers
 from statemachine.decide import deciding
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.replay import replay
 from statemachine.slices import Slices
 from statemachine.vocabulary import NO_LEADER, BrokerId

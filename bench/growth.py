@@ -10,15 +10,16 @@ from time import process_time
 from typing import Final
 from uuid import UUID
 
-from statemachine import commands, records
+from statemachine import commands
 from statemachine.decide import decide
-from statemachine.features import RANGES
-from statemachine.image import Image
-from statemachine.index import Topic
-from statemachine.partition import Partition
+from statemachine.features.features import RANGES
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
+from statemachine.records import kafka_records
+from statemachine.records.codec import encode
 from statemachine.replay import replay
-from statemachine.serde import encode
-from statemachine.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT
 
 FEW: Final = 1_000
@@ -54,7 +55,7 @@ class Moved:
         self._ask(commands.AlterReassignments(reassignments=asked))
         index = self.image.index
         while index.moving:
-            by_leader: dict[int, list[tuple[Topic, int, Partition]]] = {}
+            by_leader: dict[int, list[tuple[Topic, int, PartitionRegistration]]] = {}
             for topic, number in index.partitions(index.stepping):
                 partition = topic.partition(number)
                 assert partition is not None
@@ -64,7 +65,9 @@ class Moved:
             self._ask(commands.AdvanceMoves())
         return (process_time() - begun) / self.count
 
-    def _catch_up(self, leader: int, held: Sequence[tuple[Topic, int, Partition]]) -> None:
+    def _catch_up(
+        self, leader: int, held: Sequence[tuple[Topic, int, PartitionRegistration]]
+    ) -> None:
         epoch = self.image.brokers[leader].epoch
         proposals = tuple(
             commands.IsrProposal(
@@ -102,7 +105,7 @@ class Moved:
     def _limit(self) -> None:
         for name, value in ((PARALLEL_PARTITIONS, AT_ONCE), (PARALLEL_REPLICAS, REPLICAS_A_STEP)):
             self._replay(
-                records.Config(
+                kafka_records.Config(
                     resource_type=BROKER_RESOURCE,
                     resource_name=CLUSTER_DEFAULT,
                     name=name,
@@ -123,7 +126,7 @@ class Moved:
             encode(record, LEVEL)
             self._replay(record)
 
-    def _replay(self, record: records.Record) -> None:
+    def _replay(self, record: kafka_records.Record) -> None:
         replay(self.image, record, self.image.end_offset)
 
 

@@ -23,7 +23,7 @@ from quorum.log.meta_properties import load_or_create
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode
 from quorum.records.voters import encode_founding
-from statemachine import records, serde
+from statemachine.records import codec, kafka_records
 from statemachine.vocabulary import BrokerId
 
 VOTERS: Final = (1, 2, 3)
@@ -57,7 +57,9 @@ class Partitions:
             yield self._encoded(_registered(broker_id))
             yield self._encoded(_let_in(broker_id))
         for topic in range(self._topics):
-            yield self._encoded(records.Topic(name=f"topic-{topic}", topic_id=_topic_id(topic)))
+            yield self._encoded(
+                kafka_records.Topic(name=f"topic-{topic}", topic_id=_topic_id(topic))
+            )
             for number in range(TOPIC_PARTITIONS):
                 yield self._encoded(self._created(topic, number))
         turn = 0
@@ -67,12 +69,12 @@ class Partitions:
             turn += 1
 
     @staticmethod
-    def _encoded(record: records.Record) -> bytes:
-        return serde.encode(record, LEVEL)
+    def _encoded(record: kafka_records.Record) -> bytes:
+        return codec.encode(record, LEVEL)
 
-    def _created(self, topic: int, number: int) -> records.Partition:
+    def _created(self, topic: int, number: int) -> kafka_records.Partition:
         replicas = self._replicas[topic * TOPIC_PARTITIONS + number]
-        return records.Partition(
+        return kafka_records.Partition(
             partition_id=number,
             topic_id=_topic_id(topic),
             replicas=replicas,
@@ -82,11 +84,11 @@ class Partitions:
             partition_epoch=0,
         )
 
-    def _changed(self, place: int, phase: int) -> records.PartitionChange:
+    def _changed(self, place: int, phase: int) -> kafka_records.PartitionChange:
         """What is said of this partition: 0 to 2 are the steps of a move."""
         old = self._replicas[place]
         topic, number = divmod(place, TOPIC_PARTITIONS)
-        change = records.PartitionChange(partition_id=number, topic_id=_topic_id(topic))
+        change = kafka_records.PartitionChange(partition_id=number, topic_id=_topic_id(topic))
         new = BrokerId(old[2] % BROKERS + 1)
         said: dict[str, Any]
         match phase:
@@ -164,8 +166,8 @@ def _topic_id(topic: int) -> UUID:
     return UUID(int=topic + 1 << 64)
 
 
-def _registered(broker_id: int) -> records.RegisterBroker:
-    return records.RegisterBroker(
+def _registered(broker_id: int) -> kafka_records.RegisterBroker:
+    return kafka_records.RegisterBroker(
         broker_id=BrokerId(broker_id),
         incarnation_id=UUID(int=broker_id),
         broker_epoch=broker_id,
@@ -175,7 +177,7 @@ def _registered(broker_id: int) -> records.RegisterBroker:
     )
 
 
-def _let_in(broker_id: int) -> records.BrokerRegistrationChange:
-    return records.BrokerRegistrationChange(
+def _let_in(broker_id: int) -> kafka_records.BrokerRegistrationChange:
+    return kafka_records.BrokerRegistrationChange(
         broker_id=BrokerId(broker_id), broker_epoch=broker_id, fenced=-1
     )

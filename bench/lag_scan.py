@@ -34,7 +34,7 @@ from lag.source.quorum_log import QuorumLogSource
 from lag.source.reading import read
 from lag.source.slices import Task
 from quorum.records.encode import encode
-from statemachine import records, serde
+from statemachine.records import codec, kafka_records
 from statemachine.vocabulary import BrokerId
 
 SECTION: Final = "lag-scan"
@@ -79,10 +79,10 @@ class Done(NamedTuple):
 def change(number: int) -> bytes:
     """What a controller says a million times: who is in sync, and who leads."""
     isr = tuple(BrokerId(1 + (number * 7 + at) % 40) for at in range(3))
-    said = records.PartitionChange(
+    said = kafka_records.PartitionChange(
         partition_id=number % 100_000, topic_id=_TOPIC, isr=isr, leader=isr[0]
     )
-    return serde.encode(said, LEVEL)
+    return codec.encode(said, LEVEL)
 
 
 def write_log(folder: Path, records_a_batch: int, *, size: int | None, count: int | None) -> int:

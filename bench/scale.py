@@ -35,13 +35,13 @@ from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_folder import SnapshotFolder
 from quorum.metadata_loader import MetadataLoader
 from quorum.records.snapshot_batches import SnapshotBatches
-from statemachine import records
-from statemachine.bulk import replay_values
-from statemachine.image import Image
-from statemachine.placement import place
-from statemachine.registration import Broker
-from statemachine.serde import encode
-from statemachine.snapshot import GROUP_RECORDS_MAX, begin_loading
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.image.bulk_replay import replay_values
+from statemachine.image.image import Image
+from statemachine.image.snapshot import GROUP_RECORDS_MAX, begin_loading
+from statemachine.records import kafka_records
+from statemachine.records.codec import encode
+from statemachine.topics.placement import place
 from statemachine.vocabulary import BrokerId
 
 SECTION: Final = "scale"
@@ -142,7 +142,7 @@ def _shown(value: float | None) -> str:
 
 def a_cluster(partitions: int, brokers: int) -> Iterator[bytes]:
     """The records of a snapshot of so many partitions, placed on so many brokers."""
-    yield encode(records.FeatureLevel(name="metadata.version", level=LEVEL), LEVEL)
+    yield encode(kafka_records.FeatureLevel(name="metadata.version", level=LEVEL), LEVEL)
     for broker_id in range(brokers):
         yield encode(_registration(broker_id), LEVEL)
     directories = [UUID(int=_DIRECTORY | each) for each in range(brokers)]
@@ -150,11 +150,11 @@ def a_cluster(partitions: int, brokers: int) -> Iterator[bytes]:
     for topic in range(-(-partitions // TOPIC_PARTITIONS)):
         # As of a random id: the upper half differs, and decides where the ring is entered.
         topic_id = UUID(int=(topic + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128))
-        yield encode(records.Topic(name=f"topic-{topic}", topic_id=topic_id), LEVEL)
+        yield encode(kafka_records.Topic(name=f"topic-{topic}", topic_id=topic_id), LEVEL)
         count = min(TOPIC_PARTITIONS, partitions - topic * TOPIC_PARTITIONS)
         placed = place(registered, topic_id, count, REPLICATION_FACTOR)
         for number, replicas in enumerate(placed):
-            record = records.Partition(
+            record = kafka_records.Partition(
                 partition_id=number,
                 topic_id=topic_id,
                 replicas=replicas,
@@ -167,8 +167,8 @@ def a_cluster(partitions: int, brokers: int) -> Iterator[bytes]:
             yield encode(record, LEVEL)
 
 
-def _broker(broker_id: int) -> Broker:
-    return Broker(
+def _broker(broker_id: int) -> BrokerRegistration:
+    return BrokerRegistration(
         broker_id=broker_id,
         epoch=broker_id,
         incarnation_id=UUID(int=broker_id + 1),
@@ -181,13 +181,13 @@ def _broker(broker_id: int) -> Broker:
     )
 
 
-def _registration(broker_id: int) -> records.RegisterBroker:
-    return records.RegisterBroker(
+def _registration(broker_id: int) -> kafka_records.RegisterBroker:
+    return kafka_records.RegisterBroker(
         broker_id=broker_id,
         incarnation_id=UUID(int=broker_id + 1),
         broker_epoch=broker_id,
         endpoints=(
-            records.Endpoint(
+            kafka_records.Endpoint(
                 name="PLAINTEXT", host=f"host-{broker_id}", port=9092, security_protocol=0
             ),
         ),

@@ -25,10 +25,10 @@ from quorum.log.checkpoint import checkpoint_name, read_checkpoint
 from quorum.log.snapshot_folder import SnapshotFolder
 from quorum.records.snapshot_batches import SnapshotBatches
 from quorum.snapshotting import SLICE_GROUPS, WRITE_BYTES
-from statemachine import records
-from statemachine.image import Image
+from statemachine.image.image import Image
+from statemachine.image.snapshot import Snapshot, begin, load
+from statemachine.records import kafka_records
 from statemachine.replay import replay
-from statemachine.snapshot import Snapshot, begin, load
 
 PARTITIONS: Final = 2_000_000
 TOPICS: Final = 20_000
@@ -41,14 +41,14 @@ CHANGES_EVERY_SLICE: Final = 20
 def an_image(partitions: int, topics: int) -> Image:
     """So many partitions of three replicas, evenly in so many topics."""
     image = Image()
-    replay(image, records.FeatureLevel(name="metadata.version", level=LEVEL), 0)
+    replay(image, kafka_records.FeatureLevel(name="metadata.version", level=LEVEL), 0)
     directories = [UUID(int=0xD17 << 100 | broker) for broker in range(BROKERS)]
     for topic in range(topics):
         topic_id = UUID(int=(topic + 1) << 64)
-        replay(image, records.Topic(name=f"t-{topic}", topic_id=topic_id), image.end_offset)
+        replay(image, kafka_records.Topic(name=f"t-{topic}", topic_id=topic_id), image.end_offset)
         for number in range(partitions // topics):
             replicas = tuple((topic + number + place) % BROKERS for place in range(3))
-            record = records.Partition(
+            record = kafka_records.Partition(
                 partition_id=number,
                 topic_id=topic_id,
                 replicas=replicas,
@@ -68,7 +68,9 @@ def changes(image: Image) -> Iterator[None]:
         for topic_id, topic in image.topics.items():
             for number, partition in list(topic.existing()):
                 isr = partition.replicas[: 2 + len(partition.isr) % 2]
-                change = records.PartitionChange(partition_id=number, topic_id=topic_id, isr=isr)
+                change = kafka_records.PartitionChange(
+                    partition_id=number, topic_id=topic_id, isr=isr
+                )
                 replay(image, change, image.end_offset)
                 yield
 

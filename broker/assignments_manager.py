@@ -28,10 +28,10 @@ from broker.replica_manager import ReplicaManager
 from quorum.log.uuids import uuid_to_text
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
-from statemachine.configs import unclean_election_allowed
-from statemachine.image import Image
-from statemachine.partition import directory_of
-from statemachine.touched import Touched
+from statemachine.configs.effective import unclean_election_allowed
+from statemachine.image.delta import MetadataDelta
+from statemachine.image.image import Image
+from statemachine.partitions.registration import directory_of
 from statemachine.vocabulary import (
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
@@ -119,7 +119,7 @@ class AssignmentsManager:
         """It may just have been opened, or be about to go."""
         self._note((partition.key,))
 
-    def learn(self, touched: Touched) -> None:
+    def learn(self, touched: MetadataDelta) -> None:
         """The metadata has changed; to be told after the `ReplicaManager` is."""
         was_in_force = self._is_in_force
         self._is_in_force = self._manager.image.level >= LEVEL_DIRECTORIES

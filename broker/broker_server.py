@@ -43,8 +43,8 @@ from quorum.opening import Opened, QuorumConfig, open_quorum
 from quorum.transport.limits import ServerLimits
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
-from statemachine.image import Image
-from statemachine.touched import Touched
+from statemachine.image.delta import MetadataDelta
+from statemachine.image.image import Image
 
 logger = logging.getLogger("broker")
 
@@ -194,7 +194,7 @@ class BrokerServer:
             )
         await parts.opened.quorum.stop()
 
-    def _on_change(self, touched: Touched) -> None:
+    def _on_change(self, touched: MetadataDelta) -> None:
         """The metadata has changed."""
         self.manager.apply(touched)
         self.directories.learn(touched)

@@ -28,8 +28,8 @@ from broker.limits import (
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import with_reports
-from statemachine.copies import CopyReport
-from statemachine.features import FEATURES
+from statemachine.features.features import FEATURES
+from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import METADATA_VERSION
 
 logger = logging.getLogger("broker.lifecycle")

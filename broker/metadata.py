@@ -12,10 +12,10 @@ from quorum.committed import Committed
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.metadata_loader import MetadataLoader
 from quorum.ports import StateSnapshot
-from statemachine.bulk import replay_values
-from statemachine.image import Image
-from statemachine.snapshot import begin, begin_loading
-from statemachine.touched import Touched
+from statemachine.image.bulk_replay import replay_values
+from statemachine.image.delta import MetadataDelta
+from statemachine.image.image import Image
+from statemachine.image.snapshot import begin, begin_loading
 
 
 class MetadataFollower:
@@ -24,7 +24,7 @@ class MetadataFollower:
     def __init__(self, image: Image) -> None:
         self.image = image
         image.watch()
-        self.on_change: Callable[[Touched], None] | None = None
+        self.on_change: Callable[[MetadataDelta], None] | None = None
         """Told what has changed after each stride; to be set before `run`."""
         self._log: Committed | None = None
         self._replaying = MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading)

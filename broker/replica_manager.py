@@ -36,9 +36,9 @@ from broker.storage.partition_log import ClosingLog, OpenedLog, close_logs, open
 from quorum.log.errors import StorageError
 from quorum.ports import Clock
 from quorum.transport.sweeper import Sweeper
-from statemachine.copies import CopyReport
-from statemachine.image import Image
-from statemachine.touched import Touched
+from statemachine.image.delta import MetadataDelta
+from statemachine.image.image import Image
+from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerId
 
 logger = logging.getLogger("broker.partitions")
@@ -109,7 +109,7 @@ class ReplicaManager:
 
     # --- what the metadata says -----------------------------------------------------------------
 
-    def apply(self, touched: Touched) -> None:
+    def apply(self, touched: MetadataDelta) -> None:
         """Take in what has changed in the image."""
         if touched.brokers:
             self.live = live_epochs(self.image)
@@ -286,7 +286,7 @@ class ReplicaManager:
         await self._disk.call(partition.log.close)
         await self._disk.call(discard, partition.log.folder, key.topic_id)
 
-    def _reconfigure(self, touched: Touched) -> None:
+    def _reconfigure(self, touched: MetadataDelta) -> None:
         names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
         is_for_all = any(kind == BROKER_RESOURCE for kind, _ in touched.configs)
         if is_for_all:

@@ -12,8 +12,8 @@ from controller.record_appender import Batch, RecordAppender, batches_of, batchi
 from quorum.ports import Clock
 from statemachine.commands import Answer, Command, Decision, RegisterBroker
 from statemachine.decide import decide, decide_at_once, deciding
-from statemachine.image import Image
-from statemachine.serde import encode
+from statemachine.image.image import Image
+from statemachine.records.codec import encode
 from statemachine.slices import Slices
 
 BULK_RECORDS: Final = 1_000

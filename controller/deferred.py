@@ -17,7 +17,7 @@ from controller.ports import UNPROVED, RaftClient, Unavailable
 from quorum.core.reads import ReadRefusal
 from quorum.core.vocabulary import Offset
 from quorum.metadata_loader import MetadataLoader
-from statemachine.image import Image
+from statemachine.image.image import Image
 
 WAITING_ANSWERS_MAX: Final = 100_000
 

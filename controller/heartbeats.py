@@ -4,9 +4,9 @@ It dies with the leadership. A new active controller grants every broker a full 
 cannot know when the one before it last heard of it. It holds no clock: every method takes the time.
 """
 
-from statemachine.copies import Copies
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.limits import BROKER_SESSION_TIMEOUT_MS
+from statemachine.reassignment.copies import Copies
 from statemachine.vocabulary import BrokerId
 
 NEVER_HEARD: int = -1

@@ -27,7 +27,6 @@ from quorum.ports import Clock, StateSnapshot
 from quorum.records.control import ControlType, control_type
 from quorum.records.decode import Record as LogRecord
 from quorum.records.voters import KRAFT_VERSION, decode_kraft_version
-from statemachine.bulk import replay_values
 from statemachine.commands import (
     AdvanceMoves,
     Answer,
@@ -37,15 +36,16 @@ from statemachine.commands import (
     FoundCluster,
     RegisterController,
 )
-from statemachine.copies import Told, untold
-from statemachine.forgetting import has_too_much
-from statemachine.image import Image
-from statemachine.leftovers import is_left
-from statemachine.records import NoOp
-from statemachine.records import RegisterController as Registered
-from statemachine.serde import encode
+from statemachine.image.bulk_replay import replay_values
+from statemachine.image.image import Image
+from statemachine.image.snapshot import begin, begin_loading
+from statemachine.reassignment.copies import Told, untold
+from statemachine.reassignment.retention import has_too_much
+from statemachine.reassignment.scheduler.backlog import is_left
+from statemachine.records.codec import encode
+from statemachine.records.kafka_records import NoOp
+from statemachine.records.kafka_records import RegisterController as Registered
 from statemachine.slices import Slices, whole
-from statemachine.snapshot import begin, begin_loading
 from statemachine.vocabulary import LEVEL_NO_OP
 
 logger = logging.getLogger("controller")

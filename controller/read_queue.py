@@ -16,7 +16,7 @@ from controller.event_queue import SLICE_US, WAITING_PIECES_MAX, ControllerEvent
 from controller.ports import RaftClient, Unavailable
 from controller.record_appender import RecordAppender
 from quorum.metadata_loader import MetadataLoader
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.slices import Slices
 
 T = TypeVar("T")

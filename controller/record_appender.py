@@ -15,7 +15,6 @@ from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, UNCOMMITTED_R
 from quorum.core.vocabulary import Offset
 from quorum.metadata_loader import MetadataLoader
 from quorum.ports import Clock
-from statemachine.bulk import replay_isrs, replay_values
 from statemachine.commands import (
     AlterPartition,
     AlterReassignments,
@@ -28,15 +27,18 @@ from statemachine.commands import (
     Keyed,
     RollBackMove,
 )
-from statemachine.image import Image
-from statemachine.isr_changes import IsrChanges
+from statemachine.image.bulk_replay import replay_isrs, replay_values
+from statemachine.image.image import Image
 from statemachine.limits import (
     CREATED_PARTITIONS_MAX,
     DISTRUSTED_PARTITIONS_MAX,
     LEAVING_PARTITIONS_MAX,
 )
-from statemachine.partition import Partition as PartitionValue
-from statemachine.records import (
+from statemachine.partitions.isr_changes import IsrChanges
+from statemachine.partitions.registration import PartitionRegistration as PartitionValue
+from statemachine.records.batch_encoder import Writer, written_isrs
+from statemachine.records.codec import encode
+from statemachine.records.kafka_records import (
     BeginTransaction,
     EndTransaction,
     Partition,
@@ -45,8 +47,6 @@ from statemachine.records import (
     RemoveTopic,
 )
 from statemachine.replay import replay_decided
-from statemachine.serde import encode
-from statemachine.serde.writing import Writer, written_isrs
 from statemachine.slices import Slices, whole
 
 REPLAYED_US: Final = 6

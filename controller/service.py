@@ -60,8 +60,8 @@ from statemachine.commands import (
     UnregisterBroker,
     UpdateFeatures,
 )
-from statemachine.config_secrets import without_secrets
-from statemachine.image import Image
+from statemachine.configs.resources import without_secrets
+from statemachine.image.image import Image
 from statemachine.slices import Slices
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """What concerns the cluster as a whole: its founding, its controllers, its producer ids."""
 
-from statemachine import records
 from statemachine.commands import (
     AllocateProducerIds,
     Done,
@@ -8,39 +7,48 @@ from statemachine.commands import (
     ProducerIdsAllocated,
     RegisterController,
 )
-from statemachine.draft import Draft
 from statemachine.errors import Error
-from statemachine.feature_updates import min_isr_of_the_cluster
-from statemachine.features import FEATURES, RECORDED, default_levels, elr_in_force, unmet_need
-from statemachine.isr import stale_broker
+from statemachine.features.features import (
+    FEATURES,
+    RECORDED,
+    default_levels,
+    elr_in_force,
+    unmet_need,
+)
+from statemachine.features.updates import min_isr_of_the_cluster
 from statemachine.limits import (
     METADATA_VERSION_MAX,
     METADATA_VERSION_MIN,
     PRODUCER_ID_MAX,
     PRODUCER_IDS_PER_BLOCK,
 )
+from statemachine.partitions.isr import stale_broker
+from statemachine.pending_decision import PendingDecision
+from statemachine.records import kafka_records
 from statemachine.vocabulary import LEVEL_CONTROLLER_REGISTRATION, METADATA_VERSION
 
 BOOTSTRAP = "Bootstrap records"
 
 
-def found_cluster(draft: Draft, command: FoundCluster) -> Done:
+def found_cluster(draft: PendingDecision, command: FoundCluster) -> Done:
     """Put the features in force, if none is. A founding that broke off begins anew."""
     levels = founding_levels(command)
     if isinstance(levels, str):
         return Done(error=Error.UNSUPPORTED_VERSION, message=levels)
     transaction = draft.image.transaction
     if transaction is not None:
-        draft.records.append(records.AbortTransaction(reason="its controller is gone"))
+        draft.records.append(kafka_records.AbortTransaction(reason="its controller is gone"))
     if draft.level if transaction is None else transaction.level:
         return Done()
-    draft.records.append(records.BeginTransaction(name=BOOTSTRAP))
+    draft.records.append(kafka_records.BeginTransaction(name=BOOTSTRAP))
     draft.records += [
-        records.FeatureLevel(name=name, level=level) for name, level in levels.items() if level
+        kafka_records.FeatureLevel(name=name, level=level)
+        for name, level in levels.items()
+        if level
     ]
     if elr_in_force(levels):
         draft.records.append(min_isr_of_the_cluster(command.default_min_isr))
-    draft.records.append(records.EndTransaction())
+    draft.records.append(kafka_records.EndTransaction())
     return Done()
 
 
@@ -67,7 +75,7 @@ def founding_levels(command: FoundCluster) -> dict[str, int] | str:
     return levels
 
 
-def register_controller(draft: Draft, command: RegisterController) -> Done:
+def register_controller(draft: PendingDecision, command: RegisterController) -> Done:
     """Record where a controller is, unless the log says so already (KIP-919)."""
     if draft.level < LEVEL_CONTROLLER_REGISTRATION:
         return Done(
@@ -80,7 +88,7 @@ def register_controller(draft: Draft, command: RegisterController) -> Done:
             error=Error.INVALID_REQUEST,
             message=f"controller ids are not negative: {command.controller_id}",
         )
-    record = records.RegisterController(
+    record = kafka_records.RegisterController(
         controller_id=command.controller_id,
         incarnation_id=command.incarnation_id,
         endpoints=command.endpoints,
@@ -91,7 +99,9 @@ def register_controller(draft: Draft, command: RegisterController) -> Done:
     return Done()
 
 
-def allocate_producer_ids(draft: Draft, command: AllocateProducerIds) -> ProducerIdsAllocated:
+def allocate_producer_ids(
+    draft: PendingDecision, command: AllocateProducerIds
+) -> ProducerIdsAllocated:
     """Give the broker the next block of producer ids (KIP-730)."""
     stale = stale_broker(draft, command.broker_id, command.broker_epoch)
     if stale is not None:
@@ -102,7 +112,7 @@ def allocate_producer_ids(draft: Draft, command: AllocateProducerIds) -> Produce
             error=Error.UNKNOWN_SERVER_ERROR, message="all producer ids have been given out"
         )
     draft.records.append(
-        records.ProducerIds(
+        kafka_records.ProducerIds(
             broker_id=command.broker_id,
             broker_epoch=command.broker_epoch,
             next_producer_id=first + PRODUCER_IDS_PER_BLOCK,

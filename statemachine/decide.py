@@ -7,27 +7,8 @@ decided for the offset at which the image ends, so they must be appended there, 
 
 from typing import assert_never
 
-from statemachine import (
-    brokers,
-    cancelling,
-    cluster,
-    config_changes,
-    cordons,
-    directories,
-    elections,
-    feature_updates,
-    forgetting,
-    isr,
-    leftovers,
-    moves,
-    new_partitions,
-    pauses,
-    quotas,
-    retries,
-    throttle,
-    topics,
-)
-from statemachine.batching import advance
+from statemachine import cluster
+from statemachine.brokers import directories, lifecycle
 from statemachine.commands import (
     AdvanceMoves,
     AllocateProducerIds,
@@ -68,10 +49,17 @@ from statemachine.commands import (
     UnregisterBroker,
     UpdateFeatures,
 )
-from statemachine.draft import Draft
-from statemachine.image import Image
-from statemachine.settings import limits
+from statemachine.configs import alter_configs, quotas
+from statemachine.features import updates
+from statemachine.image.image import Image
+from statemachine.partitions import elect_leaders, isr
+from statemachine.pending_decision import PendingDecision
+from statemachine.reassignment import idempotency, move_commands, pause, retention, throttle
+from statemachine.reassignment.scheduler import backlog
+from statemachine.reassignment.scheduler.scheduler import advance
+from statemachine.reassignment.settings import limits
 from statemachine.slices import Slices, at_once, whole
+from statemachine.topics import new_partitions, topics
 
 
 def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
@@ -90,7 +78,7 @@ def decide_at_once(image: Image, command: Command) -> Decision | None:
     """
     if not isinstance(command, AlterPartition):
         return None
-    draft = Draft(image)
+    draft = PendingDecision(image)
     answer = isr.alter_one(draft, command)
     if answer is None:
         return None
@@ -99,23 +87,23 @@ def decide_at_once(image: Image, command: Command) -> Decision | None:
 
 def deciding(image: Image, command: Command, *, now_ms: int = 0) -> Slices[Decision]:
     """As `decide`, in slices. `image` must not change until the last of them."""
-    draft = Draft(image, now_ms)
+    draft = PendingDecision(image, now_ms)
     answer = yield from _answer(draft, command)
     if draft.isr_changes is not None:
         return Decision(draft.isr_changes, answer)
     # Before anything begins that may need what has ended.
-    moves.end_moves(draft)
+    move_commands.end_moves(draft)
     if draft.records and not isinstance(command, AdvanceMoves):
         # Whatever was freed by this is given to those that wait.
         yield from advance(draft)
-        moves.end_moves(draft)
+        move_commands.end_moves(draft)
         if draft.ended or draft.has_freed_configs:
             yield from throttle.release(draft)
     draft.check_epoch()
     return Decision(tuple(draft.records), answer, draft.is_complete, draft.decided)
 
 
-def _answer(draft: Draft, command: Command) -> Slices[Answer]:
+def _answer(draft: PendingDecision, command: Command) -> Slices[Answer]:
     match command:
         case AlterPartition():
             return isr.alter_partition(draft, command)
@@ -132,7 +120,7 @@ def _answer(draft: Draft, command: Command) -> Slices[Answer]:
         case Keyed() | ForgetMoves() | AdvanceMoves():
             return _around_moves(draft, command)
         case ElectLeaders():
-            return elections.elect_leaders(draft, command)
+            return elect_leaders.elect_leaders(draft, command)
         case (
             BrokerHeartbeat()
             | RegisterBroker()
@@ -152,66 +140,68 @@ def _answer(draft: Draft, command: Command) -> Slices[Answer]:
             assert_never(command)
 
 
-def _around_moves(draft: Draft, command: Keyed | ForgetMoves | AdvanceMoves) -> Slices[Answer]:
+def _around_moves(
+    draft: PendingDecision, command: Keyed | ForgetMoves | AdvanceMoves
+) -> Slices[Answer]:
     match command:
         case Keyed():
-            return retries.keyed(draft, command, _about_moves)
+            return idempotency.keyed(draft, command, _about_moves)
         case ForgetMoves():
-            return at_once(forgetting.forget_moves(draft, command))
+            return at_once(retention.forget_moves(draft, command))
         case AdvanceMoves():
             return _advanced(draft)
         case _:
             assert_never(command)
 
 
-def _advanced(draft: Draft) -> Slices[MovesAdvanced]:
-    is_left = yield from leftovers.take_up(draft)
-    moves.end_moves(draft)
+def _advanced(draft: PendingDecision) -> Slices[MovesAdvanced]:
+    is_left = yield from backlog.take_up(draft)
+    move_commands.end_moves(draft)
     more = yield from advance(draft, anew=not limits(draft).is_unlimited)
-    moves.end_moves(draft)
+    move_commands.end_moves(draft)
     has_configs = yield from throttle.release(draft)
     return MovesAdvanced(is_left=is_left or more or has_configs)
 
 
-def _about_moves(draft: Draft, command: KeyedCommand) -> Slices[KeyedAnswer]:
+def _about_moves(draft: PendingDecision, command: KeyedCommand) -> Slices[KeyedAnswer]:
     match command:
         case AlterReassignments():
-            return moves.alter_reassignments(draft, command)
+            return move_commands.alter_reassignments(draft, command)
         case BeginMove():
-            return moves.begin_move(draft, command)
+            return move_commands.begin_move(draft, command)
         case RollBackMove():
-            return moves.roll_back_move(draft, command)
+            return move_commands.roll_back_move(draft, command)
         case CancelMoves():
-            return cancelling.cancel_moves(draft, command)
+            return move_commands.cancel_moves(draft, command)
         case PauseMoves():
-            return at_once(pauses.pause_moves(draft, command))
+            return at_once(pause.pause_moves(draft, command))
         case ResumeMoves():
-            return at_once(pauses.resume_moves(draft, command))
+            return at_once(pause.resume_moves(draft, command))
         case AlterMove():
-            return pauses.alter_move(draft, command)
+            return pause.alter_move(draft, command)
         case _:
             assert_never(command)
 
 
-def _about_brokers(draft: Draft, command: BrokerCommand) -> Slices[Answer]:
+def _about_brokers(draft: PendingDecision, command: BrokerCommand) -> Slices[Answer]:
     match command:
         case BrokerHeartbeat():
-            return brokers.heartbeat(draft, command)
+            return lifecycle.heartbeat(draft, command)
         case RegisterBroker():
-            return brokers.register_broker(draft, command)
+            return lifecycle.register_broker(draft, command)
         case FenceBrokers():
-            return brokers.fence_brokers(draft, command)
+            return lifecycle.fence_brokers(draft, command)
         case UnregisterBroker():
-            return brokers.unregister_broker(draft, command)
+            return lifecycle.unregister_broker(draft, command)
         case CordonBrokers():
-            return at_once(cordons.cordon_brokers(draft, command))
+            return at_once(lifecycle.cordon_brokers(draft, command))
         case AssignReplicasToDirs():
             return directories.assign_replicas_to_dirs(draft, command)
         case _:
             assert_never(command)
 
 
-def _about_topics(draft: Draft, command: TopicCommand) -> Slices[Answer]:
+def _about_topics(draft: PendingDecision, command: TopicCommand) -> Slices[Answer]:
     match command:
         case CreateTopics():
             return topics.create_topics(draft, command)
@@ -223,7 +213,7 @@ def _about_topics(draft: Draft, command: TopicCommand) -> Slices[Answer]:
             assert_never(command)
 
 
-def _about_the_cluster(draft: Draft, command: ClusterCommand) -> Answer:
+def _about_the_cluster(draft: PendingDecision, command: ClusterCommand) -> Answer:
     match command:
         case FoundCluster():
             return cluster.found_cluster(draft, command)
@@ -232,17 +222,17 @@ def _about_the_cluster(draft: Draft, command: ClusterCommand) -> Answer:
         case AllocateProducerIds():
             return cluster.allocate_producer_ids(draft, command)
         case UpdateFeatures():
-            return feature_updates.update_features(draft, command)
+            return updates.update_features(draft, command)
         case _:
             assert_never(command)
 
 
-def _about_configs(draft: Draft, command: ConfigCommand) -> Answer:
+def _about_configs(draft: PendingDecision, command: ConfigCommand) -> Answer:
     match command:
         case IncrementalAlterConfigs():
-            return config_changes.incremental_alter_configs(draft, command)
+            return alter_configs.incremental_alter_configs(draft, command)
         case AlterConfigs():
-            return config_changes.alter_configs(draft, command)
+            return alter_configs.alter_configs(draft, command)
         case AlterClientQuotas():
             return quotas.alter_client_quotas(draft, command)
         case _:

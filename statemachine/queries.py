@@ -5,11 +5,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from statemachine.configs import min_isr
-from statemachine.image import Broker, Image
-from statemachine.in_order import in_order
-from statemachine.index import Topic
-from statemachine.partition import Partition
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.configs.effective import min_isr
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic, in_order
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId, MoveId, Replicas
 
 
@@ -36,14 +36,14 @@ class TopicDescription(Struct, frozen=True, kw_only=True, gc=False):
 
     name: str
     topic_id: UUID
-    partitions: tuple[tuple[int, Partition], ...]
+    partitions: tuple[tuple[int, PartitionRegistration], ...]
     configs: tuple[tuple[str, str], ...]
 
 
 class BrokerDescription(Struct, frozen=True, kw_only=True, gc=False):
     """A broker with how much it carries."""
 
-    broker: Broker
+    broker: BrokerRegistration
     replica_count: int
     in_sync_count: int
     leader_count: int
@@ -78,7 +78,9 @@ def _named(image: Image, partitions: Collection[tuple[str, int]]) -> Iterator[tu
             yield topic, number
 
 
-def _underway(image: Image, topic: Topic, number: int, partition: Partition) -> Underway:
+def _underway(
+    image: Image, topic: Topic, number: int, partition: PartitionRegistration
+) -> Underway:
     return Underway(
         topic=topic.name,
         topic_id=topic.topic_id,

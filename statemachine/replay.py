@@ -1,10 +1,4 @@
-"""What a record does to an image. It is total: a committed record is never refused, nor judged.
-
-Every node replays the same records in the same order, so that equal logs give equal images. A
-record about something that does not exist (a topic, a partition, a broker, an older incarnation of
-a broker) changes nothing, and so does a record of a type that is not known: whoever wrote the log
-had reasons, and stopping here would help nobody. Nothing else in this package changes an image.
-"""
+"""What the facts for which Kafka has no record do to an image; the rules are those of `replay`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,18 +6,95 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from statemachine import records
-from statemachine.image import Broker, Image, quota_holder
-from statemachine.index import Topic
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.image.image import Image, quota_holder
+from statemachine.image.partition_index import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partition import Partition, created, left, merged
-from statemachine.replay_moves import REPLAY_MOVES, forget_owned
-from statemachine.vocabulary import NO_MOVE, TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome
+from statemachine.partitions.registration import PartitionRegistration, created, left, merged
+from statemachine.reassignment.move import begun, changed, owned_after
+from statemachine.reassignment.throttle import LISTS
+from statemachine.records import kafka_records, own_records
+from statemachine.vocabulary import NO_MOVE, TOPIC_RESOURCE, BrokerId, MoveId, MoveOutcome, Resource
+
+
+def _begun(image: Image, record: own_records.MoveBegun, _offset: int) -> None:
+    image.set_move(record.id, begun(record))
+    if record.id >= image.next_move_id:
+        image.set_next_move_id(record.id + 1)
+
+
+def _part(image: Image, record: own_records.MovePart, _offset: int) -> None:
+    move = image.moves.get(record.id)
+    if move is not None:
+        image.set_move(record.id, replace(move, parts=(*move.parts, record.plan)))
+
+
+def _changed(image: Image, record: own_records.MoveChanged, _offset: int) -> None:
+    move = image.moves.get(record.id)
+    if move is not None:
+        image.set_move(record.id, changed(move, record))
+
+
+def _ended(image: Image, record: own_records.MoveEnded, _offset: int) -> None:
+    move = image.moves.get(record.id)
+    if move is not None:
+        image.set_move(record.id, replace(move, ended=record))
+
+
+def _forgotten(image: Image, record: own_records.MovesForgotten, _offset: int) -> None:
+    for move_id, move in list(image.moves.items()):
+        if move_id <= record.through and move.ended is not None:
+            image.set_move(move_id, None)
+    if record.through >= image.next_move_id:
+        image.set_next_move_id(record.through + 1)
+
+
+def _paused(image: Image, record: own_records.MovesPaused, _offset: int) -> None:
+    image.set_all_paused(record if record.paused else None)
+
+
+def _remembered(image: Image, record: own_records.Remembered, _offset: int) -> None:
+    image.set_key(record.key, record)
+
+
+def _keys_forgotten(image: Image, record: own_records.KeysForgotten, _offset: int) -> None:
+    for key, remembered in list(image.keys.items()):
+        if remembered.at_ms <= record.through_ms:
+            image.set_key(key, None)
+
+
+def _owned(image: Image, record: own_records.ConfigOwned, _offset: int) -> None:
+    key = ((record.resource_type, record.resource_name), record.name)
+    image.set_owned(key, owned_after(image.owned.get(key), record))
+
+
+def forget_owned(image: Image, resource: Resource) -> None:
+    """The topic is gone, and with it what moves have set of it."""
+    for name in LISTS:
+        if (resource, name) in image.owned:
+            image.set_owned((resource, name), None)
+
+
+REPLAY_MOVES: Final[Mapping[type, Callable[[Image, Any, int], None]]] = MappingProxyType(
+    {
+        own_records.MoveBegun: _begun,
+        own_records.MovePart: _part,
+        own_records.MoveChanged: _changed,
+        own_records.MoveEnded: _ended,
+        own_records.MovesForgotten: _forgotten,
+        own_records.MovesPaused: _paused,
+        own_records.Remembered: _remembered,
+        own_records.KeysForgotten: _keys_forgotten,
+        own_records.ConfigOwned: _owned,
+    }
+)
+"""What each of them does; a test of `replay` keeps it complete."""
+
 
 _Replay: TypeAlias = Callable[[Image, Any, int], None]
 
 
-def replay(image: Image, record: records.Record, offset: int) -> None:
+def replay(image: Image, record: kafka_records.Record, offset: int) -> None:
     """Change `image` by the record at `offset` of the log.
 
     Offsets only rise. Records of a snapshot are replayed at the last offset that it contains, as
@@ -38,7 +109,10 @@ def replay(image: Image, record: records.Record, offset: int) -> None:
 
 
 def replay_decided(
-    image: Image, decision: Sequence[records.Record], offset: int, decided: Mapping[int, Partition]
+    image: Image,
+    decision: Sequence[kafka_records.Record],
+    offset: int,
+    decided: Mapping[int, PartitionRegistration],
 ) -> None:
     """As `replay` of each, the first one at `offset`, where they were decided on this very image.
 
@@ -48,7 +122,7 @@ def replay_decided(
     for record in decision:
         image.at(offset)
         is_taken_over = False
-        if isinstance(record, records.PartitionChange):
+        if isinstance(record, kafka_records.PartitionChange):
             if record.topic_id is not topic_id:
                 topic_id = record.topic_id
                 topic = image.topics.get(topic_id)
@@ -63,8 +137,8 @@ def replay_decided(
 def _take_over(
     image: Image,
     topic: Topic,
-    record: records.PartitionChange,
-    decided: Mapping[int, Partition],
+    record: kafka_records.PartitionChange,
+    decided: Mapping[int, PartitionRegistration],
 ) -> bool:
     """Let the partition be what was decided; whether this is the record that makes it that.
 
@@ -84,7 +158,7 @@ def _take_over(
     return True
 
 
-def _partition_change(image: Image, record: records.PartitionChange, _offset: int) -> None:
+def _partition_change(image: Image, record: kafka_records.PartitionChange, _offset: int) -> None:
     topic = image.topics.get(record.topic_id)
     before = None if topic is None else topic.partition(record.partition_id)
     if topic is None or before is None:
@@ -95,7 +169,10 @@ def _partition_change(image: Image, record: records.PartitionChange, _offset: in
 
 
 def note_left(
-    image: Image, before: Partition, after: Partition | None, asked_by: MoveId = NO_MOVE
+    image: Image,
+    before: PartitionRegistration,
+    after: PartitionRegistration | None,
+    asked_by: MoveId = NO_MOVE,
 ) -> None:
     """Count the partition where it has left its move with this change, and is not complete."""
     outcome = left(before, after, asked_by)
@@ -110,7 +187,7 @@ def count_left(image: Image, move_id: MoveId, outcome: MoveOutcome) -> None:
         image.set_move(move_id, replace(move, left=move.left.plus(outcome)))
 
 
-def _partition(image: Image, record: records.Partition, _offset: int) -> None:
+def _partition(image: Image, record: kafka_records.Partition, _offset: int) -> None:
     topic = image.topics.get(record.topic_id)
     if topic is None or not 0 <= record.partition_id <= PARTITION_NUMBER_MAX:
         return
@@ -121,12 +198,12 @@ def _partition(image: Image, record: records.Partition, _offset: int) -> None:
         note_left(image, before, after)
 
 
-def _topic(image: Image, record: records.Topic, _offset: int) -> None:
+def _topic(image: Image, record: kafka_records.Topic, _offset: int) -> None:
     if record.topic_id not in image.topics:
         image.add_topic(Topic(record.name, record.topic_id, image.common))
 
 
-def _remove_topic(image: Image, record: records.RemoveTopic, _offset: int) -> None:
+def _remove_topic(image: Image, record: kafka_records.RemoveTopic, _offset: int) -> None:
     topic = image.topics.get(record.topic_id)
     if topic is None:
         return
@@ -140,25 +217,25 @@ def _remove_topic(image: Image, record: records.RemoveTopic, _offset: int) -> No
     forget_owned(image, resource)
 
 
-def _clear_elr(image: Image, record: records.ClearElr, _offset: int) -> None:
+def _clear_elr(image: Image, record: kafka_records.ClearElr, _offset: int) -> None:
     for topic in list(image.topics.values()):
         if record.topic_name not in ("", topic.name):
             continue
         for number, partition in topic.partitions.others():
             if partition.elr or partition.last_known_elr:
-                cleared = records.PartitionChange(
+                cleared = kafka_records.PartitionChange(
                     partition_id=number, topic_id=topic.topic_id, elr=(), last_known_elr=()
                 )
                 image.set_partition(topic, number, merged(partition, cleared))
 
 
-def _register_broker(image: Image, record: records.RegisterBroker, offset: int) -> None:
+def _register_broker(image: Image, record: kafka_records.RegisterBroker, offset: int) -> None:
     stopping_at = offset if record.stopping_at is None else record.stopping_at
     before = image.brokers.get(record.broker_id)
     fenced_at_ms = record.fenced_at_ms
     if fenced_at_ms is None and before is not None:
         fenced_at_ms = before.fenced_at_ms
-    broker = Broker(
+    broker = BrokerRegistration(
         broker_id=record.broker_id,
         epoch=record.broker_epoch,
         incarnation_id=record.incarnation_id,
@@ -176,24 +253,26 @@ def _register_broker(image: Image, record: records.RegisterBroker, offset: int) 
     image.set_broker(record.broker_id, broker)
 
 
-def _unregister_broker(image: Image, record: records.UnregisterBroker, _offset: int) -> None:
+def _unregister_broker(image: Image, record: kafka_records.UnregisterBroker, _offset: int) -> None:
     if _incarnation(image, record.broker_id, record.broker_epoch) is not None:
         image.set_broker(record.broker_id, None)
 
 
-def _fence_broker(image: Image, record: records.FenceBroker, _offset: int) -> None:
+def _fence_broker(image: Image, record: kafka_records.FenceBroker, _offset: int) -> None:
     broker = _incarnation(image, record.broker_id, record.broker_epoch)
     if broker is not None:
         image.set_broker(record.broker_id, replace(broker, fenced=True))
 
 
-def _unfence_broker(image: Image, record: records.UnfenceBroker, _offset: int) -> None:
+def _unfence_broker(image: Image, record: kafka_records.UnfenceBroker, _offset: int) -> None:
     broker = _incarnation(image, record.broker_id, record.broker_epoch)
     if broker is not None:
         image.set_broker(record.broker_id, replace(broker, fenced=False, fenced_at_ms=None))
 
 
-def _change_broker(image: Image, record: records.BrokerRegistrationChange, offset: int) -> None:
+def _change_broker(
+    image: Image, record: kafka_records.BrokerRegistrationChange, offset: int
+) -> None:
     broker = _incarnation(image, record.broker_id, record.broker_epoch)
     if broker is None:
         return
@@ -211,12 +290,12 @@ def _change_broker(image: Image, record: records.BrokerRegistrationChange, offse
     image.set_broker(record.broker_id, broker)
 
 
-def _incarnation(image: Image, broker_id: BrokerId, epoch: int) -> Broker | None:
+def _incarnation(image: Image, broker_id: BrokerId, epoch: int) -> BrokerRegistration | None:
     broker = image.brokers.get(broker_id)
     return broker if broker is not None and broker.epoch == epoch else None
 
 
-def _config(image: Image, record: records.Config, _offset: int) -> None:
+def _config(image: Image, record: kafka_records.Config, _offset: int) -> None:
     resource = (record.resource_type, record.resource_name)
     configs = dict(image.configs.get(resource, {}))
     if record.value is None:
@@ -226,35 +305,37 @@ def _config(image: Image, record: records.Config, _offset: int) -> None:
     image.set_configs(resource, configs)
 
 
-def _feature_level(image: Image, record: records.FeatureLevel, _offset: int) -> None:
+def _feature_level(image: Image, record: kafka_records.FeatureLevel, _offset: int) -> None:
     image.set_feature(record.name, record.level)
 
 
-def _producer_ids(image: Image, record: records.ProducerIds, _offset: int) -> None:
+def _producer_ids(image: Image, record: kafka_records.ProducerIds, _offset: int) -> None:
     image.set_next_producer_id(record.next_producer_id)
 
 
-def _register_controller(image: Image, record: records.RegisterController, _offset: int) -> None:
+def _register_controller(
+    image: Image, record: kafka_records.RegisterController, _offset: int
+) -> None:
     image.set_controller(record)
 
 
-def _begin(image: Image, _record: records.BeginTransaction, offset: int) -> None:
+def _begin(image: Image, _record: kafka_records.BeginTransaction, offset: int) -> None:
     # A second one inside the first adds nothing: both end at the same place.
     if image.transaction is None:
         image.begin_transaction(offset)
 
 
-def _end(image: Image, _record: records.EndTransaction, _offset: int) -> None:
+def _end(image: Image, _record: kafka_records.EndTransaction, _offset: int) -> None:
     if image.transaction is not None:
         image.end_transaction()
 
 
-def _abort(image: Image, _record: records.AbortTransaction, _offset: int) -> None:
+def _abort(image: Image, _record: kafka_records.AbortTransaction, _offset: int) -> None:
     if image.transaction is not None:
         image.abort_transaction()
 
 
-def _quota(image: Image, record: records.ClientQuota, _offset: int) -> None:
+def _quota(image: Image, record: kafka_records.ClientQuota, _offset: int) -> None:
     holder = quota_holder(record.entity)
     quotas = dict(image.quotas.get(holder, {}))
     if record.remove:
@@ -264,68 +345,74 @@ def _quota(image: Image, record: records.ClientQuota, _offset: int) -> None:
     image.set_quotas(holder, quotas)
 
 
-def _access(image: Image, record: records.AccessControlEntry, _offset: int) -> None:
+def _access(image: Image, record: kafka_records.AccessControlEntry, _offset: int) -> None:
     image.set_fact(("access", record.id), record)
 
 
-def _remove_access(image: Image, record: records.RemoveAccessControlEntry, _offset: int) -> None:
+def _remove_access(
+    image: Image, record: kafka_records.RemoveAccessControlEntry, _offset: int
+) -> None:
     image.set_fact(("access", record.id), None)
 
 
-def _scram(image: Image, record: records.UserScramCredential, _offset: int) -> None:
+def _scram(image: Image, record: kafka_records.UserScramCredential, _offset: int) -> None:
     image.set_fact(("scram", record.name, record.mechanism), record)
 
 
-def _remove_scram(image: Image, record: records.RemoveUserScramCredential, _offset: int) -> None:
+def _remove_scram(
+    image: Image, record: kafka_records.RemoveUserScramCredential, _offset: int
+) -> None:
     image.set_fact(("scram", record.name, record.mechanism), None)
 
 
-def _token(image: Image, record: records.DelegationToken, _offset: int) -> None:
+def _token(image: Image, record: kafka_records.DelegationToken, _offset: int) -> None:
     image.set_fact(("token", record.token_id), record)
 
 
-def _remove_token(image: Image, record: records.RemoveDelegationToken, _offset: int) -> None:
+def _remove_token(image: Image, record: kafka_records.RemoveDelegationToken, _offset: int) -> None:
     image.set_fact(("token", record.token_id), None)
 
 
-def _zk_migration(image: Image, record: records.ZkMigrationState, _offset: int) -> None:
+def _zk_migration(image: Image, record: kafka_records.ZkMigrationState, _offset: int) -> None:
     image.set_fact(("zk migration",), record)
 
 
-def _nothing(_image: Image, _record: records.NoOp | records.Unknown, _offset: int) -> None:
+def _nothing(
+    _image: Image, _record: kafka_records.NoOp | kafka_records.Unknown, _offset: int
+) -> None:
     """Changes nothing but the offset."""
 
 
 REPLAY: Final[Mapping[type, _Replay]] = MappingProxyType(
     {
-        records.PartitionChange: _partition_change,
-        records.Partition: _partition,
-        records.Topic: _topic,
-        records.RemoveTopic: _remove_topic,
-        records.ClearElr: _clear_elr,
-        records.RegisterBroker: _register_broker,
-        records.UnregisterBroker: _unregister_broker,
-        records.FenceBroker: _fence_broker,
-        records.UnfenceBroker: _unfence_broker,
-        records.BrokerRegistrationChange: _change_broker,
-        records.Config: _config,
-        records.FeatureLevel: _feature_level,
-        records.ProducerIds: _producer_ids,
-        records.RegisterController: _register_controller,
-        records.BeginTransaction: _begin,
-        records.EndTransaction: _end,
-        records.AbortTransaction: _abort,
-        records.ClientQuota: _quota,
-        records.AccessControlEntry: _access,
-        records.RemoveAccessControlEntry: _remove_access,
-        records.UserScramCredential: _scram,
-        records.RemoveUserScramCredential: _remove_scram,
-        records.DelegationToken: _token,
-        records.RemoveDelegationToken: _remove_token,
-        records.ZkMigrationState: _zk_migration,
+        kafka_records.PartitionChange: _partition_change,
+        kafka_records.Partition: _partition,
+        kafka_records.Topic: _topic,
+        kafka_records.RemoveTopic: _remove_topic,
+        kafka_records.ClearElr: _clear_elr,
+        kafka_records.RegisterBroker: _register_broker,
+        kafka_records.UnregisterBroker: _unregister_broker,
+        kafka_records.FenceBroker: _fence_broker,
+        kafka_records.UnfenceBroker: _unfence_broker,
+        kafka_records.BrokerRegistrationChange: _change_broker,
+        kafka_records.Config: _config,
+        kafka_records.FeatureLevel: _feature_level,
+        kafka_records.ProducerIds: _producer_ids,
+        kafka_records.RegisterController: _register_controller,
+        kafka_records.BeginTransaction: _begin,
+        kafka_records.EndTransaction: _end,
+        kafka_records.AbortTransaction: _abort,
+        kafka_records.ClientQuota: _quota,
+        kafka_records.AccessControlEntry: _access,
+        kafka_records.RemoveAccessControlEntry: _remove_access,
+        kafka_records.UserScramCredential: _scram,
+        kafka_records.RemoveUserScramCredential: _remove_scram,
+        kafka_records.DelegationToken: _token,
+        kafka_records.RemoveDelegationToken: _remove_token,
+        kafka_records.ZkMigrationState: _zk_migration,
         **REPLAY_MOVES,
-        records.NoOp: _nothing,
-        records.Unknown: _nothing,
+        kafka_records.NoOp: _nothing,
+        kafka_records.Unknown: _nothing,
     }
 )
 """What each record does; a test keeps it complete."""

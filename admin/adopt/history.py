@@ -18,13 +18,13 @@ from quorum.log.segments import SegmentedLog
 from quorum.records.control import BadControlRecord, ControlType, control_name, control_type
 from quorum.records.decode import Record, decode
 from quorum.records.voters import decode_kraft_version, decode_voters
-from statemachine import records, serde
-from statemachine.features import FEATURES, KRAFT_VERSION
-from statemachine.image import Image
+from statemachine.features.features import FEATURES, KRAFT_VERSION
+from statemachine.image.image import Image
+from statemachine.image.snapshot import load
+from statemachine.records import codec, kafka_records
+from statemachine.records.field_names import TYPE_NAMES, frame_of
+from statemachine.records.primitives import MalformedRecord
 from statemachine.replay import replay
-from statemachine.serde.names import TYPE_NAMES, frame_of
-from statemachine.serde.primitives import MalformedRecord
-from statemachine.snapshot import load
 
 _EXAMPLES_MAX: Final = 3
 _ZK_MIGRATION_UNDER_WAY: Final = frozenset({1, 2})
@@ -85,7 +85,7 @@ def _take(history: History, record: Record) -> None:
         raise AdoptError(f"the record at offset {record.offset} has no value: no metadata has none")
     try:
         _note_unknown(history, record.value, record.offset)
-        replay(history.image, serde.decode(record.value), record.offset)
+        replay(history.image, codec.decode(record.value), record.offset)
     except MalformedRecord as error:
         raise AdoptError(
             f"the record at offset {record.offset} cannot be read: {error}; a newer version of "
@@ -158,10 +158,14 @@ def _facts(image: Image) -> Iterator[str]:
     for fact in image.facts.values():
         kept.setdefault(type(fact), []).append(_named(fact))
     for shape, what, why in (
-        (records.AccessControlEntry, "access control entries", "nobody here would check them"),
-        (records.UserScramCredential, "SCRAM credentials", "nobody could log in with them"),
-        (records.DelegationToken, "delegation tokens", "nobody could log in with them"),
-        (records.ZkMigrationState, "migration from ZooKeeper", "finish it with Kafka first"),
+        (
+            kafka_records.AccessControlEntry,
+            "access control entries",
+            "nobody here would check them",
+        ),
+        (kafka_records.UserScramCredential, "SCRAM credentials", "nobody could log in with them"),
+        (kafka_records.DelegationToken, "delegation tokens", "nobody could log in with them"),
+        (kafka_records.ZkMigrationState, "migration from ZooKeeper", "finish it with Kafka first"),
     ):
         found = [each for each in kept.get(shape, []) if each]
         if found:
@@ -170,16 +174,16 @@ def _facts(image: Image) -> Iterator[str]:
             yield f"{what} ({len(found)}): {shown}{more}: {why}"
 
 
-def _named(fact: records.Record) -> str:
+def _named(fact: kafka_records.Record) -> str:
     """How a fact that cannot be honoured is called; empty for one that can be."""
     match fact:
-        case records.AccessControlEntry():
+        case kafka_records.AccessControlEntry():
             return f"{fact.principal} from {fact.host} on {fact.resource_name!r}"
-        case records.UserScramCredential():
+        case kafka_records.UserScramCredential():
             return f"user {fact.name}"
-        case records.DelegationToken():
+        case kafka_records.DelegationToken():
             return f"token {fact.token_id} of {fact.owner}"
-        case records.ZkMigrationState(state=state):
+        case kafka_records.ZkMigrationState(state=state):
             return f"state {state}" if state in _ZK_MIGRATION_UNDER_WAY else ""
         case _:
             return ""

@@ -11,8 +11,8 @@ from admin.adopt.source import Source
 from admin.cli.tables import columns
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.uuids import uuid_to_text
-from statemachine.features import release_name
-from statemachine.image import Image
+from statemachine.features.features import release_name
+from statemachine.image.image import Image
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 
 

@@ -16,13 +16,13 @@ from admin.capabilities.schema import (
     handles,
     unless_refused,
 )
+from statemachine.brokers.safety import Safety as Judgement
+from statemachine.brokers.safety import TooMany, judging
 from statemachine.commands import CordonBrokers as CordonCommand
 from statemachine.commands import UnregisterBroker
 from statemachine.errors import Error, Refusal
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.queries import BrokerDescription, describe_brokers
-from statemachine.safety import Safety as Judgement
-from statemachine.safety import TooMany, judging
 from statemachine.slices import Slices
 
 LOOK: Final = "metaquorum brokers list"

@@ -34,20 +34,20 @@ from statemachine.commands import (
 )
 from statemachine.errors import Error, Refusal
 from statemachine.limits import REFUSED_SHOWN_MAX
-from statemachine.planning.drain import drain as drained
-from statemachine.planning.emptied import whole
-from statemachine.planning.placing import Assignment
-from statemachine.planning.survey import (
+from statemachine.reassignment.planner.drain import drain as drained
+from statemachine.reassignment.planner.outcome import whole
+from statemachine.reassignment.planner.placing import Assignment
+from statemachine.reassignment.planner.survey import (
     Ground,
     Held,
     Stay,
+    Unplanned,
     drained_keys,
     drains,
     ground,
     held_keys,
     nowhere,
 )
-from statemachine.planning.unplanned import Unplanned
 from statemachine.vocabulary import NO_MOVE, MoveKind
 
 NAME_CHARACTERS_MAX: Final = 200

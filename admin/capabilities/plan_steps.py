@@ -25,12 +25,10 @@ from statemachine.commands import (
     ReassignmentAltered,
 )
 from statemachine.errors import Refusal
-from statemachine.image import Image
-from statemachine.planning.balance import Load
-from statemachine.planning.outcome import outcome
-from statemachine.planning.placing import Assignment
-from statemachine.planning.racks import Racks
-from statemachine.planning.survey import PIECE_PARTITIONS, Held, held
+from statemachine.image.image import Image
+from statemachine.reassignment.planner.outcome import Load, outcome
+from statemachine.reassignment.planner.placing import Assignment, Racks
+from statemachine.reassignment.planner.survey import PIECE_PARTITIONS, Held, held
 from statemachine.vocabulary import BrokerId, Replicas
 
 T = TypeVar("T")

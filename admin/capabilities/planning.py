@@ -23,14 +23,19 @@ from admin.plans import PARTITIONS_TOLD_MAX, Operation, PlanRequest, PlanResult,
 from controller.service import Service
 from statemachine.commands import BeginMove
 from statemachine.errors import Error, Refusal
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.limits import PLANNED_PARTITIONS_MAX
-from statemachine.planning.factor import with_factor
-from statemachine.planning.generate import generate
-from statemachine.planning.placing import Assignment
-from statemachine.planning.racks import Racks
-from statemachine.planning.survey import Ground, NoTopic, Piece, ground, topics_piece
-from statemachine.planning.unplanned import Unplanned
+from statemachine.reassignment.planner.generate import generate
+from statemachine.reassignment.planner.placing import Assignment, Racks
+from statemachine.reassignment.planner.replication_factor import with_factor
+from statemachine.reassignment.planner.survey import (
+    Ground,
+    NoTopic,
+    Piece,
+    Unplanned,
+    ground,
+    topics_piece,
+)
 from statemachine.vocabulary import Replicas
 
 

@@ -79,7 +79,7 @@ def _pair(feature: str) -> tuple[str, int]:
         raise click.BadParameter(f"{feature!r} is not name=level", param_hint="--feature")
     if text.isascii() and text.isdecimal() and len(text) < 6:
         return name, int(text)
-    from statemachine.features import level_of_release
+    from statemachine.features.features import level_of_release
     from statemachine.vocabulary import METADATA_VERSION
 
     if name != METADATA_VERSION:

@@ -4,7 +4,7 @@ from typing import Any
 
 from admin.cli.tables import columns
 from admin.model import FeatureInfo, FeaturesDescription
-from statemachine.features import release_name
+from statemachine.features.features import release_name
 from statemachine.vocabulary import METADATA_VERSION
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from quorum.records.control import ControlType
-from statemachine.serde.primitives import (
+from statemachine.records.primitives import (
     I16,
     I32,
     I64,

@@ -19,10 +19,10 @@ from quorum.log.uuids import uuid_to_text
 from quorum.records.batch import CorruptBatch
 from quorum.records.control import BadControlRecord, control_type
 from quorum.records.decode import Record, UnsupportedCodec, decode
-from statemachine import serde
-from statemachine.records import Unknown
-from statemachine.serde.names import TYPE_NAMES, as_kafka, frame_of, ours
-from statemachine.serde.primitives import MalformedRecord
+from statemachine.records import codec
+from statemachine.records.field_names import TYPE_NAMES, as_kafka, frame_of, ours
+from statemachine.records.kafka_records import Unknown
+from statemachine.records.primitives import MalformedRecord
 
 
 class Undumpable(Exception):
@@ -158,7 +158,7 @@ def _data(record: Record) -> _Shown:
         return "no metadata record", None, _hex(record.value), {}, str(error)
     name = TYPE_NAMES.get(frame.type_id, f"type {frame.type_id}")
     try:
-        decoded = serde.decode(record.value)
+        decoded = codec.decode(record.value)
         extra = ours(decoded)
     except MalformedRecord as error:
         return name, frame.version, _hex(record.value), {}, str(error)

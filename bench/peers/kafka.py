@@ -34,8 +34,8 @@ from quorum.log.file_reader import batches_of
 from quorum.opening import LOG_FOLDER
 from quorum.records.batch import CorruptBatch
 from quorum.records.decode import decode as decode_records
-from statemachine.records import PartitionChange
-from statemachine.serde import decode
+from statemachine.records.codec import decode
+from statemachine.records.kafka_records import PartitionChange
 
 FORMAT_SECONDS_MAX: Final = 60
 

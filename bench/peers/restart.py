@@ -18,8 +18,8 @@ from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode, stamp
-from statemachine import records
-from statemachine.serde import encode as encode_record
+from statemachine.records import kafka_records
+from statemachine.records.codec import encode as encode_record
 from statemachine.vocabulary import METADATA_VERSION
 
 RECORDS: Final = 1_000_000
@@ -82,11 +82,11 @@ def _made() -> Iterator[bytes]:
         yield bytes(batch)
 
 
-def _records() -> Iterator[records.Record]:
-    yield records.FeatureLevel(name=METADATA_VERSION, level=LEVEL)
-    yield records.Topic(name="restart", topic_id=_TOPIC)
+def _records() -> Iterator[kafka_records.Record]:
+    yield kafka_records.FeatureLevel(name=METADATA_VERSION, level=LEVEL)
+    yield kafka_records.Topic(name="restart", topic_id=_TOPIC)
     for number in range(PARTITIONS):
-        yield records.Partition(
+        yield kafka_records.Partition(
             partition_id=number,
             topic_id=_TOPIC,
             replicas=BROKERS,
@@ -97,4 +97,4 @@ def _records() -> Iterator[records.Record]:
         )
     for isr in itertools.cycle((BROKERS[:-1], BROKERS)):
         for number in range(PARTITIONS):
-            yield records.PartitionChange(partition_id=number, topic_id=_TOPIC, isr=isr)
+            yield kafka_records.PartitionChange(partition_id=number, topic_id=_TOPIC, isr=isr)

@@ -9,8 +9,8 @@ from quorum.protocol import codec
 from quorum.protocol.api_versions import Features, write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.transport.server import InboundRequest
-from statemachine.features import FEATURES
-from statemachine.image import Image
+from statemachine.features.features import FEATURES
+from statemachine.image.image import Image
 from statemachine.vocabulary import METADATA_VERSION
 
 FORWARDED: Final = frozenset(

@@ -15,9 +15,9 @@ from broker.apis.partition_lookup import live_brokers
 from broker.limits import DESCRIBED_PARTITIONS_MAX
 from quorum.protocol import codec
 from quorum.transport.server import InboundRequest
-from statemachine.image import Image
-from statemachine.index import Topic
-from statemachine.partition import Partition
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
 _NO_OPERATIONS: Final = -(2**31)
@@ -226,7 +226,7 @@ def _described_topic(
 
 
 def _described_partition(
-    schema: type[Any], number: int, partition: Partition, live: set[BrokerId]
+    schema: type[Any], number: int, partition: PartitionRegistration, live: set[BrokerId]
 ) -> Any:
     return codec.make(
         codec.nested(schema, "DescribeTopicPartitionsResponsePartition"),
@@ -242,13 +242,13 @@ def _described_partition(
     )
 
 
-def _leader_code(partition: Partition, live: set[BrokerId]) -> Code:
+def _leader_code(partition: PartitionRegistration, live: set[BrokerId]) -> Code:
     return Code.NONE if partition.leader in live else Code.LEADER_NOT_AVAILABLE
 
 
-def _live_leader(partition: Partition, live: set[BrokerId]) -> BrokerId:
+def _live_leader(partition: PartitionRegistration, live: set[BrokerId]) -> BrokerId:
     return partition.leader if partition.leader in live else NO_LEADER
 
 
-def _offline(partition: Partition, live: set[BrokerId]) -> tuple[BrokerId, ...]:
+def _offline(partition: PartitionRegistration, live: set[BrokerId]) -> tuple[BrokerId, ...]:
     return tuple(each for each in partition.replicas if each not in live)

@@ -15,11 +15,11 @@ from quorum.protocol.config_responses import (
 )
 from quorum.transport.address import Address
 from quorum.transport.server import InboundRequest
-from statemachine.config_queries import BrokerFile, ConfigEntry, describe_configs
+from statemachine.configs.describe_configs import BrokerFile, ConfigEntry, describe_configs
+from statemachine.configs.quotas import QuotaFilter, describe_quotas
 from statemachine.errors import Error, Refusal
-from statemachine.image import Image, Resource
-from statemachine.quotas import QuotaFilter, describe_quotas
-from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT
+from statemachine.image.image import Image
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Resource
 
 
 class ConfigsApi:

@@ -9,8 +9,9 @@ from broker.partition.partition import Partition
 from broker.replica_manager import ReplicaManager
 from broker.replication.replication_quota import TokenBucket
 from quorum.protocol import codec
-from statemachine.image import Broker, Image
-from statemachine.records import Endpoint
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.image.image import Image
+from statemachine.records.kafka_records import Endpoint
 from statemachine.vocabulary import NO_LEADER
 
 
@@ -76,7 +77,7 @@ class PartitionLookup:
         )
 
 
-def live_brokers(image: Image) -> list[tuple[Broker, Endpoint]]:
+def live_brokers(image: Image) -> list[tuple[BrokerRegistration, Endpoint]]:
     """The brokers that are not fenced, with where clients and brokers reach them, by id."""
     return [
         (broker, broker.endpoints[0])

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from broker.replication.replication_quota import NOTHING, ThrottledPartitions, throttled_partitions
 from quorum.core.vocabulary import LogEnd
-from statemachine.configs import min_isr
-from statemachine.image import Image
-from statemachine.throttle_configs import FOLLOWER_REPLICAS, LEADER_REPLICAS
+from statemachine.configs.effective import min_isr
+from statemachine.image.image import Image
+from statemachine.reassignment.throttle import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from statemachine.vocabulary import (
     BROKER_RESOURCE,
     CLUSTER_DEFAULT,

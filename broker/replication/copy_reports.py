@@ -13,7 +13,7 @@ from broker.limits import COPY_REPORT_INTERVAL_MS
 from broker.partition.assignment import PartitionKey
 from broker.partition.follower import FollowerState
 from quorum.protocol.copy_reports import COPY_REPORTS_MAX
-from statemachine.copies import CopyReport
+from statemachine.reassignment.copies import CopyReport
 
 WINDOW_SLOTS: Final = 10
 SLOT_MS: Final = 1_000

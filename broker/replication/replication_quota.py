@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from statemachine.config_types import WHOLE_NUMBER, parts
-from statemachine.throttle_configs import ALL_REPLICAS, FOLLOWER_RATE, LEADER_RATE
+from statemachine.configs.definitions import WHOLE_NUMBER, parts
+from statemachine.reassignment.throttle import ALL_REPLICAS, FOLLOWER_RATE, LEADER_RATE
 from statemachine.vocabulary import BrokerId
 
 BURST_MS: Final = 1_000

@@ -32,8 +32,8 @@ from chaos.machine import Machine
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.opening import Past
 from statemachine import commands
-from statemachine.image import Image
-from statemachine.touched import Touched
+from statemachine.image.delta import MetadataDelta
+from statemachine.image.image import Image
 
 if TYPE_CHECKING:
     from chaos.cluster.world import ClusterWorld
@@ -158,7 +158,7 @@ class BrokerProcess(ClusterProcess):
         while self.metadata.has_more:
             self.metadata.go_on()
 
-    def _changed(self, touched: Touched) -> None:
+    def _changed(self, touched: MetadataDelta) -> None:
         self.replicas.apply(touched)
         self.places.say()
         brokers = (self._image.brokers.get(each) for each in touched.brokers)

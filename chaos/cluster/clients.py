@@ -19,7 +19,7 @@ from chaos.cluster.wire import Respond
 from chaos.violation import Violation
 from controller.ports import Unavailable
 from quorum.core.vocabulary import ReplicaId
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE, Replicas
 
 if TYPE_CHECKING:

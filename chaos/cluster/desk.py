@@ -13,7 +13,7 @@ from chaos.cluster.wire import Respond, Serve
 from controller.heartbeats import NEVER_HEARD
 from controller.ports import Unavailable
 from statemachine import commands
-from statemachine.copies import CopyReport
+from statemachine.reassignment.copies import CopyReport
 
 
 def _controller(process: ClusterProcess) -> ControllerProcess:

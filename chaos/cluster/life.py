@@ -16,8 +16,9 @@ from broker.limits import (
 )
 from chaos.cluster import desk
 from chaos.violation import Violation
-from statemachine import commands, records
-from statemachine.features import RANGES
+from statemachine import commands
+from statemachine.features.features import RANGES
+from statemachine.records import kafka_records
 
 if TYPE_CHECKING:
     from chaos.cluster.broker import BrokerProcess
@@ -85,7 +86,7 @@ class Life:
             our_cluster_id="",
             incarnation_id=self._incarnation_id,
             endpoints=(
-                records.Endpoint(
+                kafka_records.Endpoint(
                     name="PLAINTEXT", host="localhost", port=process.broker_id, security_protocol=0
                 ),
             ),

@@ -10,7 +10,7 @@ from typing import Any
 from chaos.cluster.process import ControllerProcess
 from chaos.violation import Violation
 from controller.ports import Unavailable
-from statemachine.image import Image
+from statemachine.image.image import Image
 
 
 def look(process: ControllerProcess) -> None:

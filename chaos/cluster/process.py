@@ -22,10 +22,11 @@ from quorum.core.vocabulary import Epoch, Offset
 from quorum.local_askers import ReadDone
 from quorum.opening import Past
 from quorum.ports import StateMachine, StateSnapshot
-from statemachine import commands, records
-from statemachine.features import ELR_VERSION, RANGES
-from statemachine.image import Image
+from statemachine import commands
+from statemachine.features.features import ELR_VERSION, RANGES
+from statemachine.image.image import Image
 from statemachine.limits import METADATA_VERSION_MAX
+from statemachine.records import kafka_records
 
 if TYPE_CHECKING:
     from chaos.cluster.serving import Serving
@@ -215,6 +216,8 @@ def _registration(machine: Machine, rng: "CoarseRandom") -> commands.RegisterCon
     return commands.RegisterController(
         controller_id=config.node_id,
         incarnation_id=UUID(int=rng.getrandbits(128), version=4),
-        endpoints=(records.Endpoint(name=LISTENER, host=host, port=port, security_protocol=0),),
+        endpoints=(
+            kafka_records.Endpoint(name=LISTENER, host=host, port=port, security_protocol=0),
+        ),
         features=RANGES,
     )

@@ -27,8 +27,8 @@ from broker.storage.partition_log import OpenedLog, open_log
 from chaos.cluster.partition_disk import PartitionDisk
 from quorum.log.files import make_folder, sync_folder
 from quorum.log.filesystem import FileSystem
-from statemachine.copies import CopyReport
-from statemachine.touched import Touched
+from statemachine.image.delta import MetadataDelta
+from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Replicas:
         self._settles = False
         self._when_settled: list[Callable[[], None]] = []
 
-    def apply(self, touched: Touched) -> None:
+    def apply(self, touched: MetadataDelta) -> None:
         """Take in what has changed in the image."""
         if touched.brokers:
             self.live = live_epochs(self._process.image)
@@ -117,7 +117,7 @@ class Replicas:
             self._unsettled.note(key)
             self._settle_soon()
 
-    def _reconfigure(self, touched: Touched) -> None:
+    def _reconfigure(self, touched: MetadataDelta) -> None:
         process = self._process
         names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
         is_for_all = any(kind == BROKER_RESOURCE for kind, _ in touched.configs)

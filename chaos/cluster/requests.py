@@ -16,11 +16,11 @@ from chaos.linearizability import Key
 from chaos.violation import Violation
 from controller.ports import Unavailable
 from statemachine import commands
-from statemachine.copies import move_copies
 from statemachine.errors import Error
-from statemachine.image import Image
-from statemachine.move_queries import summary_of
+from statemachine.image.image import Image
 from statemachine.queries import reassignments
+from statemachine.reassignment.copies import move_copies
+from statemachine.reassignment.move_queries import summary_of
 from statemachine.vocabulary import TOPIC_RESOURCE, MoveState, Replicas
 
 MOVE_ERRORS: Final = frozenset(

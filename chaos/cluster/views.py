@@ -9,8 +9,8 @@ from typing import NamedTuple
 from chaos.cluster.facts import fact
 from chaos.cluster.model import Broker, Model
 from chaos.cluster.parts import Key, Part, created
-from statemachine.image import Image
-from statemachine.partition import Partition
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
 
 _PLAIN = tuple(name for name in Part._fields if name != "base")
 
@@ -92,6 +92,6 @@ def view_of_image(image: Image) -> View:
     return View(brokers, topics, parts, settings)
 
 
-def _part(partition: Partition) -> Part:
+def _part(partition: PartitionRegistration) -> Part:
     told = {name: getattr(partition, name) for name in _PLAIN}
     return Part(**told, base=partition.stage.base)

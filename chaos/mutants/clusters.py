@@ -52,12 +52,12 @@ CLUSTERS: Final = (
     ),
     Mutant(
         name="a retried request is executed again after fail-over",
-        module="statemachine.retries",
+        module="statemachine.reassignment.idempotency",
         old="        known = draft.image.keys.get(command.key)\n",
         new="        known = None\n",
         caught_by=("L3",),
         directed=(
-            "tests/statemachine/test_retries.py::"
+            "tests/statemachine/reassignment/test_idempotency_keys.py::"
             "test_the_same_request_is_carried_out_once_and_answered_alike"
         ),
         kind="cluster",
@@ -65,11 +65,11 @@ CLUSTERS: Final = (
     ),
     Mutant(
         name="the preferred leader does not come first",
-        module="statemachine.steps",
+        module="statemachine.reassignment.step",
         old="    return limits.parallel_replicas != UNLIMITED and target[0] in addable\n",
         new="    return limits.parallel_replicas == 0 and target[0] in addable\n",
         caught_by=("P16",),
-        directed="tests/statemachine/test_steps.py",
+        directed="tests/statemachine/reassignment/test_reassignment_steps.py",
         kind="cluster",
         seed=1,
     ),

@@ -17,7 +17,7 @@ TRANSCRIPTS: Final = (
     "test_the_quorum_tells_the_story_as_it_is_recorded"
 )
 STORIES_OF_MOVES: Final = (
-    "tests/statemachine/test_moves_transcripts.py::"
+    "tests/statemachine/reassignment/test_moves_transcripts.py::"
     "test_a_partition_tells_the_story_as_it_is_recorded"
 )
 

@@ -12,7 +12,7 @@ from chaos.mutants.mutant import Mutant
 _DECISIONS: Final = (
     Mutant(
         name="replicas stay eligible though enough are in sync",
-        module="statemachine.elr",
+        module="statemachine.partitions.elr",
         old="        return wish if not wish.elr else replace(wish, elr=())",
         new="        return wish",
         caught_by=("P1",),
@@ -21,7 +21,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="what was before a move is not forgotten when it is over",
-        module="statemachine.partition",
+        module="statemachine.partitions.registration",
         old='"adding", "removing", "target", "original", "directories"):',
         new='"adding", "removing", "target", "directories"):',
         caught_by=("P2",),
@@ -29,7 +29,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a completion begins no leader epoch",
-        module="statemachine.change",
+        module="statemachine.partitions.change_builder",
         old="finished or leader != before.leader or loses_any(before, wish)",
         new="leader != before.leader",
         caught_by=("P3",),
@@ -37,7 +37,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a replica goes without a leader epoch",
-        module="statemachine.change",
+        module="statemachine.partitions.change_builder",
         old=" or loses_any(before, wish)\n",
         new="\n",
         caught_by=("P3",),
@@ -46,7 +46,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a partition grows at the front",
-        module="statemachine.reassignment",
+        module="statemachine.reassignment.target",
         old="        replicas=kept + added,",
         new="        replicas=added + kept,",
         caught_by=("P4",),
@@ -55,7 +55,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="one of several added replicas is enough",
-        module="statemachine.completion",
+        module="statemachine.reassignment.completion",
         old="if any(replica not in partition.isr for replica in partition.adding):",
         new="if partition.adding and not set(partition.adding) & set(partition.isr):",
         caught_by=("P5",),
@@ -64,7 +64,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a move completes without min ISR",
-        module="statemachine.completion",
+        module="statemachine.reassignment.completion",
         old="return has_grown or staying_in_sync(partition) >= needed(partition, min_isr)",
         new="return has_grown or staying_in_sync(partition) > 0",
         caught_by=("P5", "P7"),
@@ -73,7 +73,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a step waits for who is to go",
-        module="statemachine.completion",
+        module="statemachine.reassignment.completion",
         old="has_grown = bool(partition.adding) and not is_last(partition)",
         new="has_grown = False",
         caught_by=("P5",),
@@ -82,7 +82,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a step drops whom min ISR needs",
-        module="statemachine.completion",
+        module="statemachine.reassignment.completion",
         old="    if not is_last(partition) and staying_in_sync(partition)",
         new="    if False and staying_in_sync(partition)",
         caught_by=("P5", "P8"),
@@ -91,7 +91,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="the last in the order leads",
-        module="statemachine.leadership",
+        module="statemachine.partitions.leader_election",
         old="return tuple(replica for replica in aimed if replica in partition.replicas) + rest",
         new="return tuple(each for each in aimed[::-1] if each in partition.replicas) + rest",
         caught_by=("P6",),
@@ -100,7 +100,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="what only removes is never complete",
-        module="statemachine.completion",
+        module="statemachine.reassignment.completion",
         old="    match rule:\n        case CompletionRule.MIN_ISR:",
         new="    if not partition.adding:\n        return False\n"
         "    match rule:\n        case CompletionRule.MIN_ISR:",
@@ -109,7 +109,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a cancel asks for no min ISR",
-        module="statemachine.reassignment",
+        module="statemachine.reassignment.target",
         old="    if len(wish.isr) < needed and not unclean:",
         new="    if not wish.isr and not unclean:",
         caught_by=("P8",),
@@ -118,7 +118,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="with one that is eligible all come into the ISR",
-        module="statemachine.elr",
+        module="statemachine.partitions.elr",
         old="    return replace(partition, isr=(leader,), elr=others if min_isr > 1 else ())",
         new="    return replace(partition, isr=(leader, *others), elr=())",
         caught_by=("P9",),
@@ -127,7 +127,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a fenced broker comes into the ISR",
-        module="statemachine.isr",
+        module="statemachine.partitions.isr",
         old="        elif broker.fenced:",
         new="        elif broker.fenced and broker.stopping_at is not None:",
         caught_by=("P10",),
@@ -136,7 +136,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="another incarnation of a broker keeps its epoch",
-        module="statemachine.brokers",
+        module="statemachine.brokers.lifecycle",
         old="broker_epoch=before.epoch if before is not None and same else",
         new="broker_epoch=before.epoch if before is not None else",
         caught_by=("P11",),
@@ -144,7 +144,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a broker that is fenced stays in the ISR",
-        module="statemachine.brokers",
+        module="statemachine.brokers.lifecycle",
         old="        wish = replace(partition, isr=isr_without(draft, partition, leaving))",
         new="        wish = partition",
         caught_by=("P12",),
@@ -152,7 +152,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a cancel leaves added replicas",
-        module="statemachine.reassignment",
+        module="statemachine.reassignment.target",
         old="    kept = partition.base\n",
         new="    kept = partition.replicas\n",
         caught_by=("P13",),
@@ -161,7 +161,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="limits of partitions are counted per request",
-        module="statemachine.room",
+        module="statemachine.reassignment.scheduler.scheduler",
         old="self.partitions = len(index.stepping)",
         new="self.partitions = 0",
         caught_by=("P15",),
@@ -170,7 +170,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="one step of many replicas passes their limit",
-        module="statemachine.room",
+        module="statemachine.reassignment.scheduler.scheduler",
         old="self.adding + len(step.adding) <= self.limits.replica_movements",
         new="self.adding < self.limits.replica_movements",
         caught_by=("P15",),
@@ -180,7 +180,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a step forgets the last of those it is to add",
-        module="statemachine.reassignment",
+        module="statemachine.reassignment.target",
         old="    added = tuple(replica for replica in target if replica not in kept)\n",
         new="    added = tuple(replica for replica in target if replica not in kept)\n"
         "    added = added[:-1] or added\n",
@@ -190,7 +190,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a move to brokers that do not exist begins",
-        module="statemachine.reassignment",
+        module="statemachine.reassignment.target",
         old="    refusal = assignment_refusal(target, draft.image.brokers)\n",
         new="    refusal = None if target else assignment_refusal(target, draft.image.brokers)\n",
         caught_by=("P17",),
@@ -199,7 +199,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="the ISR takes a stale broker epoch",
-        module="statemachine.isr",
+        module="statemachine.partitions.isr",
         old="        elif member.broker_epoch not in (NO_EPOCH, broker.epoch):",
         new="        elif member.broker_epoch > broker.epoch:",
         caught_by=("P10",),
@@ -209,7 +209,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="the partition epoch is not checked",
-        module="statemachine.isr",
+        module="statemachine.partitions.isr",
         old="    if proposal.partition_epoch < partition.partition_epoch:\n",
         new="    if proposal.partition_epoch < 0:\n",
         caught_by=("P10",),
@@ -217,7 +217,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="a move that is redirected forgets whom it has brought in",
-        module="statemachine.reassignment",
+        module="statemachine.reassignment.target",
         old="        removing=tuple(replica for replica in kept if replica not in target),",
         new="        removing=tuple(\n"
         "            replica for replica in partition.base if replica not in target\n"

@@ -88,7 +88,7 @@ UNSEEN: Final = (
     ),
     Mutant(
         name="a cancel that adds and removes nobody is not judged",
-        module="statemachine.reassignment",
+        module="statemachine.reassignment.target",
         old=" or wish.replicas != partition.replicas:\n",
         new=":\n",
         caught_by=(),

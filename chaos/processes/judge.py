@@ -14,8 +14,8 @@ from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER
 from quorum.records.batch import headers
 from quorum.records.decode import decode as decode_records
-from statemachine.records import Config
-from statemachine.serde import decode
+from statemachine.records.codec import decode
+from statemachine.records.kafka_records import Config
 
 _ALL: Final = 1 << 40
 

@@ -24,7 +24,7 @@ from statemachine.commands import (
     PartitionAltered,
     PartitionsAltered,
 )
-from statemachine.serde.primitives import uuid_of
+from statemachine.records.primitives import uuid_of
 
 VERSIONS: Final = VersionRange(2, 3)
 _BROKER_EPOCHS_FROM: Final = 3

@@ -35,9 +35,9 @@ from statemachine.commands import (
     RegisterController,
     ReplicaAssigned,
 )
-from statemachine.copies import CopyReport
 from statemachine.errors import Error
-from statemachine.records import Endpoint, FeatureRange
+from statemachine.reassignment.copies import CopyReport
+from statemachine.records.kafka_records import Endpoint, FeatureRange
 
 logger = logging.getLogger("controller")
 

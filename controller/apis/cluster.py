@@ -14,9 +14,10 @@ from controller.apis.request import KafkaRequest, code
 from controller.service import Service
 from quorum.protocol.extension_tags import Consistency
 from quorum.transport.address import Address
+from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import UnregisterBroker
-from statemachine.image import Broker, Image
-from statemachine.partition import Partition
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
 from statemachine.queries import TopicDescription, describe_topic
 from statemachine.vocabulary import NO_LEADER
 
@@ -143,7 +144,7 @@ def _brokers(call: KafkaRequest, image: Image) -> Iterable[Any]:
             yield _broker(call, broker)
 
 
-def _broker(call: KafkaRequest, broker: Broker) -> Any:
+def _broker(call: KafkaRequest, broker: BrokerRegistration) -> Any:
     endpoint = broker.endpoints[0]
     return call.part(
         "MetadataResponseBroker",
@@ -199,7 +200,7 @@ def _partitions(call: KafkaRequest, image: Image, topic: TopicDescription) -> It
         )
 
 
-def _offline(image: Image, partition: Partition) -> tuple[int, ...]:
+def _offline(image: Image, partition: PartitionRegistration) -> tuple[int, ...]:
     return tuple(
         each
         for each in partition.replicas

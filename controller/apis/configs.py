@@ -15,8 +15,8 @@ from statemachine.commands import (
     ConfigReplacement,
     IncrementalAlterConfigs,
 )
-from statemachine.config_queries import describe_configs as describe
-from statemachine.image import Image
+from statemachine.configs.describe_configs import describe_configs as describe
+from statemachine.image.image import Image
 
 
 async def incremental_alter(call: KafkaRequest, service: Service) -> Any:

@@ -29,7 +29,7 @@ from quorum.protocol.faults import Malformed
 from quorum.protocol.raft_messages import VERSIONS
 from quorum.raft_calls import RaftCalls
 from quorum.transport.server import InboundRequest
-from statemachine.features import KRAFT_VERSION
+from statemachine.features.features import KRAFT_VERSION
 
 logger = logging.getLogger("kafka")
 

@@ -11,9 +11,9 @@ from quorum.protocol.config_responses import (
     quota_filters,
 )
 from statemachine.commands import AlterClientQuotas, QuotaChange, QuotaOp
-from statemachine.image import Image
-from statemachine.quotas import QuotaFilter, describe_quotas
-from statemachine.records import QuotaEntity
+from statemachine.configs.quotas import QuotaFilter, describe_quotas
+from statemachine.image.image import Image
+from statemachine.records.kafka_records import QuotaEntity
 
 
 async def alter_quotas(call: KafkaRequest, service: Service) -> Any:

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from statemachine.settings import LIMITS, NO_LIMITS, Limits, limits
-from statemachine.steps import steps_left
+from statemachine.reassignment.settings import LIMITS, NO_LIMITS, Limits, limits
+from statemachine.reassignment.step import steps_left
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Resource
 
 CONFIG: Final = "ConfigRecord"
@@ -29,7 +29,7 @@ class Changed(NamedTuple):
 
 
 class _Configured(NamedTuple):
-    """What `statemachine.settings` reads."""
+    """What `statemachine.reassignment.settings` reads."""
 
     configs: Mapping[Resource, Mapping[str, str]]
 

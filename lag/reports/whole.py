@@ -41,7 +41,7 @@ from lag.reports.parts import Part, parts
 from lag.reports.schemas import RESULTS
 from lag.reports.scope import Scope, scope_of
 from lag.reports.together import together
-from statemachine.settings import OF_REASSIGNMENTS
+from statemachine.reassignment.settings import OF_REASSIGNMENTS
 
 Row = dict[str, Any]
 Keep = Callable[[DataFrame], DataFrame]

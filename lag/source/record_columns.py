@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from lag.source.record_fields import Typed, json_of, typed_control, typed_data
 from lag.tables import ARROW_TYPES, Table
 from quorum.core.vocabulary import uuid_to_text
-from statemachine.serde import CHANGE_FRAMES, CHANGE_HEAD_BYTES, TOPIC_ID_BYTES
-from statemachine.serde.primitives import uuid_of
-from statemachine.serde.shapes import PARTITION_FRAMES
+from statemachine.records.codec import CHANGE_FRAMES, CHANGE_HEAD_BYTES, TOPIC_ID_BYTES
+from statemachine.records.primitives import uuid_of
+from statemachine.records.shapes import PARTITION_FRAMES
 
 _FRAMES: Final = frozenset((*CHANGE_FRAMES, *PARTITION_FRAMES))
 _FRAME_BYTES: Final = 3

@@ -1,6 +1,6 @@
 """What one metadata record says, in the columns of the table `records`.
 
-The records are decoded by `statemachine.serde`, names and fields shown as `dump-log` shows them.
+`statemachine.records.codec` decodes the records; names and fields appear as in `dump-log`.
 """
 
 from typing import Any, Final, NamedTuple
@@ -9,9 +9,9 @@ from admin.dump.control import control_fields, control_name
 from admin.dump.entries import compact
 from quorum.core.vocabulary import uuid_to_text
 from quorum.records.control import BadControlRecord, control_type
-from statemachine import our_records, records, serde
-from statemachine.serde.names import as_kafka, frame_of, ours
-from statemachine.serde.primitives import MalformedRecord
+from statemachine.records import codec, kafka_records, own_records
+from statemachine.records.field_names import as_kafka, frame_of, ours
+from statemachine.records.primitives import MalformedRecord
 
 MALFORMED: Final = "Malformed"
 """The type of a record that is none, or not of its type; `json` says why."""
@@ -33,7 +33,7 @@ def typed_data(value: bytes | None, *, with_json: bool) -> Typed:
         return _malformed("it has no value")
     try:
         frame = frame_of(value)
-        record = serde.decode(value)
+        record = codec.decode(value)
         columns = _columns(record)
         columns["version"] = frame.version
         if with_json:
@@ -45,8 +45,8 @@ def typed_data(value: bytes | None, *, with_json: bool) -> Typed:
 
 def json_of(value: bytes) -> str:
     """All fields of a sound data record under Kafka's names, and ours beside them."""
-    record = serde.decode(value)
-    if isinstance(record, records.Unknown):
+    record = codec.decode(value)
+    if isinstance(record, kafka_records.Unknown):
         return compact({"bytes": record.body.hex()})
     return compact({**as_kafka(record, frame_of(value).version), **ours(record)})
 
@@ -72,35 +72,37 @@ def _malformed(reason: str) -> Typed:
     return Typed({"type": MALFORMED, "json": compact({"problem": reason})}, reason)
 
 
-def _columns(record: records.Record) -> dict[str, Any]:
+def _columns(record: kafka_records.Record) -> dict[str, Any]:
     """The columns but for `version` and `json`."""
-    if isinstance(record, records.Unknown):
+    if isinstance(record, kafka_records.Unknown):
         return {"type": f"Unknown({record.type_id})"}
     name = type(record).__name__
-    if isinstance(record, our_records.OurRecord):
+    if isinstance(record, own_records.OurRecord):
         return {"type": name, **_of_ours(record)}
     return {"type": f"{name}Record", **_of_kafka(record)}
 
 
-def _of_kafka(record: records.Record) -> dict[str, Any]:
+def _of_kafka(record: kafka_records.Record) -> dict[str, Any]:
     match record:
-        case records.Partition() | records.PartitionChange():
+        case kafka_records.Partition() | kafka_records.PartitionChange():
             return _of_partition(record)
-        case records.Topic():
+        case kafka_records.Topic():
             return {"topic": record.name, "topic_id": uuid_to_text(record.topic_id)}
-        case records.RemoveTopic():
+        case kafka_records.RemoveTopic():
             return {"topic_id": uuid_to_text(record.topic_id)}
-        case records.ClearElr():
+        case kafka_records.ClearElr():
             return {"topic": record.topic_name or None}
-        case records.Config():
+        case kafka_records.Config():
             return _of_config(record)
-        case records.FeatureLevel():
+        case kafka_records.FeatureLevel():
             return {"name": record.name}
         case _:
             return _of_broker(record)
 
 
-def _of_partition(record: records.Partition | records.PartitionChange) -> dict[str, Any]:
+def _of_partition(
+    record: kafka_records.Partition | kafka_records.PartitionChange,
+) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "partition": record.partition_id,
         "topic_id": uuid_to_text(record.topic_id),
@@ -116,7 +118,7 @@ def _of_partition(record: records.Partition | records.PartitionChange) -> dict[s
         "step": record.step,
         "since_ms": record.since_ms,
     }
-    if isinstance(record, records.Partition):
+    if isinstance(record, kafka_records.Partition):
         columns |= {"leader_epoch": record.leader_epoch, "partition_epoch": record.partition_epoch}
         if not record.move:
             # No move, and none that is over: a partition as such says nothing of moves.
@@ -124,7 +126,7 @@ def _of_partition(record: records.Partition | records.PartitionChange) -> dict[s
     return columns
 
 
-def _of_config(record: records.Config) -> dict[str, Any]:
+def _of_config(record: kafka_records.Config) -> dict[str, Any]:
     columns: dict[str, Any] = {"name": record.name}
     if record.resource_type == _TOPIC_RESOURCE:
         columns["topic"] = record.resource_name
@@ -133,40 +135,40 @@ def _of_config(record: records.Config) -> dict[str, Any]:
     return columns
 
 
-def _of_broker(record: records.Record) -> dict[str, Any]:
+def _of_broker(record: kafka_records.Record) -> dict[str, Any]:
     broker_id = getattr(record, "broker_id", None)
     if broker_id is None:
         return {}
     columns = {"broker_id": broker_id, "broker_epoch": getattr(record, "broker_epoch", None)}
     match record:
-        case records.RegisterBroker():
+        case kafka_records.RegisterBroker():
             columns["fenced"] = record.fenced
             columns["in_controlled_shutdown"] = record.in_controlled_shutdown
-        case records.BrokerRegistrationChange():
+        case kafka_records.BrokerRegistrationChange():
             columns["fenced"] = {1: True, -1: False}.get(record.fenced)
             columns["in_controlled_shutdown"] = {1: True}.get(record.in_controlled_shutdown)
             columns["since_ms"] = record.at_ms
-        case records.FenceBroker():
+        case kafka_records.FenceBroker():
             columns["fenced"] = True
-        case records.UnfenceBroker():
+        case kafka_records.UnfenceBroker():
             columns["fenced"] = False
         case _:
             pass
     return columns
 
 
-def _of_ours(record: our_records.OurRecord) -> dict[str, Any]:
+def _of_ours(record: own_records.OurRecord) -> dict[str, Any]:
     match record:
-        case our_records.MoveBegun():
+        case own_records.MoveBegun():
             columns = {"move_id": record.id, "name": record.name, "broker_id": record.broker}
             return {**columns, "since_ms": record.asked_at_ms}
-        case our_records.MovePart():
+        case own_records.MovePart():
             return {"move_id": record.id}
-        case our_records.MoveChanged():
+        case own_records.MoveChanged():
             return {"move_id": record.id, "state": record.state, "since_ms": record.since_ms}
-        case our_records.MoveEnded():
+        case own_records.MoveEnded():
             return {"move_id": record.id, "state": record.outcome, "since_ms": record.at_ms}
-        case our_records.ConfigOwned():
+        case own_records.ConfigOwned():
             return {"move_id": record.move, "name": record.name}
         case _:
             return {}

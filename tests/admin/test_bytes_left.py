@@ -17,9 +17,9 @@ from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import with_reports
 from quorum.transport.outcomes import RequestFailed
 from statemachine import commands
-from statemachine.copies import CopyReport
 from statemachine.limits import COPY_FALLS_BEHIND_MS
-from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from statemachine.reassignment.copies import CopyReport
+from statemachine.reassignment.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from tests.admin.embedded_brokers import embedded
 from tests.admin.http.test_http_api import http_door
 from tests.broker.client_requests import batch

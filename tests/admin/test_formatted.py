@@ -13,9 +13,9 @@ from quorum.core.vocabulary import Epoch
 from quorum.log.errors import FileDamaged
 from quorum.opening import LOG_FOLDER
 from quorum.records.snapshot_batches import SnapshotBatches
-from statemachine import records, serde
-from statemachine.features import RECORDED
-from statemachine.records import Record
+from statemachine.features.features import RECORDED
+from statemachine.records import codec, kafka_records
+from statemachine.records.kafka_records import Record
 
 AT_ZERO = f"{0:020}-{0:010}.checkpoint"
 
@@ -24,13 +24,13 @@ def write(path: Path, *said: Record) -> None:
     batches = SnapshotBatches(Epoch(0), 0)
     data = batches.opening(None, None)
     if said:
-        data += batches.data([serde.encode(record, 29) for record in said])
+        data += batches.data([codec.encode(record, 29) for record in said])
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data + batches.closing())
 
 
 def level(name: str, level: int) -> Record:
-    return records.FeatureLevel(name=name, level=level)
+    return kafka_records.FeatureLevel(name=name, level=level)
 
 
 def test_the_levels_are_those_of_the_folder_and_what_it_does_not_name_is_at_0(
@@ -67,7 +67,7 @@ def test_a_log_that_has_begun_says_itself_what_is_in_force(tmp_path: Path) -> No
     assert formatted(tmp_path) is None
 
 
-SCRAM = records.UserScramCredential(
+SCRAM = kafka_records.UserScramCredential(
     name="alice", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4_096
 )
 
@@ -82,7 +82,7 @@ SCRAM = records.UserScramCredential(
             "group.version 9 is not supported, 0 to 1 are",
         ),
         ([level("metadata.version", 29), SCRAM], "SCRAM credentials of user alice"),
-        ([level("metadata.version", 29), records.NoOp()], "a record of NoOp"),
+        ([level("metadata.version", 29), kafka_records.NoOp()], "a record of NoOp"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(

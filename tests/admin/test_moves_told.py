@@ -9,14 +9,14 @@ from admin.moves import (
     standings,
     told,
 )
-from statemachine import records
 from statemachine.commands import MovesCancelled, ReassignmentAltered
-from statemachine.copies import CopyReport
 from statemachine.errors import Error
 from statemachine.limits import COPIES_LOOKED_AT_MAX
-from tests.statemachine.test_batching import limited, some
-from tests.statemachine.test_moves import move
-from tests.statemachine.world import TOPIC_ID, World
+from statemachine.reassignment.copies import CopyReport
+from statemachine.records import kafka_records
+from tests.statemachine.reassignment.test_moves import move
+from tests.statemachine.reassignment.test_scheduler import limited, some
+from tests.statemachine.support.world import TOPIC_ID, World
 
 
 def test_moves_share_the_room_for_partitions_and_count_the_rest() -> None:
@@ -51,7 +51,7 @@ def test_however_many_moves_are_asked_for_only_so_many_partitions_are_looked_at(
     count = 300
     for number in range(1, count):
         world.replay(
-            records.Partition(
+            kafka_records.Partition(
                 partition_id=number,
                 topic_id=TOPIC_ID,
                 replicas=(1, 2, 3),

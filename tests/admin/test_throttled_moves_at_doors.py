@@ -12,7 +12,7 @@ from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, throttle_of
 from admin.reassignment_questions import read_begun
 from statemachine import commands
-from statemachine.throttle_configs import FOLLOWER_RATE, LEADER_RATE
+from statemachine.reassignment.throttle import FOLLOWER_RATE, LEADER_RATE
 from statemachine.vocabulary import BROKER_RESOURCE
 from tests.admin.cli.test_begin_moves_cli import FOUR, plan
 from tests.admin.cli.test_moves_cli import brokers
@@ -24,7 +24,7 @@ from tests.admin.http.test_http_new_moves import sent
 from tests.controller.apis.test_kafka_new_moves import altered, four_brokers, parts
 from tests.controller.apis.test_kafka_voters import client_of
 from tests.controller.asking import asked, isr, join, topic
-from tests.statemachine.config_requests import SET, change
+from tests.statemachine.support.config_requests import SET, change
 from tests.support.controllers import Node, a_controller
 from tests.support.kafka_client import kafka_client
 

@@ -34,8 +34,8 @@ from bench.peers.steps import STEPS as MEASURED
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.log.segments import SegmentedLog
 from quorum.records.encode import encode, stamp
-from statemachine.records import PartitionChange
-from statemachine.serde import encode as encode_record
+from statemachine.records.codec import encode as encode_record
+from statemachine.records.kafka_records import PartitionChange
 
 DATA, HEADERS, SETTINGS, PING = 0, 1, 4, 6
 END = 1

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from bench.fencing import fence
 from bench.scale import ROWS, Measured, a_cluster, memory_mb, met, table, write_snapshot
 from quorum.log.checkpoint import read_checkpoint
-from statemachine.image import Image
-from statemachine.snapshot import load
-from tests.statemachine.checks import check_image
+from statemachine.image.image import Image
+from statemachine.image.snapshot import load
+from tests.statemachine.support.reference_checks import check_image
 
 FOUND = Measured(
     imported_mb=60,

@@ -40,7 +40,7 @@ from quorum.protocol.apis import ApiKey
 from quorum.transport.channel import Channel
 from quorum.transport.server import Server
 from quorum.transport.sweeper import Sweeper
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.replay import replay
 from tests.controller.deciding import CLUSTER, CONTROLLER_APIS, LEVEL, RNG, TheController
 

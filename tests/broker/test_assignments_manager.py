@@ -22,7 +22,7 @@ from statemachine.commands import (
     IncrementalAlterConfigs,
     UpdateFeatures,
 )
-from statemachine.partition import directory_of
+from statemachine.partitions.registration import directory_of
 from statemachine.vocabulary import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,

@@ -19,7 +19,6 @@ from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey
 from quorum.transport.server import InboundRequest, Server
 from quorum.transport.sweeper import Sweeper
-from statemachine import records
 from statemachine.commands import (
     BrokerHeartbeat,
     BrokerRegistered,
@@ -32,7 +31,8 @@ from statemachine.commands import (
     UnregisterBroker,
 )
 from statemachine.decide import decide
-from statemachine.image import Image
+from statemachine.image.image import Image
+from statemachine.records import kafka_records
 from statemachine.replay import replay
 from tests.broker.embedded_cluster import until
 from tests.controller.deciding import CLUSTER, RNG
@@ -92,13 +92,13 @@ class Registrar:
                 our_cluster_id=CLUSTER,
                 incarnation_id=message.incarnation_id,
                 endpoints=tuple(
-                    records.Endpoint(
+                    kafka_records.Endpoint(
                         name=each.name, host=each.host, port=each.port, security_protocol=0
                     )
                     for each in message.listeners
                 ),
                 features=tuple(
-                    records.FeatureRange(
+                    kafka_records.FeatureRange(
                         name=each.name,
                         min_supported=each.min_supported_version,
                         max_supported=each.max_supported_version,

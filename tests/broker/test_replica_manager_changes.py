@@ -9,7 +9,7 @@ from broker.partition.partition import Partition
 from broker.replica_manager import LogAction, PendingLogActions, log_action
 from statemachine import commands
 from statemachine.vocabulary import NO_LEADER
-from tests.statemachine.world import World
+from tests.statemachine.support.world import World
 
 HERE = cast(Partition, object())
 

@@ -16,7 +16,7 @@ from chaos.linearizability import Key, Operation, Verdict, judged, verdict
 from statemachine import commands
 from statemachine.errors import Error
 from statemachine.vocabulary import TOPIC_RESOURCE
-from tests.statemachine.world import World
+from tests.statemachine.support.world import World
 
 Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
 Said: TypeAlias = tuple[Key, Hashable, Hashable]

@@ -13,8 +13,8 @@ from controller.quorum_controller import QuorumController
 from quorum.log.disk_thread import DiskThread
 from statemachine import commands
 from statemachine.commands import Answer, Command
-from statemachine.features import RANGES
-from statemachine.image import Image
+from statemachine.features.features import RANGES
+from statemachine.image.image import Image
 from statemachine.vocabulary import Replicas
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import CLUSTER_ID

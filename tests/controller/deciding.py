@@ -10,7 +10,6 @@ from quorum.protocol import codec
 from quorum.protocol.api_versions import write_offer
 from quorum.protocol.apis import SPOKEN, ApiKey, VersionRange
 from quorum.transport.server import InboundRequest
-from statemachine import records
 from statemachine.commands import (
     AllocateProducerIds,
     AlterPartition,
@@ -34,9 +33,10 @@ from statemachine.commands import (
     ReplicasAssigned,
 )
 from statemachine.decide import decide
-from statemachine.features import RANGES
-from statemachine.image import Image
-from statemachine.partition import Partition
+from statemachine.features.features import RANGES
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.records import kafka_records
 from statemachine.replay import replay
 
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
@@ -67,7 +67,7 @@ class TheController:
 
     def __init__(self, level: int = LEVEL) -> None:
         self.image = Image()
-        self.log: list[records.Record] = []
+        self.log: list[kafka_records.Record] = []
         self.nodes: list[Learner] = []
         self.altered: list[AlterPartition] = []
         self.assigned: list[AssignReplicasToDirs] = []
@@ -97,7 +97,7 @@ class TheController:
                 our_cluster_id=CLUSTER,
                 incarnation_id=incarnation,
                 endpoints=(
-                    records.Endpoint(
+                    kafka_records.Endpoint(
                         name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0
                     ),
                 ),
@@ -147,7 +147,7 @@ class TheController:
         answer = self.decide(AlterReassignments(reassignments=(move,)))
         assert not answer.partitions[0].error.code, answer
 
-    def of(self, topic: str, number: int = 0) -> Partition:
+    def of(self, topic: str, number: int = 0) -> PartitionRegistration:
         """The registration of a partition."""
         found = self.image.topic_named(topic)
         partition = None if found is None else found.partition(number)

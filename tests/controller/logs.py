@@ -3,10 +3,10 @@
 from quorum.core.vocabulary import Offset
 from quorum.records.batch import outlines
 from quorum.records.decode import decode as decode_records
-from statemachine import records
-from statemachine.image import Image
+from statemachine.image.image import Image
+from statemachine.records import kafka_records
+from statemachine.records.codec import decode
 from statemachine.replay import replay
-from statemachine.serde import decode
 from tests.support.controllers import Node
 
 
@@ -15,7 +15,7 @@ def log_of(node: Node) -> bytes:
     return node.opened.quorum.read_committed(Offset(0), 1 << 30)
 
 
-def records_of(log: bytes) -> list[records.Record]:
+def records_of(log: bytes) -> list[kafka_records.Record]:
     """Its metadata records."""
     values = [each.value for each in decode_records(log) if not each.control]
     return [decode(value) for value in values if value is not None]

@@ -20,7 +20,7 @@ from quorum.log.memory import MemoryElectionStore, MemoryLog
 from quorum.ports import Done, Log
 from quorum.replica import Replica
 from statemachine import commands
-from statemachine.features import RANGES
+from statemachine.features.features import RANGES
 from statemachine.limits import METADATA_VERSION_MAX
 
 SESSION_TIMEOUT_MS: Final = 9_000

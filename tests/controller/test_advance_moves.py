@@ -6,7 +6,7 @@ from uuid import UUID
 from controller.quorum_controller import ADVANCE_INTERVAL_MS, QuorumController
 from statemachine import commands
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX, STEPS_BEGUN_MAX
-from statemachine.settings import PARALLEL_PARTITIONS
+from statemachine.reassignment.settings import PARALLEL_PARTITIONS
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, NO_LEADER
 from tests.controller.asking import asked, heartbeat, join
 from tests.support.controllers import a_controller

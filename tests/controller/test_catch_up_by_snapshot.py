@@ -11,7 +11,7 @@ from quorum.log.checkpoint import checkpoints
 from quorum.opening import LOG_FOLDER
 from quorum.snapshotting import SnapshotLimits
 from tests.controller.asking import anything, asked, join, topic
-from tests.statemachine.checks import check_image, contents
+from tests.statemachine.support.reference_checks import check_image, contents
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.controllers import Node, a_controller, a_place, active, controllers, start
 

@@ -12,13 +12,14 @@ from controller.record_appender import CUT_RECORDS_MAX, TRANSACTION_RECORDS_MAX,
 from quorum.core.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from quorum.records.batch import outlines
 from quorum.records.decode import decode as decode_records
-from statemachine import commands, records
+from statemachine import commands
 from statemachine.errors import Error
 from statemachine.limits import LEAVING_PARTITIONS_MAX
-from statemachine.serde import decode, encode
+from statemachine.records import kafka_records
+from statemachine.records.codec import decode, encode
 from tests.controller.asking import asked, busy, heartbeat, join, looked, registration, topic
 from tests.controller.logs import folded, log_of, records_of
-from tests.statemachine.checks import contents
+from tests.statemachine.support.reference_checks import contents
 from tests.support.controllers import SESSION_TIMEOUT_MS, a_controller
 
 
@@ -50,9 +51,9 @@ async def test_a_topic_larger_than_a_batch_counts_as_a_whole(tmp_path: Path) -> 
         assert answer.topics[0].error is Error.NONE
         log = log_of(node)
         written = records_of(log)
-        first = next(i for i, each in enumerate(written) if isinstance(each, records.Topic))
-        assert isinstance(written[first - 1], records.BeginTransaction)
-        assert isinstance(written[-1], records.EndTransaction)
+        first = next(i for i, each in enumerate(written) if isinstance(each, kafka_records.Topic))
+        assert isinstance(written[first - 1], kafka_records.BeginTransaction)
+        assert isinstance(written[-1], kafka_records.EndTransaction)
         assert len(written) == first + 1 + 30_000 + 1
         assert all(each.end - each.base <= BATCH_RECORDS_MAX for each in outlines(log))
         image = contents(controller.image)
@@ -150,14 +151,14 @@ async def test_a_transaction_that_a_leader_left_open_is_ended_by_the_next_one(
 ) -> None:
     """Or everything after it would be part of it, and never count for Kafka's brokers."""
     half = (
-        records.BeginTransaction(name="half"),
-        records.Topic(name="half", topic_id=UUID(int=0x70 << 96 | 2)),
+        kafka_records.BeginTransaction(name="half"),
+        kafka_records.Topic(name="half", topic_id=UUID(int=0x70 << 96 | 2)),
     )
     async with a_controller(tmp_path) as node:
         await join(node.controller, 101)
         await asked(node.controller, topic("kept", 101))
         node.opened.quorum.propose([encode(each, 29) for each in half])
-        while not isinstance(records_of(log_of(node))[-1], records.Topic):
+        while not isinstance(records_of(log_of(node))[-1], kafka_records.Topic):
             await node.opened.quorum.leader_changed(within_seconds=0.005)
     async with a_controller(tmp_path) as node:
         image = node.controller.image
@@ -165,7 +166,7 @@ async def test_a_transaction_that_a_leader_left_open_is_ended_by_the_next_one(
         assert set(image.topic_ids) == {"kept"}
         written = records_of(log_of(node))
         after = written[written.index(half[1]) + 1]
-        assert isinstance(after, records.AbortTransaction)
+        assert isinstance(after, kafka_records.AbortTransaction)
         await asked(node.controller, topic("after", 101))
         assert contents(folded(log_of(node))) == contents(image)
         assert set(image.topic_ids) == {"kept", "after"}
@@ -196,7 +197,7 @@ async def test_a_broker_epoch_is_the_offset_of_its_record_however_much_may_be_lo
         epochs = {
             offset: record.broker_epoch
             for offset, record in written.items()
-            if isinstance(record, records.RegisterBroker)
+            if isinstance(record, kafka_records.RegisterBroker)
         }
         assert len(epochs) == 3
         assert all(offset == epoch for offset, epoch in epochs.items())
@@ -205,8 +206,8 @@ async def test_a_broker_epoch_is_the_offset_of_its_record_however_much_may_be_lo
 
 def test_a_registration_is_never_part_of_a_transaction() -> None:
     """Its opening record would come before, and shift the epoch away from the offset."""
-    filling: list[records.Record] = [records.NoOp()] * BATCH_RECORDS_MAX
-    registered = records.RegisterBroker(
+    filling: list[kafka_records.Record] = [kafka_records.NoOp()] * BATCH_RECORDS_MAX
+    registered = kafka_records.RegisterBroker(
         broker_id=1,
         incarnation_id=UUID(int=1),
         broker_epoch=BATCH_RECORDS_MAX,
@@ -220,10 +221,10 @@ def test_a_registration_is_never_part_of_a_transaction() -> None:
 
 
 def test_what_fits_is_one_batch_and_the_rest_is_cut_into_whole_ones() -> None:
-    def changes(count: int, name_bytes: int = 1) -> list[records.Record]:
-        return [records.ClearElr(topic_name="n" * name_bytes) for _ in range(count)]
+    def changes(count: int, name_bytes: int = 1) -> list[kafka_records.Record]:
+        return [kafka_records.ClearElr(topic_name="n" * name_bytes) for _ in range(count)]
 
-    def sizes(appended: list[records.Record]) -> list[int] | None:
+    def sizes(appended: list[kafka_records.Record]) -> list[int] | None:
         batches = batches_of(appended, 29)
         if batches is None:
             return None
@@ -232,7 +233,7 @@ def test_what_fits_is_one_batch_and_the_rest_is_cut_into_whole_ones() -> None:
             assert sum(map(len, batch.values)) <= BATCH_BYTES_MAX
             assert batch.values == [encode(each, 29) for each in batch.records]
         together = [each for batch in batches for each in batch.records]
-        assert [each for each in together if isinstance(each, records.ClearElr)] == appended
+        assert [each for each in together if isinstance(each, kafka_records.ClearElr)] == appended
         return [len(batch.records) for batch in batches]
 
     assert sizes(changes(1)) == [1]

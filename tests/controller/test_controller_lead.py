@@ -14,7 +14,7 @@ from statemachine import commands
 from statemachine.errors import Error
 from tests.controller.asking import anything, asked, busy, heartbeat, join, looked, move, topic
 from tests.controller.logs import folded, log_of
-from tests.statemachine.checks import check_image, contents
+from tests.statemachine.support.reference_checks import check_image, contents
 from tests.support.controllers import Node, a_controller, active, controllers
 
 BROKERS = (101, 102, 103, 104)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from statemachine.image import Image
-from statemachine.snapshot import load
+from statemachine.image.image import Image
+from statemachine.image.snapshot import load
 from tests.controller.asking import asked, busy, join, topic
-from tests.statemachine.checks import contents
+from tests.statemachine.support.reference_checks import contents
 from tests.support.controllers import a_controller, controllers
 
 

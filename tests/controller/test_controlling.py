@@ -9,7 +9,7 @@ from controller.ports import Unavailable
 from controller.record_appender import TRANSACTION_RECORDS_MAX, records_asked
 from statemachine import commands
 from statemachine.errors import Error
-from statemachine.features import RANGES
+from statemachine.features.features import RANGES
 from tests.controller.lone_controller import Lone
 
 T = TypeVar("T")

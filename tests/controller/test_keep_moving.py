@@ -7,8 +7,8 @@ import pytest
 from controller.quorum_controller import STANDBY_LOOK_MS, QuorumController
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
-from statemachine import records
-from statemachine.serde import decode
+from statemachine.records import kafka_records
+from statemachine.records.codec import decode
 from tests.controller.asking import asked, busy, looked, topic
 from tests.support.controllers import Node, a_controller, active, controllers
 
@@ -25,7 +25,7 @@ class Clock:
         return self.ms
 
 
-def last_record(node: Node) -> records.Record:
+def last_record(node: Node) -> kafka_records.Record:
     """The record at the end of the log."""
     end = node.controller.committed
     *_, last = decode_records(node.opened.quorum.read_committed(Offset(end - 1), 1 << 20))
@@ -51,7 +51,7 @@ async def test_a_log_at_rest_moves_once_an_interval(tmp_path: Path) -> None:
         clock.ms += 1
         assert controller.keep_moving() == INTERVAL_MS
         assert await committed(controller) == start + 1
-        assert last_record(node) == records.NoOp()
+        assert last_record(node) == kafka_records.NoOp()
         assert controller.keep_moving() == INTERVAL_MS
         assert await committed(controller) == start + 1
 

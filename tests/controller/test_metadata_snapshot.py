@@ -5,16 +5,16 @@ from uuid import UUID
 
 from broker.metadata import MetadataFollower
 from quorum.core.vocabulary import Epoch, Offset
-from statemachine import records, serde
-from statemachine.image import Image
-from statemachine.touched import Touched
+from statemachine.image.delta import MetadataDelta
+from statemachine.image.image import Image
+from statemachine.records import codec, kafka_records
 from tests.support.bell import PATIENCE_SECONDS
 
-TOPIC = records.Topic(name="orders", topic_id=UUID(int=7))
+TOPIC = kafka_records.Topic(name="orders", topic_id=UUID(int=7))
 
 PARTITIONS = [
-    serde.encode(
-        records.Partition(
+    codec.encode(
+        kafka_records.Partition(
             partition_id=number,
             topic_id=TOPIC.topic_id,
             replicas=(1,),
@@ -38,16 +38,16 @@ class Nothing:
 
 async def test_what_a_snapshot_says_is_handed_on_before_anything_is_committed() -> None:
     follower = MetadataFollower(Image())
-    follower.load_snapshot([serde.encode(TOPIC, 29)], Offset(40), Epoch(3))
+    follower.load_snapshot([codec.encode(TOPIC, 29)], Offset(40), Epoch(3))
     follower.read_from(Nothing())
-    told: asyncio.Future[Touched] = asyncio.get_running_loop().create_future()
+    told: asyncio.Future[MetadataDelta] = asyncio.get_running_loop().create_future()
     follower.on_change = told.set_result
     running = asyncio.get_running_loop().create_task(follower.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
         touched = await told
     running.cancel()
     await asyncio.wait({running})
-    assert isinstance(touched, Touched)
+    assert isinstance(touched, MetadataDelta)
     assert follower.image.end_offset == 40
     assert follower.image.topic_named("orders") is not None
 
@@ -55,16 +55,16 @@ async def test_what_a_snapshot_says_is_handed_on_before_anything_is_committed() 
 async def test_a_later_snapshot_replaces_everything_and_tells_what_is_gone() -> None:
     """A broker that was away for so long that the controllers no longer have what it missed."""
     follower = MetadataFollower(Image())
-    follower.load_snapshot([serde.encode(TOPIC, 29), *PARTITIONS], Offset(40), Epoch(3))
+    follower.load_snapshot([codec.encode(TOPIC, 29), *PARTITIONS], Offset(40), Epoch(3))
     follower.read_from(Nothing())
-    told: asyncio.Queue[Touched] = asyncio.Queue()
+    told: asyncio.Queue[MetadataDelta] = asyncio.Queue()
     follower.on_change = told.put_nowait
     running = asyncio.get_running_loop().create_task(follower.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
         first = await told.get()
         assert set(first.partitions) == {(TOPIC.topic_id, 0), (TOPIC.topic_id, 1)}
-        other = records.Topic(name="others", topic_id=UUID(int=8))
-        follower.load_snapshot([serde.encode(other, 29)], Offset(90), Epoch(5))
+        other = kafka_records.Topic(name="others", topic_id=UUID(int=8))
+        follower.load_snapshot([codec.encode(other, 29)], Offset(90), Epoch(5))
         second = await told.get()
     running.cancel()
     await asyncio.wait({running})
@@ -77,10 +77,10 @@ async def test_a_later_snapshot_replaces_everything_and_tells_what_is_gone() -> 
 async def test_its_own_snapshot_ends_where_it_has_read_to() -> None:
     follower = MetadataFollower(Image())
     follower.read_from(Nothing())
-    told: asyncio.Queue[Touched] = asyncio.Queue()
+    told: asyncio.Queue[MetadataDelta] = asyncio.Queue()
     follower.on_change = told.put_nowait
     assert follower.snapshot() is None, "nothing has been read yet"
-    follower.load_snapshot([serde.encode(TOPIC, 29)], Offset(40), Epoch(3))
+    follower.load_snapshot([codec.encode(TOPIC, 29)], Offset(40), Epoch(3))
     assert follower.snapshot() is None, "nothing has been read yet"
     running = asyncio.get_running_loop().create_task(follower.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -91,4 +91,4 @@ async def test_its_own_snapshot_ends_where_it_has_read_to() -> None:
     taken = follower.snapshot()
     assert taken is not None
     assert taken.end == 40
-    assert [value for group in taken.groups for value in group] == [serde.encode(TOPIC, 29)]
+    assert [value for group in taken.groups for value in group] == [codec.encode(TOPIC, 29)]

@@ -14,11 +14,12 @@ from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER
 from quorum.records.encode import encode as batch
 from quorum.records.encode import stamp
-from statemachine import commands, records
-from statemachine.serde import encode
+from statemachine import commands
+from statemachine.records import kafka_records
+from statemachine.records.codec import encode
 from tests.controller.asking import asked, join, looked, topic, topic_id
 from tests.controller.logs import folded, log_of
-from tests.statemachine.checks import contents, indexed, scanned
+from tests.statemachine.support.reference_checks import contents, indexed, scanned
 from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers
 
 CHANGES = 40_000
@@ -36,7 +37,9 @@ async def lengthen(folder: Path, *others: int) -> None:
     epoch = first.end.epoch
     for number in range(CHANGES // BATCH_RECORDS):
         isr = (101,) if number % 2 else (101, 102)
-        change = records.PartitionChange(partition_id=number % 20, topic_id=topic_id("a"), isr=isr)
+        change = kafka_records.PartitionChange(
+            partition_id=number % 20, topic_id=topic_id("a"), isr=isr
+        )
         more = batch([encode(change, 29)] * BATCH_RECORDS, timestamp_ms=5)
         stamp(more, first.end.offset, epoch)
         first.append(more)

@@ -11,14 +11,14 @@ from quorum.core.vocabulary import Offset
 from quorum.metadata_loader import MetadataLoader
 from quorum.ports import LogFailure
 from quorum.records.encode import encode as batch
-from statemachine import records
-from statemachine.bulk import replay_values
-from statemachine.image import Image
+from statemachine.image.bulk_replay import replay_values
+from statemachine.image.image import Image
+from statemachine.image.snapshot import LOADED_AT_ONCE, begin, begin_loading
+from statemachine.records import kafka_records
+from statemachine.records.codec import encode
 from statemachine.replay import replay
-from statemachine.serde import encode
-from statemachine.snapshot import LOADED_AT_ONCE, begin, begin_loading
 from tests.quorum.test_committed import Log
-from tests.statemachine.checks import contents, indexed, scanned
+from tests.statemachine.support.reference_checks import contents, indexed, scanned
 
 TOPIC = UUID(int=7)
 PARTITIONS = 50
@@ -28,13 +28,13 @@ def loader() -> MetadataLoader[Image]:
     return MetadataLoader(Image(), replay=replay_values, load_snapshot=begin_loading)
 
 
-def log_of(count: int, *, seed: int) -> tuple[Log, list[records.Record]]:
+def log_of(count: int, *, seed: int) -> tuple[Log, list[kafka_records.Record]]:
     """A log of so many changes of ISRs, in batches of any size, and its records."""
     rng = random.Random(seed)
-    written: list[records.Record] = [records.Topic(name="a", topic_id=TOPIC)]
+    written: list[kafka_records.Record] = [kafka_records.Topic(name="a", topic_id=TOPIC)]
     for number in range(PARTITIONS):
         written.append(
-            records.Partition(
+            kafka_records.Partition(
                 partition_id=number,
                 topic_id=TOPIC,
                 replicas=(1, 2, 3),
@@ -48,7 +48,7 @@ def log_of(count: int, *, seed: int) -> tuple[Log, list[records.Record]]:
         members = tuple(rng.sample((2, 3), rng.randrange(3)))
         number = rng.randrange(PARTITIONS)
         written.append(
-            records.PartitionChange(partition_id=number, topic_id=TOPIC, isr=(1, *members))
+            kafka_records.PartitionChange(partition_id=number, topic_id=TOPIC, isr=(1, *members))
         )
     log, at = Log(), 0
     while at < count:
@@ -58,7 +58,7 @@ def log_of(count: int, *, seed: int) -> tuple[Log, list[records.Record]]:
     return log, written[: log.end.offset]
 
 
-def image_of(written: Sequence[records.Record]) -> Image:
+def image_of(written: Sequence[kafka_records.Record]) -> Image:
     image = Image()
     for offset, record in enumerate(written):
         replay(image, record, offset)
@@ -92,7 +92,9 @@ def test_a_snapshot_that_comes_in_the_middle_takes_the_place_of_what_was_replaye
     log, written = log_of(30_000, seed=2)
     end = 20_000
     values = snapshot_of(image_of(written[:end]))
-    extra = [records.Topic(name=str(each), topic_id=UUID(int=each)) for each in range(2_000, 5_000)]
+    extra = [
+        kafka_records.Topic(name=str(each), topic_id=UUID(int=each)) for each in range(2_000, 5_000)
+    ]
     values += [encode(each, 29) for each in extra]
     replaying = loader()
     replaying.raise_to(Offset(25_000))

@@ -14,15 +14,15 @@ from controller.ports import Unavailable
 from quorum.core.vocabulary import Offset
 from quorum.records.decode import decode as decode_records
 from statemachine import commands
-from statemachine.image import Image
+from statemachine.brokers.safety import Safety, TooMany, judging
+from statemachine.image.image import Image
+from statemachine.records.codec import decode
 from statemachine.replay import replay
-from statemachine.safety import Safety, TooMany, judging
-from statemachine.serde import decode
 from statemachine.slices import LOOKED_AT_US, Slices
 from tests.controller.asking import anything, heartbeat, topic
 from tests.controller.lone_controller import SESSION_TIMEOUT_MS, Lone
 from tests.controller.sliced_controller import Sliced, moves
-from tests.statemachine.checks import check_image, contents
+from tests.statemachine.support.reference_checks import check_image, contents
 
 BROKERS = (101, 102, 103, 104)
 MANY = 60

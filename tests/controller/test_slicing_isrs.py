@@ -9,7 +9,7 @@ from statemachine.errors import Error
 from tests.controller.asking import isr, topic
 from tests.controller.sliced_controller import Sliced
 from tests.controller.test_slicing import BROKERS, folded
-from tests.statemachine.checks import check_image, contents
+from tests.statemachine.support.reference_checks import check_image, contents
 
 MANY = 3_000
 

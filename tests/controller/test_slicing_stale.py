@@ -10,12 +10,12 @@ from controller.event_queue import SLICE_US
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
 from quorum.core.vocabulary import Offset
-from statemachine.image import Image
-from statemachine.safety import Safety, TooMany, judging
+from statemachine.brokers.safety import Safety, TooMany, judging
+from statemachine.image.image import Image
 from statemachine.slices import LOOKED_AT_US, Slices
 from tests.controller.asking import topic
 from tests.controller.sliced_controller import Sliced
-from tests.statemachine.checks import contents
+from tests.statemachine.support.reference_checks import contents
 
 BROKERS = (101, 102)
 MANY = 2_000

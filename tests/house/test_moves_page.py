@@ -3,12 +3,12 @@
 import ast
 from typing import Final
 
-from statemachine.reasons import Reason
-from statemachine.settings import CLUSTER_CONFIGS
+from statemachine.reassignment.settings import CLUSTER_CONFIGS
+from statemachine.reassignment.step import Reason
 from tests.support import tree
 
 PAGE: Final = tree.ROOT / "docs" / "moves.md"
-REASONS: Final = tree.ROOT / "statemachine" / "reasons.py"
+REASONS: Final = tree.ROOT / "statemachine" / "reassignment" / "step.py"
 
 
 def table(name: str) -> list[list[str]]:

@@ -36,7 +36,7 @@ VALUES: Final = frozenset(
     }
 )
 STATE_MACHINE: Final = VALUES | {"statemachine", "kio.static", "msgspec", "pyroaring"}
-SERDE: Final = STATE_MACHINE | {"io", "kio.serial", "struct"}
+RECORDS: Final = STATE_MACHINE | {"io", "kio.serial", "struct"}
 
 
 def test_the_core_of_quorum_imports_only_values_of_the_standard_library() -> None:
@@ -46,9 +46,9 @@ def test_the_core_of_quorum_imports_only_values_of_the_standard_library() -> Non
 
 def test_the_state_machine_imports_only_values_and_its_three_libraries() -> None:
     paths = tree.python_files("statemachine")
-    serde = [path for path in paths if tree.shown(path).startswith("statemachine/serde")]
-    others = [path for path in paths if path not in serde]
-    found = [*strangers(others, STATE_MACHINE), *strangers(serde, SERDE)]
+    codecs = [path for path in paths if tree.shown(path).startswith("statemachine/records/")]
+    others = [path for path in paths if path not in codecs]
+    found = [*strangers(others, STATE_MACHINE), *strangers(codecs, RECORDS)]
     assert not found, "\n".join(found)
 
 

@@ -9,20 +9,21 @@ from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
-from statemachine import commands, records
+from statemachine import commands
 from statemachine.decide import decide
-from statemachine.image import Image
-from statemachine.partition import Partition
-from statemachine.replay import replay
-from statemachine.serde import decode, encode
-from statemachine.settings import (
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.settings import (
     LEADER_MOVEMENTS,
     PARALLEL_PARTITIONS,
     PARALLEL_REPLICAS,
     REPLICA_MOVEMENTS,
 )
+from statemachine.records import kafka_records
+from statemachine.records.codec import decode, encode
+from statemachine.replay import replay
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, NO_LEADER, MoveKind, Replicas
-from tests.statemachine.world import CLUSTER_ID, FEATURES, LEVEL, directory, incarnation
+from tests.statemachine.support.world import CLUSTER_ID, FEATURES, LEVEL, directory, incarnation
 
 BROKERS: Final = range(1, 9)
 TOPICS: Final = 5
@@ -113,7 +114,7 @@ class RandomCluster:
         }  # fmt: skip
         return of_some if self._is_quiet else {**of_some, **of_all}
 
-    def _partitions(self) -> list[tuple[Where, Partition]]:
+    def _partitions(self) -> list[tuple[Where, PartitionRegistration]]:
         return [
             ((topic_id, number), partition)
             for topic_id, topic in self.image.topics.items()
@@ -121,7 +122,7 @@ class RandomCluster:
             if (topic_id, number) not in self.left_alone
         ]
 
-    def _some(self, *, moving: bool | None = None) -> tuple[Where, Partition] | None:
+    def _some(self, *, moving: bool | None = None) -> tuple[Where, PartitionRegistration] | None:
         found = [each for each in self._partitions() if moving in (None, each[1].moving)]
         return self._rng.choice(found) if found else None
 
@@ -138,7 +139,7 @@ class RandomCluster:
         for record in decide(self.image, command, now_ms=self._now_ms).records:
             self._say(record)
 
-    def _say(self, record: records.Record) -> None:
+    def _say(self, record: kafka_records.Record) -> None:
         value = encode(record, LEVEL)
         replay(self.image, decode(value), self.image.end_offset)
         self._said.append(value)
@@ -267,7 +268,7 @@ class RandomCluster:
                 gone = self._rng.choice(others)
                 self._set_isr(where, partition, tuple(e for e in partition.isr if e != gone))
 
-    def _set_isr(self, where: Where, partition: Partition, isr: Replicas) -> None:
+    def _set_isr(self, where: Where, partition: PartitionRegistration, isr: Replicas) -> None:
         leader = self.image.brokers.get(partition.leader)
         if partition.leader == NO_LEADER or leader is None or isr == partition.isr:
             return
@@ -397,4 +398,4 @@ class RandomCluster:
                 return
             isr = left if out == now.removing else tuple(e for e in now.isr if e in left)
             said |= {"replicas": left, "isr": isr, "elr": ()}
-        self._say(records.PartitionChange(topic_id=where[0], partition_id=where[1], **said))
+        self._say(kafka_records.PartitionChange(topic_id=where[0], partition_id=where[1], **said))

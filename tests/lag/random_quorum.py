@@ -18,11 +18,11 @@ from quorum.log.append_times import UNKNOWN
 from quorum.records.control import LeaderChange, encode_leader_change
 from quorum.records.encode import encode
 from quorum.records.voters import encode_assignment, encode_founding
-from statemachine.records import NoOp, PartitionChange
-from statemachine.serde import encode as encode_said
+from statemachine.records.codec import encode as encode_said
+from statemachine.records.kafka_records import NoOp, PartitionChange
 from tests.lag.made_logs import BEGIN_MS, stamped, write_index, write_segment
 from tests.lag.random_cluster import RandomCluster
-from tests.statemachine.world import CLUSTER_ID, LEVEL
+from tests.statemachine.support.world import CLUSTER_ID, LEVEL
 
 VOTERS: Final = (1, 2, 3, 4, 5)
 NODES: Final = range(1, 11)

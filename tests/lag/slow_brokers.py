@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from statemachine.image import Image
+from statemachine.image.image import Image
 from statemachine.replay import replay
 from tests.lag.slow_moves import SlowPartition
 from tests.lag.slow_quorum import SlowTime

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from quorum.core.vocabulary import uuid_to_text
-from statemachine import records
-from statemachine.image import Image
-from statemachine.partition import Partition
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.records import kafka_records
 from statemachine.replay import replay
 from statemachine.vocabulary import BROKER_RESOURCE, Replicas
 from tests.lag.slow_reading import SlowRecord
@@ -35,8 +35,8 @@ class SlowChange:
 
     offset: int
     at_ms: int
-    before: Partition | None
-    after: Partition
+    before: PartitionRegistration | None
+    after: PartitionRegistration
     limits: Mapping[str, int]
 
 
@@ -106,13 +106,13 @@ def partitions(log: Sequence[SlowRecord]) -> tuple[dict[Key, SlowPartition], dic
     for each in log:
         record = each.said
         at: tuple[Any, int] | None = None
-        if isinstance(record, records.Partition | records.PartitionChange):
+        if isinstance(record, kafka_records.Partition | kafka_records.PartitionChange):
             at = (record.topic_id, record.partition_id)
         before = None if at is None else _now(image, *at)
         replay(image, record, each.offset)
-        if isinstance(record, records.Topic):
+        if isinstance(record, kafka_records.Topic):
             names[uuid_to_text(record.topic_id)] = record.name
-        if isinstance(record, records.RemoveTopic):
+        if isinstance(record, kafka_records.RemoveTopic):
             for key, partition in found.items():
                 if key[0] == uuid_to_text(record.topic_id):
                     partition.gone_ms = each.at_ms
@@ -123,7 +123,7 @@ def partitions(log: Sequence[SlowRecord]) -> tuple[dict[Key, SlowPartition], dic
     return found, names
 
 
-def _now(image: Image, topic_id: Any, number: int) -> Partition | None:
+def _now(image: Image, topic_id: Any, number: int) -> PartitionRegistration | None:
     topic = image.topics.get(topic_id)
     return None if topic is None else topic.partition(number)
 
@@ -165,7 +165,7 @@ def moves_of(partition: SlowPartition) -> list[SlowMove]:
     return found
 
 
-def aim(partition: Partition) -> Replicas:
+def aim(partition: PartitionRegistration) -> Replicas:
     """The replicas that it is to have in the end."""
     if partition.target:
         return partition.target

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from statemachine import our_records
+from statemachine.records import own_records
 from tests.lag.slow_reading import SlowRecord
 
 KINDS: Final = ("reassign", "drain", "rollback")
@@ -18,7 +18,7 @@ def told(
     of_move: dict[int, list[Mapping[str, Any]]] = {}
     for row in moves:
         of_move.setdefault(row["move_id"], []).append(row)
-    begun = [each.said for each in log if isinstance(each.said, our_records.MoveBegun)]
+    begun = [each.said for each in log if isinstance(each.said, own_records.MoveBegun)]
     return [
         _told(log, said, of_move.get(said.id, []), end_ms)
         for said in sorted(begun, key=lambda said: said.id)
@@ -27,7 +27,7 @@ def told(
 
 def _told(
     log: Sequence[SlowRecord],
-    said: our_records.MoveBegun,
+    said: own_records.MoveBegun,
     parts: Sequence[Mapping[str, Any]],
     end_ms: int,
 ) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _told(
         (
             each.said
             for each in log
-            if isinstance(each.said, our_records.MoveEnded) and each.said.id == said.id
+            if isinstance(each.said, own_records.MoveEnded) and each.said.id == said.id
         ),
         None,
     )
@@ -77,7 +77,7 @@ def _said_of(log: Sequence[SlowRecord], move_id: int) -> list[tuple[int, bool]]:
     return [
         (each.said.since_ms, each.said.state != RUNNING)
         for each in log
-        if isinstance(each.said, our_records.MoveChanged) and each.said.id == move_id
+        if isinstance(each.said, own_records.MoveChanged) and each.said.id == move_id
     ]
 
 
@@ -85,7 +85,7 @@ def _said_of_all(log: Sequence[SlowRecord]) -> list[tuple[int, bool]]:
     return [
         (each.said.since_ms, each.said.paused)
         for each in log
-        if isinstance(each.said, our_records.MovesPaused)
+        if isinstance(each.said, own_records.MovesPaused)
     ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from statemachine import records
+from statemachine.records import kafka_records
 from tests.lag import slow_reading
 from tests.lag.slow_lag import SlowBatch, SlowLog
 from tests.lag.slow_reading import SlowAssignment, SlowHeld, SlowReplica
@@ -247,7 +247,9 @@ class SlowQuorum:
             return "removed"
         for record in slow_reading.said(later):
             said = record.said
-            is_back = isinstance(said, records.RegisterController) and said.controller_id == leader
+            is_back = (
+                isinstance(said, kafka_records.RegisterController) and said.controller_id == leader
+            )
             if is_back and record.at_ms - later[0].at_ms <= RESTARTED_MS:
                 return "restarted"
         return self._seen_again(self.log_of(leader), epoch, later[0].at_ms)

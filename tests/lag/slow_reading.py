@@ -16,8 +16,8 @@ from quorum.records.batch import headers
 from quorum.records.control import ControlType, LeaderChange, control_type
 from quorum.records.decode import Record, decode
 from quorum.records.voters import decode_voters
-from statemachine import serde
-from statemachine.records import Record as Said
+from statemachine.records import codec
+from statemachine.records.kafka_records import Record as Said
 
 METADATA: Final = "__cluster_metadata-0"
 
@@ -112,7 +112,7 @@ def quorum_log(logs: Sequence[SlowReplica]) -> list[SlowHeld]:
 def said(log: Sequence[SlowHeld]) -> list[SlowRecord]:
     """The data records of the log."""
     return [
-        SlowRecord(record.offset, batch.epoch, record.timestamp_ms, serde.decode(record.value))
+        SlowRecord(record.offset, batch.epoch, record.timestamp_ms, codec.decode(record.value))
         for batch in log
         for record in batch.records
         if not record.control and record.value is not None

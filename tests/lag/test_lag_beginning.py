@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 from lag.reports.beginning import Beginning, beginning
 from lag.reports.whole import report
-from statemachine.settings import PARALLEL_REPLICAS
+from statemachine.reassignment.settings import PARALLEL_REPLICAS
 from tests.lag.made_tables import MadeTables
 
 Rows = dict[str, list[dict[str, Any]]]

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 from lag.reports.scope import Scope
 from lag.reports.status import RULES
-from statemachine.records import RegisterBroker
+from statemachine.records.kafka_records import RegisterBroker
 from tests.lag import slow_brokers, slow_operations
 from tests.lag.alike import differences
 from tests.lag.histories import WINDOW_MS, History, collected, history, logs_of

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 from lag.reports.operations import operations
 from lag.reports.planned_steps import limits_in_force, steps_needed
 from lag.reports.whole import report
-from statemachine.settings import PARALLEL_REPLICAS, REPLICA_MOVEMENTS
+from statemachine.reassignment.settings import PARALLEL_REPLICAS, REPLICA_MOVEMENTS
 from statemachine.vocabulary import MoveKind, MoveOutcome, MoveState
 from tests.lag.made_tables import MadeTables
 

@@ -22,7 +22,8 @@ from quorum.core.vocabulary import uuid_to_text
 from quorum.log.append_times import append_times, encode_entry, encode_header
 from quorum.records.batch import HEADER, HEADER_BYTES, Codec, header_at
 from quorum.records.encode import encode
-from statemachine import our_records, records, serde
+from statemachine.records import codec as serde
+from statemachine.records import kafka_records, own_records
 from tests.lag import made_logs
 
 TOPIC: UUID = UUID(int=0x77)
@@ -64,10 +65,12 @@ def write(folder: Path, *values: bytes) -> Path:
 
 
 def test_moves_of_ours_are_typed(tmp_path: Path) -> None:
-    said: list[records.Record] = [
-        records.PartitionChange(partition_id=4, topic_id=TOPIC, target=(1, 2), move=7, step=2),
-        our_records.MoveChanged(id=7, state=3, since_ms=99),
-        our_records.MoveEnded(
+    said: list[kafka_records.Record] = [
+        kafka_records.PartitionChange(
+            partition_id=4, topic_id=TOPIC, target=(1, 2), move=7, step=2
+        ),
+        own_records.MoveChanged(id=7, state=3, since_ms=99),
+        own_records.MoveEnded(
             id=7, outcome=1, at_ms=120, completed=1, cancelled=0, superseded=0, gone=0
         ),
     ]
@@ -86,8 +89,10 @@ def test_moves_of_ours_are_typed(tmp_path: Path) -> None:
 
 
 def test_what_nobody_knows_is_named_and_what_is_broken_is_a_problem(tmp_path: Path) -> None:
-    change = serde.encode(records.PartitionChange(partition_id=4, topic_id=TOPIC, isr=(1,)), LEVEL)
-    unknown = serde.encode(records.Unknown(type_id=77, version=0, body=b"?"), LEVEL)
+    change = serde.encode(
+        kafka_records.PartitionChange(partition_id=4, topic_id=TOPIC, isr=(1,)), LEVEL
+    )
+    unknown = serde.encode(kafka_records.Unknown(type_id=77, version=0, body=b"?"), LEVEL)
     write(tmp_path, unknown, change[:-2], b"\x09", change, change[:5], b"")
     rows = made_logs.rows(tmp_path, "records")
     malformed = ["Malformed"] * 2
@@ -135,7 +140,9 @@ def sealed(batch: bytes) -> bytes:
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_compressed_batches_are_read(tmp_path: Path, codec: Codec) -> None:
     values = [
-        serde.encode(records.PartitionChange(partition_id=at, topic_id=TOPIC, leader=at), LEVEL)
+        serde.encode(
+            kafka_records.PartitionChange(partition_id=at, topic_id=TOPIC, leader=at), LEVEL
+        )
         for at in range(50)
     ]
     made_logs.write_segment(tmp_path, 0, [compressed(values, codec)])

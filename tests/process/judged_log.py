@@ -15,8 +15,8 @@ from chaos.cluster.judged import Judged
 from chaos.processes.judge import committed_log, disagreements
 from quorum.records.batch import headers
 from quorum.records.decode import decode as records_of
-from statemachine import our_records
-from statemachine.serde import decode
+from statemachine.records import own_records
+from statemachine.records.codec import decode
 from statemachine.vocabulary import MoveState
 
 REPLICAS_A_STEP: Final = "parallel.replica.count"
@@ -87,7 +87,7 @@ class Pauses:
             self._check(said, said.said)
 
     def _note(self, record: object) -> None:
-        if isinstance(record, our_records.MoveChanged):
+        if isinstance(record, own_records.MoveChanged):
             is_paused = record.state == MoveState.PAUSED
             (self._paused.add if is_paused else self._paused.discard)(record.id)
 

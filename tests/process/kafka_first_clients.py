@@ -14,7 +14,7 @@ from typing import Final
 from quorum.opening import LOG_FOLDER
 from quorum.records.batch import whole_bytes
 from quorum.records.decode import decode as decode_records
-from statemachine import records, serde
+from statemachine.records import codec, kafka_records
 from tests.process.kafka_clients import ConfluentMember, PythonMember, PythonProducer, Reads
 from tests.process.kafka_transactions import Transactional
 
@@ -82,7 +82,7 @@ def creations(data: Path) -> list[str]:
         # The controller runs, and may be in the middle of writing a batch.
         for each in decode_records(data_bytes[: whole_bytes(data_bytes)]):
             if not each.control and each.value is not None:
-                record = serde.decode(each.value)
-                if isinstance(record, records.Topic):
+                record = codec.decode(each.value)
+                if isinstance(record, kafka_records.Topic):
                     found.append(record.name)
     return found

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from statemachine import our_records, records
+from statemachine.records import kafka_records, own_records
+from statemachine.records.codec import encode
 from statemachine.replay import replay
-from statemachine.serde import encode
 from statemachine.vocabulary import BROKER_RESOURCE, MoveKind, MoveOutcome, MoveState, Ownership
 from tests.support.controllers import Node
 
@@ -19,8 +19,8 @@ SETTINGS: Final = {
 """Of the cluster, for its controllers alone."""
 
 
-def _owned(how: Ownership) -> our_records.ConfigOwned:
-    return our_records.ConfigOwned(
+def _owned(how: Ownership) -> own_records.ConfigOwned:
+    return own_records.ConfigOwned(
         move=1,
         resource_type=BROKER_RESOURCE,
         resource_name="101",
@@ -30,8 +30,8 @@ def _owned(how: Ownership) -> our_records.ConfigOwned:
     )
 
 
-FACTS: Final[tuple[records.Record, ...]] = (
-    our_records.MoveBegun(
+FACTS: Final[tuple[kafka_records.Record, ...]] = (
+    own_records.MoveBegun(
         id=1,
         kind=MoveKind.REASSIGN,
         who="User:ann",
@@ -43,11 +43,11 @@ FACTS: Final[tuple[records.Record, ...]] = (
         fingerprint=bytes(16),
         throttle_bytes_per_s=1_000_000,
     ),
-    our_records.MovePart(id=1, part=0, plan=bytes(30_000)),
-    our_records.MoveChanged(
+    own_records.MovePart(id=1, part=0, plan=bytes(30_000)),
+    own_records.MoveChanged(
         id=1, state=MoveState.PAUSED, since_ms=2_000, reason="hurt", detail="one"
     ),
-    our_records.MoveEnded(
+    own_records.MoveEnded(
         id=1,
         outcome=MoveOutcome.COMPLETED,
         at_ms=3_000,
@@ -56,24 +56,24 @@ FACTS: Final[tuple[records.Record, ...]] = (
         superseded=0,
         gone=0,
     ),
-    our_records.MovesForgotten(through=1),
-    our_records.MovesPaused(paused=True, who="User:ann", since_ms=4_000),
-    our_records.MovesPaused(paused=False, who="User:ann", since_ms=5_000),
-    our_records.Remembered(
+    own_records.MovesForgotten(through=1),
+    own_records.MovesPaused(paused=True, who="User:ann", since_ms=4_000),
+    own_records.MovesPaused(paused=False, who="User:ann", since_ms=5_000),
+    own_records.Remembered(
         key="k-1", fingerprint=bytes(16), kind="moved", answer=bytes(1_000), at_ms=6_000
     ),
-    our_records.KeysForgotten(through_ms=6_000),
+    own_records.KeysForgotten(through_ms=6_000),
     _owned(Ownership.OWNED),
     _owned(Ownership.RELEASED),
     # A NoOp with a tag that is nobody's yet: 10,999.
-    records.Unknown(type_id=20, version=0, body=b"\x01\xf7\x55\x02\x00\x00"),
+    kafka_records.Unknown(type_id=20, version=0, body=b"\x01\xf7\x55\x02\x00\x00"),
 )
 """One of each; all together leave nothing behind."""
 
 
-def aims(topic: records.Topic, replicas: tuple[int, ...]) -> tuple[records.Record, ...]:
+def aims(topic: kafka_records.Topic, replicas: tuple[int, ...]) -> tuple[kafka_records.Record, ...]:
     """Changes that speak in our tags alone: whither a partition is to go, and no longer."""
-    begun = records.PartitionChange(
+    begun = kafka_records.PartitionChange(
         partition_id=0,
         topic_id=topic.topic_id,
         target=replicas,
@@ -83,21 +83,21 @@ def aims(topic: records.Topic, replicas: tuple[int, ...]) -> tuple[records.Recor
         step=1,
         since_ms=1_000,
     )
-    over = records.PartitionChange(partition_id=0, topic_id=topic.topic_id, target=())
+    over = kafka_records.PartitionChange(partition_id=0, topic_id=topic.topic_id, target=())
     return (begun, over)
 
 
 def configs(
     values: Mapping[str, str | None], name: str, kind: int = BROKER_RESOURCE
-) -> tuple[records.Record, ...]:
+) -> tuple[kafka_records.Record, ...]:
     """The configurations of a resource; "" are all brokers, None removes."""
     return tuple(
-        records.Config(resource_type=kind, resource_name=name, name=each, value=value)
+        kafka_records.Config(resource_type=kind, resource_name=name, name=each, value=value)
         for each, value in values.items()
     )
 
 
-def write(node: Node, written: tuple[records.Record, ...]) -> None:
+def write(node: Node, written: tuple[kafka_records.Record, ...]) -> None:
     """Append these in one batch, as the active controller does with what it has decided."""
     image = node.controller.image
     base = node.opened.quorum.propose([encode(each, image.level) for each in written])

@@ -23,8 +23,8 @@ from admin.model import Assignment, TopicDescription
 from admin.move_plans import whole
 from admin.moves import MovesRequest, MoveStanding, Operation
 from broker.storage.log_dir import partition_folders
-from statemachine.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
-from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
+from statemachine.reassignment.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, Replicas
 from tests.process.assigned_traffic import assigned_traffic
 from tests.process.judged_log import judge

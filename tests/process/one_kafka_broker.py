@@ -16,7 +16,7 @@ from admin.data.producer import Producer
 from admin.kinds import Role
 from admin.local_plan import ClusterPlan, NodePlan, log_dir
 from quorum.records.encode import ClientRecord
-from statemachine.image import Image
+from statemachine.image.image import Image
 from tests.process.joining_nodes import nap
 from tests.support.controllers import CLUSTER_ID, HOST, Node
 from tests.support.ports import free_ports

@@ -7,9 +7,9 @@ import pytest
 from chaos.cluster.facts import Fact, fact
 from chaos.cluster.judged import Judged
 from chaos.cluster.parts import Part
-from statemachine import our_records, records
 from statemachine.limits import METADATA_VERSION_MAX
-from statemachine.serde import encode
+from statemachine.records import kafka_records, own_records
+from statemachine.records.codec import encode
 from statemachine.vocabulary import MoveState
 from tests.process.judged_log import Pauses, adds_too_many
 
@@ -18,21 +18,23 @@ TOPIC_ID = UUID(int=7)
 KEY = (TOPIC_ID.hex, 0)
 
 
-def said(record: records.Record) -> tuple[Fact, bytes]:
+def said(record: kafka_records.Record) -> tuple[Fact, bytes]:
     value = encode(record, METADATA_VERSION_MAX)
     return fact(1, value), value
 
 
-def attached() -> records.PartitionChange:
-    return records.PartitionChange(partition_id=0, topic_id=TOPIC_ID, target=(1, 2), move=MOVE)
+def attached() -> kafka_records.PartitionChange:
+    return kafka_records.PartitionChange(
+        partition_id=0, topic_id=TOPIC_ID, target=(1, 2), move=MOVE
+    )
 
 
-def begun(*adding: int) -> records.PartitionChange:
-    return records.PartitionChange(partition_id=0, topic_id=TOPIC_ID, adding=adding, step=1)
+def begun(*adding: int) -> kafka_records.PartitionChange:
+    return kafka_records.PartitionChange(partition_id=0, topic_id=TOPIC_ID, adding=adding, step=1)
 
 
-def in_state(state: MoveState) -> our_records.MoveChanged:
-    return our_records.MoveChanged(id=MOVE, state=state, since_ms=1)
+def in_state(state: MoveState) -> own_records.MoveChanged:
+    return own_records.MoveChanged(id=MOVE, state=state, since_ms=1)
 
 
 def test_a_step_that_begins_under_a_pause_is_a_fault() -> None:

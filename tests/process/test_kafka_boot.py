@@ -9,7 +9,7 @@ from admin.data.producer import Producer
 from quorum.opening import LOG_FOLDER
 from quorum.records.encode import ClientRecord
 from quorum.records.varint import uvarint
-from statemachine import records
+from statemachine.records import kafka_records
 from statemachine.replay import replay
 from tests.controller.asking import asked, join, move
 from tests.process.one_kafka_broker import BROKER_ID, is_unfenced, kafka_broker
@@ -31,7 +31,7 @@ def append_no_op_with_payload(node: Node) -> None:
     quorum, image = node.opened.quorum, node.controller.image
     base = quorum.propose([NO_OP_WITH_PAYLOAD])
     assert base == image.end_offset
-    replay(image, records.NoOp(), base)
+    replay(image, kafka_records.NoOp(), base)
 
 
 @pytest.mark.parametrize(

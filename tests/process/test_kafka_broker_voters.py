@@ -15,7 +15,7 @@ from admin.client.admin_client import AdminClient
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.opening import LOG_FOLDER
 from statemachine.commands import FenceBrokers
-from statemachine.image import Image
+from statemachine.image.image import Image
 from tests.controller.apis.test_kafka_voters import until, votes
 from tests.controller.asking import asked, join
 from tests.process.one_kafka_broker import (

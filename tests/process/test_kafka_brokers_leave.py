@@ -19,7 +19,7 @@ from admin.local_plan import NodePlan, log_dir
 from admin.model import NO_LEADER
 from admin.move_plans import whole
 from broker.storage.log_dir import partition_folders
-from statemachine.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
+from statemachine.reassignment.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.process.kafka_operator import PATIENCE_SECONDS, Operator, operator, until
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS

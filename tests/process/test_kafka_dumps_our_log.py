@@ -16,11 +16,12 @@ from admin.dump.entries import Entry, entries
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.opening import LOG_FOLDER
 from quorum.records.encode import encode, stamp
-from statemachine import commands, records, serde
-from statemachine.features import RANGES
+from statemachine import commands
+from statemachine.features.features import RANGES
+from statemachine.records import codec, kafka_records
 from tests.admin.dump.test_dump_of_real_files import as_dumped
 from tests.controller.asking import asked, heartbeat, isr, move, registration, topic
-from tests.statemachine.kafka_schemas import KAFKA, NESTED, Row
+from tests.statemachine.support.kafka_schemas import KAFKA, NESTED, Row
 from tests.support.controllers import a_controller
 from tests.support.kafka_tools import dump_log
 from tests.support.real_cluster import NOT_DECODED, Dumped, dumped
@@ -97,7 +98,7 @@ async def test_a_log_of_our_controllers_is_decoded_by_kafkas_dumper(
 def test_every_record_in_every_version_has_kafkas_names(tmp_path: Path) -> None:
     """A record of each kind, with every field set and with none: our names are Kafka's."""
     values = [
-        serde.encode(record, level)
+        codec.encode(record, level)
         for shape, (_, rows) in KAFKA.items()
         for level in (6, 7, 8, 15, 17, 23, 29)
         for record in (_full(shape, rows, level), _bare(shape, rows))
@@ -113,9 +114,9 @@ def test_every_record_in_every_version_has_kafkas_names(tmp_path: Path) -> None:
 
 def _full(shape: type[Struct], rows: list[Row], level: int) -> Any:
     """The record with something in every field that is written at this level."""
-    if shape is records.RegisterBroker:
+    if shape is kafka_records.RegisterBroker:
         newest = 3 if level >= 17 else 2 if level >= 8 else level - 6
-    elif shape in (records.Partition, records.PartitionChange):
+    elif shape in (kafka_records.Partition, kafka_records.PartitionChange):
         newest = 2 if level >= 23 else int(level >= 17)
     else:
         newest = 2
@@ -153,7 +154,7 @@ def _bare(shape: type[Struct], rows: list[Row]) -> Any:
     for name, kind, *more in rows:
         if len(more) > 1:
             values[name] = more[2]
-            if shape is records.PartitionChange:
+            if shape is kafka_records.PartitionChange:
                 values[name] = None
         elif kind.endswith("?"):
             values[name] = None

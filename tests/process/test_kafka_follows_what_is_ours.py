@@ -6,8 +6,8 @@ import pytest
 
 from admin.client.admin_client import AdminClient
 from admin.model import Assignment
-from statemachine import records
-from statemachine.configs import DEFAULTS
+from statemachine.configs.effective import DEFAULTS
+from statemachine.records import kafka_records
 from statemachine.vocabulary import BROKER_RESOURCE
 from tests.process.kafka_foreign_records import FACTS, SETTINGS, aims, configs, write
 from tests.process.one_kafka_broker import BROKER_ID, is_unfenced, kafka_broker, serve
@@ -43,7 +43,7 @@ async def test_what_is_only_ours_does_a_broker_no_harm(
         await serve(first, "orders")
         orders = node.controller.image.topic_named("orders")
         assert orders is not None
-        topic = records.Topic(name="orders", topic_id=orders.topic_id)
+        topic = kafka_records.Topic(name="orders", topic_id=orders.topic_id)
         write(node, (*configs(SETTINGS, ""), *configs({"message.max.bytes": "123456"}, "")))
         write(node, (*aims(topic, (BROKER_ID,)), *FACTS))
         await serve(first, "after-them")

@@ -8,8 +8,8 @@ import pytest
 from admin.client.admin_client import AdminClient
 from admin.model import Assignment
 from statemachine import commands
-from statemachine.image import Image
-from statemachine.throttle_configs import (
+from statemachine.image.image import Image
+from statemachine.reassignment.throttle import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,

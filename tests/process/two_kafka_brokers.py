@@ -8,8 +8,8 @@ from typing import Final
 
 from admin.data.producer import Producer
 from quorum.records.encode import ClientRecord
-from statemachine.image import Image
-from statemachine.partition import Partition
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
 from tests.process.one_kafka_broker import (
     KafkaBroker,
     is_unfenced,
@@ -37,7 +37,7 @@ class TwoBrokers:
     first: KafkaBroker
     second: KafkaBroker
 
-    def partition(self, topic: str) -> Partition:
+    def partition(self, topic: str) -> PartitionRegistration:
         """The only partition of a topic."""
         return partition_of(self.node.controller.image, topic)
 
@@ -66,7 +66,7 @@ def second_is_unfenced(image: Image) -> bool:
     return SECOND in image.brokers and not image.brokers[SECOND].fenced
 
 
-def partition_of(image: Image, topic: str) -> Partition:
+def partition_of(image: Image, topic: str) -> PartitionRegistration:
     """The only partition of a topic."""
     found = image.topic_named(topic)
     assert found is not None

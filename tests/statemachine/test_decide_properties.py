@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from statemachine import commands, records
+from statemachine import commands
 from statemachine.commands import (
     AdvanceMoves,
     AlterMove,
@@ -47,13 +47,20 @@ from statemachine.commands import (
     UnregisterBroker,
 )
 from statemachine.decide import decide
-from statemachine.image import Image
+from statemachine.image.image import Image
+from statemachine.reassignment.settings import CLUSTER_CONFIGS
+from statemachine.records import kafka_records
 from statemachine.replay import replay
-from statemachine.settings import CLUSTER_CONFIGS
-from tests.statemachine.checks import check_image, contents
-from tests.statemachine.garbage import A_DIRECTORY, GARBAGE, GARBAGE_BY_KIND, NAMES, TOPIC_IDS
-from tests.statemachine.world import CLUSTER_ID, World, directory, incarnation
-from tests.statemachine.world import FEATURES as FEATURES_OF_BROKERS
+from tests.statemachine.support.random_commands import (
+    A_DIRECTORY,
+    GARBAGE,
+    GARBAGE_BY_KIND,
+    NAMES,
+    TOPIC_IDS,
+)
+from tests.statemachine.support.reference_checks import check_image, contents
+from tests.statemachine.support.world import CLUSTER_ID, World, directory, incarnation
+from tests.statemachine.support.world import FEATURES as FEATURES_OF_BROKERS
 
 BROKERS = st.integers(1, 6)
 NUMBERS = st.integers(0, 2)
@@ -376,13 +383,17 @@ def test_two_images_of_one_log_decide_alike(data: st.DataObject) -> None:
     # The same state without the history, as from a snapshot; topics in the other order.
     twin = Image()
     for name, level in image.features.items():
-        replay(twin, records.FeatureLevel(name=name, level=level), image.end_offset - 1)
+        replay(twin, kafka_records.FeatureLevel(name=name, level=level), image.end_offset - 1)
     for topic in reversed(image.topics.values()):
-        replay(twin, records.Topic(name=topic.name, topic_id=topic.topic_id), image.end_offset - 1)
+        replay(
+            twin,
+            kafka_records.Topic(name=topic.name, topic_id=topic.topic_id),
+            image.end_offset - 1,
+        )
         for number, p in topic.existing():
             fields = {name: getattr(p, name) for name in p.__struct_fields__ if name != "stage"}
             fields |= {name: getattr(p.stage, name) for name in p.stage.__struct_fields__}
-            record = records.Partition(partition_id=number, topic_id=topic.topic_id, **fields)
+            record = kafka_records.Partition(partition_id=number, topic_id=topic.topic_id, **fields)
             replay(twin, record, image.end_offset - 1)
     for table in ("brokers", "configs", "quotas", "moves", "keys", "owned", "singles"):
         getattr(twin, table).update(reversed(getattr(image, table).items()))

@@ -6,14 +6,15 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from statemachine import commands, records
-from statemachine.image import Image
+from statemachine import commands
+from statemachine.image.image import Image
 from statemachine.limits import PARTITION_NUMBER_MAX
-from statemachine.partition import Partition, violation
+from statemachine.partitions.registration import PartitionRegistration, violation
+from statemachine.records import kafka_records
 from statemachine.replay import REPLAY, replay
 from statemachine.vocabulary import TOPIC_RESOURCE
-from tests.statemachine.checks import contents, indexed, scanned
-from tests.statemachine.world import TOPIC_ID, World, directory
+from tests.statemachine.support.reference_checks import contents, indexed, scanned
+from tests.statemachine.support.world import TOPIC_ID, World, directory
 
 NOWHERE = UUID(int=404)
 
@@ -23,7 +24,7 @@ def check_image_index(image: Image) -> None:
     assert indexed(image) == scanned(image)
 
 
-def partition(number: int, topic_id: UUID = TOPIC_ID, **fields: object) -> records.Partition:
+def partition(number: int, topic_id: UUID = TOPIC_ID, **fields: object) -> kafka_records.Partition:
     """A Partition record of two replicas."""
     known: dict[str, object] = {
         "partition_id": number,
@@ -34,16 +35,18 @@ def partition(number: int, topic_id: UUID = TOPIC_ID, **fields: object) -> recor
         "leader_epoch": 0,
         "partition_epoch": 0,
     }
-    return records.Partition(**{**known, **fields})  # type: ignore[arg-type]
+    return kafka_records.Partition(**{**known, **fields})  # type: ignore[arg-type]
 
 
-def change(number: int, topic_id: UUID = TOPIC_ID, **fields: object) -> records.PartitionChange:
+def change(
+    number: int, topic_id: UUID = TOPIC_ID, **fields: object
+) -> kafka_records.PartitionChange:
     """A PartitionChange record."""
-    return records.PartitionChange(partition_id=number, topic_id=topic_id, **fields)  # type: ignore[arg-type]
+    return kafka_records.PartitionChange(partition_id=number, topic_id=topic_id, **fields)  # type: ignore[arg-type]
 
 
 def test_every_record_has_its_meaning() -> None:
-    assert set(REPLAY) == set(get_args(records.Record))
+    assert set(REPLAY) == set(get_args(kafka_records.Record))
 
 
 @pytest.mark.parametrize(
@@ -55,27 +58,29 @@ def test_every_record_has_its_meaning() -> None:
         change(0, NOWHERE, isr=(1,)),
         change(7, isr=(1,)),
         change(-1, isr=(1,)),
-        records.Topic(name="t", topic_id=TOPIC_ID),
-        records.RemoveTopic(topic_id=NOWHERE),
-        records.ClearElr(topic_name="nope"),
-        records.ClearElr(topic_name="t"),
-        records.UnregisterBroker(broker_id=9, broker_epoch=1),
-        records.UnregisterBroker(broker_id=1, broker_epoch=99),
-        records.FenceBroker(broker_id=1, broker_epoch=99),
-        records.UnfenceBroker(broker_id=9, broker_epoch=0),
-        records.BrokerRegistrationChange(broker_id=1, broker_epoch=99, fenced=1),
-        records.Config(resource_type=2, resource_name="t", name="retention.ms", value=None),
-        records.FeatureLevel(name="new.version", level=0),
-        records.RemoveAccessControlEntry(id=NOWHERE),
-        records.RemoveUserScramCredential(name="u", mechanism=1),
-        records.RemoveDelegationToken(token_id="d"),
-        records.EndTransaction(),
-        records.AbortTransaction(reason=None),
-        records.NoOp(),
-        records.Unknown(type_id=200, version=3, body=b"\x00"),
+        kafka_records.Topic(name="t", topic_id=TOPIC_ID),
+        kafka_records.RemoveTopic(topic_id=NOWHERE),
+        kafka_records.ClearElr(topic_name="nope"),
+        kafka_records.ClearElr(topic_name="t"),
+        kafka_records.UnregisterBroker(broker_id=9, broker_epoch=1),
+        kafka_records.UnregisterBroker(broker_id=1, broker_epoch=99),
+        kafka_records.FenceBroker(broker_id=1, broker_epoch=99),
+        kafka_records.UnfenceBroker(broker_id=9, broker_epoch=0),
+        kafka_records.BrokerRegistrationChange(broker_id=1, broker_epoch=99, fenced=1),
+        kafka_records.Config(resource_type=2, resource_name="t", name="retention.ms", value=None),
+        kafka_records.FeatureLevel(name="new.version", level=0),
+        kafka_records.RemoveAccessControlEntry(id=NOWHERE),
+        kafka_records.RemoveUserScramCredential(name="u", mechanism=1),
+        kafka_records.RemoveDelegationToken(token_id="d"),
+        kafka_records.EndTransaction(),
+        kafka_records.AbortTransaction(reason=None),
+        kafka_records.NoOp(),
+        kafka_records.Unknown(type_id=200, version=3, body=b"\x00"),
     ],
 )
-def test_a_record_about_nothing_changes_nothing_but_the_offset(record: records.Record) -> None:
+def test_a_record_about_nothing_changes_nothing_but_the_offset(
+    record: kafka_records.Record,
+) -> None:
     world = World(broker_count=1)
     world.given(replicas=(1,), isr=(1,), leader=1)
     before = contents(world.image)
@@ -87,10 +92,10 @@ def test_offsets_only_rise_and_may_leave_gaps() -> None:
     """Control records have offsets too. The records of a snapshot share the last one of it."""
     image = Image()
     for offset in (9, 9, 20):
-        replay(image, records.NoOp(), offset)
+        replay(image, kafka_records.NoOp(), offset)
         assert image.end_offset == offset + 1
     with pytest.raises(AssertionError, match="offset 19 was replayed"):
-        replay(image, records.NoOp(), 19)
+        replay(image, kafka_records.NoOp(), 19)
     image.advance(30)
     assert image.end_offset == 30
     with pytest.raises(AssertionError, match="cut by rewind"):
@@ -99,27 +104,27 @@ def test_offsets_only_rise_and_may_leave_gaps() -> None:
 
 def test_partitions_may_come_in_any_order() -> None:
     world = World()
-    world.replay(records.Topic(name="t", topic_id=TOPIC_ID))
+    world.replay(kafka_records.Topic(name="t", topic_id=TOPIC_ID))
     for number in (2, 0):
         world.replay(partition(number))
     topic = world.image.topics[TOPIC_ID]
     assert [number for number, _ in topic.existing()] == [0, 2]
     assert topic.partition(1) is None
     check_image_index(world.image)
-    world.replay(records.RemoveTopic(topic_id=TOPIC_ID))
+    world.replay(kafka_records.RemoveTopic(topic_id=TOPIC_ID))
     check_image_index(world.image)
 
 
 def test_a_broker_is_fenced_and_unfenced_by_old_and_new_records() -> None:
     world = World(broker_count=1)
     epoch = world.epoch(1)
-    old_fence = records.FenceBroker(broker_id=1, broker_epoch=epoch)
-    old_unfence = records.UnfenceBroker(broker_id=1, broker_epoch=epoch)
+    old_fence = kafka_records.FenceBroker(broker_id=1, broker_epoch=epoch)
+    old_unfence = kafka_records.UnfenceBroker(broker_id=1, broker_epoch=epoch)
     for record, fenced in ((old_fence, True), (old_unfence, False)):
         world.replay(record)
         assert world.image.brokers[1].fenced is fenced
     world.replay(
-        records.BrokerRegistrationChange(
+        kafka_records.BrokerRegistrationChange(
             broker_id=1,
             broker_epoch=epoch,
             fenced=1,
@@ -134,7 +139,7 @@ def test_a_broker_is_fenced_and_unfenced_by_old_and_new_records() -> None:
 
 def test_the_facts_that_mean_nothing_here_are_kept_until_they_are_removed() -> None:
     image = Image()
-    access = records.AccessControlEntry(
+    access = kafka_records.AccessControlEntry(
         id=UUID(int=1),
         resource_type=2,
         resource_name="t",
@@ -144,10 +149,10 @@ def test_the_facts_that_mean_nothing_here_are_kept_until_they_are_removed() -> N
         operation=2,
         permission_type=3,
     )
-    scram = records.UserScramCredential(
+    scram = kafka_records.UserScramCredential(
         name="a", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
     )
-    token = records.DelegationToken(
+    token = kafka_records.DelegationToken(
         owner="a",
         requester="a",
         renewers=("b",),
@@ -156,33 +161,33 @@ def test_the_facts_that_mean_nothing_here_are_kept_until_they_are_removed() -> N
         expiration_timestamp_ms=2,
         token_id="x",
     )
-    kept: list[records.Record] = [access, scram, token]
-    for record in [*kept, records.ZkMigrationState(state=0)]:
+    kept: list[kafka_records.Record] = [access, scram, token]
+    for record in [*kept, kafka_records.ZkMigrationState(state=0)]:
         replay(image, record, image.end_offset)
-    assert list(image.facts.values()) == [*kept, records.ZkMigrationState(state=0)]
-    removals: list[records.Record] = [
-        records.RemoveAccessControlEntry(id=access.id),
-        records.RemoveUserScramCredential(name="a", mechanism=1),
-        records.RemoveDelegationToken(token_id="x"),
+    assert list(image.facts.values()) == [*kept, kafka_records.ZkMigrationState(state=0)]
+    removals: list[kafka_records.Record] = [
+        kafka_records.RemoveAccessControlEntry(id=access.id),
+        kafka_records.RemoveUserScramCredential(name="a", mechanism=1),
+        kafka_records.RemoveDelegationToken(token_id="x"),
     ]
     for record in removals:
         replay(image, record, image.end_offset)
-    assert list(image.facts.values()) == [records.ZkMigrationState(state=0)]
+    assert list(image.facts.values()) == [kafka_records.ZkMigrationState(state=0)]
 
 
 def test_clear_elr_empties_the_elr_of_one_topic_or_of_all() -> None:
     world = World()
     for name, topic_id in (("t", TOPIC_ID), ("u", NOWHERE)):
-        world.replay(records.Topic(name=name, topic_id=topic_id))
+        world.replay(kafka_records.Topic(name=name, topic_id=topic_id))
         world.replay(partition(0, topic_id, isr=(), leader=-1, elr=(1,), last_known_elr=(1,)))
         world.replay(partition(1, topic_id))
 
     def elrs() -> list[tuple[int, ...]]:
         return [p.elr for topic in world.image.topics.values() for _, p in topic.existing()]
 
-    world.replay(records.ClearElr(topic_name="u"))
+    world.replay(kafka_records.ClearElr(topic_name="u"))
     assert elrs() == [(1,), (), (), ()]
-    world.replay(records.ClearElr(topic_name=""))
+    world.replay(kafka_records.ClearElr(topic_name=""))
     assert elrs() == [(), (), (), ()]
 
 
@@ -210,7 +215,7 @@ def test_directories_that_do_not_match_the_replicas_are_dropped() -> None:
     assert world.partition().directories == ()
 
 
-VALID = Partition(
+VALID = PartitionRegistration(
     replicas=(1, 2, 3),
     isr=(1, 2),
     leader=1,
@@ -274,7 +279,7 @@ def test_what_is_not_committed_is_undone_exactly() -> None:
     note()
     world.ask(commands.DeleteTopics(topics=("t",)))
     note()
-    world.replay(records.FeatureLevel(name="group.version", level=1))
+    world.replay(kafka_records.FeatureLevel(name="group.version", level=1))
     for offset in sorted(states, reverse=True):
         world.image.rewind(offset)
         assert contents(world.image) == states[offset]
@@ -316,15 +321,15 @@ def test_an_aborted_transaction_never_was_and_its_abort_can_be_undone(
         world.image.journal_from(world.image.end_offset)
     world.configure("retention.ms", "1")
     before = contents(world.image)
-    world.replay(records.BeginTransaction(name=None))
-    world.replay(records.BeginTransaction(name="inside another one"))
+    world.replay(kafka_records.BeginTransaction(name=None))
+    world.replay(kafka_records.BeginTransaction(name="inside another one"))
     world.reassign(2, 1)
     world.fence(1)
     world.configure("min.insync.replicas", "2")
     if committed:
         world.image.committed(world.image.end_offset)
     inside, offset = contents(world.image), world.image.end_offset
-    world.replay(records.AbortTransaction(reason=None))
+    world.replay(kafka_records.AbortTransaction(reason=None))
     assert contents(world.image) == {**before, "end_offset": offset + 1}
     if journal:
         world.image.rewind(offset)
@@ -333,10 +338,10 @@ def test_an_aborted_transaction_never_was_and_its_abort_can_be_undone(
 
 def test_an_ended_transaction_counts() -> None:
     world = World()
-    world.replay(records.BeginTransaction(name=None))
-    world.replay(records.FeatureLevel(name="group.version", level=1))
-    world.replay(records.EndTransaction())
-    world.replay(records.AbortTransaction(reason=None))
+    world.replay(kafka_records.BeginTransaction(name=None))
+    world.replay(kafka_records.FeatureLevel(name="group.version", level=1))
+    world.replay(kafka_records.EndTransaction())
+    world.replay(kafka_records.AbortTransaction(reason=None))
     assert world.image.features["group.version"] == 1
 
 

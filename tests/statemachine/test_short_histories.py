@@ -12,17 +12,18 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from statemachine import commands, records
+from statemachine import commands
 from statemachine.commands import AlterReassignments, Command, Decision, Reassignment
 from statemachine.decide import decide
 from statemachine.errors import Error
-from statemachine.image import Image
-from statemachine.partition import Partition, merged
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration, merged
+from statemachine.records import kafka_records
 from statemachine.replay import replay
 from statemachine.vocabulary import NO_LEADER, Replicas
-from tests.statemachine.checks import check_change
-from tests.statemachine.config_requests import ALL_BROKERS, SET, change
-from tests.statemachine.world import World
+from tests.statemachine.support.config_requests import ALL_BROKERS, SET, change
+from tests.statemachine.support.reference_checks import check_change
+from tests.statemachine.support.world import World
 
 BROKERS: Final = (1, 2, 3)
 TARGETS: Final = tuple(each for size in BROKERS for each in permutations(BROKERS, size))
@@ -30,17 +31,19 @@ MIN_ISR: Final = 2
 STATES: Final = 2_500
 """From which everything is tried: histories of up to six things, most of them of five."""
 
-Log = tuple[records.Record, ...]
+Log = tuple[kafka_records.Record, ...]
 
 
 class Logged(World):
     """A cluster that keeps its log."""
 
     def __init__(self, *, elr: bool) -> None:
-        self.log: list[records.Record] = []
+        self.log: list[kafka_records.Record] = []
         super().__init__(broker_count=len(BROKERS), elr=elr)
 
-    def replay(self, record: records.Record, written: records.Record | None = None) -> None:
+    def replay(
+        self, record: kafka_records.Record, written: kafka_records.Record | None = None
+    ) -> None:
         """As ever."""
         self.log.append(record)
         super().replay(record, written)
@@ -59,8 +62,8 @@ class Happened(NamedTuple):
     """Something that happened, and what it has come to."""
 
     words: tuple[object, ...]
-    before: Partition
-    after: Partition
+    before: PartitionRegistration
+    after: PartitionRegistration
     live: frozenset[int]
     complete: frozenset[int]
     added: Log
@@ -137,7 +140,7 @@ def next_of(world: World, last: Happened, *, elr: bool) -> Iterator[Happened]:
             yield happened(world, last, ("return", broker), beat, live=last.live | {broker})
 
 
-def changed_isrs(part: Partition, live: frozenset[int]) -> Iterator[Replicas]:
+def changed_isrs(part: PartitionRegistration, live: frozenset[int]) -> Iterator[Replicas]:
     """What a leader may ask for: one more, who has caught up, or one less."""
     if part.leader == NO_LEADER:
         return
@@ -162,7 +165,7 @@ def happened(
     if words[0] == "isr" and is_accepted(decision):
         complete |= {each for each in words[1:] if isinstance(each, int)}
     for record in decision.records:
-        if isinstance(record, records.PartitionChange):
+        if isinstance(record, kafka_records.PartitionChange):
             after, old = merged(after, record), after
             check_change(old, record, after)
             lead = after.leader

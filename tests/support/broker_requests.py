@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from quorum.protocol.apis import ApiKey
-from statemachine.features import RANGES
+from statemachine.features.features import RANGES
 from tests.support.kafka_client import Form, KafkaClient
 
 CAUGHT_UP: Final = 2**62

@@ -30,9 +30,9 @@ from quorum.transport.address import Address
 from quorum.transport.inbound import InboundRequest
 from quorum.transport.server import Server
 from statemachine.commands import RegisterController
-from statemachine.features import RANGES
+from statemachine.features.features import RANGES
 from statemachine.limits import METADATA_VERSION_MAX
-from statemachine.records import Endpoint
+from statemachine.records.kafka_records import Endpoint
 from tests.support.bell import PATIENCE_SECONDS
 from tests.support.own_time import OwnTime
 

@@ -16,9 +16,9 @@ from admin.move_plans import whole
 from admin.moves import MovesRequest, Operation
 from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, check_plan
-from statemachine.planning.generate import generate as generated
-from statemachine.planning.outcome import outcome
-from statemachine.planning.unplanned import Unplanned, at_once
+from statemachine.reassignment.planner.generate import generate as generated
+from statemachine.reassignment.planner.outcome import outcome
+from statemachine.reassignment.planner.survey import Unplanned, at_once
 
 Racks = dict[int, str | None]
 Planned = Mapping[tuple[str, int], Sequence[int]]

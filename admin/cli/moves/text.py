@@ -13,8 +13,7 @@ from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, 
 from admin.moves_data import reassignment_data
 from admin.new_moves import BegunMove
 from admin.plan_file import VERSION, render_plan
-from statemachine.planning.balance import Load
-from statemachine.planning.outcome import Outcome
+from statemachine.reassignment.planner.outcome import Load, Outcome
 
 EXISTING_REASSIGNMENT = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "

@@ -47,9 +47,9 @@ class MovingPartition:
     """Which is under way or comes next, from 1 on."""
     step_count: i32 = field(metadata={"kafka_type": "int32"})
     state: str = field(metadata={"kafka_type": "string"})
-    """A word of `statemachine.progress.State`."""
+    """A word of `statemachine.reassignment.progress.State`."""
     reason: str | None = field(metadata={"kafka_type": "string"})
-    """A word of `statemachine.reasons.Reason`; null where nothing is known that would keep it."""
+    """A word of `reassignment.step.Reason`; null where nothing is known to keep it."""
     detail: str = field(metadata={"kafka_type": "string"})
     reason_brokers: tuple[BrokerId, ...] = field(metadata={"kafka_type": "int32"})
     since_ms: i64 = field(metadata={"kafka_type": "int64"})

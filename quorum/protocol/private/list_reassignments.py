@@ -35,9 +35,9 @@ class OngoingPartitionReassignment:
     """Which is under way or comes next, from 1 on; 0 where all below is not told."""
     step_count: i32 = field(metadata={"kafka_type": "int32", "tag": 10_004}, default=i32(0))
     state: str = field(metadata={"kafka_type": "string", "tag": 10_005}, default="")
-    """A word of `statemachine.progress.State`."""
+    """A word of `statemachine.reassignment.progress.State`."""
     reason: str = field(metadata={"kafka_type": "string", "tag": 10_006}, default="")
-    """A word of `statemachine.reasons.Reason`; empty where nothing is known that would keep it."""
+    """A word of `reassignment.step.Reason`; empty where nothing is known to keep it."""
     since_ms: i64 = field(metadata={"kafka_type": "int64", "tag": 10_007}, default=i64(0))
     """0 where nobody noted it."""
     bytes_left: i64 = field(metadata={"kafka_type": "int64", "tag": 10_008}, default=i64(-1))

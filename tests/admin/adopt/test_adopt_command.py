@@ -9,7 +9,7 @@ from quorum.log.election_file import ElectionFile
 from quorum.log.meta_properties import look
 from quorum.opening import LOG_FOLDER
 from quorum.transport.address import Address
-from statemachine import records, serde
+from statemachine.records import codec, kafka_records
 from tests.admin.adopt.adopting import adopted, log_folder, log_of
 from tests.admin.adopt.old_controllers import (
     CHECKPOINT,
@@ -141,7 +141,7 @@ def test_who_gets_records_of_an_epoch_that_it_has_not_heard_of_is_put_into_it_wi
     tmp_path: Path,
 ) -> None:
     """Its own vote was for an older epoch; it could not have voted in one that it did not know."""
-    later = followed_by(serde.encode(records.NoOp(), 29), epoch=5)
+    later = followed_by(codec.encode(kafka_records.NoOp(), 29), epoch=5)
     sources = [old(tmp_path, 2, log=later, epoch=5), old(tmp_path, 3, voted_for=3)]
     new = tmp_path / "new"
     result = adopted(new, *sources)

@@ -11,7 +11,7 @@ import pytest
 from quorum.core.vocabulary import Election, Epoch
 from quorum.log.election_file import ElectionFile
 from quorum.opening import LOG_FOLDER
-from statemachine import records, serde
+from statemachine.records import codec, kafka_records
 from tests.admin.adopt.adopting import adopt, adopted, refused
 from tests.admin.adopt.old_controllers import LOG, LOG_END, cut, followed_by, old, without_voters
 from tests.support.real_cluster import CLUSTER_ID
@@ -188,7 +188,7 @@ def test_an_empty_log_is_refused(tmp_path: Path) -> None:
     assert said.startswith("no folder holds a record: there is nothing to take over. Start ")
 
 
-ACCESS = records.AccessControlEntry(
+ACCESS = kafka_records.AccessControlEntry(
     id=UUID(int=1),
     resource_type=2,
     resource_name="orders",
@@ -198,10 +198,10 @@ ACCESS = records.AccessControlEntry(
     operation=3,
     permission_type=3,
 )
-SCRAM = records.UserScramCredential(
+SCRAM = kafka_records.UserScramCredential(
     name="bob", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
 )
-TOKEN = records.DelegationToken(
+TOKEN = kafka_records.DelegationToken(
     owner="User:carol",
     requester="User:carol",
     renewers=(),
@@ -216,25 +216,25 @@ TOKEN = records.DelegationToken(
     ("value", "why"),
     [
         (
-            serde.encode(ACCESS, 29),
+            codec.encode(ACCESS, 29),
             "access control entries (1): User:alice from * on 'orders': nobody here would check "
             "them",
         ),
-        (serde.encode(SCRAM, 29), "SCRAM credentials (1): user bob: nobody could log in with them"),
+        (codec.encode(SCRAM, 29), "SCRAM credentials (1): user bob: nobody could log in with them"),
         (
-            serde.encode(TOKEN, 29),
+            codec.encode(TOKEN, 29),
             "delegation tokens (1): token t1 of User:carol: nobody could log in with them",
         ),
         (
-            serde.encode(records.ZkMigrationState(state=1), 29),
+            codec.encode(kafka_records.ZkMigrationState(state=1), 29),
             "migration from ZooKeeper (1): state 1: finish it with Kafka first",
         ),
         (
-            serde.encode(records.FeatureLevel(name="metadata.version", level=30), 29),
+            codec.encode(kafka_records.FeatureLevel(name="metadata.version", level=30), 29),
             "feature metadata.version is at level 30; supported are 15 to 29",
         ),
         (
-            serde.encode(records.FeatureLevel(name="flying.version", level=1), 29),
+            codec.encode(kafka_records.FeatureLevel(name="flying.version", level=1), 29),
             "feature flying.version is at level 1, and is not known",
         ),
         (
@@ -260,7 +260,7 @@ def test_a_record_of_a_version_that_is_not_known_is_refused(tmp_path: Path) -> N
 
 
 def test_what_was_removed_again_is_no_reason_to_refuse(tmp_path: Path) -> None:
-    gone = records.RemoveAccessControlEntry(id=ACCESS.id)
-    log = followed_by(serde.encode(ACCESS, 29), serde.encode(gone, 29))
+    gone = kafka_records.RemoveAccessControlEntry(id=ACCESS.id)
+    log = followed_by(codec.encode(ACCESS, 29), codec.encode(gone, 29))
     result = adopted(tmp_path / "new", *(old(tmp_path, n, log=log) for n in (2, 3)))
     assert result.exit_code == 0, result.stderr

@@ -16,8 +16,8 @@ from quorum.opening import LOG_FOLDER
 from quorum.ports import LogFailure
 from quorum.transport.address import Address
 from statemachine import commands
-from statemachine.features import RANGES
-from statemachine.image import Image
+from statemachine.features.features import RANGES
+from statemachine.image.image import Image
 from tests.admin.adopt.old_controllers import (
     CHECKPOINT,
     CHECKPOINT_END,
@@ -28,7 +28,7 @@ from tests.admin.adopt.old_controllers import (
 )
 from tests.controller.asking import asked, heartbeat, registration, topic
 from tests.quorum.log.test_checkpoint import a_checkpoint, data, footer, header
-from tests.statemachine.checks import contents
+from tests.statemachine.support.reference_checks import contents
 from tests.support.controllers import TEST_SECONDS_MAX, Node, a_place, active, start
 from tests.support.real_cluster import IN_TREE, controller
 

@@ -11,13 +11,13 @@ from click.testing import Result
 from admin.cli.moves import waiting
 from quorum.protocol.apis import ApiKey
 from statemachine import commands
-from statemachine.settings import PARALLEL_REPLICAS
+from statemachine.reassignment.settings import PARALLEL_REPLICAS
 from tests.admin.cli.test_moves_cli import brokers, invoke, run, written
 from tests.admin.cli.test_standing_moves_cli import run as run_moves
 from tests.admin.scripted_node import Asked, Script, ScriptedNode, in_turn, listening
 from tests.admin.test_admin_client import altered, cluster, metadata
 from tests.controller.asking import asked, isr, move, topic, topic_id
-from tests.statemachine.config_requests import ALL_BROKERS, SET, change
+from tests.statemachine.support.config_requests import ALL_BROKERS, SET, change
 from tests.support.controllers import Node
 
 FOUR: dict[int, str | None] = dict.fromkeys((101, 102, 103, 104))

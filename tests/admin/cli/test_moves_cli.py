@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from admin.cli.main import group
 from statemachine import commands
-from statemachine.records import Endpoint
+from statemachine.records.kafka_records import Endpoint
 from tests.controller.asking import asked, heartbeat, move, registration, topic
 from tests.support.controllers import Node, active, controllers
 

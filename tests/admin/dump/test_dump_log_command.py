@@ -11,7 +11,7 @@ from admin.cli.dump_log import command
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.records.control import ControlType, control_key
 from quorum.records.encode import encode, stamp
-from statemachine import records, serde
+from statemachine.records import codec, kafka_records
 from tests.support.real_cluster import IN_TREE
 
 LOG = IN_TREE / "00000000000000000000.log"
@@ -51,7 +51,7 @@ def test_json_is_one_object_a_line_that_names_its_file() -> None:
 
 
 def test_several_files_are_told_apart(tmp_path: Path) -> None:
-    other = a_log(tmp_path, serde.encode(records.NoOp(), 29))
+    other = a_log(tmp_path, codec.encode(kafka_records.NoOp(), 29))
     result = dump(other, LOG)
     lines = result.stdout.splitlines()
     assert lines[0] == str(other)
@@ -59,8 +59,8 @@ def test_several_files_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_what_only_we_write_stands_beside_kafkas_fields(tmp_path: Path) -> None:
-    change = records.PartitionChange(partition_id=0, topic_id=UUID(int=9), target=(1, 2))
-    result = dump(a_log(tmp_path, serde.encode(change, 29)), "-o", "json")
+    change = kafka_records.PartitionChange(partition_id=0, topic_id=UUID(int=9), target=(1, 2))
+    result = dump(a_log(tmp_path, codec.encode(change, 29)), "-o", "json")
     shown = json.loads(result.stdout)
     assert shown["data"] == {"partitionId": 0, "topicId": "AAAAAAAAAAAAAAAAAAAACQ"}
     assert shown["extra"] == {"target": [1, 2]}
@@ -85,7 +85,7 @@ def test_a_record_of_an_unknown_type_is_shown_by_its_number_and_bytes(tmp_path: 
 def test_a_record_that_is_not_understood_is_shown_as_bytes_and_the_rest_too(
     value: bytes, kind: str, why: str, tmp_path: Path
 ) -> None:
-    log = a_log(tmp_path, value, serde.encode(records.NoOp(), 29))
+    log = a_log(tmp_path, value, codec.encode(kafka_records.NoOp(), 29))
     result = dump(log, "-o", "json")
     assert result.exit_code == 1
     bad, good = map(json.loads, result.stdout.splitlines())

@@ -16,8 +16,8 @@ from statemachine.commands import (
     QuotaChange,
     QuotaOp,
 )
-from statemachine.config_topics import GONE_WITH_KAFKA_4, TOPIC_CONFIGS
-from statemachine.records import QuotaEntity
+from statemachine.configs.topic_configs import GONE_WITH_KAFKA_4, TOPIC_CONFIGS
+from statemachine.records.kafka_records import QuotaEntity
 from tests.broker.embedded_cluster import Brokers, cluster
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

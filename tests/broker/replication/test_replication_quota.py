@@ -12,7 +12,7 @@ from broker.replication.replication_quota import (
     rate_of,
     throttled_partitions,
 )
-from statemachine.throttle_configs import FOLLOWER_RATE
+from statemachine.reassignment.throttle import FOLLOWER_RATE
 
 RATES = st.integers(1, 10_000_000)
 ANSWERS = st.integers(1, 2_000_000)

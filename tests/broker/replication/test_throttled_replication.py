@@ -17,7 +17,7 @@ from statemachine.commands import (
     ConfigOperation,
     IncrementalAlterConfigs,
 )
-from statemachine.throttle_configs import (
+from statemachine.reassignment.throttle import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,

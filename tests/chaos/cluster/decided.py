@@ -12,11 +12,18 @@ from chaos.cluster.facts import Fact, fact
 from chaos.cluster.judged import Judged
 from statemachine import commands
 from statemachine.decide import decide
-from statemachine.partition import Partition
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.records.codec import decode, encode
 from statemachine.replay import replay
-from statemachine.serde import decode, encode
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE, Replicas
-from tests.statemachine.world import CLUSTER_ID, FEATURES, LEVEL, World, directory, incarnation
+from tests.statemachine.support.world import (
+    CLUSTER_ID,
+    FEATURES,
+    LEVEL,
+    World,
+    directory,
+    incarnation,
+)
 
 BROKERS: Final = 5
 STRANGER: Final = 9
@@ -86,7 +93,7 @@ def a_log(seed: int, steps: int = 60) -> Decided:
     return world
 
 
-def a_partition(rng: random.Random, world: World) -> tuple[str, int, Partition]:
+def a_partition(rng: random.Random, world: World) -> tuple[str, int, PartitionRegistration]:
     """One that exists."""
     found = [
         (topic.name, number, partition)
@@ -135,7 +142,7 @@ def an_isr(rng: random.Random, world: World) -> commands.Command:
     return commands.AlterPartition(broker_id=sender, broker_epoch=epoch, proposals=(proposal,))
 
 
-def _member(world: World, broker_id: int, partition: Partition) -> commands.IsrMember:
+def _member(world: World, broker_id: int, partition: PartitionRegistration) -> commands.IsrMember:
     """Now and then who is to join is known by an epoch that is over."""
     found = world.member(broker_id)
     is_stale = broker_id not in partition.isr and world.image.end_offset % STALE_EACH == 0

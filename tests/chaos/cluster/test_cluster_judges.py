@@ -14,8 +14,8 @@ from chaos.cluster.plans import planned
 from chaos.cluster.views import View
 from chaos.linearizability import Key
 from chaos.violation import Violation
-from statemachine import our_records
-from statemachine.serde import encode
+from statemachine.records import own_records
+from statemachine.records.codec import encode
 
 CONFIG: Key = ("config", "t", "retention.ms")
 UNLIMITED = 2**31 - 1
@@ -59,7 +59,7 @@ def test_under_min_isr_more_are_planned_than_the_limit() -> None:
 
 def test_a_key_that_is_used_twice_is_found() -> None:
     keys = Keys()
-    record = our_records.Remembered(
+    record = own_records.Remembered(
         key="k", fingerprint=b"f", kind="MoveStarted", answer=b"", at_ms=1
     )
     value = encode(record, 29)
@@ -71,11 +71,11 @@ def test_a_key_that_is_used_twice_is_found() -> None:
 
 def test_a_key_is_forgotten_when_it_is_old_and_no_earlier() -> None:
     keys = Keys()
-    record = our_records.Remembered(
+    record = own_records.Remembered(
         key="k", fingerprint=b"f" * 300, kind="MoveStarted", answer=b"a" * 200, at_ms=7_000
     )
     keys.take([fact(3, encode(record, 29))])
-    forgotten = fact(4, encode(our_records.KeysForgotten(through_ms=7_000), 29))
+    forgotten = fact(4, encode(own_records.KeysForgotten(through_ms=7_000), 29))
     keys.latest_ms = lambda: 86_406_999
     with pytest.raises(Violation, match="L3: what is remembered is forgotten 1 ms early at 4"):
         keys.take([forgotten])
@@ -87,7 +87,7 @@ def test_a_key_is_forgotten_when_it_is_old_and_no_earlier() -> None:
 
 def test_a_move_that_is_begun_twice_with_one_key_is_found() -> None:
     keys = Keys()
-    begun = our_records.MoveBegun(
+    begun = own_records.MoveBegun(
         id=4, kind=0, who="somebody", asked_at_ms=1, partitions=1, refused=0, key="k", name="n"
     )
     keys.take([fact(3, encode(begun, 29))])
@@ -162,5 +162,5 @@ def test_a_difference_between_two_views_is_told() -> None:
 
 
 def test_facts_of_ours_are_under_their_numbers() -> None:
-    found = fact(1, encode(our_records.KeysForgotten(through_ms=5), 29))
+    found = fact(1, encode(own_records.KeysForgotten(through_ms=5), 29))
     assert found == Fact(1, "NoOp", {10_007: b"\x00" + pack(">q", 5) + b"\x00"})

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from chaos.cluster.facts import LAYOUTS, fact
-from statemachine import records
-from statemachine.serde import encode
-from tests.statemachine.kafka_schemas import KAFKA
-from tests.statemachine.record_values import struct_of
+from statemachine.records import kafka_records
+from statemachine.records.codec import encode
+from tests.statemachine.support.kafka_schemas import KAFKA
+from tests.statemachine.support.random_records import struct_of
 
 READ = [layout.name for layout in LAYOUTS.values()]
 VERSIONS = {0: 15, 1: 17, 2: 29}
@@ -25,9 +25,11 @@ VERSIONS = {0: 15, 1: 17, 2: 29}
 def test_a_record_is_read_as_the_product_has_written_it(
     name: str, data: st.DataObject, version: int
 ) -> None:
-    shape = getattr(records, name)
+    shape = getattr(kafka_records, name)
     level = VERSIONS[version]
-    version = {records.RegisterBroker: {0: 1, 1: 3, 2: 3}}.get(shape, {}).get(version, version)
+    version = {kafka_records.RegisterBroker: {0: 1, 1: 3, 2: 3}}.get(shape, {}).get(
+        version, version
+    )
     record = data.draw(struct_of(shape, KAFKA[shape][1], version))
     found = fact(7, encode(record, level))
     assert (found.offset, found.type) == (7, name)
@@ -38,8 +40,8 @@ def test_a_record_is_read_as_the_product_has_written_it(
 
 @given(data=st.data())
 def test_what_a_change_does_not_say_is_not_there(data: st.DataObject) -> None:
-    rows = KAFKA[records.PartitionChange][1]
-    record = data.draw(struct_of(records.PartitionChange, rows))
+    rows = KAFKA[kafka_records.PartitionChange][1]
+    record = data.draw(struct_of(kafka_records.PartitionChange, rows))
     said = fact(0, encode(record, 29)).said
     fields = {name for name in record.__struct_fields__ if getattr(record, name) is not None}
     assert {name for name in said if isinstance(name, str)} == fields - {"directories"}
@@ -47,7 +49,7 @@ def test_what_a_change_does_not_say_is_not_there(data: st.DataObject) -> None:
 
 
 def test_of_other_records_only_the_place_is_told() -> None:
-    record = records.ProducerIds(broker_id=1, broker_epoch=2, next_producer_id=3)
+    record = kafka_records.ProducerIds(broker_id=1, broker_epoch=2, next_producer_id=3)
     assert fact(9, encode(record, 29)) == (9, "", {})
 
 

@@ -13,8 +13,8 @@ from quorum.core.vocabulary import Epoch, Offset
 from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER
 from quorum.records.encode import encode, stamp
-from statemachine.records import Config
-from statemachine.serde import encode as encode_record
+from statemachine.records.codec import encode as encode_record
+from statemachine.records.kafka_records import Config
 
 LEVEL: Final = 29
 

@@ -8,7 +8,7 @@ import pytest
 
 from controller.apis.controller_apis import OFFERED
 from quorum.protocol.apis import ApiKey
-from statemachine.config_topics import GONE_WITH_KAFKA_4, TOPIC_CONFIGS
+from statemachine.configs.topic_configs import GONE_WITH_KAFKA_4, TOPIC_CONFIGS
 from tests.controller.apis.samples import alter_configs, describe_configs, wrapped
 from tests.support.broker_requests import created, joined
 from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers

@@ -14,7 +14,7 @@ from admin.faults import Refused
 from quorum.addresses import AddressBook
 from quorum.gossip import Gossip
 from quorum.protocol.apis import ApiKey
-from statemachine.features import FEATURES
+from statemachine.features.features import FEATURES
 from tests.controller.apis.samples import controller_registration, update_features, wrapped
 from tests.support.broker_requests import joined, registration
 from tests.support.controllers import CLUSTER_ID, Node, a_controller, active, controllers

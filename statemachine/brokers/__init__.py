@@ -1,0 +1,1 @@
+"""Brokers: registration, heartbeats, fencing, shutdown, log directories."""

@@ -1,0 +1,134 @@
+"""Which log directory holds a replica, and what it means that a directory is gone (KIP-858).
+
+A replica in a directory that is offline can neither lead nor be in sync, though its broker lives.
+Who tells is the broker: where it has put a replica, and which of its directories have failed.
+"""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.commands import (
+    AssignReplicasToDirs,
+    DirectoryAssignment,
+    ReplicaAssigned,
+    ReplicasAssigned,
+)
+from statemachine.errors import Error
+from statemachine.image.partition_index import Topic, in_order
+from statemachine.limits import LEAVING_PARTITIONS_MAX
+from statemachine.partitions.change_builder import change_partition
+from statemachine.partitions.isr import stale_broker
+from statemachine.partitions.leader_election import election_for, isr_without
+from statemachine.partitions.registration import PartitionRegistration, directory_of
+from statemachine.pending_decision import PendingDecision
+from statemachine.records import kafka_records
+from statemachine.slices import CHANGED_US, PASSED_US, Slices
+from statemachine.vocabulary import LEVEL_DIRECTORIES, BrokerId, Directories
+
+
+def assign_replicas_to_dirs(
+    draft: PendingDecision, command: AssignReplicasToDirs
+) -> Slices[ReplicasAssigned]:
+    """Record where the broker has put its replicas, each on its own."""
+    if draft.level < LEVEL_DIRECTORIES:
+        return ReplicasAssigned(
+            error=Error.UNSUPPORTED_VERSION,
+            message=f"metadata.version is {draft.level}, directories are assigned from"
+            f" {LEVEL_DIRECTORIES} on",
+        )
+    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    if stale is not None:
+        return ReplicasAssigned(error=stale.error, message=stale.message)
+    replicas = []
+    for each in command.assignments:
+        replicas.append(_assigned(draft, command.broker_id, each))
+        yield CHANGED_US
+    return ReplicasAssigned(replicas=tuple(replicas))
+
+
+def _assigned(
+    draft: PendingDecision, broker_id: BrokerId, asked: DirectoryAssignment
+) -> ReplicaAssigned:
+    topic = draft.image.topics.get(asked.topic_id)
+    if topic is None:
+        unknown = f"no topic has the id {asked.topic_id}"
+        return ReplicaAssigned(error=Error.UNKNOWN_TOPIC_ID, message=unknown)
+    partition = draft.partition(topic, asked.partition)
+    if partition is None:
+        unknown = f"topic {topic.name} has no partition {asked.partition}"
+        return ReplicaAssigned(error=Error.UNKNOWN_TOPIC_OR_PARTITION, message=unknown)
+    if broker_id not in partition.replicas:
+        return ReplicaAssigned(
+            error=Error.NOT_LEADER_OR_FOLLOWER,
+            message=f"broker {broker_id} is not among the replicas {partition.replicas} of"
+            f" {topic.name}-{asked.partition}",
+        )
+    directories = _with_directory(partition, broker_id, asked.directory_id)
+    wish = replace(partition, directories=directories)
+    if not draft.is_online(broker_id, asked.directory_id):
+        wish = replace(wish, isr=isr_without(draft, wish, (broker_id,)))
+    election = election_for(draft.image, topic)
+    change_partition(draft, topic, asked.partition, wish, election=election)
+    return ReplicaAssigned()
+
+
+def _with_directory(
+    partition: PartitionRegistration, broker_id: BrokerId, directory_id: UUID
+) -> Directories:
+    return tuple(
+        directory_id if replica == broker_id else directory_of(partition, replica)
+        for replica in partition.replicas
+    )
+
+
+def lose_directories(
+    draft: PendingDecision, broker: BrokerRegistration, offline: Collection[UUID]
+) -> Slices[bool]:
+    """Take a broker out of what it held in directories that have failed; whether it has others.
+
+    With none left there is nothing to take note of: a broker without a directory holds nothing,
+    and is to be fenced.
+    """
+    if not offline or draft.level < LEVEL_DIRECTORIES:
+        return True
+    online = tuple(directory for directory in broker.log_dirs if directory not in offline)
+    if online == broker.log_dirs:
+        return True
+    if not online:
+        return False
+    draft.set_log_dirs(broker.broker_id, online)
+    yield from _leave_lost(draft, broker)
+    if not draft.is_complete:
+        return True
+    draft.records.append(
+        kafka_records.BrokerRegistrationChange(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online
+        )
+    )
+    return True
+
+
+def _leave_lost(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+    index, leaving = draft.image.index, (broker.broker_id,)
+    lost = []
+    for held in in_order(index, index.of_any(index.isr_of, leaving)):
+        if _is_lost(draft, held, broker.broker_id):
+            lost.append(held)
+        yield PASSED_US
+    for topic, number in lost[: draft.at_most(LEAVING_PARTITIONS_MAX, len(lost))]:
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        wish = replace(partition, isr=isr_without(draft, partition, leaving))
+        election = election_for(draft.image, topic)
+        change_partition(draft, topic, number, wish, election=election)
+        yield CHANGED_US
+
+
+def _is_lost(draft: PendingDecision, held: tuple[Topic, int], broker_id: BrokerId) -> bool:
+    topic, number = held
+    partition = draft.partition(topic, number)
+    assert partition is not None
+    return not draft.is_online(broker_id, directory_of(partition, broker_id))

@@ -1,0 +1,437 @@
+"""Brokers come, live, stop and go, and what that means for the partitions that they hold.
+
+KIP-631. A broker epoch is the offset of the record that registered the incarnation, so it is unique
+and rises. Whoever may not lead is taken out of every ISR in the same list of records; only where it
+is the last member it stays, and nobody leads (KIP-903: there is no better replica to wait for),
+unless the cluster has eligible leader replicas (`elr`), which remember it better.
+"""
+
+from itertools import islice
+from uuid import UUID
+
+from msgspec.structs import replace
+from pyroaring import BitMap
+
+from statemachine.brokers import directories
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.commands import (
+    BrokerCordoned,
+    BrokerHeartbeat,
+    BrokerRegistered,
+    BrokersCordoned,
+    BrokersFenced,
+    CordonBrokers,
+    Done,
+    FenceBrokers,
+    HeartbeatAnswered,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from statemachine.errors import Error, Refusal
+from statemachine.features.features import KRAFT_VERSION
+from statemachine.image.image import Image
+from statemachine.image.partition_index import in_order
+from statemachine.limits import (
+    DISTRUSTED_PARTITIONS_MAX,
+    HELD_PARTITIONS_NAMED_MAX,
+    LEAVING_PARTITIONS_MAX,
+    RESERVED_DIRECTORY_IDS,
+)
+from statemachine.partitions.change_builder import change_partition
+from statemachine.partitions.isr import stale_broker
+from statemachine.partitions.leader_election import election_for, isr_without
+from statemachine.pending_decision import PendingDecision
+from statemachine.records import kafka_records
+from statemachine.slices import CHANGED_US, Slices
+from statemachine.vocabulary import (
+    LEVEL_DIRECTORIES,
+    METADATA_VERSION,
+    NO_LEADER,
+    BrokerId,
+    Replicas,
+)
+
+FENCE = 1
+UNFENCE = -1
+STOPPING = 1
+
+
+def register_broker(draft: PendingDecision, command: RegisterBroker) -> Slices[BrokerRegistered]:
+    """Register an incarnation, fenced; the same one amends what it said and keeps its epoch."""
+    refusal = _registration_refusal(draft, command)
+    if refusal is not None:
+        return BrokerRegistered(error=refusal.error, message=refusal.message)
+    image = draft.image
+    before = image.brokers.get(command.broker_id)
+    same = before is not None and before.incarnation_id == command.incarnation_id
+    if not same and not _stopped_cleanly(before, command):
+        yield from _distrust(draft, command.broker_id)
+    record = kafka_records.RegisterBroker(
+        broker_id=command.broker_id,
+        incarnation_id=command.incarnation_id,
+        broker_epoch=before.epoch if before is not None and same else _next_offset(draft),
+        endpoints=command.endpoints,
+        features=command.features,
+        rack=command.rack,
+        fenced=before.fenced if before is not None and same else True,
+        in_controlled_shutdown=before is not None and same and before.stopping_at is not None,
+        log_dirs=command.log_dirs if draft.level >= LEVEL_DIRECTORIES else (),
+    )
+    # Whoever is registered has been distrusted wherever that was called for.
+    if draft.is_complete and (before is None or not same or not _as_registered(before, record)):
+        draft.register(record)
+    return BrokerRegistered(broker_epoch=record.broker_epoch)
+
+
+def _next_offset(draft: PendingDecision) -> int:
+    return draft.image.end_offset + len(draft.records)
+
+
+def _stopped_cleanly(before: BrokerRegistration | None, command: RegisterBroker) -> bool:
+    """Whether the incarnation before this one has put everything on disk before it ended."""
+    return before is not None and command.previous_epoch == before.epoch
+
+
+def _as_registered(broker: BrokerRegistration, record: kafka_records.RegisterBroker) -> bool:
+    return (
+        broker.endpoints == record.endpoints
+        and broker.features == record.features
+        and broker.rack == record.rack
+        and broker.log_dirs == record.log_dirs
+    )
+
+
+def _registration_refusal(draft: PendingDecision, command: RegisterBroker) -> Refusal | None:
+    if command.cluster_id != command.our_cluster_id:
+        return Refusal(
+            Error.INCONSISTENT_CLUSTER_ID,
+            f"this is cluster {command.our_cluster_id}, the broker is of {command.cluster_id}",
+        )
+    if command.broker_id < 0:
+        return Refusal(
+            Error.INVALID_REGISTRATION, f"broker ids are not negative: {command.broker_id}"
+        )
+    before = draft.image.brokers.get(command.broker_id)
+    if before is not None and not before.fenced and before.incarnation_id != command.incarnation_id:
+        return Refusal(
+            Error.DUPLICATE_BROKER_REGISTRATION,
+            f"another incarnation of broker {command.broker_id} is alive, epoch {before.epoch}",
+        )
+    if draft.level >= LEVEL_DIRECTORIES:
+        refusal = _directory_refusal(draft.image, command)
+        if refusal is not None:
+            return Refusal(Error.INVALID_REGISTRATION, refusal)
+    return _feature_refusal(draft.image, command)
+
+
+def _directory_refusal(image: Image, command: RegisterBroker) -> str | None:
+    """Why the log directories cannot be registered, or None (KIP-858)."""
+    if not command.log_dirs:
+        return f"broker {command.broker_id} names no log directory"
+    if len(set(command.log_dirs)) != len(command.log_dirs):
+        return f"broker {command.broker_id} names a log directory twice"
+    reserved = [directory for directory in command.log_dirs if _is_reserved(directory)]
+    if reserved:
+        return f"log directory id {reserved[0]} is reserved"
+    for other in image.brokers.values():
+        taken = [directory for directory in command.log_dirs if directory in other.log_dirs]
+        if taken and other.broker_id != command.broker_id:
+            return f"log directory {taken[0]} is registered by broker {other.broker_id}"
+    return None
+
+
+def _is_reserved(directory: UUID) -> bool:
+    upper, lower = directory.int >> 64, directory.int & (2**64 - 1)
+    # The lower half is a signed number to Kafka, and negative ones are below 100 too.
+    return upper == 0 and not RESERVED_DIRECTORY_IDS <= lower < 2**63
+
+
+def _feature_refusal(image: Image, command: RegisterBroker) -> Refusal | None:
+    """Why the broker cannot follow a cluster with these features, or None (KIP-584, KIP-1022).
+
+    It is held to what it names and to what is in force: what it does not name, it has not.
+    """
+    supported = {feature.name: feature for feature in command.features}
+    if METADATA_VERSION not in supported:
+        return Refusal(
+            Error.INVALID_REGISTRATION,
+            f"broker {command.broker_id} does not say which levels of metadata.version it supports",
+        )
+    levels = {**dict.fromkeys(supported, 0), **image.features}
+    levels[KRAFT_VERSION] = command.kraft_version
+    for name, level in sorted(levels.items(), key=lambda each: (each[0] != METADATA_VERSION, each)):
+        feature = supported.get(name)
+        lowest, highest = (feature.min_supported, feature.max_supported) if feature else (0, 0)
+        if not lowest <= level <= highest:
+            known = f"{lowest} to {highest}" if feature else "no level"
+            return Refusal(
+                Error.UNSUPPORTED_VERSION,
+                f"{name} {level} is in force, broker {command.broker_id} supports {known} of it",
+            )
+    return None
+
+
+def heartbeat(draft: PendingDecision, command: BrokerHeartbeat) -> Slices[HeartbeatAnswered]:
+    """Take note that a broker lives, and let it come or go as it wishes once it may."""
+    stale = stale_broker(draft, command.broker_id, command.broker_epoch)
+    if stale is not None:
+        return HeartbeatAnswered(error=stale.error, message=stale.message)
+    broker = draft.image.brokers[command.broker_id]
+    caught_up = command.metadata_offset >= broker.registered_at
+    offline = command.offline_log_dirs
+    has_directories = yield from directories.lose_directories(draft, broker, offline)
+    if broker.fenced:
+        wants = not (command.want_fence or command.want_shut_down)
+        rises = caught_up and has_directories and wants
+        if rises:
+            yield from _unfence(draft, broker)
+        return HeartbeatAnswered(
+            caught_up=caught_up, fenced=not rises, should_shut_down=command.want_shut_down
+        )
+    if not has_directories or _may_go(draft.image, broker, command):
+        yield from _fence(draft, (broker.broker_id,))
+        return HeartbeatAnswered(
+            caught_up=caught_up,
+            fenced=True,
+            should_shut_down=command.want_shut_down or broker.stopping_at is not None,
+        )
+    if command.want_shut_down:
+        yield from _stop(draft, broker)
+    else:
+        yield from _lead_the_rest(draft, broker)
+    return HeartbeatAnswered(caught_up=caught_up, fenced=False)
+
+
+def _may_go(image: Image, broker: BrokerRegistration, command: BrokerHeartbeat) -> bool:
+    """Whether an unfenced broker is to be fenced now: it wants to, and nothing holds it."""
+    if broker.stopping_at is None:
+        leads = image.index.count(image.index.leader_of, broker.broker_id)
+        return command.want_fence or (command.want_shut_down and not leads)
+    if image.index.count(image.index.leader_of, broker.broker_id):
+        return False
+    # The record that says "stopping" follows those that move its partitions away:
+    # who has seen it has seen them.
+    slowest = command.lowest_live_offset
+    return slowest is None or slowest >= broker.stopping_at
+
+
+def _stop(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+    """The broker is stopping, whether it says so for the first time or still leads something."""
+    # It lives, and would be in sync again before the next part had its turn.
+    yield from _leave(draft, (broker.broker_id,), at_once=True)
+    if broker.stopping_at is None:
+        draft.records.append(
+            kafka_records.BrokerRegistrationChange(
+                broker_id=broker.broker_id,
+                broker_epoch=broker.epoch,
+                in_controlled_shutdown=STOPPING,
+            )
+        )
+
+
+def fence_brokers(draft: PendingDecision, command: FenceBrokers) -> Slices[BrokersFenced]:
+    """Fence the brokers whose sessions have expired, all in one go."""
+    brokers = draft.image.brokers
+    fenced = tuple(
+        sorted({b for b in command.broker_ids if b in brokers and not brokers[b].fenced})
+    )
+    yield from _fence(draft, fenced)
+    return BrokersFenced(broker_ids=fenced)
+
+
+def unregister_broker(draft: PendingDecision, command: UnregisterBroker) -> Slices[Done]:
+    """Forget a broker. Replicas that it has stay assigned to it until they are reassigned."""
+    broker = draft.image.brokers.get(command.broker_id)
+    if broker is None:
+        return _not_done(unregistered(command.broker_id))
+    refusal = in_use_refusal(draft.image, command.broker_id) if command.only_if_empty else None
+    if refusal is not None:
+        return _not_done(refusal)
+    yield from _leave(draft, (broker.broker_id,))
+    if draft.is_complete:
+        draft.records.append(
+            kafka_records.UnregisterBroker(broker_id=broker.broker_id, broker_epoch=broker.epoch)
+        )
+    return Done()
+
+
+def _not_done(refusal: Refusal) -> Done:
+    return Done(error=refusal.error, message=refusal.message)
+
+
+def _fence(draft: PendingDecision, broker_ids: Replicas) -> Slices[None]:
+    yield from _leave(draft, broker_ids)
+    for broker_id in broker_ids if draft.is_complete else ():
+        draft.records.append(
+            kafka_records.BrokerRegistrationChange(
+                broker_id=broker_id,
+                broker_epoch=draft.image.brokers[broker_id].epoch,
+                fenced=FENCE,
+                at_ms=draft.now_ms or None,
+            )
+        )
+
+
+def _unfence(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+    """The broker may lead again, and at once leads what nobody led for want of it."""
+    index = draft.image.index
+    draft.records.append(
+        kafka_records.BrokerRegistrationChange(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=UNFENCE
+        )
+    )
+    draft.set_live(broker.broker_id, broker.stopping_at is None)
+    held = index.of_any(index.replicas_of, (broker.broker_id,))
+    yield from _lead_the_leaderless(draft, held)
+
+
+def _lead_the_rest(draft: PendingDecision, broker: BrokerRegistration) -> Slices[None]:
+    """Elect for what nobody leads though this live broker may: there was too much for one time."""
+    index = draft.image.index
+    if broker.live and index.leader_of.get(NO_LEADER):
+        of_it = (broker.broker_id,)
+        held = index.of_any(index.isr_of, of_it) | index.of_any(index.elr_of, of_it)
+        yield from _lead_the_leaderless(draft, held)
+
+
+def _lead_the_leaderless(draft: PendingDecision, held: BitMap) -> Slices[None]:
+    index = draft.image.index
+    leaderless = held & index.leader_of.get(NO_LEADER, BitMap())
+    leaderless = leaderless[: draft.at_most(LEAVING_PARTITIONS_MAX, len(leaderless))]
+    for topic, number in in_order(index, leaderless):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        change_partition(draft, topic, number, partition, election=election_for(draft.image, topic))
+        yield CHANGED_US
+
+
+def _leave(draft: PendingDecision, leaving: Replicas, *, at_once: bool = False) -> Slices[None]:
+    """Take the brokers out of every ISR and from every leadership, in one change a partition."""
+    index = draft.image.index
+    for broker_id in leaving:
+        draft.set_live(broker_id, False)
+    keys = index.of_any(index.isr_of, leaving)
+    if not at_once:
+        keys = keys[: draft.at_most(LEAVING_PARTITIONS_MAX, len(keys))]
+    for topic, number in in_order(index, keys):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        wish = replace(partition, isr=isr_without(draft, partition, leaving))
+        change_partition(draft, topic, number, wish, election=election_for(draft.image, topic))
+        yield CHANGED_US
+
+
+def _distrust(draft: PendingDecision, broker_id: BrokerId) -> Slices[None]:
+    """The broker may have lost what it had: it is neither in sync nor eligible (KIP-966).
+
+    Without the feature the last member of an ISR stays; who was eligible before it was switched off
+    is so no more.
+    """
+    index = draft.image.index
+    draft.set_live(broker_id, False)
+    keys = index.of_any(index.elr_of, (broker_id,))
+    if draft.has_elr:
+        keys |= index.of_any(index.isr_of, (broker_id,))
+    keys = keys[: draft.at_most(DISTRUSTED_PARTITIONS_MAX, len(keys))]
+    for topic, number in in_order(index, keys):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        wish = replace(
+            partition,
+            isr=tuple(replica for replica in partition.isr if replica != broker_id),
+            elr=tuple(replica for replica in partition.elr if replica != broker_id),
+        )
+        election = election_for(draft.image, topic)
+        change_partition(draft, topic, number, wish, election=election, unclean=(broker_id,))
+        yield CHANGED_US
+
+
+CORDON = 1
+UNCORDON = -1
+
+
+def takers(image: Image) -> list[BrokerRegistration]:
+    """The brokers that new replicas may be placed on."""
+    return [broker for broker in image.brokers.values() if broker.live and not broker.cordoned]
+
+
+def cordon_refusal(image: Image, newcomers: Replicas, *, where: str = "") -> Refusal | None:
+    """Why not all of these may get a new replica, or None; `where` begins the sentence."""
+    for broker_id in newcomers:
+        broker = image.brokers.get(broker_id)
+        if broker is not None and broker.cordoned:
+            return Refusal(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                f"{where}broker {broker_id} is cordoned and gets no new replicas; uncordon it, or"
+                " name another one",
+            )
+    return None
+
+
+def _change(broker: BrokerRegistration, command: CordonBrokers) -> list[kafka_records.Record]:
+    leaving = command.cordoned and (command.unregister or broker.leaving)
+    if (broker.cordoned, broker.leaving) == (command.cordoned, leaving):
+        return []
+    word = CORDON if command.cordoned else UNCORDON
+    return [
+        kafka_records.BrokerRegistrationChange(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.epoch,
+            cordoned=word if broker.cordoned != command.cordoned else 0,
+            leaving=word if broker.leaving != leaving else 0,
+        )
+    ]
+
+
+def cordon_brokers(draft: PendingDecision, command: CordonBrokers) -> BrokersCordoned:
+    """Cordon the brokers or end that, each on its own; what is so already is no error."""
+    answers = []
+    done: set[BrokerId] = set()
+    for broker_id in command.broker_ids:
+        broker = draft.image.brokers.get(broker_id)
+        if broker is None:
+            answers.append(
+                BrokerCordoned(
+                    broker_id=broker_id,
+                    error=Error.BROKER_ID_NOT_REGISTERED,
+                    message=f"Broker ID {broker_id} is not currently registered",
+                )
+            )
+            continue
+        if broker_id not in done:
+            draft.records += _change(broker, command)
+        done.add(broker_id)
+        answers.append(BrokerCordoned(broker_id=broker_id))
+    return BrokersCordoned(brokers=tuple(answers))
+
+
+def unregistered(broker_id: BrokerId) -> Refusal:
+    """That there is no such broker."""
+    return Refusal(
+        Error.BROKER_ID_NOT_REGISTERED,
+        f"Broker ID {broker_id} is not currently registered",
+    )
+
+
+def in_use_refusal(image: Image, broker_id: BrokerId) -> Refusal | None:
+    """Why the broker is not to be forgotten yet: it lives, or has replicas; or None."""
+    broker, index = image.brokers[broker_id], image.index
+    if not broker.fenced:
+        state = "alive" if broker.stopping_at is None else "stopping"
+        return Refusal(
+            Error.INVALID_REQUEST,
+            f"broker {broker_id} is {state}, and would not know of it; unregister it once it has"
+            " stopped",
+        )
+    keys = index.of_any(index.replicas_of, (broker_id,))
+    if not keys:
+        return None
+    first = islice(in_order(index, keys), HELD_PARTITIONS_NAMED_MAX)
+    named = ", ".join(f"{topic.name}-{number}" for topic, number in first)
+    more = len(keys) - HELD_PARTITIONS_NAMED_MAX
+    others = f" and {more} more" if more > 0 else ""
+    return Refusal(
+        Error.INVALID_REQUEST,
+        f"broker {broker_id} still has replicas of {len(keys)} partition(s): {named}{others};"
+        " decommission it first",
+    )

@@ -1,0 +1,105 @@
+"""Whether brokers may stop: which partitions would be hurt, and how. It reads, and changes nothing.
+
+A partition is hurt if it would have no leader, or fewer in sync than min ISR, and if one of the
+brokers is in sync for it now: stopping the others changes nothing. What comes back later, or could
+be elected uncleanly, does not count.
+"""
+
+from collections.abc import Collection
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import Struct
+
+from statemachine.configs.effective import min_isr
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic, in_order
+from statemachine.limits import HURT_PARTITIONS_SHOWN_MAX, STOPPING_PARTITIONS_MAX
+from statemachine.slices import LOOKED_AT_US, Slices, whole
+from statemachine.vocabulary import BrokerId, Replicas
+
+
+class Harm(StrEnum):
+    """What would become of a partition."""
+
+    NO_LEADER = "no-leader"
+    UNDER_MIN_ISR = "under-min-isr"
+
+
+class Hurt(Struct, frozen=True, kw_only=True, gc=False):
+    """A partition that says no."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    harm: Harm
+    left: Replicas
+    """Who would be in sync, and alive, without the brokers."""
+    min_isr: int
+
+
+class Safety(Struct, frozen=True, kw_only=True):
+    """What would be hurt if the brokers stopped together."""
+
+    hurt: tuple[Hurt, ...]
+    """Some of them, in order of topic and number."""
+    hurt_count: int
+    looked_at: int
+    """Partitions that any of the brokers is in sync for."""
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the brokers may stop."""
+        return not self.hurt_count
+
+
+class TooMany(Struct, frozen=True):
+    """The brokers are in sync for more partitions than can be looked at in one go."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return (
+            f"the brokers are in sync for {self.count} partitions, and at most"
+            f" {STOPPING_PARTITIONS_MAX} are looked at in one go; ask for fewer brokers at a time"
+        )
+
+
+def safe_to_stop(image: Image, broker_ids: Collection[BrokerId]) -> Safety | TooMany:
+    """What would be hurt if all of these brokers stopped now; who is unknown hurts nobody."""
+    return whole(judging(image, broker_ids))
+
+
+def judging(image: Image, broker_ids: Collection[BrokerId]) -> Slices[Safety | TooMany]:
+    """As `safe_to_stop`, in slices. `image` must not change until the last of them."""
+    index = image.index
+    stopping = frozenset(broker_ids)
+    keys = index.of_any(index.isr_of, tuple(sorted(stopping)))
+    if len(keys) > STOPPING_PARTITIONS_MAX:
+        return TooMany(len(keys))
+    live = {broker.broker_id for broker in image.brokers.values() if broker.live} - stopping
+    shown = []
+    count = 0
+    for topic, number in in_order(index, keys):
+        # Each is looked at once: to remember it would push out what is soon asked for again.
+        partition = topic.partitions.peek(number)
+        assert partition is not None
+        left = tuple([replica for replica in partition.isr if replica in live])
+        needed = min_isr(image, topic.name, partition)
+        if len(left) < needed:
+            count += 1
+            if count <= HURT_PARTITIONS_SHOWN_MAX:
+                shown.append(_hurt(topic, number, left, needed))
+        yield LOOKED_AT_US
+    return Safety(hurt=tuple(shown), hurt_count=count, looked_at=len(keys))
+
+
+def _hurt(topic: Topic, number: int, left: Replicas, needed: int) -> Hurt:
+    return Hurt(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        partition=number,
+        harm=Harm.UNDER_MIN_ISR if left else Harm.NO_LEADER,
+        left=left,
+        min_isr=needed,
+    )

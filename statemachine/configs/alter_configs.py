@@ -1,0 +1,274 @@
+"""IncrementalAlterConfigs and AlterConfigs: each resource stands alone, and is changed or refused.
+
+What a change allows happens in the same batch: a partition without a leader gets one once unclean
+elections are allowed, and a move that only waited for fewer replicas in sync, or for another rule
+of when it is complete, completes. What is too much for one decision follows (`leftovers`).
+Kafka's controller holds such elections at intervals of its own, and its moves do not wait for that.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
+
+from statemachine.commands import (
+    AlterConfigs,
+    ConfigAltered,
+    ConfigChange,
+    ConfigOp,
+    ConfigOperation,
+    ConfigReplacement,
+    ConfigsAltered,
+    IncrementalAlterConfigs,
+)
+from statemachine.configs.definitions import ConfigType, parts
+from statemachine.configs.effective import MIN_ISR, UNCLEAN_ELECTION, unclean_election_allowed
+from statemachine.configs.resources import conflict, definition, resource_refusal, value_refusal
+from statemachine.errors import Error, Refusal
+from statemachine.image.partition_index import Topic
+from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
+from statemachine.partitions.change_builder import change_partition
+from statemachine.partitions.elr import clear_elr, concerned
+from statemachine.partitions.leader_election import Election
+from statemachine.pending_decision import PendingDecision
+from statemachine.reassignment import throttle
+from statemachine.reassignment.settings import COMPLETION_RULE
+from statemachine.records import kafka_records
+from statemachine.vocabulary import BROKER_RESOURCE, NO_LEADER, Resource
+
+_Values: TypeAlias = Mapping[str, str | None]
+"""What becomes of configurations, by name; None is "removed"."""
+
+_OPERATIONS: Final = {each.value: each for each in ConfigOperation}
+_AMENDING: Final = (ConfigOperation.APPEND.value, ConfigOperation.SUBTRACT.value)
+
+
+class _Asked(NamedTuple):
+    """What is asked of one resource."""
+
+    resource: Resource
+    values: Callable[[Mapping[str, str]], _Values | Refusal]
+    """From what is set to what becomes of it, unchanged values among it."""
+    amended: frozenset[str] = frozenset()
+    """The names of those to which something is added, or from which it is taken."""
+    is_whole: bool = False
+    """Whether what is as it was may be named only for completeness."""
+
+
+def incremental_alter_configs(
+    draft: PendingDecision, command: IncrementalAlterConfigs
+) -> ConfigsAltered:
+    """Change some configurations of each resource, or say why not (KIP-339)."""
+    return _altered(draft, map(_changes, command.changes), command.validate_only)
+
+
+def alter_configs(draft: PendingDecision, command: AlterConfigs) -> ConfigsAltered:
+    """Replace the configurations of each resource, or say why not."""
+    return _altered(draft, map(_replacements, command.replacements), command.validate_only)
+
+
+def _changes(change: ConfigChange) -> _Asked:
+    resource = (change.resource_type, change.resource_name)
+    amended = frozenset(op.name for op in change.ops if op.operation in _AMENDING)
+    return _Asked(resource, lambda current: _operated(resource[0], current, change.ops), amended)
+
+
+def _replacements(replacement: ConfigReplacement) -> _Asked:
+    resource = (replacement.resource_type, replacement.resource_name)
+
+    def values(current: Mapping[str, str]) -> _Values | Refusal:
+        refusal = _names_refusal([name for name, _ in replacement.configs])
+        if refusal is not None:
+            return refusal
+        given = dict(replacement.configs)
+        without = [name for name, value in given.items() if value is None]
+        if without:
+            return Refusal(Error.INVALID_REQUEST, f"{', '.join(without)} must have a value")
+        return given | dict.fromkeys(sorted(current.keys() - given.keys()))
+
+    return _Asked(resource, values, is_whole=True)
+
+
+def _altered(
+    draft: PendingDecision, asked: Iterable[_Asked], validate_only: bool
+) -> ConfigsAltered:
+    if validate_only:
+        # What it would allow is decided as well, and no move must hear of it.
+        draft = PendingDecision(draft.image, draft.now_ms)
+    wishes = list(asked)
+    counts = Counter(each.resource for each in wishes)
+    before = len(draft.records)
+    answers: dict[Resource, ConfigAltered] = {}
+    for each in wishes:
+        if each.resource in answers:
+            continue
+        refusal = (
+            _set(draft, each)
+            if counts[each.resource] == 1
+            else Refusal(Error.INVALID_REQUEST, "the resource is named more than once")
+        )
+        answers[each.resource] = _answer(each.resource, refusal)
+    _take_effect(draft, draft.records[before:])
+    return ConfigsAltered(resources=tuple(answers.values()))
+
+
+def _answer(resource: Resource, refusal: Refusal | None) -> ConfigAltered:
+    kind, name = resource
+    if refusal is None:
+        return ConfigAltered(resource_type=kind, resource_name=name)
+    return ConfigAltered(
+        resource_type=kind, resource_name=name, error=refusal.error, message=refusal.message
+    )
+
+
+def _set(draft: PendingDecision, asked: _Asked) -> Refusal | None:
+    """Record what is asked of one resource, all of it or nothing."""
+    resource = asked.resource
+    refusal = resource_refusal(draft.image, resource)
+    if refusal is not None:
+        return refusal
+    current = draft.configs.get(resource, {})
+    values = asked.values(current)
+    if isinstance(values, Refusal):
+        return values
+    for name, value in values.items():
+        if value is not None and value != current.get(name):
+            refusal = value_refusal(draft.image, resource, name, value)
+            if refusal is not None:
+                return refusal
+    wished = {**current, **values}
+    after = {name: value for name, value in wished.items() if value is not None}
+    touched = MIN_ISR in values
+    refusal = conflict(resource, current, after, touched=touched, has_elr=draft.has_elr)
+    if refusal is None:
+        _tell_moves(draft, asked, current, values)
+        draft.set_configs(resource, _worth_recording(resource, current, values))
+    return refusal
+
+
+def _tell_moves(
+    draft: PendingDecision, asked: _Asked, current: Mapping[str, str], values: _Values
+) -> None:
+    """What a user sets himself is no move's any more; he may add to a list without taking it."""
+    held = {
+        name: throttle.previous(draft, key)
+        for name in values
+        if throttle.is_held(draft, key := (asked.resource, name))
+    }
+    if not held:
+        return
+    users = {name: value for name, value in {**current, **held}.items() if value is not None}
+    without_moves = asked.values(users)
+    assert not isinstance(without_moves, Refusal), without_moves
+    for name in held:
+        if name in asked.amended:
+            throttle.amend(draft, (asked.resource, name), without_moves[name])
+        elif not asked.is_whole or values[name] != current.get(name):
+            throttle.leave_to_user(draft, (asked.resource, name))
+
+
+def _worth_recording(resource: Resource, current: Mapping[str, str], values: _Values) -> _Values:
+    if resource[0] == BROKER_RESOURCE:
+        # A broker reads a key store again when its path is set to what it was (KAFKA-14136).
+        return values
+    return {name: value for name, value in values.items() if value != current.get(name)}
+
+
+# --- what becomes of the values of one resource --------------------------------------------------
+
+
+def _operated(kind: int, current: Mapping[str, str], ops: Sequence[ConfigOp]) -> _Values | Refusal:
+    refusal = _names_refusal([op.name for op in ops])
+    if refusal is not None:
+        return refusal
+    values: dict[str, str | None] = {}
+    for op in ops:
+        refusal = _op_refusal(kind, op)
+        if refusal is not None:
+            return refusal
+        values[op.name] = _after(kind, current.get(op.name), op)
+    return values
+
+
+def _names_refusal(names: Sequence[str]) -> Refusal | None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if not repeated:
+        return None
+    return Refusal(Error.INVALID_REQUEST, f"{', '.join(repeated)} is named more than once")
+
+
+def _op_refusal(kind: int, op: ConfigOp) -> Refusal | None:
+    operation = _OPERATIONS.get(op.operation)
+    if operation is None:
+        known = ", ".join(f"{each.value} ({each.name})" for each in ConfigOperation)
+        return Refusal(
+            Error.INVALID_REQUEST, f"operation {op.operation} on {op.name} is none of {known}"
+        )
+    if operation is ConfigOperation.DELETE:
+        return None
+    if op.value is None:
+        return Refusal(Error.INVALID_REQUEST, f"{operation.name} of {op.name} needs a value")
+    if operation is not ConfigOperation.SET:
+        known_as = definition(kind, op.name)
+        if known_as is None or known_as.type is not ConfigType.LIST:
+            return Refusal(
+                Error.INVALID_CONFIG,
+                f"{operation.name} needs a list, and {op.name} is none: use SET",
+            )
+    return None
+
+
+def _after(kind: int, current: str | None, op: ConfigOp) -> str | None:
+    """The value once the operation, which nothing is wrong with, is done."""
+    if op.operation == ConfigOperation.DELETE:
+        return None
+    assert op.value is not None
+    if op.operation == ConfigOperation.SET:
+        return op.value
+    if current is None:
+        known_as = definition(kind, op.name)
+        current = None if known_as is None else known_as.default
+    there, named = parts(current or ""), parts(op.value)
+    if op.operation == ConfigOperation.APPEND:
+        return ",".join(dict.fromkeys((*there, *named)))
+    return ",".join(part for part in there if part not in named)
+
+
+# --- what a change allows ------------------------------------------------------------------------
+
+
+def _take_effect(draft: PendingDecision, changed: Sequence[kafka_records.Record]) -> None:
+    configs = [record for record in changed if isinstance(record, kafka_records.Config)]
+    freed = islice(
+        _freed(
+            draft,
+            _resources(configs, UNCLEAN_ELECTION),
+            [*_resources(configs, MIN_ISR), *_resources(configs, COMPLETION_RULE)],
+        ),
+        PARTITIONS_FREED_BY_CONFIGS_MAX,
+    )
+    for topic, number in list(freed):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        unclean = unclean_election_allowed(draft, topic.name)
+        election = Election.UNCLEAN if unclean else Election.CLEAN
+        change_partition(draft, topic, number, partition, election=election)
+    if draft.has_elr:
+        clear_elr(draft, _resources(configs, MIN_ISR))
+
+
+def _resources(changed: Iterable[kafka_records.Config], name: str) -> list[Resource]:
+    return [(each.resource_type, each.resource_name) for each in changed if each.name == name]
+
+
+def _freed(
+    draft: PendingDecision, unclean: Sequence[Resource], completing: Sequence[Resource]
+) -> Iterator[tuple[Topic, int]]:
+    """The partitions that may do now what they could not before."""
+    index = draft.image.index
+    leaderless = index.leader_of.get(NO_LEADER)
+    if leaderless is not None:
+        for topic, number in concerned(draft.image, unclean, leaderless):
+            if unclean_election_allowed(draft, topic.name):
+                yield topic, number
+    yield from concerned(draft.image, completing, index.moving)

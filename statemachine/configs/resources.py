@@ -1,0 +1,200 @@
+"""Which resources have configurations, and for each of them what may be set and what is secret.
+
+One place for all resources; what is particular to one stands in its own module. The error codes
+are those that Kafka answers for that resource. Nothing here changes anything.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from statemachine.commands import AlterConfigs, IncrementalAlterConfigs
+from statemachine.configs.broker_configs import (
+    broker_config_is_sensitive,
+    broker_definition,
+    broker_value_refusal,
+)
+from statemachine.configs.definitions import ConfigType, Definition
+from statemachine.configs.effective import MIN_ISR
+from statemachine.configs.group_configs import (
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    client_metrics_refusal,
+    group_value_refusal,
+)
+from statemachine.configs.topic_configs import TOPIC_CONFIGS, topic_conflict, topic_value_refusal
+from statemachine.errors import Error, Refusal
+from statemachine.image.image import Image
+from statemachine.limits import CONFIG_NAME_CHARACTERS_MAX, CONFIG_VALUE_BYTES_MAX
+from statemachine.vocabulary import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    CLUSTER_DEFAULT,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    Resource,
+)
+
+KINDS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        TOPIC_RESOURCE: "topic",
+        BROKER_RESOURCE: "broker",
+        CLIENT_METRICS_RESOURCE: "client metrics subscription",
+        GROUP_RESOURCE: "group",
+    }
+)
+"""What has configurations in the log, by Kafka's number of the kind."""
+
+_BROKER_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+def resource_refusal(image: Image, resource: Resource) -> Refusal | None:
+    """Why this is nothing that has configurations, or None."""
+    kind, name = resource
+    if kind == BROKER_LOGGER_RESOURCE:
+        return Refusal(
+            Error.INVALID_REQUEST,
+            "the levels of loggers are not kept by controllers: ask the broker itself",
+        )
+    if kind not in KINDS:
+        known = ", ".join(f"{number} ({what})" for number, what in KINDS.items())
+        return Refusal(Error.UNSUPPORTED_VERSION, f"resource type {kind} is none of {known}")
+    if kind == BROKER_RESOURCE:
+        return _broker_refusal(image, name)
+    if not name:
+        return Refusal(Error.INVALID_REQUEST, f"a {KINDS[kind]} must be named: it has no default")
+    if kind == TOPIC_RESOURCE and name not in image.topic_ids:
+        return Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    return None
+
+
+def _broker_refusal(image: Image, name: str) -> Refusal | None:
+    if name == CLUSTER_DEFAULT:
+        return None
+    if _BROKER_ID.fullmatch(name) is None:
+        return Refusal(
+            Error.INVALID_REQUEST,
+            f"{name!r} is not the id of a broker: write a number, or nothing for all brokers",
+        )
+    if int(name) in image.brokers or int(name) in image.controllers:
+        return None
+    return Refusal(Error.BROKER_ID_NOT_REGISTERED, f"no broker {name} is registered")
+
+
+def value_refusal(image: Image, resource: Resource, name: str, value: str) -> Refusal | None:
+    """Why the resource may not get this configuration, or None."""
+    kind, resource_name = resource
+    size = len(value.encode())
+    if size > CONFIG_VALUE_BYTES_MAX or len(name) > CONFIG_NAME_CHARACTERS_MAX:
+        return Refusal(
+            Error.INVALID_CONFIG,
+            f"the name of a configuration may have {CONFIG_NAME_CHARACTERS_MAX} characters, its"
+            f" value {CONFIG_VALUE_BYTES_MAX} bytes; here are {len(name)} and {size}",
+        )
+    if kind == CLIENT_METRICS_RESOURCE:
+        return client_metrics_refusal(name, value)
+    if kind == BROKER_RESOURCE:
+        reason = broker_value_refusal(resource_name, name, value)
+        return None if reason is None else Refusal(Error.INVALID_REQUEST, reason)
+    if kind == GROUP_RESOURCE:
+        reason = group_value_refusal(name, value)
+    else:
+        reason = topic_value_refusal(name, value, image.level)
+    return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)
+
+
+def conflict(
+    resource: Resource,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    *,
+    touched: bool,
+    has_elr: bool,
+) -> Refusal | None:
+    """Why `after` cannot follow `before`, each value for itself being right; or None.
+
+    `touched` says that min.insync.replicas is among what is asked for, changed by it or not.
+    """
+    kind, name = resource
+    if kind == TOPIC_RESOURCE:
+        reason = topic_conflict(before, after)
+        return None if reason is None else Refusal(Error.INVALID_CONFIG, reason)
+    if kind != BROKER_RESOURCE or not touched or not has_elr:
+        return None
+    if name != CLUSTER_DEFAULT:
+        return Refusal(
+            Error.INVALID_CONFIG,
+            f"{MIN_ISR} cannot be changed for single brokers while eligible leader replicas are"
+            " in force: change it for all brokers, or for topics",
+        )
+    if MIN_ISR not in after:
+        return Refusal(
+            Error.INVALID_CONFIG,
+            f"{MIN_ISR} of all brokers cannot be removed while eligible leader replicas are in"
+            " force: set it to another value",
+        )
+    return None
+
+
+def definition(kind: int, name: str) -> Definition | None:
+    """What this configuration is, or None if nobody here knows it."""
+    if kind == BROKER_RESOURCE:
+        return broker_definition(name)
+    return _TABLES.get(kind, {}).get(name)
+
+
+def is_sensitive(kind: int, name: str) -> bool:
+    """Whether its value must not be shown: it is a password, or nobody knows what it is."""
+    if kind == BROKER_RESOURCE:
+        return broker_config_is_sensitive(name)
+    known = definition(kind, name)
+    return known is None or known.type is ConfigType.PASSWORD
+
+
+_TABLES: Final[Mapping[int, Mapping[str, Definition]]] = MappingProxyType(
+    {
+        TOPIC_RESOURCE: TOPIC_CONFIGS,
+        GROUP_RESOURCE: GROUP_CONFIGS,
+        CLIENT_METRICS_RESOURCE: CLIENT_METRICS_CONFIGS,
+    }
+)
+
+
+HIDDEN: Final = "[hidden]"
+"""Stands for a value that is there."""
+
+
+def without_secrets(
+    command: IncrementalAlterConfigs | AlterConfigs,
+) -> IncrementalAlterConfigs | AlterConfigs:
+    """The same command with every sensitive value replaced."""
+    if isinstance(command, IncrementalAlterConfigs):
+        changes = tuple(
+            replace(
+                change,
+                ops=tuple(
+                    replace(op, value=_shown(change.resource_type, op.name, op.value))
+                    for op in change.ops
+                ),
+            )
+            for change in command.changes
+        )
+        return replace(command, changes=changes)
+    replacements = tuple(
+        replace(
+            each,
+            configs=tuple(
+                (name, _shown(each.resource_type, name, value)) for name, value in each.configs
+            ),
+        )
+        for each in command.replacements
+    )
+    return replace(command, replacements=replacements)
+
+
+def _shown(kind: int, name: str, value: str | None) -> str | None:
+    return HIDDEN if value is not None and is_sensitive(kind, name) else value

@@ -1,0 +1,336 @@
+"""Many committed records at once: the image is as if each had been replayed by itself.
+
+What makes it faster is that most records are alike. Those that say ordinary partitions become rows
+together, without a value of any. Of changes between which nothing else was said, each partition has
+all of its own merged, and only what comes out of that goes into the image and its index. Everything
+else is replayed one by one, in its place.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain, groupby, repeat
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from statemachine.image.image import Image
+from statemachine.image.partition_index import NO_KEY, Topic
+from statemachine.image.partition_table import Isrs
+from statemachine.limits import PARTITION_NUMBER_MAX
+from statemachine.partitions.isr_changes import IsrChanges, IsrsOfTopic
+from statemachine.partitions.registration import PartitionRegistration, left, merged
+from statemachine.records import kafka_records
+from statemachine.records.codec import (
+    CHANGE_FRAMES,
+    CHANGE_HEAD_BYTES,
+    TOPIC_ID_BYTES,
+    Change,
+    change_of,
+    decode,
+    number_of,
+)
+from statemachine.records.isr_codec import IsrsSaid, isrs_said, topic_said
+from statemachine.records.primitives import uuid_of
+from statemachine.records.row_codec import WIDTH_MAX, Numbers, Rows, rows_of
+from statemachine.records.shapes import PARTITION_FRAMES, Alike, shape_of
+from statemachine.replay import REPLAY_MOVES, count_left, replay
+from statemachine.vocabulary import NO_MOVE, MoveId, MoveOutcome, Replicas
+
+_FRAME_BYTES: Final = 3
+
+_ALIKE_MIN: Final = 8
+"""Partitions of one shape that are read together; of fewer each is as fast by itself."""
+
+_SAMPLED: Final = 16
+"""Every so many values are looked at before it is worth while to look for partitions."""
+
+_APART: Final = frozenset(
+    {
+        kafka_records.Topic,
+        kafka_records.Config,
+        kafka_records.FeatureLevel,
+        kafka_records.RegisterBroker,
+        kafka_records.RegisterController,
+        kafka_records.ClientQuota,
+        kafka_records.ProducerIds,
+        *REPLAY_MOVES,
+    }
+)
+"""Records that change no partition."""
+
+
+def replay_values(image: Image, values: Sequence[bytes], offset: int) -> None:
+    """Change `image` by the records that these values say, the first of which is at `offset`.
+
+    Raises `MalformedRecord`; what precedes such a record may have been replayed or not.
+    """
+    _replay(image, values, offset, 1)
+    image.index.settle()
+    image.advance(offset + len(values))
+
+
+def load_values(image: Image, values: Sequence[bytes], offset: int) -> None:
+    """As `replay_values`, for records of a snapshot, each of which counts as at `offset`.
+
+    The image does not end anywhere else for that, and its index is not settled.
+    """
+    _replay(image, values, offset, 0)
+
+
+def replay_isrs(image: Image, changes: IsrsOfTopic, offset: int) -> None:
+    """As `replay` of each of the records, the first one at `offset`, on a settled image."""
+    topic_id, numbers, isrs = changes
+    topic, offsets = image.topics.get(topic_id), range(offset, offset + len(numbers))
+    if topic is None or not image.change_isrs(topic, Isrs(numbers, isrs, repeat(1), offsets)):
+        for at, record in zip(offsets, IsrChanges([changes]), strict=True):
+            replay(image, record, at)
+    image.advance(offset + len(numbers))
+
+
+def _replay(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
+    """The offsets of two records that follow each other are `step` apart."""
+    if not any(map(_says_partition, values[::_SAMPLED])):
+        _replay_changes(image, values, offset, step)
+        return
+    stretches = _stretches(map(len, values))
+    found, strangers = _rows_by_size(values, stretches, image.common.directories)
+    if strangers:
+        sizes = [0 if at in strangers else len(value) for at, value in enumerate(values)]
+        stretches = _stretches(sizes)
+    taken = dict.fromkeys(found, 0)
+    for size, at, end in stretches:
+        rows = found.get(size)
+        if rows is None:
+            _replay_changes(image, values[at:end], offset + step * at, step)
+        else:
+            first = taken[size]
+            taken[size] += end - at
+            _add(image, values[at:end], rows, first, offset + step * at, step)
+
+
+class _Stretch(NamedTuple):
+    """Values of one size that follow each other."""
+
+    size: int
+    begin: int
+    end: int
+
+
+def _stretches(sizes: Iterable[int]) -> list[_Stretch]:
+    found, at = [], 0
+    for size, alike in groupby(sizes):
+        end = at + len(list(alike))
+        found.append(_Stretch(size, at, end))
+        at = end
+    return found
+
+
+def _says_partition(value: bytes) -> bool:
+    return value.startswith(PARTITION_FRAMES)
+
+
+def _rows_by_size(
+    values: Sequence[bytes], stretches: list[_Stretch], directories: Numbers
+) -> tuple[dict[int, Rows], set[int]]:
+    """Rows of the values that say ordinary partitions of one shape, by the size of such a value.
+
+    Also the places of the values that are as long, and say something else.
+    """
+    places: dict[int, list[_Stretch]] = {}
+    for stretch in stretches:
+        places.setdefault(stretch.size, []).append(stretch)
+    found: dict[int, Rows] = {}
+    others: set[int] = set()
+    for size, same in places.items():
+        if sum([each.end - each.begin for each in same]) < _ALIKE_MIN:
+            continue
+        members = list(chain.from_iterable([values[each.begin : each.end] for each in same]))
+        sample = next(filter(_says_partition, members), None)
+        shape = None if sample is None else shape_of(sample, WIDTH_MAX)
+        if shape is None:
+            continue
+        alike = Alike(shape, members)
+        strangers = alike.strangers()
+        if strangers:
+            at = list(chain.from_iterable([range(each.begin, each.end) for each in same]))
+            others.update([at[stranger] for stranger in strangers])
+            members = [each for place, each in enumerate(members) if place not in strangers]
+            alike = Alike(shape, members)
+        rows = rows_of(alike, directories)
+        if rows is not None:
+            found[size] = rows
+    return found, others
+
+
+def _add(
+    image: Image, values: Sequence[bytes], rows: Rows, first: int, offset: int, step: int
+) -> None:
+    """Take in the partitions that these values say; they are in `rows` from `first` on."""
+    at, end = first, first + len(values)
+    while at < end:
+        until = rows.end_of_topic(at, end)
+        topic = image.topics.get(uuid_of(rows.topic(at)))
+        begin = at - first
+        if topic is not None and _follow(topic, rows, at, until):
+            image.add_rows(topic, rows, slice(at, until), offset + step * begin)
+        else:
+            _replay_others(image, values[begin : until - first], offset + step * begin, step)
+        at = until
+
+
+def _follow(topic: Topic, rows: Rows, begin: int, end: int) -> bool:
+    """Whether these are the topic's next partitions, in their order."""
+    first = len(topic.partitions)
+    last = first + end - begin - 1
+    return last <= PARTITION_NUMBER_MAX and rows.are_numbered(begin, end, first)
+
+
+def _replay_changes(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
+    """Replay changes of the ISRs of one topic together, and what is between them in its place."""
+    if len(values) < _ALIKE_MIN:
+        _replay_others(image, values, offset, step)
+        return
+    done = at = 0
+    for _, group in groupby(values, topic_said):
+        some = list(group)
+        begin, at = at, at + len(some)
+        said = isrs_said(some) if len(some) >= _ALIKE_MIN else None
+        if said is None:
+            continue
+        _replay_others(image, values[done:begin], offset + step * done, step)
+        done = (
+            at if _change_isrs(image, topic_said(some[0]), said, offset + step * begin) else begin
+        )
+    _replay_others(image, values[done:], offset + step * done, step)
+
+
+def _change_isrs(image: Image, raw_topic: bytes, said: IsrsSaid, offset: int) -> bool:
+    """Let all ISRs be what is said, if each partition has a row; whether that is so."""
+    topic = image.topics.get(uuid_of(raw_topic))
+    if topic is None:
+        return False
+    image.index.settle()
+    numbers, isrs = said
+    offsets = range(offset, offset + len(numbers))
+    last = dict(zip(numbers, isrs, strict=True))
+    if len(last) == len(numbers):
+        return image.change_isrs(topic, Isrs(numbers, isrs, repeat(1), offsets))
+    # The last one counts, and each of them. What is undone is undone as a whole, as of others.
+    changes = Counter(numbers)
+    isrs = list(last.values())
+    return image.change_isrs(
+        topic, Isrs(list(last), isrs, map(changes.__getitem__, last), repeat(offset))
+    )
+
+
+def _replay_others(image: Image, values: Sequence[bytes], offset: int, step: int) -> None:
+    """Replay each by itself, but for changes of partitions that follow each other."""
+    changes: dict[bytes, list[bytes]] = {}
+    frame = CHANGE_FRAMES[-1]
+    for place, value in enumerate(values):
+        head = value[:CHANGE_HEAD_BYTES]
+        known = changes.get(head)
+        if known is not None:
+            known.append(value)
+        elif value.startswith(frame):
+            changes[head] = [value]
+        else:
+            _merge(image, changes, offset)
+            changes = {}
+            if value.startswith(CHANGE_FRAMES):
+                # Of another version. It has heads of its own, so the two are not mixed.
+                frame = value[:_FRAME_BYTES]
+                changes[head] = [value]
+            else:
+                record = decode(value)
+                if not _is_apart(image, record):
+                    image.index.settle()
+                replay(image, record, offset + step * place)
+    _merge(image, changes, offset)
+
+
+def _is_apart(image: Image, record: kafka_records.Record) -> bool:
+    """Whether it is nothing to the index what it has not been told yet: no partition changes.
+
+    What a snapshot holds besides ordinary partitions is such, and would have to wait otherwise, in
+    one go, until all of them are in their bitmaps.
+    """
+    if not isinstance(record, kafka_records.Partition):
+        return type(record) in _APART
+    topic = image.topics.get(record.topic_id)
+    number = record.partition_id
+    if topic is None or not 0 <= number < len(topic.keys):
+        return True
+    return topic.keys[number] == NO_KEY
+
+
+def _merge(image: Image, changes: dict[bytes, list[bytes]], offset: int) -> None:
+    """Take in changes by partition, in the order in which the partitions were first named."""
+    if not changes:
+        return
+    image.index.settle()
+    # What a transaction undoes it undoes as a whole: any offset within it will do.
+    offset = max(offset, image.end_offset)
+    image.at(offset)
+    topics: dict[bytes, Topic | None] = {}
+    for head, values in changes.items():
+        said = [change_of(value) for value in dict.fromkeys(values)]
+        raw = head[-TOPIC_ID_BYTES:]
+        if raw in topics:
+            topic = topics[raw]
+        else:
+            topic = topics[raw] = image.topics.get(uuid_of(raw))
+        if topic is not None:
+            _change(image, topic, number_of(head), offset, values, said)
+
+
+def _change(
+    image: Image,
+    topic: Topic,
+    number: int,
+    offset: int,
+    values: Sequence[bytes],
+    said: Sequence[Change],
+) -> None:
+    """Take in all changes of one partition, `values`, which say these different things."""
+    if len(said) == sum([each.only_isr for each in said]):
+        # Each takes the place of the one before, and is counted.
+        last = said[0] if len(values) == 1 else change_of(values[-1])
+        _change_isr(image, topic, number, last.change.isr, len(values), offset)
+        return
+    before = topic.partition(number)
+    if before is None:
+        return
+    leaving: list[tuple[MoveId, MoveOutcome]] = []
+    image.set_partition(topic, number, _after(before, values, leaving))
+    for move_id, outcome in leaving:
+        count_left(image, move_id, outcome)
+
+
+def _change_isr(
+    image: Image, topic: Topic, number: int, isr: Replicas | None, changes: int, offset: int
+) -> None:
+    """Let the ISR be what the last of so many changes says."""
+    assert isr is not None
+    if image.change_isrs(topic, Isrs((number,), (isr,), (changes,), (offset,))):
+        return
+    before = topic.partition(number)
+    if before is not None:
+        epoch = before.partition_epoch + changes
+        image.set_partition(topic, number, replace(before, isr=isr, partition_epoch=epoch))
+
+
+def _after(
+    before: PartitionRegistration,
+    values: Sequence[bytes],
+    leaving: list[tuple[MoveId, MoveOutcome]],
+) -> PartitionRegistration:
+    """The partition after these changes; the moves that it leaves, with how, go into `leaving`."""
+    after = before
+    for value in values:
+        change = change_of(value).change
+        earlier, after = after, merged(after, change)
+        outcome = left(earlier, after, change.move or NO_MOVE)
+        if outcome is not None:
+            leaving.append((earlier.stage.move, outcome))
+    return after

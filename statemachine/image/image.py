@@ -1,0 +1,402 @@
+"""Whom quotas are for, as the key of them. Nothing here knows what a quota means."""
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import Any, Final
+from uuid import UUID
+
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.image.delta import MetadataDelta, touch_both, touch_topic
+from statemachine.image.partition_index import NO_KEY, PartitionIndex, Topic
+from statemachine.image.partition_table import Common, Isrs
+from statemachine.image.read_view import ABSENT, ReadView
+from statemachine.image.undo_log import Transaction, UndoLog
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.move import Move, Owned, OwnedKey
+from statemachine.records import kafka_records, own_records
+from statemachine.records.row_codec import Rows
+from statemachine.vocabulary import METADATA_VERSION, BrokerId, MoveId, Resource
+
+QuotaHolder = tuple[kafka_records.QuotaEntity, ...]
+"""Whom quotas are for: one part of each type, in the order of the types."""
+
+
+def quota_holder(entity: Iterable[kafka_records.QuotaEntity]) -> QuotaHolder:
+    """The entity as the key of its quotas: who wrote a record may have had another order."""
+    by_type = {part.type: part for part in entity}
+    return tuple(by_type[kind] for kind in sorted(by_type))
+
+
+_LOADED: Final = (
+    "_journal",
+    "_keeps_undo",
+    "_past",
+    "brokers",
+    "common",
+    "configs",
+    "controllers",
+    "end_offset",
+    "facts",
+    "features",
+    "index",
+    "keys",
+    "moves",
+    "owned",
+    "quotas",
+    "singles",
+    "topic_ids",
+    "topics",
+    "transaction",
+)
+
+
+class Image:
+    """The state of the cluster after `end_offset` records of its log."""
+
+    __slots__ = ("_touched", *_LOADED)
+
+    def __init__(self) -> None:
+        self.end_offset = 0
+        """The offset after the last replayed record."""
+        self.brokers: dict[BrokerId, BrokerRegistration] = {}
+        self.controllers: dict[int, kafka_records.RegisterController] = {}
+        self.topics: dict[UUID, Topic] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        self.configs: dict[Resource, dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.quotas: dict[QuotaHolder, dict[str, float]] = {}
+        """Quotas of clients by key; whoever has none is left out (KIP-546)."""
+        self.facts: dict[tuple[Any, ...], kafka_records.Record] = {}
+        """Records that mean nothing here and must outlive the log: access, credentials."""
+        self.moves: dict[MoveId, Move] = {}
+        """Those that run, and those that have ended and are not forgotten yet."""
+        self.keys: dict[str, own_records.Remembered] = {}
+        """Requests that were asked with a key, and what they were answered."""
+        self.owned: dict[OwnedKey, Owned] = {}
+        """Configurations that moves have set, and what they were before."""
+        self.singles: dict[str, Any] = {}
+        """What there is one of, by the name of the property that tells it."""
+        self.transaction: Transaction | None = None
+        self.index = PartitionIndex()
+        self.common = Common()
+        self._journal: UndoLog | None = None
+        self._keeps_undo = False
+        self._touched: MetadataDelta | None = None
+        self._past: ReadView | None = None
+
+    @property
+    def level(self) -> int:
+        """The level of metadata.version in force; 0 before the cluster is founded."""
+        return self.features.get(METADATA_VERSION, 0)
+
+    @property
+    def next_producer_id(self) -> int:
+        """Where the next block of producer ids begins."""
+        return self.singles.get("next_producer_id", 0)  # type: ignore[no-any-return]
+
+    @property
+    def next_move_id(self) -> MoveId:
+        """The id of the next move."""
+        return self.singles.get("next_move_id", 1)  # type: ignore[no-any-return]
+
+    @property
+    def all_paused(self) -> own_records.MovesPaused | None:
+        """Who has paused all moves and since when, or None."""
+        return self.singles.get("all_paused")
+
+    def topic_named(self, name: str) -> Topic | None:
+        """The topic of this name, or None."""
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics.get(topic_id)
+
+    # What the owner of an image asks of it.
+
+    def journal_from(self, offset: int) -> None:
+        """From here on keep what it takes to undo: all below `offset` is committed.
+
+        For the active controller, before it replays anything that is not committed.
+        """
+        assert offset >= self.end_offset, "what was replayed without a journal cannot be undone"
+        self._keeps_undo = True
+        if self._journal is None:
+            self._journal = UndoLog(offset)
+
+    def committed(self, offset: int) -> None:
+        """All below `offset` is committed and will never be undone."""
+        journal = self._journal
+        assert journal is not None, "an image without a journal only replays what is committed"
+        # A transaction can still be aborted after its records are committed.
+        below = offset if self.transaction is None else min(offset, self.transaction.begun_at)
+        journal.forget_below(below)
+
+    def rewind(self, offset: int) -> None:
+        """Undo everything at and after `offset`; the image is as it was when it ended there."""
+        if offset >= self.end_offset:
+            return
+        journal = self._journal
+        assert journal is not None, "an image without a journal only replays what is committed"
+        assert offset >= journal.start, f"what is before {journal.start} is committed"
+        entries = list(journal.take_since(offset))
+        self._journal = None
+        for _, undo, *arguments in entries:
+            undo(self, *arguments)
+        self._journal = journal
+        self.end_offset = offset
+        self.index.begin_anew()
+
+    def stop_journal(self) -> None:
+        """Keep nothing to undo any more: only committed records will be replayed from here on."""
+        self._keeps_undo = False
+        self.index.begin_anew()
+        if self.transaction is None:
+            self._journal = None
+
+    def advance(self, end_offset: int) -> None:
+        """The log goes on to `end_offset` with records that are not metadata (control records)."""
+        assert end_offset >= self.end_offset, "a log is cut by rewind"
+        self.end_offset = end_offset
+
+    def begin_past(self, end: int) -> ReadView:
+        """From here on keep what the image was when it ended at `end`; until `end_past`.
+
+        Nothing below `end` will be undone. What has been replayed since can be: it is left out.
+        """
+        assert self._past is None, "one past is kept at a time"
+        past = ReadView(self, end)
+        if self._journal is None:
+            assert end == self.end_offset, "what was replayed without a journal is committed"
+        else:
+            assert self._journal.start <= end <= self.end_offset
+            # The newest first, so that what was overwritten first has the last word.
+            for _, undo, *arguments in self._journal.since(end):
+                self._restore(past, undo, arguments)
+            past.restored()
+        self._past = past
+        return past
+
+    def end_past(self, past: ReadView) -> None:
+        """Nobody reads it any more; a second call changes nothing."""
+        if self._past is past:
+            self._past = None
+
+    def become(self, other: "Image") -> None:
+        """Be what `other` is, which has just been loaded and is nobody else's.
+
+        For whoever watches, all that was and all that is counts as touched. A past goes on being
+        read from what there was.
+        """
+        if self._touched is not None:
+            touch_both(self._touched, self, other)
+        for name in _LOADED:
+            setattr(self, name, getattr(other, name))
+
+    def watch(self) -> None:
+        """From here on remember what is touched, for `drain`."""
+        self._touched = MetadataDelta()
+
+    def drain(self) -> MetadataDelta:
+        """What was touched since the last time."""
+        assert self._touched is not None, "nobody watches this image"
+        touched, self._touched = self._touched, MetadataDelta()
+        return touched
+
+    # What replay does, each with its own undoing.
+
+    def at(self, offset: int) -> None:
+        """The record at `offset` is being replayed."""
+        if self._journal is not None:
+            self._journal.offset = offset
+
+    def set_partition(
+        self,
+        topic: Topic,
+        number: int,
+        after: PartitionRegistration | None,
+        known: PartitionRegistration | None = None,
+    ) -> None:
+        """The partition is `after`; None is "does not exist". Before it was what is `known`."""
+        before = topic.partition(number) if known is None else known
+        if before is None:
+            if after is None:
+                return
+            topic.make_room(number)
+            topic.keys[number] = self.index.give_key(topic, number)
+        if self._past is not None:
+            self._past.partitions.keep(topic, number, before)
+        key = topic.keys[number]
+        topic.partitions.put(number, after)
+        self.index.update(key, before, after)
+        if after is None:
+            self.index.take_key(key)
+            topic.keys[number] = NO_KEY
+            topic.trim()
+        self._overwrote(topic, number, before)
+
+    def add_rows(self, topic: Topic, rows: Rows, places: slice, offset: int) -> None:
+        """The topic has these partitions more; the index is to be settled before it is asked."""
+        first = len(topic.partitions)
+        self.index.add_rows(topic, rows, places)
+        if self._past is not None:
+            self._past.partitions.keep_absent(topic, first)
+        if self._journal is None and self._touched is None:
+            return
+        for number in range(first, len(topic.partitions)):
+            self.at(offset + number - first)
+            self._overwrote(topic, number, None)
+
+    def change_isrs(self, topic: Topic, isrs: Isrs) -> bool:
+        """The partitions have these ISRs; False: one must be said as a value, nothing is done."""
+        columns, numbers = topic.partitions, isrs.numbers
+        if self._past is not None:
+            self._past.partitions.keep_rows(topic, numbers)
+        rows = [] if self._journal is None else list(map(columns.row, numbers))
+        became = columns.change_isrs(isrs)
+        if became is None:
+            return False
+        for before, after, _, some in became:
+            self.index.change_isrs([topic.keys[number] for number in some], before, after)
+        if self._journal is not None:
+            self._journal.note_each(isrs.offsets, Image._set_row, repeat(topic), numbers, rows)
+        if self._touched is not None:
+            self._touched.partitions |= dict.fromkeys(zip(repeat(topic.topic_id), numbers))
+        return True
+
+    def add_topic(self, topic: Topic) -> None:
+        """The topic exists, with the partitions that it has."""
+        self._set(self.topics, topic.topic_id, topic)
+        self._set(self.topic_ids, topic.name, topic.topic_id)
+
+    def remove_topic(self, topic: Topic) -> None:
+        """The topic and its partitions are gone."""
+        self.index.remove(topic)
+        if self._journal is not None:
+            self._journal.note(Image._revive, topic)
+        self._set(self.topics, topic.topic_id, ABSENT)
+        if self.topic_ids.get(topic.name) == topic.topic_id:
+            self._set(self.topic_ids, topic.name, ABSENT)
+        if self._touched is not None:
+            self._touched.deleted[topic.topic_id] = topic
+            touch_topic(self._touched, topic)
+
+    def set_broker(self, broker_id: BrokerId, broker: BrokerRegistration | None) -> None:
+        """The registration of the broker is this; None is "not registered"."""
+        self._set(self.brokers, broker_id, ABSENT if broker is None else broker)
+        if self.index.turns is not None:
+            self.index.turns.touch_broker(broker_id)
+        if self._touched is not None:
+            self._touched.brokers[broker_id] = None
+
+    def set_controller(self, controller: kafka_records.RegisterController) -> None:
+        """The registration of the controller is this."""
+        self._set(self.controllers, controller.controller_id, controller)
+
+    def set_configs(self, resource: Resource, configs: dict[str, str]) -> None:
+        """The configurations of the resource are these."""
+        self.index.heed_configs(self.configs.get(resource, {}), configs)
+        self._set(self.configs, resource, configs or ABSENT)
+        if self._touched is not None:
+            self._touched.configs[resource] = None
+
+    def set_quotas(self, holder: QuotaHolder, quotas: dict[str, float]) -> None:
+        """The quotas of the holder are these."""
+        self._set(self.quotas, holder, quotas or ABSENT)
+
+    def set_feature(self, name: str, level: int) -> None:
+        """The feature is in force at this level; 0 is "not at all"."""
+        self._set(self.features, name, level or ABSENT)
+
+    def set_next_producer_id(self, producer_id: int) -> None:
+        """The next block of producer ids begins here."""
+        self._set(self.singles, "next_producer_id", producer_id or ABSENT)
+
+    def set_move(self, move_id: MoveId, move: Move | None) -> None:
+        """The move is this; None is "forgotten"."""
+        if self.index.turns is not None:
+            self.index.turns.touch_by_move(self.moves.get(move_id), move)
+        self._set(self.moves, move_id, ABSENT if move is None else move)
+
+    def set_next_move_id(self, move_id: MoveId) -> None:
+        """No move below this id begins any more."""
+        self._set(self.singles, "next_move_id", move_id)
+
+    def set_all_paused(self, paused: own_records.MovesPaused | None) -> None:
+        """All moves are paused; None is "not any more"."""
+        self._set(self.singles, "all_paused", ABSENT if paused is None else paused)
+
+    def set_key(self, key: str, remembered: own_records.Remembered | None) -> None:
+        """This was answered to the request with this key; None is "forgotten"."""
+        self._set(self.keys, key, ABSENT if remembered is None else remembered)
+
+    def set_owned(self, key: OwnedKey, owned: Owned | None) -> None:
+        """These moves have set the configuration; None is "none"."""
+        self._set(self.owned, key, ABSENT if owned is None else owned)
+
+    def set_fact(self, key: tuple[Any, ...], record: kafka_records.Record | None) -> None:
+        """Keep this record under this key; None is "it is gone"."""
+        self._set(self.facts, key, ABSENT if record is None else record)
+
+    def begin_transaction(self, offset: int) -> None:
+        """What follows can be aborted."""
+        if self._journal is None:
+            self._journal = UndoLog(offset)
+        self._set_transaction(Transaction(offset, self.level))
+
+    def end_transaction(self) -> None:
+        """What was done since the transaction began counts."""
+        self._set_transaction(None)
+        if not self._keeps_undo:
+            self._journal = None
+
+    def abort_transaction(self) -> None:
+        """What was done since the transaction began never was. Undoing it is a change too."""
+        assert self._journal is not None
+        assert self.transaction is not None
+        self.index.begin_anew()
+        for _, undo, *arguments in self._journal.since(self.transaction.begun_at):
+            undo(self, *arguments)
+        if not self._keeps_undo:
+            self._journal = None
+
+    def _overwrote(self, topic: Topic, number: int, before: PartitionRegistration | None) -> None:
+        if self._journal is not None:
+            self._journal.note(Image.set_partition, topic, number, before)
+        if self._touched is not None:
+            self._touched.partitions[(topic.topic_id, number)] = None
+
+    def _restore(self, past: ReadView, undo: Callable[..., None], arguments: list[Any]) -> None:
+        """Let the past be as it was before the change that this call undoes."""
+        if undo in (Image.set_partition, Image._set_row):
+            past.partitions.restore(*arguments)
+        elif undo is Image._set:
+            live, key, before = arguments
+            if (table := past.table(live)) is not None:
+                table.restore(key, before)
+        elif undo is Image._set_transaction:
+            (past.transaction,) = arguments
+        else:
+            # A topic that is gone has its partitions still.
+            assert undo is Image._revive, undo
+
+    def _set_row(self, topic: Topic, number: int, row: bytes) -> None:
+        self.set_partition(topic, number, topic.partitions.said_by(row))
+
+    def _revive(self, topic: Topic) -> None:
+        self.index.revive(topic)
+        if self._touched is not None:
+            touch_topic(self._touched, topic)
+
+    def _set_transaction(self, transaction: Transaction | None) -> None:
+        if self._journal is not None:
+            self._journal.note(Image._set_transaction, self.transaction)
+        self.transaction = transaction
+
+    def _set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        before = table.get(key, ABSENT)
+        if self._past is not None and (past := self._past.table(table)) is not None:
+            past.keep(key, before)
+        if value is ABSENT:
+            table.pop(key, None)
+        else:
+            table[key] = value
+        if self._journal is not None:
+            self._journal.note(Image._set, table, key, before)

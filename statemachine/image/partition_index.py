@@ -1,0 +1,378 @@
+"""Which partitions a broker holds, leads or is in sync for, without a scan.
+
+Each partition has a key: a small number, given when it is created and given again when it is gone,
+so that the keys of 2,000,000 partitions stay dense and a bitmap of them small. Which key a
+partition has depends on the history of the process; nothing that is decided may, so partitions are
+handed out in the order of topic name and number. The index knows partitions and brokers by number
+only and decides nothing.
+"""
+
+from array import array
+from collections.abc import Iterator, Mapping
+from itertools import repeat
+from operator import attrgetter
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from pyroaring import BitMap
+
+from statemachine.configs.effective import MIN_ISR, UNCLEAN_ELECTION
+from statemachine.image.bitmap_builder import Gathering, Part
+from statemachine.image.partition_table import Columns, Common
+from statemachine.partitions.registration import PartitionRegistration, moves_leader
+from statemachine.reassignment.scheduler.cursor import Walk
+from statemachine.reassignment.scheduler.queue import Turns
+from statemachine.reassignment.settings import COMPLETION_RULE
+from statemachine.records.row_codec import Rows, rising
+from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
+
+NO_KEY: Final = 0xFFFFFFFF
+
+_ALLOWING: Final = (MIN_ISR, UNCLEAN_ELECTION, COMPLETION_RULE)
+"""Configurations that decide who may complete a move, or lead."""
+
+
+class Topic:
+    """A topic with its partitions in the order of their numbers; None where one is missing."""
+
+    __slots__ = ("keys", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID, common: Common) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = Columns(common)
+        self.keys = array("I")
+
+    def partition(self, number: int) -> PartitionRegistration | None:
+        """The partition of this number, or None."""
+        return self.partitions.get(number)
+
+    def existing(self) -> Iterator[tuple[int, PartitionRegistration]]:
+        """Number and value of each partition that exists."""
+        for number, partition in enumerate(self.partitions):
+            if partition is not None:
+                yield number, partition
+
+    def numbers(self) -> list[int]:
+        """The numbers of the partitions that exist."""
+        return [number for number, key in enumerate(self.keys) if key != NO_KEY]
+
+    def make_room(self, number: int) -> None:
+        """Let there be a place for the partition of this number."""
+        self.partitions.make_room(number + 1)
+        self.keys.extend(repeat(NO_KEY, len(self.partitions) - len(self.keys)))
+
+    def trim(self) -> None:
+        """Let there be no places behind the last partition."""
+        self.partitions.trim()
+        del self.keys[len(self.partitions) :]
+
+
+class PartitionIndex:
+    """Keys of partitions, and per broker the bitmap of keys for each part that it plays."""
+
+    __slots__ = (
+        "_free",
+        "_gathering",
+        "_numbers",
+        "_topics",
+        "adding_total",
+        "elr_of",
+        "isr_of",
+        "leader_moves",
+        "leader_of",
+        "moving",
+        "of_move",
+        "replicas_of",
+        "stepping",
+        "turns",
+        "waiting",
+        "walk",
+    )
+
+    def __init__(self) -> None:
+        self._topics: list[Topic | None] = []
+        self._numbers = array("I")
+        self._free: list[int] = []
+        self.replicas_of: Part = {}
+        self.isr_of: Part = {}
+        self.elr_of: Part = {}
+        self.leader_of: Part = {}
+        """Includes NO_LEADER: the partitions that nobody leads."""
+        self._gathering = Gathering(self.replicas_of, self.isr_of, self.leader_of)
+        self.moving = BitMap()
+        """The partitions with a reassignment under way."""
+        self.stepping = BitMap()
+        """Those of them that are adding or removing replicas."""
+        self.waiting = BitMap()
+        """The others of them."""
+        self.adding_total = 0
+        """How many replicas are being added, over all partitions."""
+        self.leader_moves = 0
+        """How many of the steps under way give their partition another leader."""
+        self.of_move: dict[MoveId, BitMap] = {}
+        """The partitions that belong to each move that has any."""
+        self.turns: Turns | None = None
+        """Who of those that wait goes first, while somebody decides by it."""
+        self.walk: Walk | None = None
+        """Who has been looked at for what was left over; None is "nobody yet"."""
+
+    def begin_anew(self) -> None:
+        """What is only kept while somebody decides by it does not follow from the image now."""
+        self.turns = None
+        self.walk = None
+
+    def heed_configs(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Configurations of a topic or of all have changed."""
+        if self.turns is not None:
+            self.turns.touch_by_configs(before, after)
+        if any(before.get(name) != after.get(name) for name in _ALLOWING):
+            self.walk = None
+
+    def give_key(self, topic: Topic, number: int) -> int:
+        """A key for a partition that is about to exist."""
+        if self._free:
+            key = self._free.pop()
+            self._topics[key] = topic
+            self._numbers[key] = number
+            return key
+        self._topics.append(topic)
+        self._numbers.append(number)
+        return len(self._topics) - 1
+
+    def add_rows(self, topic: Topic, rows: Rows, places: slice) -> None:
+        """The topic has these partitions more; the bitmaps know of them once it is settled."""
+        numbers = rows.numbers[places]
+        rise = not self._free
+        if rise:
+            first = len(self._topics)
+            keys = rising(first, len(numbers))
+            self._topics += [topic] * len(numbers)
+            self._numbers += numbers
+        else:
+            keys = array("I", [self.give_key(topic, number) for number in numbers])
+        size = rows.form.size
+        block = rows.rows[places.start * size : places.stop * size]
+        topic.partitions.append_rows(block, rows.form, len(numbers))
+        topic.keys += keys
+        self._gathering.gather(rows, places, keys, rise=rise)
+
+    def settle(self) -> None:
+        """Let the bitmaps know of all rows that have been added."""
+        while not self._gathering.settle():
+            pass
+
+    def settle_some(self) -> bool:
+        """As `settle`, for a few milliseconds; whether they know of all."""
+        return self._gathering.settle()
+
+    def take_key(self, key: int) -> None:
+        """The partition with this key is gone."""
+        self._topics[key] = None
+        self._free.append(key)
+
+    def update(
+        self, key: int, before: PartitionRegistration | None, after: PartitionRegistration | None
+    ) -> None:
+        """The partition with this key was `before` and is `after`; None is "does not exist"."""
+        if before is not None and after is not None:
+            self._change(key, before, after)
+            return
+        _move(self.replicas_of, key, _replicas(before), _replicas(after))
+        _move(self.isr_of, key, _isr(before), _isr(after))
+        _move(self.elr_of, key, _elr(before), _elr(after))
+        _move(self.leader_of, key, _leader(before), _leader(after))
+        self._note_move(key, before, after)
+
+    def remove(self, topic: Topic) -> None:
+        """The topic is gone with all its partitions; it goes on having them for itself."""
+        for number, partition in topic.partitions.others():
+            self.update(topic.keys[number], partition, None)
+        keys = BitMap([key for key in topic.keys if key != NO_KEY])
+        # What is no row is in none of the bitmaps any more, and none that is has an ELR.
+        for broker_id in (NO_LEADER, *topic.partitions.broker_ids()):
+            for part in (self.replicas_of, self.isr_of, self.leader_of):
+                bitmap = part.get(broker_id)
+                if bitmap is not None:
+                    bitmap.difference_update(keys)
+        for key in keys:
+            self.take_key(key)
+
+    def revive(self, topic: Topic) -> None:
+        """The topic is there again, with the partitions that it had."""
+        for number, partition in topic.existing():
+            key = topic.keys[number] = self.give_key(topic, number)
+            self.update(key, None, partition)
+
+    def change_isrs(self, keys: list[int], before: Replicas, after: Replicas) -> None:
+        """The ISR of these partitions has changed alike, and nothing else."""
+        many = BitMap(keys)
+        for broker_id in before:
+            if broker_id not in after:
+                self.isr_of[broker_id].difference_update(many)
+        for broker_id in after:
+            if broker_id not in before:
+                self.isr_of.setdefault(broker_id, BitMap()).update(many)
+
+    def _change(
+        self, key: int, before: PartitionRegistration, after: PartitionRegistration
+    ) -> None:
+        """As `update`, where most is as it was."""
+        if after.replicas is not before.replicas:
+            _move(self.replicas_of, key, before.replicas, after.replicas)
+        if after.isr is not before.isr:
+            _move(self.isr_of, key, before.isr, after.isr)
+        if after.elr is not before.elr:
+            _move(self.elr_of, key, before.elr, after.elr)
+        if after.leader != before.leader:
+            _move(self.leader_of, key, (before.leader,), (after.leader,))
+        self._note_move(key, before, after)
+
+    def _note_move(
+        self, key: int, before: PartitionRegistration | None, after: PartitionRegistration | None
+    ) -> None:
+        """What the index knows of moves; most partitions are in none, before and after."""
+        moved = before is not None and before.moving
+        moves = after is not None and after.moving
+        if not moved and not moves:
+            return
+        if self.turns is not None:
+            self.turns.touch(key)
+        was = _NOWHERE if before is None or not moved else _moving(before)
+        now = _NOWHERE if after is None or not moves else _moving(after)
+        if was.steps is not now.steps:
+            _mark(self.moving, key, moves)
+            _mark(self.stepping, key, now.steps is True)
+            _mark(self.waiting, key, now.steps is False)
+        self.adding_total += now.adding - was.adding
+        self.leader_moves += now.moves_leader - was.moves_leader
+        if was.move != now.move:
+            self._change_move(key, was.move, now.move)
+
+    def _change_move(self, key: int, before: MoveId, after: MoveId) -> None:
+        if before != NO_MOVE:
+            keys = self.of_move[before]
+            keys.discard(key)
+            if not keys:
+                del self.of_move[before]
+        if after != NO_MOVE:
+            keys = self.of_move.setdefault(after, BitMap())
+            keys.add(key)
+
+    def count(self, part: Part, broker_id: BrokerId) -> int:
+        """How many partitions the broker plays this part for."""
+        bitmap = part.get(broker_id)
+        return 0 if bitmap is None else len(bitmap)
+
+    def of_any(self, part: Part, broker_ids: Replicas) -> BitMap:
+        """The partitions that any of these brokers plays this part for."""
+        return BitMap.union(BitMap(), *[part[b] for b in broker_ids if b in part])
+
+    def keys_of_move(self, move_id: MoveId) -> BitMap:
+        """The partitions that belong to the move."""
+        return self.of_move.get(move_id, BitMap())
+
+    def at(self, key: int) -> tuple[Topic, int] | None:
+        """The topic and the number of the partition with this key, or None if there is none."""
+        topic = self._topics[key]
+        return None if topic is None else (topic, self._numbers[key])
+
+    def topics(self, keys: BitMap) -> set[Topic]:
+        """The topics that partitions with these keys are of."""
+        found = {self._topics[key] for key in keys}
+        assert None not in found, "a key is in a bitmap, but no partition has it"
+        return found  # type: ignore[return-value]
+
+    def numbers(self, keys: BitMap) -> list[int]:
+        """The numbers of the partitions with these keys, of one topic, in order."""
+        return sorted([self._numbers[key] for key in keys])
+
+    def partitions(self, keys: BitMap) -> list[tuple[Topic, int]]:
+        """The partitions with these keys, in the order of topic name and number."""
+        topics, numbers = self._topics, self._numbers
+        by_topic: dict[Topic | None, list[int]] = {}
+        for key in keys:
+            topic = topics[key]
+            found = by_topic.get(topic)
+            if found is None:
+                by_topic[topic] = [numbers[key]]
+            else:
+                found.append(numbers[key])
+        assert None not in by_topic, "a key is in a bitmap, but no partition has it"
+        listed: list[tuple[Topic, int]] = []
+        for topic in sorted(by_topic, key=_name):
+            found = by_topic[topic]
+            if len(found) > 1:
+                found.sort()
+            listed += zip(repeat(topic), found)  # type: ignore[arg-type]
+        return listed
+
+
+_name = attrgetter("name")
+
+
+def _replicas(partition: PartitionRegistration | None) -> Replicas:
+    return () if partition is None else partition.replicas
+
+
+def _isr(partition: PartitionRegistration | None) -> Replicas:
+    return () if partition is None else partition.isr
+
+
+def _elr(partition: PartitionRegistration | None) -> Replicas:
+    return () if partition is None else partition.elr
+
+
+def _leader(partition: PartitionRegistration | None) -> Replicas:
+    return () if partition is None else (partition.leader,)
+
+
+class _Moving(NamedTuple):
+    """What the index knows of a partition that is moving."""
+
+    steps: bool | None
+    """Whether a step is under way; None where nothing is moving."""
+    adding: int
+    moves_leader: bool
+    move: MoveId
+
+
+_NOWHERE: Final = _Moving(None, 0, False, NO_MOVE)
+
+
+def _moving(partition: PartitionRegistration) -> _Moving:
+    steps = bool(partition.adding or partition.removing)
+    return _Moving(steps, len(partition.adding), moves_leader(partition), partition.stage.move)
+
+
+def _mark(keys: BitMap, key: int, is_in: bool) -> None:
+    if is_in:
+        keys.add(key)
+    else:
+        keys.discard(key)
+
+
+def _move(
+    part: Part,
+    key: int,
+    before: tuple[BrokerId, ...],
+    after: tuple[BrokerId, ...],
+) -> None:
+    if before == after:
+        return
+    for broker_id in before:
+        if broker_id not in after:
+            part[broker_id].discard(key)
+    for broker_id in after:
+        if broker_id not in before:
+            bitmap = part.get(broker_id)
+            if bitmap is None:
+                bitmap = part[broker_id] = BitMap()
+            bitmap.add(key)
+
+
+def in_order(index: PartitionIndex, keys: BitMap) -> Iterator[tuple[Topic, int]]:
+    """The partitions with these keys; `index` must not change until all have been taken."""
+    for topic in sorted(index.topics(keys), key=_name):
+        for number in index.numbers(BitMap(topic.keys) & keys):
+            yield topic, number

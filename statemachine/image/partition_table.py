@@ -1,0 +1,374 @@
+"""The partitions of one topic, most of them as rows of bytes. It knows no image, decides nothing.
+
+A partition as a value takes half a kilobyte, and a cluster may have 2,000,000 of them. Nearly all
+are ordinary: none is moving, nobody is eligible to lead who is not in sync, and whoever leads has
+recovered. Such a one is a row here, in one block of bytes for the topic, and is made into a
+`PartitionRegistration` for whoever asks. Those that were asked for last are remembered, for who
+decides about a partition soon replays what was decided. All others are kept as they are. Nobody
+outside can tell the two apart.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from statemachine.limits import PARTITIONS_REMEMBERED_MAX
+from statemachine.partitions.registration import NO_STAGE, PartitionRegistration
+from statemachine.records.row_codec import (
+    FIRST_REPLICA,
+    FORMS,
+    WIDTH_MAX,
+    DoesNotFit,
+    Fields,
+    Form,
+    Numbers,
+    Split,
+    form_of,
+    place_of,
+    widened,
+)
+from statemachine.records.shapes import encode_ordinary
+from statemachine.vocabulary import NO_LEADER, RECOVERED, BrokerId, Directories, Replicas
+
+_NO_REPLICAS: Final = (0,) * WIDTH_MAX
+
+
+class Isrs(NamedTuple):
+    """What many records make of ISRs: partitions of one topic, each of them once."""
+
+    numbers: Sequence[int]
+    isrs: Sequence[Replicas]
+    changes: Iterable[int]
+    """After how many changes of each."""
+    offsets: Iterable[int]
+    """Of the records, for each partition."""
+
+
+class Became(NamedTuple):
+    """Rows whose ISR was the same, and is the same again."""
+
+    before: Replicas
+    after: Replicas
+    places: bytes
+    """Those of the members of `after`."""
+    numbers: list[int]
+
+
+class Common:
+    """What the columns of all topics of an image have in common."""
+
+    __slots__ = ("_holders", "_left", "directories")
+
+    def __init__(self) -> None:
+        self.directories = Numbers()
+        """The numbers of log directories in rows."""
+        self._holders: list[Columns] = []
+        self._left = PARTITIONS_REMEMBERED_MAX
+
+    def remembering(self, columns: "Columns", *, is_first: bool) -> None:
+        """These columns are about to remember a partition more; the first one of theirs."""
+        self._left -= 1
+        if self._left < 0:
+            for holder in self._holders:
+                holder.forget()
+            self._holders.clear()
+            self._left, is_first = PARTITIONS_REMEMBERED_MAX - 1, True
+        if is_first:
+            self._holders.append(columns)
+
+
+class Columns:
+    """The partitions of a topic by number, with a place for each number below its length."""
+
+    __slots__ = ("_count", "_form", "_made", "_others", "_rows", "common")
+
+    def __init__(self, common: Common) -> None:
+        self.common = common
+        self._count = 0
+        self._form = FORMS[1]
+        self._rows = bytearray()
+        self._others: dict[int, PartitionRegistration] = {}
+        """Those that are no rows."""
+        self._made: dict[int, PartitionRegistration] = {}
+        """Some of those that are, as values."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[PartitionRegistration | None]:
+        number = 0
+        while number < self._count:
+            yield self.peek(number)
+            number += 1
+
+    def get(self, number: int) -> PartitionRegistration | None:
+        """The partition of this number, or None; it is remembered."""
+        made = self._made.get(number)
+        if made is not None:
+            return made
+        if not 0 <= number < self._count:
+            return None
+        form = self._form
+        fields = form.whole.unpack_from(self._rows, number * form.size)
+        if not fields[0]:
+            return self._others.get(number)
+        partition = self._value(form, fields)
+        self.common.remembering(self, is_first=not self._made)
+        self._made[number] = partition
+        return partition
+
+    def peek(self, number: int) -> PartitionRegistration | None:
+        """As `get`, and nothing is remembered: for whoever looks at all of them."""
+        if number >= self._count:
+            return None
+        form = self._form
+        fields = form.whole.unpack_from(self._rows, number * form.size)
+        return self._value(form, fields) if fields[0] else self._others.get(number)
+
+    def put(self, number: int, after: PartitionRegistration | None) -> None:
+        """The partition of this number, for which there is a place, is this."""
+        assert 0 <= number < self._count, f"there is no place for a partition {number}"
+        before = self._made.get(number)
+        if after is not None and _is_ordinary(after) and self._becomes_row(number, before, after):
+            if before is None:
+                self.common.remembering(self, is_first=not self._made)
+                self._others.pop(number, None)
+            self._made[number] = after
+            return
+        self._made.pop(number, None)
+        self._rows[number * self._form.size] = 0
+        if after is None:
+            self._others.pop(number, None)
+        else:
+            self._others[number] = after
+
+    def forget(self) -> None:
+        """Remember nothing."""
+        self._made = {}
+
+    def make_room(self, count: int) -> None:
+        """Let there be places for so many."""
+        if count > self._count:
+            self._rows += bytes((count - self._count) * self._form.size)
+            self._count = count
+
+    def trim(self) -> None:
+        """Let there be no places behind the last partition."""
+        size, count = self._form.size, self._count
+        while count and not self._rows[(count - 1) * size] and count - 1 not in self._others:
+            count -= 1
+        self._count = count
+        del self._rows[count * size :]
+
+    def copy(self) -> "Columns":
+        """The same partitions; what changes in one of the two does not change in the other."""
+        other = Columns(self.common)
+        other._count, other._form = self._count, self._form
+        other._rows = bytearray(self._rows)
+        other._others = dict(self._others)
+        return other
+
+    def others(self) -> list[tuple[int, PartitionRegistration]]:
+        """Number and value of those that are not ordinary, in the order of their numbers.
+
+        Whatever is being moved is among them, and whatever has an ELR.
+        """
+        return sorted(self._others.items())
+
+    # For whoever has no need of the partition as a value.
+
+    def broker_ids(self) -> set[BrokerId]:
+        """All that have a replica of a row; there may be more."""
+        form, found = self._form, set[BrokerId]()
+        end = FIRST_REPLICA + form.width
+        for fields in form.whole.iter_unpack(self._rows):
+            found.update(fields[FIRST_REPLICA:end])
+        return found
+
+    def append_rows(self, rows: bytearray, form: Form, count: int) -> None:
+        """So many partitions more, which are these rows."""
+        if not self._count:
+            self._form = form
+        elif form.width > self._form.width:
+            self._widen(form)
+        elif form.width < self._form.width:
+            rows = widened(rows, count, form, self._form)
+        self._rows += rows
+        self._count += count
+
+    def splits(self, numbers: Sequence[int]) -> list[Split] | None:
+        """The rows of these partitions in parts; None where there is no place for one of them.
+
+        What is no row has a first part that begins with 0, and the others say nothing.
+        """
+        if not numbers or min(numbers) < 0 or max(numbers) >= self._count:
+            return None
+        unpack_from, rows, size = self._form.split.unpack_from, self._rows, self._form.size
+        return [unpack_from(rows, number * size) for number in numbers]
+
+    def change_isrs(self, isrs: Isrs) -> list[Became] | None:
+        """Let rows have these ISRs; None where one is no row, or would be none.
+
+        Then nothing is done. Of a thousand rows most are like others, but for their epochs.
+        """
+        splits = self.splits(isrs.numbers)
+        if splits is None:
+            return None
+        pack, known = self._form.isr.pack, dict[tuple[bytes, bytes, Replicas], Became]()
+        packed = []
+        try:
+            for number, isr, more, (head, _, epoch, tail) in zip(
+                isrs.numbers, isrs.isrs, isrs.changes, splits, strict=False
+            ):
+                became = known.get((head, tail, isr))
+                if became is None:
+                    found = self._became(number, isr)
+                    if found is None:
+                        return None
+                    became = known[(head, tail, isr)] = found
+                became.numbers.append(number)
+                packed.append(pack(epoch + more, became.places))
+        except DoesNotFit:
+            return None
+        rows, size, first = self._rows, self._form.size, self._form.isr_at(0)
+        end = first + self._form.isr.size
+        for number, each in zip(isrs.numbers, packed, strict=True):
+            row_at = number * size
+            rows[row_at + first : row_at + end] = each
+            self._made.pop(number, None)
+        return list(known.values())
+
+    def _became(self, number: int, isr: Replicas) -> Became | None:
+        """What the ISR of the row was and becomes; None where it is no row, or would be none."""
+        form = self._form
+        fields = form.whole.unpack_from(self._rows, number * form.size)
+        replicas = form.replicas_of(fields)
+        places = form.places(replicas, isr) if replicas else None
+        if places is None:
+            return None
+        return Became(form.isr_of(fields, replicas), isr, places, [])
+
+    def row(self, number: int) -> bytes | None:
+        """The row itself, which says the same whatever becomes of it; None where it is none."""
+        if not 0 <= number < self._count:
+            return None
+        size = self._form.size
+        row = bytes(self._rows[number * size : (number + 1) * size])
+        return row if row[0] else None
+
+    def said_by(self, row: bytes) -> PartitionRegistration:
+        """The partition that a row says which these columns have, or had."""
+        form = form_of(row)
+        return self._value(form, form.whole.unpack(row))
+
+    def encoded(
+        self, number: int, topic_id: bytes, version: int, row: bytes | None = None
+    ) -> bytes | None:
+        """The value of the record that says the row; None where it is none, or the version cannot.
+
+        `topic_id` is that of the topic; `row` is given where it is what the columns had once.
+        """
+        if row is not None:
+            form = form_of(row)
+            fields = form.whole.unpack(row)
+        elif number < self._count:
+            form = self._form
+            fields = form.whole.unpack_from(self._rows, number * form.size)
+        else:
+            return None
+        if not fields[0] or (fields[2] and not version):
+            return None
+        replicas = form.replicas_of(fields)
+        leader = NO_LEADER if fields[1] < 0 else replicas[fields[1]]
+        raw = self.common.directories.raw
+        return encode_ordinary(
+            version,
+            number,
+            topic_id,
+            replicas,
+            form.isr_of(fields, replicas),
+            (leader, fields[3], fields[4]),
+            b"".join([raw[each] for each in form.numbers_of(fields)]),
+        )
+
+    def _value(self, form: Form, fields: Fields) -> PartitionRegistration:
+        """The partition that a row says. What `Form` says of its fields is said again for speed."""
+        count = fields[0]
+        replicas = fields[FIRST_REPLICA : FIRST_REPLICA + count]
+        directories: Directories = ()
+        if fields[2]:
+            ids, first = self.common.directories.ids, form.first_number
+            directories = tuple([ids[each] for each in fields[first : first + count]])
+        in_order = fields[5] == form.in_order[count]
+        return PartitionRegistration(
+            replicas=replicas,
+            isr=replicas if in_order else form.isr_of(fields, replicas),
+            leader=NO_LEADER if fields[1] < 0 else replicas[fields[1]],
+            leader_epoch=fields[3],
+            partition_epoch=fields[4],
+            directories=directories,
+        )
+
+    def _becomes_row(
+        self, number: int, before: PartitionRegistration | None, after: PartitionRegistration
+    ) -> bool:
+        """Whether the partition can be a row, and is. Otherwise its row means nothing any more.
+
+        `before` is what the row says, if that is known.
+        """
+        replicas, isr, directories = after.replicas, after.isr, after.directories
+        count = len(replicas)
+        if not 0 < count <= WIDTH_MAX or (directories and len(directories) != count):
+            return False
+        if count > self._form.width:
+            self._widen(FORMS[count])
+        form = self._form
+        places = form.in_order[count] if isr is replicas else form.places(replicas, isr)
+        leader = 0 if after.leader == replicas[0] else place_of(after.leader, replicas)
+        if places is None or leader is None:
+            return False
+        try:
+            form.head.pack_into(
+                self._rows,
+                number * form.size,
+                count,
+                leader,
+                directories != (),
+                after.leader_epoch,
+                after.partition_epoch,
+                places,
+            )
+            # What is taken over from the value before is the same tuple.
+            if (
+                before is not None
+                and before.replicas is replicas
+                and before.directories is directories
+            ):
+                return True
+            return self._place(number * form.size, replicas, directories)
+        except DoesNotFit:
+            # An id or an epoch that no record can say, as only a log of faults would count up to.
+            return False
+
+    def _place(self, row_at: int, replicas: Replicas, directories: Directories) -> bool:
+        """Let the row have these replicas in these directories; whether those have numbers."""
+        numbers, form = self.common.directories.of(directories), self._form
+        if numbers is None:
+            return False
+        if len(numbers) < form.width:
+            replicas += _NO_REPLICAS[: form.width - len(replicas)]
+            numbers += _NO_REPLICAS[: form.width - len(numbers)]
+        form.tail.pack_into(self._rows, row_at + form.replicas_at, *replicas, *numbers)
+        return True
+
+    def _widen(self, form: Form) -> None:
+        self._rows = widened(self._rows, self._count, self._form, form)
+        self._form = form
+
+
+def _is_ordinary(partition: PartitionRegistration) -> bool:
+    """Whether a row has room for all that there is to say of it, but for its replicas."""
+    if partition.target or partition.adding or partition.removing or partition.original:
+        return False
+    if partition.elr or partition.last_known_elr or partition.recovery != RECOVERED:
+        return False
+    return partition.stage is NO_STAGE or partition.stage == NO_STAGE

@@ -1,0 +1,205 @@
+"""An image as it was when it ended at some offset, read while the image itself goes on.
+
+Nothing is copied beforehand, for an image can hold 2,000,000 partitions. Whoever overwrites
+something hands in what it was, and a reader takes that instead of what is there now. What is
+listed is listed in strides, in the order of the image's own tables, so that every node that has
+replayed the same log lists it alike. Nothing here changes an image.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from statemachine.image.partition_index import Topic
+from statemachine.partitions.registration import PartitionRegistration
+
+if TYPE_CHECKING:
+    from statemachine.image.image import Image
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Kept = bytes | PartitionRegistration | None
+"""A row, or what was none, or None where nothing was."""
+
+ABSENT: Final = object()
+"""What is said to have been where nothing was."""
+
+_TABLES: Final = (
+    "brokers",
+    "controllers",
+    "topics",
+    "configs",
+    "features",
+    "quotas",
+    "facts",
+    "moves",
+    "keys",
+    "owned",
+    "singles",
+)
+"""The tables of an image that do not follow from others."""
+
+LISTED_AT_ONCE: Final = 10_000
+"""Keys that are listed before anyone else gets a turn: about half a millisecond."""
+
+
+class PastTable(Generic[K, V]):
+    """One table of an image as it was; what it held is kept as it is overwritten."""
+
+    __slots__ = ("_gone", "_kept", "_keys", "_live", "_unlisted")
+
+    def __init__(self, live: dict[K, V]) -> None:
+        self._live = live
+        self._keys: list[K] = []
+        self._unlisted: Iterator[K] | None = iter(live)
+        self._kept: dict[K, Any] = {}
+        self._gone: list[K] = []
+
+    def restore(self, key: K, before: Any) -> None:
+        """It was this, says the journal, before something that is not committed."""
+        self._kept[key] = before
+
+    def restored(self) -> None:
+        """The journal has said all: what it knows to have been there, and is not, is listed too."""
+        self._gone = [
+            key
+            for key, before in self._kept.items()
+            if before is not ABSENT and key not in self._live
+        ]
+
+    def keep(self, key: K, before: Any) -> None:
+        """The table is about to hold something else under this key."""
+        # A dictionary that grows or shrinks ends the iteration over it.
+        while self._list_more():
+            pass
+        self._kept.setdefault(key, before)
+
+    def get(self, key: K) -> V | None:
+        """What was there, or None."""
+        value = self._kept.get(key, ABSENT) if key in self._kept else self._live.get(key)
+        return None if value is ABSENT else value
+
+    def items(self) -> Iterator[tuple[K, V] | None]:
+        """What was there; None is only a pause."""
+        while self._list_more():
+            yield None
+        kept, live = self._kept, self._live
+        for key in self._keys:
+            value = kept[key] if key in kept else live[key]
+            if value is not ABSENT:
+                yield key, value
+
+    def _list_more(self) -> bool:
+        if self._unlisted is None:
+            return False
+        stride = list(islice(self._unlisted, LISTED_AT_ONCE))
+        self._keys += stride
+        if len(stride) < LISTED_AT_ONCE:
+            self._unlisted = None
+            self._keys += self._gone
+        return True
+
+
+class PastPartitions:
+    """The partitions of all topics as they were.
+
+    Of one that was a row the row is kept: a value holds what the collector of the interpreter has
+    to look through, and hundreds of thousands may change while they are read.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[Topic, dict[int, Kept]] = {}
+
+    def keep(self, topic: Topic, number: int, before: PartitionRegistration | None) -> None:
+        """The partition is `before`, and about to be something else."""
+        self._keep(topic, number, topic.partitions.row(number) or before)
+
+    def keep_rows(self, topic: Topic, numbers: Iterable[int]) -> None:
+        """As `keep`, of those that are rows; the others need not be changed otherwise."""
+        for number in numbers:
+            row = topic.partitions.row(number)
+            if row is not None:
+                self._keep(topic, number, row)
+
+    def keep_absent(self, topic: Topic, first: int) -> None:
+        """Those from this number on have just come to be."""
+        for number in range(first, len(topic.partitions)):
+            self._keep(topic, number, None)
+
+    def _keep(self, topic: Topic, number: int, before: Kept) -> None:
+        kept = self._kept.get(topic)
+        if kept is None:
+            kept = self._kept[topic] = {}
+        kept.setdefault(number, before)
+
+    def restore(self, topic: Topic, number: int, before: Kept) -> None:
+        """It was this, says the journal, before something that is not committed."""
+        self._kept.setdefault(topic, {})[number] = before
+
+    def of(self, topic: Topic) -> Iterator[tuple[int, Kept]]:
+        """Number, and row or value, of each partition that the topic had.
+
+        None for one that is what it was, if its topic has it: its reader may know how to say it
+        without a value of it.
+        """
+        # Whatever comes to be or goes while this is read is kept from then on.
+        count = max(len(topic.partitions), 1 + max(self._kept.get(topic, ()), default=-1))
+        for number in range(count):
+            kept = self._kept.get(topic)
+            if kept is None or number not in kept:
+                yield number, None
+            elif (before := kept[number]) is not None:
+                yield number, before
+
+
+class ReadView:
+    """All of an image as it was when it ended at `end`. The image says what it overwrites."""
+
+    __slots__ = (
+        "_tables",
+        "brokers",
+        "configs",
+        "controllers",
+        "end",
+        "facts",
+        "features",
+        "keys",
+        "moves",
+        "owned",
+        "partitions",
+        "quotas",
+        "singles",
+        "topics",
+        "transaction",
+    )
+
+    def __init__(self, image: "Image", end: int) -> None:
+        self.end = end
+        self.brokers = PastTable(image.brokers)
+        self.controllers = PastTable(image.controllers)
+        self.topics = PastTable(image.topics)
+        self.configs = PastTable(image.configs)
+        self.features = PastTable(image.features)
+        self.quotas = PastTable(image.quotas)
+        self.facts = PastTable(image.facts)
+        self.moves = PastTable(image.moves)
+        self.keys = PastTable(image.keys)
+        self.owned = PastTable(image.owned)
+        self.singles = PastTable(image.singles)
+        self.partitions = PastPartitions()
+        self.transaction = image.transaction
+        self._tables: dict[int, PastTable[Any, Any]] = {
+            id(getattr(image, name)): getattr(self, name) for name in _TABLES
+        }
+
+    def table(self, live: dict[Any, Any]) -> PastTable[Any, Any] | None:
+        """The past of this table of the image; None for one that follows from the others."""
+        return self._tables.get(id(live))
+
+    def restored(self) -> None:
+        """All that was overwritten before has been restored."""
+        for table in self._tables.values():
+            table.restored()

@@ -1,0 +1,313 @@
+"""Snapshots: an image into the records that it can be read from, and back. It reads no file.
+
+A snapshot holds the records that lead to an image, not those that led to it: a deleted topic is in
+none of them, a change is part of what it changed. Beginning a transaction is never in it. They
+come in the order in which Kafka writes them, the level of metadata.version first, because its
+readers need that to read on.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+from uuid import UUID
+
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.features.features import LEVEL_ELR
+from statemachine.image.bulk_replay import load_values
+from statemachine.image.image import Image
+from statemachine.image.read_view import ReadView
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.move import move_records
+from statemachine.reassignment.move import owned_records as owned_records
+from statemachine.records import kafka_records, own_records
+from statemachine.records.codec import encode
+from statemachine.records.partition_codec import version_at
+from statemachine.vocabulary import LEVEL_DIRECTORIES, METADATA_VERSION
+
+GROUP_RECORDS_MAX: Final = 256
+"""Records that are written before anyone else gets a turn: about a millisecond."""
+
+GROUP_BYTES_MAX: Final = 256 * 1024
+"""A group that has reached this is closed, so that long values do not add up."""
+
+LOADED_AT_ONCE: Final = 2_000
+"""Records that are loaded before anyone else gets a turn: a few milliseconds."""
+
+UNCOMMITTED_RECORDS_MAX: Final = 10_000
+"""What is not committed has to be looked through when a snapshot begins: a few milliseconds."""
+
+LEVEL_STOPPING_BROKERS: Final = 7
+"""From here on a registration can say that its broker is stopping; no level of ours is lower."""
+
+NOBODY: Final = -1
+"""Which broker a block of producer ids was for is forgotten, as in Kafka's snapshots."""
+
+
+class Snapshot:
+    """The records that give an image as it was at `end`, in groups; each is made when asked for.
+
+    The image may go on meanwhile. One snapshot of an image is under way at a time: it ends when
+    all groups have been taken, or with `close`.
+    """
+
+    def __init__(self, image: Image, past: ReadView) -> None:
+        self.end = past.end
+        """The offset after the last record that is contained."""
+        self._image = image
+        self._past = past
+        self._values = _values(past)
+
+    def __iter__(self) -> Iterator[Sequence[bytes]]:
+        return self
+
+    def __next__(self) -> Sequence[bytes]:
+        """At most `GROUP_RECORDS_MAX` records; sometimes none, which is only a pause."""
+        group: list[bytes] = []
+        size_bytes = 0
+        for value in self._values:
+            if value is None:
+                return group
+            group.append(value)
+            size_bytes += len(value)
+            if len(group) == GROUP_RECORDS_MAX or size_bytes >= GROUP_BYTES_MAX:
+                return group
+        self.close()
+        if not group:
+            raise StopIteration
+        return group
+
+    def close(self) -> None:
+        """Give it up; a second call changes nothing."""
+        self._image.end_past(self._past)
+        self._values = iter(())
+
+
+def begin(image: Image, end: int) -> Snapshot | None:
+    """A snapshot of what the image was when it ended at `end`, which is committed.
+
+    None while it cannot be taken: in the middle of a metadata transaction (KIP-868), whose records
+    may yet turn out never to have been, or with too much behind `end` that is not committed.
+    """
+    if image.end_offset - end > UNCOMMITTED_RECORDS_MAX:
+        return None
+    past = image.begin_past(end)
+    if past.transaction is not None:
+        image.end_past(past)
+        return None
+    return Snapshot(image, past)
+
+
+def begin_loading(values: Iterable[bytes], end: int) -> "Loading":
+    """Begin to make an image of the records of a snapshot that ends at `end`."""
+    return Loading(Image(), values, end)
+
+
+class Loading:
+    """An image that is being made of the records of a snapshot, some at a time.
+
+    The records have no offsets of their own, so each counts as the last that the snapshot
+    contains, as in Kafka. Two things an image takes from an offset: when a broker registered, and
+    when it began to stop. Our own snapshots say them; for Kafka's this errs on the safe side: a
+    broker is waited for until it has read up to the snapshot's end, which is at or behind the
+    record that it has to have read.
+    """
+
+    def __init__(self, image: Image, values: Iterable[bytes], end: int) -> None:
+        assert image.end_offset == 0, "a snapshot is loaded before anything is replayed"
+        self.image = image
+        self.end = end
+        """The offset after the last record that the snapshot contains."""
+        self._values = iter(values)
+        self._is_read = False
+
+    def go_on(self) -> bool:
+        """Take in at most `LOADED_AT_ONCE` records, or what follows from them all; whether the
+        image is whole. Raises MalformedRecord, and `ValueError` where values cannot be read.
+        """
+        if not self._is_read:
+            values = list(islice(self._values, LOADED_AT_ONCE))
+            load_values(self.image, values, self.end - 1)
+            self._is_read = len(values) < LOADED_AT_ONCE
+        if not self._is_read or not self.image.index.settle_some():
+            return False
+        self.image.advance(self.end)
+        return True
+
+
+def load(image: Image, values: Iterable[bytes], end_offset: int) -> None:
+    """Let an empty image be what these records say, all at once; raises as `Loading`."""
+    loading = Loading(image, values, end_offset)
+    while not loading.go_on():
+        pass
+
+
+def _values(past: ReadView) -> Iterator[bytes | None]:
+    level = past.features.get(METADATA_VERSION) or 0
+    for said in _records(past, version_at(level)):
+        if said is None or isinstance(said, bytes):
+            yield said
+        else:
+            yield encode(said, _level_to_say(said, level))
+
+
+def _level_to_say(record: kafka_records.Record, level: int) -> int:
+    """The level in force, or where the log says more than it can, the lowest that can say it.
+
+    A committed record is never refused, so it must not be lost here either.
+    """
+    match record:
+        case kafka_records.Partition(elr=(), last_known_elr=(), directories=()):
+            return level
+        case kafka_records.Partition(elr=(), last_known_elr=()):
+            return max(level, LEVEL_DIRECTORIES)
+        case kafka_records.Partition():
+            return max(level, LEVEL_ELR)
+        case kafka_records.RegisterBroker():
+            return max(level, LEVEL_DIRECTORIES if record.log_dirs else LEVEL_STOPPING_BROKERS)
+        case _:
+            return level
+
+
+def _records(past: ReadView, version: int) -> Iterator[kafka_records.Record | bytes | None]:
+    """What the image was, as records or as their values; None is only a pause.
+
+    `version` is that of a Partition at the level in force.
+    """
+    yield from _features(past)
+    yield from _servers(past)
+    yield from _topics(past, version)
+    yield from _settings(past)
+    yield from _moves(past)
+    for entry in past.facts.items():
+        yield None if entry is None else entry[1]
+
+
+def _features(past: ReadView) -> Iterator[kafka_records.Record | None]:
+    level = past.features.get(METADATA_VERSION)
+    if level is not None:
+        yield kafka_records.FeatureLevel(name=METADATA_VERSION, level=level)
+    for entry in past.features.items():
+        if entry is None:
+            yield None
+        elif entry[0] != METADATA_VERSION:
+            yield kafka_records.FeatureLevel(name=entry[0], level=entry[1])
+
+
+def _servers(past: ReadView) -> Iterator[kafka_records.Record | None]:
+    for entry in past.brokers.items():
+        yield None if entry is None else _registration(entry[1])
+    for controller in past.controllers.items():
+        yield None if controller is None else controller[1]
+
+
+def _registration(broker: BrokerRegistration) -> kafka_records.RegisterBroker:
+    return kafka_records.RegisterBroker(
+        broker_id=broker.broker_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        endpoints=broker.endpoints,
+        features=broker.features,
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.stopping_at is not None,
+        log_dirs=broker.log_dirs,
+        registered_at=broker.registered_at,
+        stopping_at=broker.stopping_at,
+        cordoned=broker.cordoned,
+        leaving=broker.leaving,
+        fenced_at_ms=broker.fenced_at_ms,
+    )
+
+
+def _topics(past: ReadView, version: int) -> Iterator[kafka_records.Record | bytes | None]:
+    for entry in past.topics.items():
+        if entry is None:
+            yield None
+            continue
+        topic = entry[1]
+        yield kafka_records.Topic(name=topic.name, topic_id=topic.topic_id)
+        columns, topic_id = topic.partitions, topic.topic_id.bytes
+        for number, kept in past.partitions.of(topic):
+            if isinstance(kept, PartitionRegistration):
+                yield _partition(topic.topic_id, number, kept)
+                continue
+            value = columns.encoded(number, topic_id, version, kept)
+            if value is not None:
+                yield value
+                continue
+            partition = columns.peek(number) if kept is None else columns.said_by(kept)
+            if partition is not None:
+                yield _partition(topic.topic_id, number, partition)
+
+
+def _partition(
+    topic_id: UUID, number: int, partition: PartitionRegistration
+) -> kafka_records.Partition:
+    stage = partition.stage
+    return kafka_records.Partition(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        removing=partition.removing,
+        adding=partition.adding,
+        leader=partition.leader,
+        recovery=partition.recovery,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=partition.directories,
+        elr=partition.elr,
+        last_known_elr=partition.last_known_elr,
+        target=partition.target,
+        original=partition.original,
+        base=stage.base,
+        move=stage.move,
+        step=stage.step,
+        since_ms=stage.since_ms,
+    )
+
+
+def _settings(past: ReadView) -> Iterator[kafka_records.Record | None]:
+    for configured in past.configs.items():
+        if configured is None:
+            yield None
+            continue
+        (resource_type, resource_name), configs = configured
+        for name, value in configs.items():
+            yield kafka_records.Config(
+                resource_type=resource_type, resource_name=resource_name, name=name, value=value
+            )
+    for limited in past.quotas.items():
+        if limited is None:
+            yield None
+            continue
+        entity, quotas = limited
+        for key, quota in quotas.items():
+            yield kafka_records.ClientQuota(entity=entity, key=key, value=quota, remove=False)
+    producer_id = past.singles.get("next_producer_id")
+    if producer_id is not None:
+        yield kafka_records.ProducerIds(
+            broker_id=NOBODY, broker_epoch=NOBODY, next_producer_id=producer_id
+        )
+
+
+def _moves(past: ReadView) -> Iterator[kafka_records.Record | None]:
+    paused = past.singles.get("all_paused")
+    if paused is not None:
+        yield paused
+    next_id = past.singles.get("next_move_id")
+    if next_id is not None:
+        # It forgets none that follows; what it says is that no id below is used again.
+        yield own_records.MovesForgotten(through=next_id - 1)
+    for entry in past.moves.items():
+        if entry is None:
+            yield None
+        else:
+            yield from move_records(entry[1])
+    for remembered in past.keys.items():
+        yield None if remembered is None else remembered[1]
+    for owned in past.owned.items():
+        if owned is None:
+            yield None
+        else:
+            yield from owned_records(*owned)

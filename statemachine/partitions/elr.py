@@ -1,0 +1,112 @@
+"""Eligible leader replicas (KIP-966): who may lead without loss though nobody is in sync.
+
+While fewer than min ISR are in sync, nothing is acknowledged (acks=all): whoever leaves the ISR
+then still has everything that ever was, and is eligible, until it starts again without having
+stopped cleanly. With the ELR the ISR may become empty. When the ELR is empty too, the last known
+leader is remembered in its place. Rules as in `PartitionChangeBuilder` of Kafka, but that members
+which are no replicas any more leave, and that it empties at once when enough are in sync. Nothing
+here records anything.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from msgspec.structs import replace
+from pyroaring import BitMap
+
+from statemachine.configs.effective import DEFAULTS, min_isr
+from statemachine.image.image import Image
+from statemachine.image.partition_index import NO_KEY, Topic
+from statemachine.partitions.registration import PartitionRegistration, merged, violation
+from statemachine.pending_decision import PendingDecision
+from statemachine.records import kafka_records
+from statemachine.vocabulary import NO_LEADER, TOPIC_RESOURCE, BrokerId, Replicas, Resource
+
+
+def with_elr(
+    before: PartitionRegistration,
+    wish: PartitionRegistration,
+    *,
+    min_isr: int,
+    unclean: Collection[BrokerId] = (),
+) -> PartitionRegistration:
+    """The wish with its ELR, for an election to choose from.
+
+    `unclean` are replicas that may have lost what they had: they are eligible no more.
+    """
+    if len(wish.isr) >= min_isr:
+        return wish if not wish.elr else replace(wish, elr=())
+    candidates = wish.elr + tuple(replica for replica in before.isr if replica not in wish.elr)
+    elr = tuple(
+        replica
+        for replica in candidates
+        if replica in wish.replicas and replica not in wish.isr and replica not in unclean
+    )
+    return wish if elr == wish.elr else replace(wish, elr=elr)
+
+
+def led_by(
+    partition: PartitionRegistration, leader: BrokerId, *, min_isr: int
+) -> PartitionRegistration:
+    """The partition once `leader`, which may come from its ELR, leads it."""
+    if leader not in partition.elr:
+        return partition
+    others = tuple(replica for replica in partition.elr if replica != leader)
+    return replace(partition, isr=(leader,), elr=others if min_isr > 1 else ())
+
+
+def last_known_leader(
+    before: PartitionRegistration, after: PartitionRegistration, leader: BrokerId
+) -> Replicas:
+    """Who led last, for a partition that nobody leads and that has an empty ISR; else nothing."""
+    if leader != NO_LEADER:
+        return ()
+    known = before.last_known_elr
+    if not after.isr:
+        if before.leader != NO_LEADER:
+            known = (before.leader,)
+        elif not known:
+            # From a time without this feature: the last one in sync is who led last.
+            known = before.isr[:1]
+    return tuple(replica for replica in known if replica in after.replicas)
+
+
+def clear_all_elr(draft: PendingDecision) -> None:
+    """Clear the ELR of every partition, if any has one."""
+    if any(draft.image.index.elr_of.values()):
+        clear_elr(draft, [DEFAULTS])
+
+
+def clear_elr(draft: PendingDecision, resources: Sequence[Resource]) -> None:
+    """Clear the ELR of what the configurations of these resources are for."""
+    for kind, name in resources:
+        topic_name = name if kind == TOPIC_RESOURCE else ""
+        draft.records.append(kafka_records.ClearElr(topic_name=topic_name))
+    leaderless = draft.image.index.leader_of.get(NO_LEADER, BitMap())
+    for topic, number in concerned(draft.image, resources, leaderless):
+        partition = draft.partition(topic, number)
+        assert partition is not None
+        if not partition.isr and (partition.elr or partition.last_known_elr):
+            kept = kafka_records.PartitionChange(
+                partition_id=number,
+                topic_id=topic.topic_id,
+                elr=partition.elr,
+                last_known_elr=partition.last_known_elr,
+            )
+            needed = min_isr(draft, topic.name, partition)
+            wrong = violation(merged(partition, kept), min_isr=needed, before=partition)
+            assert wrong is None, f"{topic.name}-{number}: {wrong}"
+            draft.records.append(kept)
+
+
+def concerned(
+    image: Image, resources: Sequence[Resource], keys: BitMap
+) -> Iterator[tuple[Topic, int]]:
+    """The partitions of `keys` that the configurations of these resources are for."""
+    if DEFAULTS in resources:
+        yield from image.index.partitions(keys)
+        return
+    for kind, name in resources:
+        topic = image.topic_named(name) if kind == TOPIC_RESOURCE else None
+        if topic is not None:
+            of_topic = BitMap([key for key in topic.keys if key != NO_KEY])
+            yield from image.index.partitions(keys & of_topic)

@@ -1,0 +1,410 @@
+"""`PartitionRegistration`: one partition as a value, the change of it by a record, its invariants.
+
+A `PartitionRegistration` is replaced, never changed. It knows no brokers, topics or settings.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from statemachine.records import kafka_records
+from statemachine.vocabulary import (
+    DIRECTORY_MIGRATING,
+    NO_LEADER,
+    NO_MOVE,
+    RECOVERED,
+    BrokerId,
+    Directories,
+    MoveId,
+    MoveOutcome,
+    Replicas,
+)
+
+
+class Stage(Struct, frozen=True, gc=False):
+    """Where a partition that is being reassigned stands in its move."""
+
+    move: MoveId = NO_MOVE
+    """The move that it belongs to."""
+    step: int = 0
+    """Which step is under way: 1, 2, ...; 0 while it waits for its first."""
+    since_ms: int = 0
+    """Since when; 0 where nobody noted it."""
+    base: Replicas = ()
+    """What a cancel goes back to, where the step under way was redirected; else it follows from
+    the replicas and those that are being added.
+    """
+
+
+NO_STAGE: Final = Stage()
+"""Of a partition that is not being reassigned, or by whom nobody knows."""
+
+
+_NOTHING_SAID: Final = (None, None, None, None)
+
+
+class PartitionRegistration(Struct, frozen=True, kw_only=True, gc=False):
+    """The registration of one partition.
+
+    Invariant: `violation` has nothing to say. It is asserted of everything this controller decides,
+    and not of what is replayed: a committed record is never refused.
+    """
+
+    replicas: Replicas
+    """In the order of preference; the first is the preferred leader."""
+    isr: Replicas
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    adding: Replicas = ()
+    removing: Replicas = ()
+    target: Replicas = ()
+    """While a reassignment is under way: the replicas asked for, in that order (KIP-435)."""
+    original: Replicas = ()
+    """The replicas before its move began."""
+    stage: Stage = NO_STAGE
+    """`NO_STAGE` where there is no target."""
+    elr: Replicas = ()
+    last_known_elr: Replicas = ()
+    recovery: int = RECOVERED
+    directories: Directories = ()
+    """Parallel to the replicas, or empty where no broker has said anything."""
+
+    @property
+    def moving(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing or self.target)
+
+    @property
+    def base(self) -> Replicas:
+        """What a cancel goes back to: the replicas as before the step under way, in their order."""
+        if self.stage.base or not self.adding:
+            return self.stage.base or self.replicas
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
+
+    @property
+    def steps(self) -> bool:
+        """Whether a step of it is under way: replicas are being added or removed."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is to move, and waits for its first or next step.
+
+        Another order of the same replicas needs no step, and waits for nothing but its ISR.
+        """
+        if not self.target or self.adding or self.removing:
+            return False
+        return len(self.target) != len(self.replicas) or not _within(self.target, self.replicas)
+
+    @property
+    def aimed(self) -> Replicas:
+        """The replicas it will have once the step under way is complete, in order.
+
+        A reassignment that Kafka's controller began has no target: its replicas are in the order
+        aimed at.
+        """
+        if not self.target:
+            return _without(self.replicas, self.removing)
+        if self.waits:
+            return self.replicas
+        return in_step_order(_without(self.replicas, self.removing), self.target)
+
+    @property
+    def final(self) -> Replicas:
+        """The replicas it will have once everything asked of it is done, in order."""
+        return self.target or self.aimed
+
+
+def in_step_order(replicas: Replicas, target: Replicas) -> Replicas:
+    """What is final already, in the final order, then those that are yet to go, as they stand."""
+    final = tuple([each for each in target if each in replicas])
+    if len(final) == len(replicas):
+        return final
+    return final + tuple([each for each in replicas if each not in target])
+
+
+def _without(replicas: Replicas, gone: Replicas) -> Replicas:
+    return tuple([each for each in replicas if each not in gone]) if gone else replicas
+
+
+def moves_leader(partition: PartitionRegistration) -> bool:
+    """Whether the step under way gives the partition another leader when it completes.
+
+    The replica that is to be the preferred leader leads once it has been added, and a leader that
+    is removed leads no more.
+    """
+    adding, target = partition.adding, partition.target
+    return (bool(target) and target[0] in adding) or partition.leader in partition.removing
+
+
+def created(record: kafka_records.Partition) -> PartitionRegistration:
+    """The partition that a Partition record says."""
+    return PartitionRegistration(
+        replicas=record.replicas,
+        isr=record.isr,
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        adding=record.adding,
+        removing=record.removing,
+        target=record.target,
+        original=record.original,
+        stage=_stage_of(record),
+        elr=record.elr,
+        last_known_elr=record.last_known_elr,
+        recovery=record.recovery,
+        directories=record.directories if len(record.directories) == len(record.replicas) else (),
+    )
+
+
+def merged(
+    before: PartitionRegistration, change: kafka_records.PartitionChange
+) -> PartitionRegistration:
+    """`before` after one change, as `PartitionRegistration.merge` of Kafka has it.
+
+    The partition epoch goes up by one, the leader epoch if a leader is named, be it the same one.
+    """
+    replicas = before.replicas if change.replicas is None else change.replicas
+    target, original, stage = _aim_after(before, change)
+    named = change.leader is not None
+    return PartitionRegistration(
+        replicas=replicas,
+        isr=before.isr if change.isr is None else change.isr,
+        leader=before.leader if change.leader is None else change.leader,
+        leader_epoch=before.leader_epoch + named,
+        partition_epoch=before.partition_epoch + 1,
+        adding=before.adding if change.adding is None else change.adding,
+        removing=before.removing if change.removing is None else change.removing,
+        target=target,
+        original=original,
+        stage=stage,
+        elr=before.elr if change.elr is None else change.elr,
+        last_known_elr=(
+            before.last_known_elr if change.last_known_elr is None else change.last_known_elr
+        ),
+        recovery=before.recovery if change.recovery is None else change.recovery,
+        directories=_directories_after(before, change, len(replicas)),
+    )
+
+
+def _stage_of(record: kafka_records.Partition) -> Stage:
+    if not record.target:
+        return NO_STAGE
+    return Stage(record.move, record.step, record.since_ms, record.base)
+
+
+def _aim_after(
+    before: PartitionRegistration, change: kafka_records.PartitionChange
+) -> tuple[Replicas, Replicas, Stage]:
+    if change.target is None and not (change.adding is None and change.removing is None):
+        return (), (), NO_STAGE
+    target = before.target if change.target is None else change.target
+    original = before.original if change.original is None else change.original
+    return target, original, _stage_after(before.stage, change) if target else NO_STAGE
+
+
+def _stage_after(before: Stage, change: kafka_records.PartitionChange) -> Stage:
+    said = (change.base, change.move, change.step, change.since_ms)
+    if said == _NOTHING_SAID:
+        return before
+    return Stage(
+        before.move if change.move is None else change.move,
+        before.step if change.step is None else change.step,
+        before.since_ms if change.since_ms is None else change.since_ms,
+        before.base if change.base is None else change.base,
+    )
+
+
+def left(
+    before: PartitionRegistration, after: PartitionRegistration | None, asked_by: MoveId = NO_MOVE
+) -> MoveOutcome | None:
+    """How the partition left the move that it belonged to with this change, or None if it did not.
+
+    After None it is gone. `asked_by` is the move that has asked for what it now is, where another
+    one than it was in has: it may have asked for what there was before.
+    """
+    if before.stage.move == NO_MOVE:
+        return None
+    if after is None:
+        return MoveOutcome.GONE
+    if after.stage.move == before.stage.move:
+        return None
+    if after.moving or asked_by not in (NO_MOVE, before.stage.move):
+        return MoveOutcome.SUPERSEDED
+    if after.replicas == before.target:
+        return MoveOutcome.COMPLETED
+    # Another target that is complete at once, or a controller that knows no moves, is no cancel.
+    reverted = after.replicas == before.base
+    return MoveOutcome.CANCELLED if reverted else MoveOutcome.SUPERSEDED
+
+
+def _directories_after(
+    before: PartitionRegistration, change: kafka_records.PartitionChange, replica_count: int
+) -> Directories:
+    directories = before.directories if change.directories is None else change.directories
+    # One for each replica or none at all: anything else would name another replica's directory.
+    return directories if len(directories) == replica_count else ()
+
+
+def difference(before: PartitionRegistration, after: PartitionRegistration) -> dict[str, Any]:
+    """The fields of a PartitionChange that make `after` of `before`: the inverse of `merged`.
+
+    The leader is named iff the leader epoch goes up, so that every reader of the log counts alike.
+    """
+    fields: dict[str, Any] = {}
+    if after.isr != before.isr:
+        fields["isr"] = after.isr
+    if after.leader_epoch != before.leader_epoch:
+        fields["leader"] = after.leader
+    if after.recovery != before.recovery:
+        fields["recovery"] = after.recovery
+    if after.elr != before.elr:
+        fields["elr"] = after.elr
+    if after.last_known_elr != before.last_known_elr:
+        fields["last_known_elr"] = after.last_known_elr
+    if (
+        after.replicas is not before.replicas
+        or after.directories is not before.directories
+        or after.moving
+        or before.moving
+    ):
+        _add_assignment(fields, before, after)
+    return fields
+
+
+def _add_assignment(
+    fields: dict[str, Any], before: PartitionRegistration, after: PartitionRegistration
+) -> None:
+    for name in ("replicas", "adding", "removing", "target", "original", "directories"):
+        value = getattr(after, name)
+        if value != getattr(before, name):
+            fields[name] = value
+    # Adding or removing without a target would mean that the target falls away.
+    if after.target and ("adding" in fields or "removing" in fields):
+        fields["target"] = after.target
+        fields["original"] = after.original
+    if not after.target:
+        # With the target falls away what stands there of the move.
+        assert after.stage == NO_STAGE, f"{after.stage} of no move"
+        return
+    for name in ("base", "move", "step", "since_ms"):
+        value = getattr(after.stage, name)
+        if value != getattr(before.stage, name):
+            fields[name] = value
+
+
+def directory_of(partition: PartitionRegistration, replica: BrokerId) -> UUID:
+    """Where the replica is; MIGRATING while its broker has not said so (KIP-858)."""
+    if not partition.directories:
+        return DIRECTORY_MIGRATING
+    return partition.directories[partition.replicas.index(replica)]
+
+
+def loses_any(before: PartitionRegistration, after: PartitionRegistration) -> bool:
+    """Whether a replica of before is none any more."""
+    return after.replicas is not before.replicas and not _within(before.replicas, after.replicas)
+
+
+def violation(
+    partition: PartitionRegistration,
+    *,
+    min_isr: int = 0,
+    before: PartitionRegistration | None = None,
+) -> str | None:
+    """What is wrong with the partition, or None: the rules that hold of every partition, always.
+
+    `min_isr` is how many must be in sync, 0 where that does not matter (there is no ELR); `before`
+    is what it was before its last change, None where that does not matter (it is new).
+    """
+    wrong = _roles_violation(partition)
+    if wrong is None and (partition.elr or partition.last_known_elr):
+        wrong = _elr_violation(partition, min_isr)
+    # Most changes are of an ISR alone, and many: without a move there is little to look at.
+    is_still = not (partition.target or partition.adding or partition.removing)
+    if wrong is None and not (is_still and partition.stage is NO_STAGE and not partition.original):
+        wrong = _move_violation(partition)
+    if wrong is None and before is not None:
+        wrong = _epochs_violation(partition, before, is_still)
+    return wrong
+
+
+def _roles_violation(partition: PartitionRegistration) -> str | None:
+    replicas, isr = partition.replicas, partition.isr
+    members, in_sync = set(replicas), set(isr)
+    if not replicas or len(members) != len(replicas):
+        return f"replicas {replicas} are none or repeated"
+    if len(in_sync) != len(isr) or not in_sync <= members:
+        return f"ISR {isr} is not a part of the replicas {replicas}"
+    if partition.leader != NO_LEADER and partition.leader not in isr:
+        return f"leader {partition.leader} is not in the ISR {isr}"
+    if partition.directories and len(partition.directories) != len(replicas):
+        return f"{len(partition.directories)} directories for the replicas {replicas}"
+    return None
+
+
+def _elr_violation(partition: PartitionRegistration, min_isr: int) -> str | None:
+    elr, known = partition.elr, partition.last_known_elr
+    replicas, isr = partition.replicas, partition.isr
+    if len(set(elr)) != len(elr) or not set(elr) <= set(replicas) - set(isr):
+        return f"ELR {elr} overlaps the ISR {isr} or leaves the replicas {replicas}"
+    if elr and 0 < min_isr <= len(isr):
+        return f"ELR {elr}, though the ISR {isr} is no smaller than min ISR {min_isr}"
+    if known and partition.leader != NO_LEADER:
+        return f"last known leader {known} though {partition.leader} leads"
+    # Whoever led last may be eligible too: it left the ISR when nobody could take its place.
+    if not set(known) <= set(replicas) - set(isr):
+        return f"last known leader {known} is in the ISR {isr} or leaves the replicas {replicas}"
+    return None
+
+
+def _epochs_violation(
+    partition: PartitionRegistration, before: PartitionRegistration, is_still: bool
+) -> str | None:
+    if partition.partition_epoch != before.partition_epoch + 1:
+        return f"partition epoch {partition.partition_epoch} after {before.partition_epoch}"
+    leads_anew = partition.leader != before.leader or loses_any(before, partition)
+    risen = partition.leader_epoch - before.leader_epoch
+    ends_step = _ends_step(partition, before, is_still)
+    least = leads_anew or ends_step is True
+    if least <= risen <= (leads_anew or ends_step is not False):
+        return None
+    epochs = f"leader epoch {partition.leader_epoch} after {before.leader_epoch}"
+    return f"{epochs}, leader {partition.leader} after {before.leader}"
+
+
+def _ends_step(
+    partition: PartitionRegistration, before: PartitionRegistration, is_still: bool
+) -> bool | None:
+    """Whether the change ends a step, which begins a leader epoch; None where it may or may not."""
+    if partition.adding or partition.removing:
+        # It grows, or catches up.
+        return False
+    if before.adding or before.removing or (is_still and before.target):
+        # A new target may have taken away what was being added, and leave nothing under way.
+        return True if is_still or partition.target == before.target else None
+    return partition.replicas is not before.replicas and partition.replicas != before.replicas
+
+
+def _move_violation(partition: PartitionRegistration) -> str | None:
+    if not partition.target and partition.stage != NO_STAGE:
+        return f"{partition.stage} without a target"
+    if not partition.moving:
+        return f"original {partition.original} of no move" if partition.original else None
+    adding, removing, replicas = partition.adding, partition.removing, partition.replicas
+    if not _within(adding, replicas) or not _within(removing, replicas):
+        return f"adding {adding} or removing {removing} leaves the replicas {replicas}"
+    if len(set(adding + removing)) != len(adding) + len(removing):
+        return f"adding {adding} and removing {removing} overlap"
+    if len(set(partition.target)) != len(partition.target):
+        return f"target {partition.target} is repeated"
+    if partition.target and (
+        not _within(adding, partition.target) or set(removing) & set(partition.target)
+    ):
+        return f"target {partition.target} against adding {adding}, removing {removing}"
+    return None
+
+
+def _within(part: Replicas, whole: Replicas) -> bool:
+    return all(replica in whole for replica in part)

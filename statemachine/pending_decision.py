@@ -1,0 +1,334 @@
+"""What one command has decided so far, read as if it were replayed already.
+
+The parts of a command are decided one after the other, and a later one sees what the earlier ones
+did. The image stays as it is.
+"""
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+from uuid import UUID
+
+from statemachine.features.features import elr_in_force
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic
+from statemachine.partitions.isr_changes import IsrChanges
+from statemachine.partitions.registration import PartitionRegistration, directory_of, left
+from statemachine.reassignment.move import Move, Owned, OwnedKey, begun, changed, owned_after
+from statemachine.records import kafka_records, own_records
+from statemachine.vocabulary import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    LEVEL_DIRECTORIES,
+    NO_MOVE,
+    BrokerId,
+    Directories,
+    MoveId,
+    MoveOutcome,
+    Replicas,
+    Resource,
+)
+
+# As numbers: this is asked for every change of an ISR, and UUIDs compare themselves in Python.
+_ANYWHERE: Final = (DIRECTORY_MIGRATING.int, DIRECTORY_UNASSIGNED.int)
+_LOST: Final = DIRECTORY_LOST.int
+
+
+class PendingDecision:
+    """An image, and the records of the command being decided on top of it."""
+
+    __slots__ = (
+        "_again",
+        "_configs",
+        "_live",
+        "_log_dirs",
+        "_moves",
+        "_owned",
+        "_partitions",
+        "all_paused",
+        "began",
+        "configs",
+        "deleted",
+        "ended",
+        "fingerprint",
+        "has_elr",
+        "has_freed_configs",
+        "has_waiting",
+        "image",
+        "is_complete",
+        "isr_changes",
+        "joined",
+        "key",
+        "left",
+        "level",
+        "now_ms",
+        "records",
+        "registered",
+    )
+
+    isr_changes: IsrChanges | None
+    """All that the command changes, where that is ISRs alone, and many; nothing follows."""
+
+    def __init__(self, image: Image, now_ms: int = 0) -> None:
+        self.image = image
+        self.now_ms = now_ms
+        """The wall clock, for what is recorded to be shown; 0 where nobody knows."""
+        self.level = image.level
+        self.has_elr = elr_in_force(image.features)
+        """Whether partitions have eligible leader replicas (KIP-966)."""
+        self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
+        """What is set, after the records so far."""
+        self.records: list[kafka_records.Record] = []
+        self.isr_changes = None
+        self.registered: kafka_records.RegisterBroker | None = None
+        """The new incarnation of a broker that the records so far register, if they do."""
+        self.is_complete = True
+        """Whether nothing is left for the same command, decided once more, to do."""
+        self.deleted: set[UUID] = set()
+        """The topics that are gone after the records so far."""
+        self.began: dict[MoveId, own_records.MoveBegun] = {}
+        """The moves that this command begins."""
+        self.ended: set[MoveId] = set()
+        """The moves that end with the records so far."""
+        self.joined: dict[MoveId, int] = {}
+        """How many partitions belong to each move that did not before."""
+        self.left: dict[MoveId, list[MoveOutcome]] = {}
+        """How partitions have left each move that they belonged to."""
+        self.key, self.fingerprint = "", b""
+        """By what the request is known that is being carried out, if it has a key."""
+        self._configs: dict[Resource, dict[str, str]] = {}
+        self._partitions: dict[int, PartitionRegistration] = {}
+        self._again: set[int] = set()
+        self._live: dict[BrokerId, bool] = {}
+        self._log_dirs: dict[BrokerId, Directories] = {}
+        self._moves: dict[MoveId, Move] = {}
+        self._owned: dict[OwnedKey, Owned | None] = {}
+        self.has_freed_configs = False
+        """Whether a move that runs is not throttled any more, with the records so far."""
+        self.all_paused = image.all_paused
+        """Who has paused all moves, after the records so far; or None."""
+        self.has_waiting = False
+        """Whether a partition that the records so far change may wait for a step."""
+
+    def partition(self, topic: Topic, number: int) -> PartitionRegistration | None:
+        """The partition as the records so far leave it."""
+        drafted = self._partitions
+        if drafted and 0 <= number < len(topic.keys):
+            partition = drafted.get(topic.keys[number])
+            if partition is not None:
+                return partition
+        return topic.partition(number)
+
+    def put_partition(
+        self,
+        topic: Topic,
+        number: int,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        asked_by: MoveId,
+    ) -> None:
+        """The records so far leave the partition like this; it was `before`.
+
+        `asked_by` is the move that has asked for it, or any that it was in before.
+        """
+        key = topic.keys[number]
+        if key in self._partitions:
+            self._again.add(key)
+        self._partitions[key] = after
+        if before.stage is not after.stage:
+            self._note_move(before, after, asked_by)
+        if after.target and not after.steps:
+            self.has_waiting = True
+
+    @property
+    def decided(self) -> Mapping[int, PartitionRegistration]:
+        """The partitions that the records so far change once, as they leave them, by their keys."""
+        if not self._again:
+            return self._partitions
+        return {key: each for key, each in self._partitions.items() if key not in self._again}
+
+    def changed_partitions(self) -> Iterator[tuple[Topic, int, PartitionRegistration]]:
+        """All that the records so far change, in the order in which they were changed first."""
+        at = self.image.index.at
+        for key, partition in self._partitions.items():
+            found = at(key)
+            assert found is not None, f"{partition} is changed before it exists"
+            yield (*found, partition)
+
+    def has_changed(self, topic: Topic, number: int) -> bool:
+        """Whether the records so far change the partition, which exists."""
+        return topic.keys[number] in self._partitions
+
+    def delete_topic(self, topic: Topic) -> None:
+        """The records so far delete the topic."""
+        self.deleted.add(topic.topic_id)
+        for _, partition in topic.partitions.others():
+            if partition.stage.move != NO_MOVE:
+                self._note_move(partition, None, NO_MOVE)
+
+    def deleted_topics(self) -> list[Topic]:
+        """The topics that the records so far delete."""
+        return [self.image.topics[topic_id] for topic_id in sorted(self.deleted)]
+
+    def move(self, move_id: MoveId) -> Move | None:
+        """The move as the records so far leave it, or None."""
+        drafted, began = self._moves.get(move_id), self.began.get(move_id)
+        if drafted is not None:
+            return drafted
+        return self.image.moves.get(move_id) if began is None else begun(began)
+
+    def change_move(self, record: own_records.MoveChanged) -> None:
+        """Record what changes about a move."""
+        move = self.move(record.id)
+        assert move is not None, f"move {record.id} is changed before it exists"
+        self._moves[record.id] = changed(move, record)
+        self.records.append(record)
+
+    def owned(self, key: OwnedKey) -> Owned | None:
+        """Which moves have set the configuration, after the records so far; or None."""
+        return self._owned[key] if key in self._owned else self.image.owned.get(key)
+
+    def owned_keys(self) -> list[OwnedKey]:
+        """The configurations that moves have set, those that they have just given up among them."""
+        drafted = (key for key in self._owned if key not in self.image.owned)
+        return [*self.image.owned, *drafted]
+
+    def own(self, record: own_records.ConfigOwned) -> None:
+        """Record that a move has set a configuration, or that this is over."""
+        key = ((record.resource_type, record.resource_name), record.name)
+        self._owned[key] = owned_after(self.owned(key), record)
+        self.records.append(record)
+
+    def _note_move(
+        self, before: PartitionRegistration, after: PartitionRegistration | None, asked_by: MoveId
+    ) -> None:
+        outcome = left(before, after, asked_by)
+        if outcome is not None:
+            self.left.setdefault(before.stage.move, []).append(outcome)
+        if after is not None and after.stage.move not in (before.stage.move, NO_MOVE):
+            self.joined[after.stage.move] = self.joined.get(after.stage.move, 0) + 1
+
+    def at_most(self, count_max: int, partitions: int) -> int:
+        """How many of so many partitions one decision may take from a broker: the first ones.
+
+        The others are left, which is no state to stay in: the command is not complete, and what
+        would say that it is must not be recorded.
+        """
+        if partitions > count_max:
+            self.is_complete = False
+        return min(partitions, count_max)
+
+    def register(self, record: kafka_records.RegisterBroker) -> None:
+        """Record what a broker says of itself; a new incarnation has its epoch by the record."""
+        known = self.image.brokers.get(record.broker_id)
+        if known is None or known.incarnation_id != record.incarnation_id:
+            self.registered = record
+        self.records.append(record)
+
+    def check_epoch(self) -> None:
+        """Assert that a broker epoch is the offset of its record (KIP-631): so it is unique.
+
+        To be asked last: whatever is put before the record shifts it.
+        """
+        record = self.registered
+        if record is None:
+            return
+        offset = self.image.end_offset + self.records.index(record)
+        assert record.broker_epoch == offset, (
+            f"broker {record.broker_id} has epoch {record.broker_epoch} by the record at {offset}"
+        )
+
+    def live(self, broker_id: BrokerId) -> bool:
+        """Whether the broker may lead and be in sync, after the records so far."""
+        drafted = self._live.get(broker_id)
+        if drafted is not None:
+            return drafted
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.live
+
+    def returned_brokers(self) -> list[BrokerId]:
+        """The brokers that are live by this command and were not."""
+        return [
+            broker_id
+            for broker_id, live in self._live.items()
+            if live and not self.image.brokers[broker_id].live
+        ]
+
+    def set_live(self, broker_id: BrokerId, live: bool) -> None:
+        """This command makes the broker live, or ends that."""
+        self._live[broker_id] = live
+
+    def log_dirs(self, broker_id: BrokerId) -> Directories:
+        """The log directories of the broker that are online; none where they are not known."""
+        drafted = self._log_dirs.get(broker_id)
+        if drafted is not None:
+            return drafted
+        broker = self.image.brokers.get(broker_id)
+        return () if broker is None else broker.log_dirs
+
+    def set_log_dirs(self, broker_id: BrokerId, online: Directories) -> None:
+        """This command leaves the broker these log directories."""
+        self._log_dirs[broker_id] = online
+
+    def is_online(self, broker_id: BrokerId, directory_id: UUID) -> bool:
+        """Whether a replica of the broker in this directory is there, as far as it has said.
+
+        A broker whose directories are not known has not spoken of them since their level is in
+        force: it would have stopped if it had none.
+        """
+        if directory_id.int in _ANYWHERE:
+            return True
+        known = self.log_dirs(broker_id)
+        return directory_id.int != _LOST and (not known or directory_id in known)
+
+    def may_lead(self, partition: PartitionRegistration) -> Callable[[BrokerId], bool]:
+        """Which replicas may: those of live brokers, in directories that are online."""
+
+        def may_lead(replica: BrokerId) -> bool:
+            directory_id = directory_of(partition, replica)
+            return self.live(replica) and self.is_online(replica, directory_id)
+
+        return may_lead
+
+    def set_configs(self, resource: Resource, changes: Mapping[str, str | None]) -> None:
+        """Record these configurations of the resource; no value means that one is removed."""
+        kind, name = resource
+        after = dict(self.configs.get(resource, {}))
+        for key, value in changes.items():
+            if value is None:
+                after.pop(key, None)
+            else:
+                after[key] = value
+            self.records.append(
+                kafka_records.Config(resource_type=kind, resource_name=name, name=key, value=value)
+            )
+        self._configs[resource] = after
+        seen: ChainMap[Resource, dict[str, str]] = ChainMap(self._configs, self.image.configs)
+        self.configs = seen
+
+    def directories(self, before: PartitionRegistration | None, replicas: Replicas) -> Directories:
+        """The directories to record for `replicas`: those known stay, the others are as registered.
+
+        Empty below the level that knows directories (KIP-858).
+        """
+        if self.level < LEVEL_DIRECTORIES:
+            return ()
+        known: dict[BrokerId, UUID] = {}
+        if before is not None:
+            known = dict(
+                zip(
+                    before.replicas,
+                    before.directories or (DIRECTORY_MIGRATING,) * len(before.replicas),
+                    strict=True,
+                )
+            )
+        return tuple(
+            known[replica] if replica in known else self._directory(replica) for replica in replicas
+        )
+
+    def _directory(self, broker_id: BrokerId) -> UUID:
+        log_dirs = self.log_dirs(broker_id)
+        if not log_dirs:
+            return DIRECTORY_MIGRATING
+        return log_dirs[0] if len(log_dirs) == 1 else DIRECTORY_UNASSIGNED

@@ -1,0 +1,209 @@
+"""One move as a value: what was asked for, where it stands, and how its partitions have left it.
+
+A `Move` is replaced, never changed. What it still has to do is not here: that are the partitions
+that belong to it (`PartitionIndex.of_move`). Nothing here decides.
+"""
+
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statemachine.records import own_records
+from statemachine.records.own_records import ConfigOwned
+from statemachine.vocabulary import MoveId, MoveOutcome, MoveState, Ownership, Resource
+
+
+class Left(Struct, frozen=True, kw_only=True, gc=False):
+    """How many partitions have left a move before they were complete, by how.
+
+    Those that are complete are all the others that do not belong to it any more.
+    """
+
+    cancelled: int = 0
+    superseded: int = 0
+    gone: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.cancelled + self.superseded + self.gone
+
+    def plus(self, outcome: MoveOutcome, count: int = 1) -> "Left":
+        """So many more have left like this."""
+        if outcome is MoveOutcome.COMPLETED or not count:
+            return self
+        name = outcome.name.lower()
+        return replace(self, **{name: getattr(self, name) + count})
+
+
+NOBODY_LEFT: Final = Left()
+
+
+def outcome_of(left: Left, completed: int) -> MoveOutcome:
+    """How a move has ended whose partitions have left it so: whatever kept it from being completed
+    as it was asked for counts for more, and what an operator did for most.
+    """
+    if left.cancelled:
+        return MoveOutcome.CANCELLED
+    if left.superseded:
+        return MoveOutcome.SUPERSEDED
+    return MoveOutcome.COMPLETED if completed or not left.gone else MoveOutcome.GONE
+
+
+class Move(Struct, frozen=True, kw_only=True, gc=False):
+    """A move that is running, or has ended and is still listed."""
+
+    begun: own_records.MoveBegun
+    parts: tuple[bytes, ...] = ()
+    """The plan, in order and as it is in the log: 100,000 partitions are some 3 MB like this."""
+    state: int = MoveState.RUNNING
+    since_ms: int
+    """Since when it has been in that state."""
+    reason: str = ""
+    detail: str = ""
+    who: str = ""
+    """Who wanted that state, if anyone did."""
+    throttle_bytes_per_s: int
+    priority: int
+    left: Left = NOBODY_LEFT
+    ended: own_records.MoveEnded | None = None
+
+    @property
+    def id(self) -> MoveId:
+        """Its id, by which it is asked about."""
+        return self.begun.id
+
+
+def begun(record: own_records.MoveBegun) -> Move:
+    """The move that has just begun."""
+    return Move(
+        begun=record,
+        since_ms=record.asked_at_ms,
+        throttle_bytes_per_s=record.throttle_bytes_per_s,
+        priority=record.priority,
+    )
+
+
+def changed(move: Move, record: own_records.MoveChanged) -> Move:
+    """The move after this change."""
+    throttle, priority = record.throttle_bytes_per_s, record.priority
+    said = Left(cancelled=record.cancelled, superseded=record.superseded, gone=record.gone)
+    return replace(
+        move,
+        state=record.state,
+        since_ms=record.since_ms,
+        reason=record.reason,
+        detail=record.detail,
+        who=record.who,
+        throttle_bytes_per_s=move.throttle_bytes_per_s if throttle is None else throttle,
+        priority=move.priority if priority is None else priority,
+        # Only a snapshot says it: its reader has not seen them leave.
+        left=move.left if said == NOBODY_LEFT else said,
+    )
+
+
+def ended(move: Move, left: Left, at_ms: int) -> own_records.MoveEnded:
+    """The record that ends the move, none of whose partitions is left in it."""
+    completed = move.begun.partitions - left.total
+    return own_records.MoveEnded(
+        id=move.id,
+        outcome=outcome_of(left, completed),
+        at_ms=at_ms,
+        completed=completed,
+        cancelled=left.cancelled,
+        superseded=left.superseded,
+        gone=left.gone,
+    )
+
+
+def move_records(move: Move) -> list[own_records.OurRecord]:
+    """The records that make the move what it is, for a snapshot."""
+    made = begun(move.begun)
+    found: list[own_records.OurRecord] = [move.begun]
+    found += [
+        own_records.MovePart(id=move.id, part=number, plan=plan)
+        for number, plan in enumerate(move.parts)
+    ]
+    if replace(move, parts=(), ended=None) != made:
+        left = move.left
+        found.append(
+            own_records.MoveChanged(
+                id=move.id,
+                state=move.state,
+                since_ms=move.since_ms,
+                reason=move.reason,
+                detail=move.detail,
+                who=move.who,
+                throttle_bytes_per_s=move.throttle_bytes_per_s,
+                priority=move.priority,
+                cancelled=left.cancelled,
+                superseded=left.superseded,
+                gone=left.gone,
+            )
+        )
+    if move.ended is not None:
+        found.append(move.ended)
+    return found
+
+
+OwnedKey: TypeAlias = tuple[Resource, str]
+"""A configuration: the resource that has it, and its name."""
+
+
+class Owned(Struct, frozen=True, kw_only=True, gc=False):
+    """Which moves have set one configuration, or had."""
+
+    previous: str | None = None
+    """What its users have set, who have it again once nobody holds it; None is "nothing"."""
+    holders: tuple[MoveId, ...] = ()
+    """The moves that need it, in the order in which they took it."""
+    lost: tuple[MoveId, ...] = ()
+    """Those that needed it until a user set it himself: it is his."""
+
+    @property
+    def moves(self) -> tuple[MoveId, ...]:
+        """All of them."""
+        return self.holders + self.lost
+
+
+_NOBODYS: Final = Owned()
+
+
+def owned_after(before: Owned | None, record: ConfigOwned) -> Owned | None:
+    """Whose the configuration is after this record; None is "no move's"."""
+    was = _NOBODYS if before is None else before
+    move, previous, holders = record.move, was.previous, was.holders
+    lost = tuple(each for each in was.lost if each != move)
+    if record.owned == Ownership.OWNED:
+        holders = holders if move in holders else (*holders, move)
+        previous = record.previous
+    else:
+        holders = tuple(each for each in holders if each != move)
+        if record.owned == Ownership.LEFT_TO_USER:
+            lost = (*lost, move)
+    if not holders:
+        previous = None
+    return Owned(previous=previous, holders=holders, lost=lost) if holders or lost else None
+
+
+def owned_records(key: OwnedKey, owned: Owned) -> list[ConfigOwned]:
+    """The records that make it whose it is, for a snapshot."""
+    said = [(move, owned.previous, Ownership.OWNED) for move in owned.holders]
+    said += [(move, None, Ownership.LEFT_TO_USER) for move in owned.lost]
+    return [config_owned(key, move, how, previous) for move, previous, how in said]
+
+
+def config_owned(
+    key: OwnedKey, move: MoveId, how: Ownership, previous: str | None = None
+) -> ConfigOwned:
+    """The record that says so."""
+    (resource_type, resource_name), name = key
+    return ConfigOwned(
+        move=move,
+        resource_type=resource_type,
+        resource_name=resource_name,
+        name=name,
+        previous=previous,
+        owned=how,
+    )

@@ -1,0 +1,490 @@
+"""Moves begin, are rolled back and end: what an operator asks for at one time is one move.
+
+A move begins with the partitions that it changes; what is refused, or is as asked for already, does
+not belong to it. A partition belongs to one move at a time: asked for anew, it leaves the one that
+it was in. A move ends with the decision that takes the last partition out of it, whatever decided
+that. How a single partition moves is told by `reassignment`.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from msgspec.structs import replace
+from pyroaring import BitMap
+
+from statemachine.commands import (
+    AlterReassignments,
+    BeginMove,
+    CancelMoves,
+    MoveAltered,
+    MovesCancelled,
+    MoveStarted,
+    Reassignment,
+    ReassignmentAltered,
+    ReassignmentsAltered,
+    RollBackMove,
+)
+from statemachine.errors import Error, Refusal
+from statemachine.image.partition_index import Topic, in_order
+from statemachine.limits import (
+    MOVE_PART_PARTITIONS_MAX,
+    PLANNED_STEPS_SHOWN_MAX,
+    REFUSED_SHOWN_MAX,
+)
+from statemachine.partitions.change_builder import Alike
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.pending_decision import PendingDecision
+from statemachine.reassignment import throttle
+from statemachine.reassignment.move import Move, begun, ended
+from statemachine.reassignment.progress import planned_steps
+from statemachine.reassignment.target import cancel, direct
+from statemachine.records import own_records
+from statemachine.records.own_codec import plan_bytes, plan_of
+from statemachine.records.own_records import MoveBegun, PlannedPartition, PlannedTopic
+from statemachine.slices import CHANGED_US, PASSED_US, PLANNED_US, Slices
+from statemachine.vocabulary import NO_MOVE, MoveId, MoveKind, MoveOutcome, Replicas
+
+
+class Beginning:
+    """A move that begins once it has changed a partition; the records of it come before those."""
+
+    def __init__(self, draft: PendingDecision) -> None:
+        self.move_id = draft.image.next_move_id
+        self.under_way = NO_MOVE
+        """A move that is there already and brings what was asked for."""
+        self._draft = draft
+        self._first = len(draft.records)
+        self._joined = 0
+        self._places: dict[int, int] = {}
+        self._topics: list[Topic] = []
+        self._planned: list[PlannedPartition] = []
+        self._alike = Alike(draft)
+
+    @property
+    def cost_us(self) -> int:
+        """What the last partition has cost that was directed somewhere, for `Slices`."""
+        return self._alike.cost_us
+
+    @property
+    def accepted(self) -> int:
+        """Partitions that belong to the move."""
+        return len(self._planned)
+
+    def direct(
+        self, topic: Topic, number: int, before: PartitionRegistration, target: Replicas
+    ) -> PartitionRegistration | Refusal:
+        """Let the partition have these replicas; one that is to have them already stays out."""
+        if target == before.final:
+            self.under_way = self.under_way or before.stage.move
+            return before
+        after = self._alike.change(
+            topic,
+            number,
+            before,
+            target,
+            self.move_id,
+            lambda: direct(self._draft, topic, number, before, target, self.move_id),
+        )
+        if not isinstance(after, Refusal):
+            # One that the same request has taken out again is counted as often as it comes in.
+            self._joined += before.stage.move != self.move_id
+            self._plan(topic, number, before, target)
+        return after
+
+    def _plan(
+        self, topic: Topic, number: int, before: PartitionRegistration, target: Replicas
+    ) -> None:
+        """The partition belongs to the move, in the place where it was asked for first."""
+        key = topic.keys[number]
+        place = self._places.get(key)
+        original = before.base if place is None else self._planned[place].original
+        planned = PlannedPartition(number=number, target=target, original=original)
+        if place is None:
+            self._places[key] = len(self._planned)
+            self._topics.append(topic)
+            self._planned.append(planned)
+        else:
+            self._planned[place] = planned
+
+    def begin(self, request: MoveBegun) -> Slices[MoveId]:
+        """Record the move, if there is one: `request` without the id and how many are accepted."""
+        if not self._planned:
+            return self.under_way
+        draft = self._draft
+        record = replace(request, id=self.move_id, partitions=self._joined)
+        parts = []
+        for part, start in enumerate(range(0, len(self._planned), MOVE_PART_PARTITIONS_MAX)):
+            end = start + MOVE_PART_PARTITIONS_MAX
+            some = self._planned[start:end]
+            plan = plan_bytes(_by_topic(self._topics[start:end], some))
+            parts.append(own_records.MovePart(id=self.move_id, part=part, plan=plan))
+            yield len(some) * PLANNED_US
+        draft.began[self.move_id] = record
+        yield len(self._planned) * PASSED_US
+        end = len(draft.records)
+        yield from throttle.begin(
+            draft, self.move_id, self._topics, [each.number for each in self._planned]
+        )
+        # Before the first replica is added, for it is copied at once.
+        first = [record, *parts, *draft.records[end:]]
+        del draft.records[end:]
+        draft.records[self._first : self._first] = first
+        return self.move_id
+
+
+def _by_topic(
+    topics: Sequence[Topic], planned: Sequence[PlannedPartition]
+) -> tuple[PlannedTopic, ...]:
+    found = []
+    at = 0
+    for topic, same in groupby(topics):
+        end = at + len(list(same))
+        found.append(PlannedTopic(topic_id=topic.topic_id, partitions=tuple(planned[at:end])))
+        at = end
+    return tuple(found)
+
+
+def alter_reassignments(
+    draft: PendingDecision, command: AlterReassignments
+) -> Slices[ReassignmentsAltered]:
+    """Begin, redirect or cancel, each part on its own and in the order asked (KIP-455)."""
+    refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
+    if refusal is not None:
+        parts = tuple([_refused(asked, refusal) for asked in command.reassignments])
+        return ReassignmentsAltered(partitions=parts)
+    if command.dry_run:
+        return (yield from _foreseen(PendingDecision(draft.image, draft.now_ms), command))
+    beginning, may_change = Beginning(draft), command.may_change_factor
+    partitions = []
+    refused = 0
+    for asked in command.reassignments:
+        answer = _altered(draft, beginning, asked, may_change)
+        refused += answer.error is not Error.NONE
+        partitions.append(answer)
+        yield beginning.cost_us if asked.replicas is not None else CHANGED_US
+    request = _request(draft, command.who, MoveKind.REASSIGN, refused)
+    request = replace(
+        request,
+        name=command.name,
+        priority=command.priority,
+        throttle_bytes_per_s=command.throttle_bytes_per_s,
+    )
+    move_id = yield from beginning.begin(request)
+    yield len(partitions) * PASSED_US
+    return ReassignmentsAltered(partitions=tuple(partitions), move_id=move_id)
+
+
+def _foreseen(draft: PendingDecision, command: AlterReassignments) -> Slices[ReassignmentsAltered]:
+    """What would become of it, on a draft of its own, of which nothing is recorded."""
+    beginning, may_change = Beginning(draft), command.may_change_factor
+    partitions = []
+    room = PLANNED_STEPS_SHOWN_MAX
+    for asked in command.reassignments:
+        answer = _altered(draft, beginning, asked, may_change)
+        if room and asked.replicas is not None and answer.error is Error.NONE:
+            room -= 1
+            answer = replace(answer, steps=_steps(draft, asked))
+        partitions.append(answer)
+        yield CHANGED_US
+    return ReassignmentsAltered(partitions=tuple(partitions), move_id=beginning.under_way)
+
+
+def _steps(draft: PendingDecision, asked: Reassignment) -> tuple[Replicas, ...]:
+    """The replicas after each step; none where the partition has what is asked for."""
+    topic = draft.image.topic_named(asked.topic)
+    assert topic is not None, f"{asked.topic} is gone amid a request"
+    before, after = topic.partition(asked.partition), draft.partition(topic, asked.partition)
+    assert after is not None, f"{asked.topic}-{asked.partition} is gone amid a request"
+    if after.moving:
+        return planned_steps(draft.image, topic, after)
+    # Another order, or fewer replicas: all at once.
+    return () if after == before else (after.replicas,)
+
+
+def begin_move(draft: PendingDecision, command: BeginMove) -> Slices[MoveStarted]:
+    """Begin a move of all that can be moved; what cannot is refused, each with its reason."""
+    refusal = throttle.rate_refusal(command.throttle_bytes_per_s)
+    if refusal is not None:
+        return MoveStarted(error=refusal.error, message=refusal.message)
+    beginning = Beginning(draft)
+    refused = []
+    for asked in command.reassignments:
+        answer = (
+            _refused(asked, Refusal(Error.INVALID_REQUEST, "a move needs replicas to move to"))
+            if asked.replicas is None
+            else _altered(draft, beginning, asked, command.may_change_factor)
+        )
+        if answer.error is not Error.NONE:
+            refused.append(answer)
+        yield CHANGED_US
+    request = _request(draft, command.who, command.kind, len(refused))
+    request = replace(
+        request,
+        name=command.name,
+        priority=command.priority,
+        broker=command.broker,
+        throttle_bytes_per_s=command.throttle_bytes_per_s,
+    )
+    return (yield from _started(beginning, request, refused))
+
+
+def _started(
+    beginning: Beginning, request: MoveBegun, refused: Sequence[ReassignmentAltered]
+) -> Slices[MoveStarted]:
+    move_id = yield from beginning.begin(request)
+    return MoveStarted(
+        move_id=move_id,
+        accepted=beginning.accepted,
+        refused_count=len(refused),
+        refused=tuple(refused[:REFUSED_SHOWN_MAX]),
+    )
+
+
+def _request(draft: PendingDecision, who: str, kind: MoveKind, refused: int) -> MoveBegun:
+    return MoveBegun(
+        id=NO_MOVE,
+        kind=kind,
+        who=who,
+        asked_at_ms=draft.now_ms,
+        partitions=0,
+        refused=refused,
+        key=draft.key,
+        fingerprint=draft.fingerprint,
+    )
+
+
+def _altered(
+    draft: PendingDecision, beginning: Beginning, asked: Reassignment, may_change_factor: bool
+) -> ReassignmentAltered:
+    topic = draft.image.topic_named(asked.topic)
+    if topic is None:
+        return _refused(
+            asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.topic}")
+        )
+    partition = draft.partition(topic, asked.partition)
+    if partition is None:
+        unknown = f"topic {asked.topic} has no partition {asked.partition}"
+        return _refused(asked, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+    count = len(partition.final)
+    outcome: PartitionRegistration | Refusal
+    if asked.replicas is None:
+        outcome = cancel(draft, topic, asked.partition)
+    elif not may_change_factor and len(asked.replicas) != count:
+        change = f"from {count} to {len(asked.replicas)}"
+        outcome = Refusal(
+            Error.INVALID_REPLICATION_FACTOR,
+            f"the number of replicas would change {change}, which the request does not allow",
+        )
+    else:
+        outcome = beginning.direct(topic, asked.partition, partition, asked.replicas)
+    if isinstance(outcome, Refusal):
+        return _refused(asked, outcome)
+    return ReassignmentAltered(
+        topic=asked.topic, partition=asked.partition, replicas=outcome.replicas
+    )
+
+
+def _refused(asked: Reassignment, refusal: Refusal) -> ReassignmentAltered:
+    return ReassignmentAltered(
+        topic=asked.topic, partition=asked.partition, error=refusal.error, message=refusal.message
+    )
+
+
+def roll_back_move(draft: PendingDecision, command: RollBackMove) -> Slices[MoveStarted]:
+    """Cancel what is left of a move, and begin one back to what its partitions had before it."""
+    move = draft.image.moves.get(command.move_id)
+    if move is None:
+        refusal = unknown_move(draft, command.move_id)
+        return MoveStarted(error=refusal.error, message=refusal.message)
+    if command.dry_run:
+        return (yield from _rollback_foreseen(PendingDecision(draft.image, draft.now_ms), move))
+    beginning = Beginning(draft)
+    refused = []
+    for topic, planned in _planned(move):
+        answer = _rolled_back(draft, beginning, move, topic, planned)
+        if answer is not None:
+            refused.append(answer)
+        yield CHANGED_US
+    request = replace(
+        _request(draft, command.who, MoveKind.ROLLBACK, len(refused)),
+        rollback_of=move.id,
+        # Whoever had to be spared on the way there has to be on the way back.
+        throttle_bytes_per_s=move.throttle_bytes_per_s,
+    )
+    return (yield from _started(beginning, request, refused))
+
+
+def _rollback_foreseen(draft: PendingDecision, move: Move) -> Slices[MoveStarted]:
+    """What would become of it, on a draft of its own, of which nothing is recorded."""
+    beginning, refused, foreseen = Beginning(draft), [], []
+    for planned_topic, planned in _planned(move):
+        answer = _rolled_back(draft, beginning, move, planned_topic, planned)
+        if answer is not None:
+            refused.append(answer)
+        else:
+            topic, number = draft.image.topics[planned_topic.topic_id], planned.number
+            if draft.partition(topic, number) != topic.partition(number):
+                foreseen.append(
+                    ReassignmentAltered(
+                        topic=topic.name, partition=number, replicas=planned.original
+                    )
+                )
+        yield CHANGED_US
+    return MoveStarted(
+        move_id=NO_MOVE if foreseen else beginning.under_way,
+        accepted=len(foreseen),
+        refused_count=len(refused),
+        refused=tuple(refused[:REFUSED_SHOWN_MAX]),
+        foreseen=tuple(foreseen),
+    )
+
+
+def _planned(move: Move) -> Iterator[tuple[PlannedTopic, PlannedPartition]]:
+    for plan in move.parts:
+        for topic in plan_of(plan):
+            for planned in topic.partitions:
+                yield topic, planned
+
+
+def _rolled_back(
+    draft: PendingDecision,
+    beginning: Beginning,
+    move: Move,
+    planned_topic: PlannedTopic,
+    planned: PlannedPartition,
+) -> ReassignmentAltered | None:
+    """Why this partition does not get its replicas of before back, or None if it does."""
+    topic = draft.image.topics.get(planned_topic.topic_id)
+    partition = None if topic is None else draft.partition(topic, planned.number)
+    if topic is None or partition is None:
+        return ReassignmentAltered(
+            topic=str(planned_topic.topic_id),
+            partition=planned.number,
+            error=Error.UNKNOWN_TOPIC_OR_PARTITION,
+            message=f"no topic has the id {planned_topic.topic_id} any more",
+        )
+    if partition.stage.move == move.id:
+        # Where this is refused the replicas of before are a target as any other.
+        cancelled = cancel(draft, topic, planned.number)
+        partition = partition if isinstance(cancelled, Refusal) else cancelled
+    outcome = beginning.direct(topic, planned.number, partition, planned.original)
+    if not isinstance(outcome, Refusal):
+        return None
+    asked = Reassignment(topic=topic.name, partition=planned.number, replicas=planned.original)
+    return _refused(asked, outcome)
+
+
+def unknown_move(draft: PendingDecision, move_id: MoveId) -> Refusal:
+    """Why there is nothing to be had of a move that is not listed."""
+    if 0 < move_id < draft.image.next_move_id:
+        reason = f"move {move_id} ended long ago and is not listed any more"
+    else:
+        reason = f"there is no move {move_id}"
+    return Refusal(Error.INVALID_REQUEST, reason)
+
+
+def end_moves(draft: PendingDecision) -> None:
+    """Record the end of each move that the records so far have taken the last partition from."""
+    for move_id in sorted({*draft.left, *draft.began} - draft.ended):
+        known = draft.began.get(move_id)
+        move = draft.image.moves.get(move_id) if known is None else begun(known)
+        if move is None or move.ended is not None or _partitions_in(draft, move_id):
+            continue
+        left, outcomes = move.left, draft.left.get(move_id, [])
+        for outcome in MoveOutcome:
+            left = left.plus(outcome, outcomes.count(outcome))
+        draft.ended.add(move_id)
+        draft.records.append(ended(move, left, draft.now_ms))
+
+
+def _partitions_in(draft: PendingDecision, move_id: MoveId) -> int:
+    """How many partitions belong to the move after the records so far."""
+    before = len(draft.image.index.keys_of_move(move_id))
+    return before + draft.joined.get(move_id, 0) - len(draft.left.get(move_id, ()))
+
+
+_EVERY = -1
+"""The partition of an answer about all of a topic."""
+
+
+def cancel_moves(draft: PendingDecision, command: CancelMoves) -> Slices[MovesCancelled]:
+    """Revert the steps under way of all that is named, and drop the rest."""
+    if command.dry_run:
+        draft = PendingDecision(draft.image, draft.now_ms)
+    # In the order in which they come, which is nearly that in which they are to be sorted.
+    named = dict.fromkeys((*command.partitions, *_of_topics(draft, command)))
+    for topic, number in _held(draft, command):
+        named[(topic.name, number)] = None
+        yield PASSED_US
+    partitions = []
+    for name, number in sorted(named):
+        partitions.append(_cancelled(draft, name, number))
+        yield CHANGED_US
+    refused = sum(each.error is not Error.NONE for each in partitions)
+    return MovesCancelled(
+        partitions=tuple(partitions),
+        done_count=len(partitions) - refused,
+        refused_count=refused,
+        moves=tuple([_asked(draft, move_id) for move_id in command.moves]),
+    )
+
+
+def _held(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[Topic, int]]:
+    """What is under way of the moves that are named, or of all."""
+    index = draft.image.index
+    keys = index.moving if command.everything else BitMap()
+    for move_id in command.moves:
+        keys = keys | index.keys_of_move(move_id)
+    return in_order(index, keys)
+
+
+def _of_topics(draft: PendingDecision, command: CancelMoves) -> Iterator[tuple[str, int]]:
+    """What is under way of each topic; where that is nothing, the topic for itself."""
+    for name in command.topics:
+        topic = draft.image.topic_named(name)
+        existing = () if topic is None else topic.existing()
+        moving = [number for number, partition in existing if partition.moving]
+        for number in moving or [_EVERY]:
+            yield name, number
+
+
+def _cancelled(draft: PendingDecision, name: str, number: int) -> ReassignmentAltered:
+    topic = draft.image.topic_named(name)
+    if topic is None:
+        refusal = Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return _not_cancelled(name, number, refusal)
+    if number == _EVERY:
+        nothing = f"no partition of topic {name} is being reassigned"
+        return _not_cancelled(name, number, Refusal(Error.NO_REASSIGNMENT_IN_PROGRESS, nothing))
+    if draft.partition(topic, number) is None:
+        unknown = f"topic {name} has no partition {number}"
+        return _not_cancelled(name, number, Refusal(Error.UNKNOWN_TOPIC_OR_PARTITION, unknown))
+    outcome = cancel(draft, topic, number)
+    if isinstance(outcome, Refusal):
+        return _not_cancelled(name, number, outcome)
+    return ReassignmentAltered(topic=name, partition=number, replicas=outcome.replicas)
+
+
+def _not_cancelled(name: str, number: int, refusal: Refusal) -> ReassignmentAltered:
+    return ReassignmentAltered(
+        topic=name, partition=number, error=refusal.error, message=refusal.message
+    )
+
+
+def _asked(draft: PendingDecision, move_id: MoveId) -> MoveAltered:
+    """Whether there was something to cancel of the move."""
+    refusal = ended_refusal(draft, move_id)
+    if refusal is None:
+        return MoveAltered(move_id=move_id)
+    return MoveAltered(move_id=move_id, error=refusal.error, message=refusal.message)
+
+
+def ended_refusal(draft: PendingDecision, move_id: MoveId) -> Refusal | None:
+    """Why nothing can be done about a move any more, or None while it runs."""
+    move = draft.image.moves.get(move_id)
+    if move is None:
+        return unknown_move(draft, move_id)
+    if move.ended is None:
+        return None
+    outcome = MoveOutcome(move.ended.outcome).name.lower()
+    return Refusal(Error.INVALID_REQUEST, f"move {move_id} has ended: {outcome}")

@@ -1,0 +1,157 @@
+"""How evenly partitions are spread: measures, and no judgement."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from statemachine.reassignment.planner.placing import Assignment, Named, Racks, bounds, rack_names
+from statemachine.reassignment.planner.survey import Ground, Held, Stay
+from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
+
+
+class Load(Struct, frozen=True, kw_only=True, gc=False):
+    """What one broker has of the partitions measured."""
+
+    broker: BrokerId
+    replicas: int
+    leaders: int
+    """Partitions whose preferred leader it is; of the whole cluster, those that it leads."""
+
+
+class Balance(Struct, frozen=True, kw_only=True):
+    """How evenly partitions are spread over brokers and racks."""
+
+    loads: tuple[Load, ...]
+    """Of each broker, in order of id."""
+    crowded: int | None
+    """Partitions with more replicas in a rack than the racks call for; None where racks are not
+    known."""
+
+    @property
+    def replica_gap(self) -> int:
+        """How many replicas the fullest broker has more than the emptiest."""
+        counts = [load.replicas for load in self.loads]
+        return max(counts, default=0) - min(counts, default=0)
+
+    @property
+    def leader_gap(self) -> int:
+        """As `replica_gap`, of preferred leaders."""
+        counts = [load.leaders for load in self.loads]
+        return max(counts, default=0) - min(counts, default=0)
+
+
+def balance(assignment: Assignment, racks: Racks) -> Balance:
+    """How evenly the partitions are spread over these brokers and whoever else has some of them."""
+    replicas = Counter(broker for each in assignment.values() for broker in each)
+    leaders = Counter(each[0] for each in assignment.values())
+    brokers = sorted({*racks, *replicas})
+    return Balance(
+        loads=tuple(
+            Load(broker=broker, replicas=replicas[broker], leaders=leaders[broker])
+            for broker in brokers
+        ),
+        crowded=_crowded(assignment, racks),
+    )
+
+
+def _crowded(assignment: Assignment, racks: Racks) -> int | None:
+    if not racks or any(rack is None for rack in racks.values()):
+        return None
+    names = rack_names(racks)
+    sizes = Counter(names.values())
+    room = [sizes[name] for name in sorted(sizes)]
+    ideals: dict[int, tuple[tuple[int, ...], ...]] = {}
+    crowded = 0
+    for replicas in assignment.values():
+        in_rack = Counter(names[broker] for broker in replicas if broker in names)
+        count = in_rack.total()
+        if count not in ideals:
+            ideals[count] = bounds([0] * len(room), room, count)
+        least, most = ideals[count]
+        found = [in_rack[name] for name in sorted(sizes)]
+        crowded += any(
+            not low <= has <= high for low, has, high in zip(least, found, most, strict=True)
+        )
+    return crowded
+
+
+def whole(
+    seen: Ground, rows: Sequence[Held], plan: Assignment
+) -> tuple[tuple[Load, ...], tuple[Load, ...]]:
+    """Of every broker, in order of id, what it has and leads: now, and then.
+
+    `rows` is what the emptied brokers hold. Then is when the plan is carried out and what is on its
+    way away from them has arrived; everything else stays as it is now.
+    """
+    replicas, leads = Counter(seen.loads), Counter(seen.leads)
+    for row in rows:
+        target = plan.get((row.topic, row.partition))
+        if target is None and row.stay is Stay.LEAVING:
+            target = row.final
+        if target is None:
+            continue
+        replicas.subtract(row.replicas)
+        replicas.update(target)
+        if row.leader != NO_LEADER:
+            leads[row.leader] -= 1
+            leads[_leader_then(row, target, is_limited=seen.is_limited)] += 1
+    brokers = sorted({*seen.racks, *replicas})
+    return _loads(brokers, seen.loads, seen.leads), _loads(brokers, replicas, leads)
+
+
+def _leader_then(row: Held, target: Replicas, *, is_limited: bool) -> BrokerId:
+    """Who leads in the end, as `completion` has it, if everybody lives."""
+    takes_over = is_limited and target[0] not in row.before
+    return target[0] if takes_over or row.leader not in target else row.leader
+
+
+def _loads(
+    brokers: Sequence[BrokerId], replicas: dict[BrokerId, int], leads: dict[BrokerId, int]
+) -> tuple[Load, ...]:
+    return tuple(
+        Load(broker=each, replicas=replicas.get(each, 0), leaders=leads.get(each, 0))
+        for each in brokers
+    )
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What a plan would move, and how evenly everything is spread before and after."""
+
+    partitions: int
+    """Partitions that would not be as they are."""
+    replicas_added: int
+    """Copies that would be made."""
+    replicas_removed: int
+    leaders_moved: int
+    """Partitions that would have another preferred leader."""
+    bytes_moved: int | None
+    """Of all the copies made; None where the size of any partition that is copied is not known."""
+    before: Balance
+    after: Balance
+
+
+def outcome(
+    current: Assignment,
+    plan: Assignment,
+    racks: Racks,
+    sizes_bytes: Mapping[Named, int] | None = None,
+) -> Outcome:
+    """What carrying out the plan would make of `current`, which has all the partitions planned."""
+    added = {named: len(set(plan[named]) - set(current[named])) for named in plan}
+    removed = sum(len(set(current[named]) - set(plan[named])) for named in plan)
+    copied = {named: count for named, count in added.items() if count}
+    sizes = sizes_bytes or {}
+    return Outcome(
+        partitions=sum(plan[named] != current[named] for named in plan),
+        replicas_added=sum(added.values()),
+        replicas_removed=removed,
+        leaders_moved=sum(plan[named][0] != current[named][0] for named in plan),
+        bytes_moved=(
+            sum(sizes[named] * count for named, count in copied.items())
+            if all(named in sizes for named in copied)
+            else None
+        ),
+        before=balance(current, racks),
+        after=balance({**current, **plan}, racks),
+    )

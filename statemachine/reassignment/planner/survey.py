@@ -1,0 +1,248 @@
+"""What a plan has to know of a cluster, read from an image: of brokers all, of partitions a piece.
+
+Whoever plans for many partitions reads them piece by piece, and lets others go on in between. What
+has changed meanwhile is found when the plan is asked for: a partition is decided on as it is then.
+"""
+
+from collections.abc import Collection, Generator, Sequence
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from statemachine.brokers.lifecycle import takers
+from statemachine.image.image import Image
+from statemachine.limits import PLANNED_PARTITIONS_MAX
+from statemachine.reassignment.planner.placing import Racks
+from statemachine.reassignment.settings import limits
+from statemachine.vocabulary import NO_LEADER, BrokerId, MoveId, MoveKind, Replicas
+
+PIECE_PARTITIONS: Final = 1_000
+"""Partitions that are read in one go: one or two milliseconds."""
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """What plans have to know of the brokers; each list in order of id."""
+
+    takers: tuple[BrokerId, ...]
+    """Those that new replicas may be placed on."""
+    live: tuple[BrokerId, ...]
+    fenced: tuple[BrokerId, ...]
+    cordoned: tuple[BrokerId, ...]
+    leaving: tuple[BrokerId, ...]
+    """Those that are unregistered once they are empty and fenced."""
+    racks: Racks
+    """Of all that are registered."""
+    loads: dict[BrokerId, int]
+    """How many replicas each has."""
+    leads: dict[BrokerId, int]
+    """How many partitions each leads."""
+    is_limited: bool
+    """Whether moves go by limits, step by step."""
+
+
+def ground(image: Image) -> Ground:
+    """What plans have to know of the brokers as they are now."""
+    index = image.index
+    brokers = [image.brokers[each] for each in sorted(image.brokers)]
+    return Ground(
+        takers=tuple(sorted(each.broker_id for each in takers(image))),
+        live=tuple(each.broker_id for each in brokers if each.live),
+        fenced=tuple(each.broker_id for each in brokers if each.fenced),
+        cordoned=tuple(each.broker_id for each in brokers if each.cordoned),
+        leaving=tuple(each.broker_id for each in brokers if each.leaving),
+        racks={each.broker_id: each.rack for each in brokers},
+        loads={each: len(keys) for each, keys in sorted(index.replicas_of.items())},
+        leads={each: len(keys) for each, keys in sorted(index.leader_of.items()) if each >= 0},
+        is_limited=not limits(image).is_unlimited,
+    )
+
+
+class Stay(StrEnum):
+    """What becomes of a partition that has a replica on a broker that is to be emptied."""
+
+    FREE = "free"
+    """It stands still, and can be moved."""
+    LEAVING = "leaving"
+    """It is on its way away from all of them."""
+    BUSY = "busy"
+    """It moves, and keeps a replica on one of them."""
+    LEADERLESS = "leaderless"
+    """Nobody leads it: there is nobody to copy it from."""
+
+
+class Held(Struct, frozen=True, kw_only=True, gc=False):
+    """A partition that has a replica on a broker that is to be emptied."""
+
+    topic: str
+    partition: int
+    replicas: Replicas
+    before: Replicas
+    """Those of before the step under way, if there is one."""
+    final: Replicas
+    """Those that it will have once all that is asked of it is done."""
+    leader: BrokerId
+    stay: Stay
+    move: MoveId
+    """The move that it belongs to."""
+
+
+def held_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
+    """The keys of the partitions that have a replica on any of these, as they are now."""
+    return list(image.index.of_any(image.index.replicas_of, tuple(sorted(brokers))))
+
+
+def held(image: Image, keys: Sequence[int], brokers: Collection[BrokerId]) -> list[Held]:
+    """What becomes of those of these partitions that still have a replica on any of the brokers.
+
+    A key may belong to another partition by now, or to none.
+    """
+    emptied, found = frozenset(brokers), []
+    for key in keys:
+        place = image.index.at(key)
+        partition = None if place is None else place[0].partition(place[1])
+        if place is None or partition is None or emptied.isdisjoint(partition.replicas):
+            continue
+        if partition.moving:
+            stay = Stay.LEAVING if emptied.isdisjoint(partition.final) else Stay.BUSY
+        else:
+            stay = Stay.LEADERLESS if partition.leader == NO_LEADER else Stay.FREE
+        found.append(
+            Held(
+                topic=place[0].name,
+                partition=place[1],
+                replicas=partition.replicas,
+                before=partition.base,
+                final=partition.final,
+                leader=partition.leader,
+                stay=stay,
+                move=partition.stage.move,
+            )
+        )
+    return found
+
+
+def drained_keys(image: Image, brokers: Collection[BrokerId]) -> list[int]:
+    """The keys of the partitions that moves of kind drain take away from any of these."""
+    index = image.index
+    on_them = index.of_any(index.replicas_of, tuple(sorted(brokers)))
+    found: list[int] = []
+    for move in image.moves.values():
+        if move.ended is None and move.begun.kind == MoveKind.DRAIN:
+            found += on_them & index.keys_of_move(move.id)
+    return found
+
+
+def nowhere(image: Image, brokers: Collection[BrokerId]) -> list[BrokerId]:
+    """Those of these brokers that are not registered, and have nothing."""
+    index = image.index
+    return [
+        each
+        for each in sorted(brokers)
+        if each not in image.brokers and not index.count(index.replicas_of, each)
+    ]
+
+
+def drains(image: Image) -> list[tuple[MoveId, BrokerId | None]]:
+    """The moves that empty brokers or have done so, as long as they are listed.
+
+    Each with the broker, or None where they are several: then its plan alone names them.
+    """
+    return [
+        (move.id, move.begun.broker)
+        for move in image.moves.values()
+        if move.begun.kind == MoveKind.DRAIN
+    ]
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """Some partitions of the topics that are planned for."""
+
+    replicas: dict[tuple[str, int], Replicas]
+    moving: tuple[tuple[str, int], ...]
+    """Those of them that are being reassigned."""
+    next: tuple[int, int]
+    """Where the next piece begins: which of the topics, and which partition of it."""
+
+
+class NoTopic(Struct, frozen=True):
+    """There is no topic of this name."""
+
+    name: str
+
+
+def topics_piece(image: Image, names: Sequence[str], at: tuple[int, int]) -> Piece | NoTopic:
+    """The partitions of these topics from a place on, as many as are read in one go.
+
+    It is read to the end when the place is behind the last topic.
+    """
+    replicas: dict[tuple[str, int], Replicas] = {}
+    moving = []
+    place, number = at
+    looked_at = 0
+    while place < len(names) and looked_at < PIECE_PARTITIONS:
+        topic = image.topic_named(names[place])
+        if topic is None:
+            return NoTopic(names[place])
+        partition = topic.partition(number)
+        looked_at += 1
+        if partition is None:
+            # Partitions are numbered without gaps: here the topic ends.
+            place, number = place + 1, 0
+            continue
+        replicas[names[place], number] = partition.replicas
+        if partition.moving:
+            moving.append((names[place], number))
+        number += 1
+    return Piece(replicas=replicas, moving=tuple(moving), next=(place, number))
+
+
+T = TypeVar("T")
+
+
+class Reason(StrEnum):
+    """Why there is no plan."""
+
+    NO_PARTITIONS = "no-partitions"
+    TOO_MANY_PARTITIONS = "too-many-partitions"
+    TOO_FEW_BROKERS = "too-few-brokers"
+    INVALID_FACTOR = "invalid-factor"
+    NOTHING_TO_IMPROVE = "nothing-to-improve"
+
+
+class Unplanned(Struct, frozen=True):
+    """There is no plan, and why."""
+
+    reason: Reason
+    message: str
+
+
+def too_many(count: int) -> Unplanned | None:
+    """Why no plan may have so many partitions, or None."""
+    if count <= PLANNED_PARTITIONS_MAX:
+        return None
+    return Unplanned(
+        Reason.TOO_MANY_PARTITIONS,
+        f"{count} partitions are more than one plan may have: {PLANNED_PARTITIONS_MAX}; plan for"
+        " fewer topics or brokers at a time",
+    )
+
+
+def too_few(named: str, needed: int, there: int) -> Unplanned | None:
+    """Why the partition of this name cannot have so many replicas, or None."""
+    if needed <= there:
+        return None
+    return Unplanned(
+        Reason.TOO_FEW_BROKERS,
+        f"{named} needs {needed} brokers for its replicas, and can have {there}",
+    )
+
+
+def at_once(work: Generator[None, None, T]) -> T:
+    """What the work comes to, without a pause."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found

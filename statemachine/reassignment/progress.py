@@ -1,0 +1,242 @@
+"""Where a partition stands that is being reassigned, and why it is not further. It changes nothing.
+
+All of it follows from the image, so that every controller says the same, whoever led when the step
+began. The first reason that holds is told, in the order of `Reason`.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from statemachine.configs.effective import configured_min_isr, min_isr
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.completion import completes, missing, needed, staying_in_sync
+from statemachine.reassignment.copies import Told, partition_copies
+from statemachine.reassignment.scheduler.priority import is_hurt
+from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
+from statemachine.reassignment.step import Blocked, Reason, Step, step, steps_left
+from statemachine.vocabulary import NO_LEADER, BrokerId, MoveState, Replicas
+
+
+class State(Enum):
+    """What a partition does that is being reassigned."""
+
+    GROWING = "growing"
+    """Its step has begun, and none of those that it adds is in sync yet."""
+    CATCHING_UP = "catching-up"
+    """Some are, or the step adds nobody; it is not complete yet."""
+    WAITING = "waiting"
+    """For its first or its next step."""
+    PAUSED = "paused"
+    """It waits because its move, or all moves, begin no steps for now."""
+
+
+class Why(Struct, frozen=True, kw_only=True, gc=False):
+    """One reason, for programs and, in `detail`, for people."""
+
+    reason: Reason
+    detail: str = ""
+    brokers: Replicas = ()
+    """Those it is about."""
+    since_ms: int = 0
+    """Since when, where that is noted apart from the step: a pause, a broker that is fenced."""
+
+
+class Position(Struct, frozen=True, kw_only=True, gc=False):
+    """Where one partition stands."""
+
+    step: int
+    """Which step is under way or comes next, from 1 on."""
+    of: int
+    """How many there are in all, if the settings stay and all live brokers catch up."""
+    state: State
+    reason: Reason | None
+    """None: nothing is known that would keep it."""
+    detail: str
+    brokers: Replicas
+    since_ms: int
+    """Since when it is like this; 0 where nobody noted it."""
+    adding: Replicas
+    removing: Replicas
+
+
+def position(image: Image, topic: Topic, number: int) -> Position | None:
+    """Where the partition stands; None if it is not being reassigned, or does not exist."""
+    partition = topic.partition(number)
+    if partition is None or not partition.moving:
+        return None
+    begun = partition.stage.step
+    reasons = _under_way(image, topic, partition)
+    if partition.waits:
+        begun += 1
+        reasons = _waiting(image, topic, partition)
+    why = next(reasons, None)
+    return Position(
+        step=max(begun, 1),
+        of=max(begun, 1) - 1 + len(planned_steps(image, topic, partition)),
+        state=_state(partition, why),
+        reason=None if why is None else why.reason,
+        detail="" if why is None else why.detail,
+        brokers=() if why is None else why.brokers,
+        since_ms=max(partition.stage.since_ms, 0 if why is None else why.since_ms),
+        adding=partition.adding,
+        removing=partition.removing,
+    )
+
+
+def planned_steps(
+    image: Image, topic: Topic, partition: PartitionRegistration
+) -> tuple[Replicas, ...]:
+    """What a partition that moves has after each step from the present one on, in order.
+
+    It is so if the settings stay, and all live brokers catch up.
+    """
+    current, in_flight = partition.aimed, not partition.waits
+    if not partition.target or current == partition.target:
+        return (current,)
+    known = [each for each in partition.isr if each in current]
+    plan = steps_left(
+        current,
+        partition.target,
+        isr=current if in_flight else tuple(known),
+        leader=partition.leader if partition.leader in current else current[0],
+        min_isr=configured_min_isr(image, topic.name),
+        live=lambda broker_id: _live(image, broker_id),
+        limits=limits(image),
+    )
+    after = tuple(each.replicas for each in plan)
+    return (current, *after) if in_flight else after
+
+
+def _state(partition: PartitionRegistration, why: Why | None) -> State:
+    if partition.waits:
+        paused = why is not None and why.reason in _PAUSES
+        return State.PAUSED if paused else State.WAITING
+    if partition.adding and not any(each in partition.isr for each in partition.adding):
+        return State.GROWING
+    return State.CATCHING_UP
+
+
+_PAUSES = (Reason.ALL_PAUSED, Reason.MOVE_PAUSED, Reason.HURT)
+
+
+def _waiting(image: Image, topic: Topic, partition: PartitionRegistration) -> Iterator[Why]:
+    yield from _pauses(image, topic, partition)
+    in_force = limits(image)
+    found = step(
+        partition.replicas,
+        partition.target,
+        isr=partition.isr,
+        leader=partition.leader,
+        min_isr=configured_min_isr(image, topic.name),
+        live=lambda broker_id: _live(image, broker_id),
+        limits=in_force,
+    )
+    if isinstance(found, Blocked):
+        yield from _absent(image, found.brokers, found.reason)
+        return
+    yield from _full(image, found, in_force)
+    yield Why(reason=Reason.TURN, detail="others that wait go first")
+
+
+def _pauses(image: Image, topic: Topic, partition: PartitionRegistration) -> Iterator[Why]:
+    paused = image.all_paused
+    if paused is not None:
+        detail = f"all moves are paused by {paused.who or 'somebody'}"
+        yield Why(reason=Reason.ALL_PAUSED, detail=detail, since_ms=paused.since_ms)
+    move = image.moves.get(partition.stage.move)
+    if move is None or move.state == MoveState.RUNNING:
+        return
+    if move.state == MoveState.PAUSED:
+        detail = f"move {move.id} is paused by {move.who or 'somebody'}"
+        yield Why(reason=Reason.MOVE_PAUSED, detail=detail, since_ms=move.since_ms)
+    elif not is_hurt(partition, configured_min_isr(image, topic.name)):
+        yield Why(reason=Reason.HURT, detail=move.detail, since_ms=move.since_ms)
+
+
+def _absent(image: Image, brokers: Replicas, otherwise: Reason) -> Iterator[Why]:
+    """Why a partition cannot go on for want of brokers."""
+    unknown = tuple(each for each in brokers if each not in image.brokers)
+    if not brokers:
+        yield Why(reason=otherwise, detail="no replica that could lead is alive")
+    elif unknown == brokers:
+        detail = f"not registered: {_listed(unknown)}"
+        yield Why(reason=Reason.NOT_REGISTERED, detail=detail, brokers=unknown)
+    else:
+        fenced = [image.brokers[each].fenced_at_ms or 0 for each in brokers if each not in unknown]
+        detail = f"not alive: {_listed(brokers)}"
+        yield Why(reason=otherwise, detail=detail, brokers=brokers, since_ms=max(fenced))
+
+
+def _full(image: Image, found: Step, in_force: Limits) -> Iterator[Why]:
+    """The limits that leave no room for the step."""
+    index = image.index
+    if len(index.stepping) >= in_force.parallel_partitions:
+        detail = f"partitions with a step under way: {len(index.stepping)}"
+        yield Why(reason=Reason.LIMIT_PARTITIONS, detail=detail)
+    if found.moves_leader and index.leader_moves >= in_force.leader_movements:
+        detail = f"steps under way that move a leader: {index.leader_moves}"
+        yield Why(reason=Reason.LIMIT_LEADER_MOVEMENTS, detail=detail)
+    if index.adding_total + len(found.adding) > in_force.replica_movements:
+        detail = f"replicas that are being added: {index.adding_total}, it would add "
+        yield Why(reason=Reason.LIMIT_REPLICA_MOVEMENTS, detail=f"{detail}{len(found.adding)}")
+
+
+def _under_way(image: Image, topic: Topic, partition: PartitionRegistration) -> Iterator[Why]:
+    if partition.leader == NO_LEADER:
+        yield Why(reason=Reason.NO_LEADER, detail="no replica that could lead is alive")
+    behind = tuple(each for each in partition.adding if each not in partition.isr)
+    dead = tuple(each for each in behind if not _live(image, each))
+    if dead:
+        yield from _absent(image, dead, Reason.NO_LIVE_TARGET)
+    rule = completion_rule(image)
+    configured = min_isr(image, topic.name, partition)
+    if behind:
+        detail = f"not in sync yet: {_listed(behind)}"
+        yield Why(reason=Reason.CATCHING_UP, detail=detail, brokers=behind)
+    elif completes(partition, configured, rule):
+        return
+    elif rule is CompletionRule.ALL_TARGET and (lacking := missing(partition)):
+        detail = f"not in sync: {_listed(lacking)}"
+        yield Why(reason=Reason.ALL_TARGET, detail=detail, brokers=lacking)
+    else:
+        staying, least = staying_in_sync(partition), needed(partition, configured)
+        detail = f"{staying} of those that stay are in sync, and min ISR is {least}"
+        yield Why(reason=Reason.MIN_ISR, detail=detail)
+
+
+def _live(image: Image, broker_id: BrokerId) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.live
+
+
+def _listed(brokers: Replicas) -> str:
+    return ", ".join(map(str, brokers))
+
+
+def position_as_told(image: Image, topic: Topic, number: int, told: Told) -> Position | None:
+    """As `position`, and where replicas fall behind, with that as the reason."""
+    found = position(image, topic, number)
+    if found is None or found.reason is not Reason.CATCHING_UP:
+        return found
+    partition = topic.partition(number)
+    assert partition is not None
+    copies = partition_copies(topic.topic_id, number, partition, told)
+    if copies is None or not copies.behind:
+        return found
+    move = image.moves.get(partition.stage.move)
+    rate = 0 if move is None else move.throttle_bytes_per_s
+    detail = _detail(copies.behind, rate)
+    return replace(found, reason=Reason.FALLING_BEHIND, detail=detail, brokers=copies.behind)
+
+
+def _detail(behind: Replicas, throttle_bytes_per_s: int) -> str:
+    brokers = ", ".join(map(str, behind))
+    words = f"more is written than is copied, so that it never is in sync: {brokers}"
+    if not throttle_bytes_per_s:
+        return words
+    return f"{words}; the move is throttled to {throttle_bytes_per_s} bytes/s"

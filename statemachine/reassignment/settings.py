@@ -1,0 +1,133 @@
+"""The settings of the whole cluster for how reassignments go (KIP-435), and what they say.
+
+They are configurations of all brokers together: Config records of the broker "", altered and
+described as such. No single broker has them, for the controller alone heeds them. As with every
+configuration, a value in the log that does not parse counts as not set.
+"""
+
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from statemachine.configs.definitions import INT_MAX, integer, one_of, table
+from statemachine.configs.effective import DEFAULTS, HoldsConfigs
+
+UNLIMITED: Final = INT_MAX
+"""The default of every limit, as in KIP-435: Kafka's behaviour."""
+
+OF_REASSIGNMENTS: Final = "reassignment."
+"""What the names of all of them begin with, and no other one."""
+
+PARALLEL_REPLICAS: Final = "reassignment.parallel.replica.count"
+PARALLEL_PARTITIONS: Final = "reassignment.parallel.partition.count"
+LEADER_MOVEMENTS: Final = "reassignment.parallel.leader.movements"
+REPLICA_MOVEMENTS: Final = "reassignment.max.concurrent.replica.movements"
+LIMITS: Final = frozenset(
+    {PARALLEL_REPLICAS, PARALLEL_PARTITIONS, LEADER_MOVEMENTS, REPLICA_MOVEMENTS}
+)
+COMPLETION_RULE: Final = "reassignment.completion.rule"
+
+
+class CompletionRule(Enum):
+    """When a step of a reassignment is complete."""
+
+    MIN_ISR = "min-isr"
+    """Every replica that is added is in sync, and enough are without those that are removed."""
+    ALL_TARGET = "all-target"
+    """Every replica that stays or is added is in sync, as Kafka has it; min ISR does not count.
+
+    Of a step that is not the last one, only those that are to stay for good; it drops nobody whom
+    min ISR needs. Kafka has no such steps.
+    """
+
+
+class Limits(Struct, frozen=True, kw_only=True, gc=False):
+    """How much may be under way at one time; each is at least 1."""
+
+    parallel_replicas: int = UNLIMITED
+    """Replicas that one step of a partition adds, and that it drops."""
+    parallel_partitions: int = UNLIMITED
+    """Partitions with a step under way."""
+    leader_movements: int = UNLIMITED
+    """Of those, steps that move the leader."""
+    replica_movements: int = UNLIMITED
+    """Replicas being added, in total."""
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether nothing is limited: every move is one step, begun at once, as Kafka's are."""
+        return self == NO_LIMITS
+
+
+NO_LIMITS: Final = Limits()
+
+CLUSTER_CONFIGS: Final = table(
+    integer(
+        PARALLEL_REPLICAS,
+        UNLIMITED,
+        "How many replicas one step of a reassigned partition adds, and drops; with the default"
+        " a reassignment is one step.",
+        1,
+    ),
+    integer(
+        PARALLEL_PARTITIONS,
+        UNLIMITED,
+        "How many partitions have a step of their reassignment under way at one time.",
+        1,
+    ),
+    integer(
+        LEADER_MOVEMENTS,
+        UNLIMITED,
+        "How many partitions are in a step that moves their leader at one time.",
+        1,
+    ),
+    integer(
+        REPLICA_MOVEMENTS,
+        UNLIMITED,
+        "How many replicas are being added by reassignments at one time, in total.",
+        1,
+    ),
+    one_of(
+        COMPLETION_RULE,
+        CompletionRule.MIN_ISR.value,
+        "When a step is complete: once min ISR is reached without what it removes (min-isr), or"
+        " once all that remain in the end are in sync (all-target).",
+        (each.value for each in CompletionRule),
+    ),
+)
+"""The settings by name. Kafka's brokers take them for those of a plug-in."""
+
+assert all(name.startswith(OF_REASSIGNMENTS) for name in CLUSTER_CONFIGS)
+
+
+def limits(holder: HoldsConfigs) -> Limits:
+    """What is set of the four limits."""
+    configs = holder.configs.get(DEFAULTS)
+    if not configs or LIMITS.isdisjoint(configs):
+        return NO_LIMITS
+    return Limits(
+        parallel_replicas=_limit(holder, PARALLEL_REPLICAS),
+        parallel_partitions=_limit(holder, PARALLEL_PARTITIONS),
+        leader_movements=_limit(holder, LEADER_MOVEMENTS),
+        replica_movements=_limit(holder, REPLICA_MOVEMENTS),
+    )
+
+
+def completion_rule(holder: HoldsConfigs) -> CompletionRule:
+    """The rule in force."""
+    value = _value(holder, COMPLETION_RULE)
+    return CompletionRule.MIN_ISR if value is None else CompletionRule(value)
+
+
+def _limit(holder: HoldsConfigs, name: str) -> int:
+    value = _value(holder, name)
+    return UNLIMITED if value is None else int(value)
+
+
+def _value(holder: HoldsConfigs, name: str) -> str | None:
+    """The value that counts, without blanks; None where the default does."""
+    value = holder.configs.get(DEFAULTS, {}).get(name)
+    if value is None or CLUSTER_CONFIGS[name].refusal(value) is not None:
+        return None
+    return value.strip()

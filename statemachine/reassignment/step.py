@@ -1,0 +1,205 @@
+"""Why a partition that is being reassigned is not further. Words for people and programs.
+
+The texts are part of what is shown and kept: they are never changed, only added to.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from statemachine.partitions.registration import in_step_order
+from statemachine.reassignment.settings import UNLIMITED, Limits
+from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas
+
+
+class Reason(Enum):
+    """In the order in which they are looked for: the first that holds is the one that is told."""
+
+    ALL_PAUSED = "all-paused"
+    """Somebody has paused all moves."""
+    MOVE_PAUSED = "move-paused"
+    """Somebody has paused its move."""
+    HURT = "hurt"
+    """A partition of its move lacks replicas that it may not lack; the move rests meanwhile."""
+    NO_LEADER = "no-leader"
+    """Nobody leads the partition, so nobody can say who is in sync."""
+    NO_LIVE_TARGET = "no-live-target"
+    """None of the brokers that are to get a replica is alive."""
+    NOT_REGISTERED = "not-registered"
+    """Brokers that are to get a replica are not known to the cluster any more."""
+    LIMIT_PARTITIONS = "limit-partitions"
+    """As many partitions as may have a step under way have one."""
+    LIMIT_LEADER_MOVEMENTS = "limit-leader-movements"
+    """As many steps as may move a leader are under way."""
+    LIMIT_REPLICA_MOVEMENTS = "limit-replica-movements"
+    """As many replicas as may be added are being added."""
+    FALLING_BEHIND = "falling-behind"
+    """More is written to it than is copied: like this it is never in sync."""
+    CATCHING_UP = "catching-up"
+    """Replicas that are being added are not in sync yet."""
+    MIN_ISR = "min-isr"
+    """Fewer than min ISR would be in sync without those that are removed."""
+    ALL_TARGET = "all-target"
+    """Replicas that stay are not in sync, and the rule wants all of them to be."""
+    TURN = "turn"
+    """Others go first."""
+
+
+class Step(Struct, frozen=True, kw_only=True, gc=False):
+    """What one step adds and removes, and what the replicas are once it is complete."""
+
+    adding: Replicas
+    removing: Replicas
+    replicas: Replicas
+    """In order: what is final already, in the final order, then what is yet to go."""
+    moves_leader: bool
+    """Whether another broker leads once it is complete."""
+
+
+class Blocked(Struct, frozen=True, kw_only=True, gc=False):
+    """Why a partition cannot take its next step, whatever the limits are."""
+
+    reason: Reason
+    brokers: Replicas = ()
+    """Those it waits for."""
+
+
+Live = Callable[[BrokerId], bool]
+
+
+def step(
+    current: Replicas,
+    target: Replicas,
+    *,
+    isr: Replicas,
+    leader: BrokerId,
+    min_isr: int,
+    live: Live,
+    limits: Limits,
+) -> Step | Blocked:
+    """The next step from the `current` replicas to the `target`, which differ.
+
+    `min_isr` is what the topic is configured to; a partition needs no more than it has replicas.
+    """
+    assert current != target, f"{target} is reached: there is no next step"
+    new = tuple(each for each in target if each not in current)
+    old = tuple(each for each in current if each not in target)
+    if limits.is_unlimited or not (new or old):
+        return _stepped(current, target, leader, new, old)
+    if leader == NO_LEADER:
+        return Blocked(reason=Reason.NO_LEADER)
+    addable = live_ones(new, live)
+    if new and not addable:
+        return Blocked(reason=Reason.NO_LIVE_TARGET, brokers=new)
+    dropped: Replicas = ()
+    count = 1
+    if not preferred_goes_first(addable, target, limits):
+        dropped = old[: limits.parallel_replicas]
+        count = replacements(current, target, dropped, limits)
+    in_sync = sum(each not in dropped for each in isr)
+    count = raised(count, in_sync, len(current) - len(dropped), min_isr)
+    added = addable[: min(count, limits.replica_movements)]
+    dropped = not_thinned(current, target, dropped, added)
+    assert added or dropped, f"{current} to {target} goes neither on nor waits"
+    return _stepped(current, target, leader, added, dropped)
+
+
+def preferred_goes_first(addable: Replicas, target: Replicas, limits: Limits) -> bool:
+    """Rule 2: a preferred leader that is new comes alone, and takes the load over before the rest.
+
+    Only where the replicas of a step are counted: otherwise all of them come at once, and it too.
+    """
+    return limits.parallel_replicas != UNLIMITED and target[0] in addable
+
+
+def replacements(current: Replicas, target: Replicas, dropped: Replicas, limits: Limits) -> int:
+    """Rule 3: as many new ones as are wanted in the place of the dropped, up to the limit.
+
+    None, while there are more replicas than there will be in the end.
+    """
+    wanted = len(target) - (len(current) - len(dropped))
+    return min(limits.parallel_replicas, max(0, wanted))
+
+
+def raised(count: int, in_sync: int, kept: int, min_isr: int) -> int:
+    """Rule 4: enough new ones that min ISR is reached once they are in sync, whatever the limit.
+
+    `in_sync` of the `kept` replicas count. Where the ISR is at min ISR before the step this never
+    takes more than are dropped, so that only a partition under min ISR can pass the limit.
+    """
+    return count if in_sync == kept else max(count, min_isr - in_sync)
+
+
+def live_ones(new: Replicas, live: Live) -> Replicas:
+    """Rule 5: only live brokers are added; the next one in order takes the place of a dead one."""
+    return tuple(each for each in new if live(each))
+
+
+def not_thinned(
+    current: Replicas, target: Replicas, dropped: Replicas, added: Replicas
+) -> Replicas:
+    """Rule 5 goes on: where fewer can be added, fewer go, or data would be held by fewer for long.
+
+    There are never fewer replicas than before or than there will be, whichever is less.
+    """
+    at_least = min(len(current), len(target))
+    return dropped[: len(current) + len(added) - at_least]
+
+
+def _stepped(
+    current: Replicas, target: Replicas, leader: BrokerId, added: Replicas, dropped: Replicas
+) -> Step:
+    after = tuple(each for each in current if each not in dropped) + added
+    return Step(
+        adding=added,
+        removing=dropped,
+        # Rule 6.
+        replicas=in_step_order(after, target),
+        moves_leader=leader in dropped or target[0] in added,
+    )
+
+
+STEPS_SHOWN_MAX: Final = 1_000
+"""Steps of one partition that a plan lists: more than replicas any partition has."""
+
+
+def steps_left(
+    current: Replicas,
+    target: Replicas,
+    *,
+    isr: Replicas,
+    leader: BrokerId,
+    min_isr: int,
+    live: Live,
+    limits: Limits,
+) -> tuple[Step, ...]:
+    """The steps from here on if every live broker catches up, and who is dead returns at last.
+
+    A partition that nobody leads is taken to be led by the first of its replicas.
+    """
+    found: list[Step] = []
+    leader = current[0] if leader == NO_LEADER else leader
+    while current != target and len(found) < STEPS_SHOWN_MAX:
+        coming = step(
+            current,
+            target,
+            isr=isr,
+            leader=leader,
+            min_isr=min_isr,
+            live=live,
+            limits=limits,
+        )
+        if isinstance(coming, Blocked):
+            live, isr = _anyone, current
+            continue
+        found.append(coming)
+        current = coming.replicas
+        isr = tuple(each for each in current if live(each) or each in isr)
+        leader = current[0] if coming.moves_leader else leader
+    return tuple(found)
+
+
+def _anyone(_broker_id: BrokerId) -> bool:
+    return True

@@ -1,0 +1,158 @@
+"""How one partition is given other replicas, or gets its own back when that is cancelled.
+
+Seed 4: a partition first grows to the union of what it has and what is asked for, catches up, and
+then shrinks to the target in one change (`completion`). What needs no new replica may complete at
+once. A cancel is a revert. Who asked, and for what else, is told by `moves`.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from itertools import islice
+from typing import Final
+
+from msgspec.structs import replace
+
+from statemachine.brokers.lifecycle import cordon_refusal
+from statemachine.configs.effective import min_isr, unclean_election_allowed
+from statemachine.errors import Error, Refusal
+from statemachine.image.partition_index import Topic
+from statemachine.partitions.change_builder import change_partition
+from statemachine.partitions.leader_election import Election
+from statemachine.partitions.registration import NO_STAGE, PartitionRegistration, Stage
+from statemachine.pending_decision import PendingDecision
+from statemachine.reassignment.scheduler.scheduler import attached, begins_at_once, staying
+from statemachine.vocabulary import BrokerId, MoveId, Replicas
+
+_LISTED_MAX: Final = 20
+"""Brokers that a message names one by one: a request may name as many as a frame holds."""
+
+
+def direct(
+    draft: PendingDecision,
+    topic: Topic,
+    number: int,
+    partition: PartitionRegistration,
+    target: Replicas,
+    move_id: MoveId,
+) -> PartitionRegistration | Refusal:
+    """Let the partition set out for `target` as a part of this move; it has another one."""
+    newcomers = tuple([each for each in target if each not in partition.replicas])
+    refusal = assignment_refusal(target, draft.image.brokers)
+    refusal = refusal or cordon_refusal(draft.image, newcomers)
+    if refusal is not None:
+        return refusal
+    if begins_at_once(draft):
+        wish = grown(partition, target, Stage(move_id, 1, draft.now_ms))
+    else:
+        wish = attached(partition, target, Stage(move_id, 0, draft.now_ms))
+    return change_partition(draft, topic, number, wish)
+
+
+def grown(
+    partition: PartitionRegistration, target: Replicas, stage: Stage
+) -> PartitionRegistration:
+    """The partition as it sets out for `target`, from the replicas as they are.
+
+    Of those that an earlier move was adding some may stay, until the completion (`staying`). What a
+    cancel goes back to has none of them, and is kept where it cannot be told any more.
+    """
+    kept = staying(partition, target)
+    added = tuple(replica for replica in target if replica not in kept)
+    after = replace(
+        partition,
+        replicas=kept + added,
+        adding=tuple(r for r in target if r in added or r in partition.adding),
+        removing=tuple(replica for replica in kept if replica not in target),
+        target=target,
+        original=partition.base,
+        stage=stage,
+    )
+    if not partition.adding or after.base == partition.base:
+        return after
+    return replace(after, stage=replace(stage, base=partition.base))
+
+
+def reverted(partition: PartitionRegistration) -> PartitionRegistration:
+    """The partition as before the step under way: without what that has added, in its order."""
+    kept = partition.base
+    return replace(
+        partition,
+        replicas=kept,
+        isr=tuple(replica for replica in partition.isr if replica in kept),
+        adding=(),
+        removing=(),
+        target=(),
+        original=(),
+        stage=NO_STAGE,
+    )
+
+
+def cancel(draft: PendingDecision, topic: Topic, number: int) -> PartitionRegistration | Refusal:
+    """Revert the step under way, and drop what was to come after it."""
+    partition = draft.partition(topic, number)
+    assert partition is not None, f"{topic.name}-{number} is cancelled before it exists"
+    if not partition.moving:
+        return Refusal(
+            Error.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{number} is not being reassigned"
+        )
+    wish = reverted(partition)
+    unclean = unclean_election_allowed(draft.image, topic.name)
+    if partition.adding or partition.removing or wish.replicas != partition.replicas:
+        refusal = _revert_refusal(draft, topic, wish, unclean=unclean)
+        if refusal is not None:
+            return refusal
+    election = Election.UNCLEAN if unclean else Election.CLEAN
+    return change_partition(draft, topic, number, wish, election=election, finished=True)
+
+
+def _revert_refusal(
+    draft: PendingDecision, topic: Topic, wish: PartitionRegistration, *, unclean: bool
+) -> Refusal | None:
+    """Why a step cannot be reverted, or None; what has not begun changes nothing that is there.
+
+    A step that was redirected may add and remove nobody any more, and still go back to fewer.
+    """
+    needed = min_isr(draft, topic.name, wish)
+    if len(wish.isr) < needed and not unclean:
+        lacking = [replica for replica in wish.replicas if replica not in wish.isr]
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"going back to {_listed(wish.replicas)} would leave {len(wish.isr)} in sync where"
+            f" {needed} must be (not in sync: {_listed(lacking)}), and unclean leader election is"
+            " off",
+        )
+    if not wish.isr and not any(draft.live(replica) for replica in wish.replicas):
+        return Refusal(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"none of {_listed(wish.replicas)} is in sync or alive, so nobody could lead",
+        )
+    return None
+
+
+def assignment_refusal(
+    replicas: Replicas, brokers: Collection[BrokerId], *, where: str = ""
+) -> Refusal | None:
+    """Why no partition may have these replicas, or None; `where` begins the sentence."""
+    if not replicas:
+        reason = f"{where}the replica list is empty; name at least one broker"
+    elif negative := [replica for replica in replicas if replica < 0]:
+        reason = f"{where}broker ids are not negative: {_listed(negative)}"
+    elif repeated := sorted(each for each, count in Counter(replicas).items() if count > 1):
+        reason = (
+            f"{where}the replica list {_listed(replicas)} names more than once: {_listed(repeated)}"
+        )
+    elif unknown := [replica for replica in replicas if replica not in brokers]:
+        reason = (
+            f"The manual partition assignment includes broker {_listed(unknown)}, but no such"
+            " broker is registered."
+        )
+    else:
+        return None
+    return Refusal(Error.INVALID_REPLICA_ASSIGNMENT, reason)
+
+
+def _listed(broker_ids: Collection[BrokerId]) -> str:
+    words = [str(broker_id) for broker_id in islice(broker_ids, _LISTED_MAX)]
+    if len(broker_ids) > _LISTED_MAX:
+        words.append(f"and {len(broker_ids) - _LISTED_MAX:,} more")
+    return ", ".join(words)

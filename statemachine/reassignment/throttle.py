@@ -1,0 +1,298 @@
+"""A move that is throttled has its rate in the configurations of brokers and topics while it runs.
+
+The four configurations are Kafka's (KIP-73), so that its brokers heed them as ours do. A move takes
+what it needs with the record that begins it, before its first replica is added; of each it is kept
+in the log what users had set, and they have that again when no move needs it any more, in whichever
+way it has ended and whoever of the brokers is down. Of several moves the lowest rate counts. What a
+user sets meanwhile is his: the moves lose it, say so, and never take it back.
+
+A list holds the replicas of all partitions that a move began with, until it has ended: it is
+written once and not with every step. It is only cut down where another move comes or goes. Replicas
+that are in sync are never held up, so that a list which says more than it has to does no harm.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final, TypeAlias
+
+from statemachine.configs.definitions import parts
+from statemachine.errors import Error, Refusal
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic, in_order
+from statemachine.limits import (
+    CONFIG_VALUE_BYTES_MAX,
+    THROTTLE_BYTES_PER_S_MAX,
+    THROTTLES_RELEASED_MAX,
+    THROTTLES_RELEASED_US_MAX,
+)
+from statemachine.pending_decision import PendingDecision
+from statemachine.reassignment.move import Move, Owned, OwnedKey, config_owned
+from statemachine.slices import (
+    BYTES_LISTED_IN_US,
+    CONFIGURED_US,
+    LOOKED_AT_US,
+    PASSED_US,
+    Slices,
+)
+from statemachine.vocabulary import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    BrokerId,
+    MoveId,
+    Ownership,
+    Resource,
+)
+
+_Partitions: TypeAlias = Iterable[tuple[Topic, int]]
+
+
+def rate_refusal(bytes_per_s: int | None) -> Refusal | None:
+    """Why no move can have this throttle, or None; 0 is "as fast as they can"."""
+    if bytes_per_s is None or 0 <= bytes_per_s <= THROTTLE_BYTES_PER_S_MAX:
+        return None
+    return Refusal(
+        Error.INVALID_REQUEST,
+        f"a throttle of {bytes_per_s} bytes a second is not possible; it is a whole number from 1"
+        f" to {THROTTLE_BYTES_PER_S_MAX}, or 0 for none",
+    )
+
+
+def begin(
+    draft: PendingDecision, move_id: MoveId, topics: Sequence[Topic], numbers: Sequence[int]
+) -> Slices[None]:
+    """Set what the move needs that has just begun with these partitions: topic and number of each.
+
+    Moves that they were in before have no say about them any more.
+    """
+    if draft.image.owned:
+        for topic in dict.fromkeys(topics):
+            for key in _lists_of(topic.name):
+                yield _set(draft, key)
+    if _is_throttled(draft.move(move_id)):
+        yield from _take(draft, move_id, zip(topics, numbers, strict=True))
+
+
+def alter(draft: PendingDecision, move_id: MoveId, before_bytes_per_s: int) -> Slices[None]:
+    """Set what follows from the move's throttle, which has just been changed; it was that before.
+
+    Where it is none any more, `release` gives up what it had.
+    """
+    if not _is_throttled(draft.move(move_id)):
+        draft.has_freed_configs = True
+    elif not before_bytes_per_s:
+        index = draft.image.index
+        yield from _take(draft, move_id, in_order(index, index.keys_of_move(move_id)))
+    else:
+        for key in sorted(draft.owned_keys()):
+            owned = draft.owned(key)
+            if owned is not None and move_id in owned.holders and key[1] in RATES:
+                yield _set(draft, key)
+
+
+def release(draft: PendingDecision, at_most: int = THROTTLES_RELEASED_MAX) -> Slices[bool]:
+    """Give up what moves have that do not need it any more; users have again what they had set.
+
+    Whether something is left, for another decision: a move may have been of many topics.
+    """
+    if draft.image.transaction is not None:
+        return False
+    count = cost_us = 0
+    for key in sorted(draft.owned_keys()):
+        yield PASSED_US
+        owned = draft.owned(key)
+        if owned is None or _is_deleted(draft, key[0]):
+            continue
+        over = [each for each in owned.moves if not _is_throttled(draft.move(each), draft.ended)]
+        if not over:
+            continue
+        if count == at_most or cost_us >= THROTTLES_RELEASED_US_MAX:
+            return True
+        count += 1
+        for move_id in over:
+            draft.own(config_owned(key, move_id, Ownership.RELEASED))
+        if owned.holders:
+            set_us = _set(draft, key, before=owned)
+            cost_us += set_us
+            yield set_us
+    return False
+
+
+def is_left(image: Image) -> bool:
+    """Whether a move has something that it does not need; asked many times a second."""
+    moves = image.moves
+    return any(
+        not _is_throttled(moves.get(move_id))
+        for owned in image.owned.values()
+        for move_id in owned.moves
+    )
+
+
+def is_held(draft: PendingDecision, key: OwnedKey) -> bool:
+    """Whether a move has set the configuration."""
+    owned = draft.owned(key)
+    return owned is not None and bool(owned.holders)
+
+
+def leave_to_user(draft: PendingDecision, key: OwnedKey) -> None:
+    """A user sets it himself, or removes it: from here on it is his."""
+    owned = draft.owned(key)
+    for move_id in () if owned is None else owned.holders:
+        draft.own(config_owned(key, move_id, Ownership.LEFT_TO_USER))
+
+
+def amend(draft: PendingDecision, key: OwnedKey, value: str | None) -> None:
+    """A user has added to a list, or taken something out: without the moves it would be this."""
+    owned = draft.owned(key)
+    assert owned is not None, f"{key} is amended, and no move has it"
+    draft.own(config_owned(key, owned.holders[0], Ownership.OWNED, value))
+
+
+def previous(draft: PendingDecision, key: OwnedKey) -> str | None:
+    """What users have set where a move has set something else."""
+    owned = draft.owned(key)
+    return None if owned is None else owned.previous
+
+
+def _is_throttled(move: Move | None, ended: Iterable[MoveId] = ()) -> bool:
+    """Whether the move needs its configurations: it runs, and at a limited rate."""
+    if move is None or move.ended is not None or move.id in ended:
+        return False
+    return move.throttle_bytes_per_s > 0
+
+
+def _lists_of(topic_name: str) -> Iterator[OwnedKey]:
+    for name in LISTS:
+        yield ((TOPIC_RESOURCE, topic_name), name)
+
+
+def _take(draft: PendingDecision, move_id: MoveId, partitions: _Partitions) -> Slices[None]:
+    needed = yield from _needed(draft, move_id, partitions)
+    for key, pairs in needed.items():
+        (resource, name), owned = key, draft.owned(key)
+        if owned is None or not owned.holders:
+            before = draft.configs.get(resource, {}).get(name)
+        else:
+            before = owned.previous
+        draft.own(config_owned(key, move_id, Ownership.OWNED, before))
+        yield _set(draft, key, pairs)
+
+
+def _needed(
+    draft: PendingDecision, move_id: MoveId, partitions: _Partitions
+) -> Slices[dict[OwnedKey, list[str]]]:
+    """The configurations for these partitions of the move, lists with the pairs to be named.
+
+    Whoever has a replica before or after may lead meanwhile, and serves what is new; that fetches.
+    """
+    lists: dict[OwnedKey, list[str]] = {}
+    rates: dict[OwnedKey, list[str]] = {}
+    for topic, number in partitions:
+        yield LOOKED_AT_US
+        partition = draft.partition(topic, number)
+        if partition is None or partition.stage.move != move_id:
+            continue
+        new = tuple(each for each in partition.target if each not in partition.original)
+        leaders = partition.original + new
+        for name, rate, replicas in (
+            (LEADER_REPLICAS, LEADER_RATE, leaders if new else ()),
+            (FOLLOWER_REPLICAS, FOLLOWER_RATE, new),
+        ):
+            pairs = lists.setdefault(((TOPIC_RESOURCE, topic.name), name), []) if replicas else []
+            if len(pairs) <= PAIRS_MAX:
+                pairs += [f"{number}:{each}" for each in replicas]
+            for each in replicas:
+                rates.setdefault((_broker(each), rate), [])
+    return lists | rates
+
+
+def _broker(broker_id: BrokerId) -> Resource:
+    return (BROKER_RESOURCE, str(broker_id))
+
+
+def _set(
+    draft: PendingDecision, key: OwnedKey, pairs: Sequence[str] = (), *, before: Owned | None = None
+) -> int:
+    """Let the configuration be what the moves need that hold it, lists with these pairs added.
+
+    Where none holds it any more, it is what it was `before`. Returns what that costs, in us.
+    """
+    resource, name = key
+    owned = draft.owned(key)
+    current = draft.configs.get(resource, {}).get(name)
+    value = current
+    if owned is None or not owned.holders:
+        value = current if before is None else before.previous
+    elif name in RATES:
+        value = _lowest_rate(draft, owned) or current
+    else:
+        there = parts(current or "")
+        kept = [each for each in there if _counts(draft, resource[1], each, owned.holders)]
+        value = listed(parts(owned.previous or ""), kept, pairs)
+    if value != current:
+        draft.set_configs(resource, {name: value})
+    length = max(len(current or ""), len(value or ""))
+    return CONFIGURED_US + length // BYTES_LISTED_IN_US
+
+
+def _lowest_rate(draft: PendingDecision, owned: Owned) -> str | None:
+    moves = (draft.move(each) for each in owned.holders)
+    rates = [
+        move.throttle_bytes_per_s
+        for move in moves
+        if move is not None and _is_throttled(move, draft.ended)
+    ]
+    return str(min(rates)) if rates else None
+
+
+def _counts(draft: PendingDecision, topic_name: str, pair: str, holders: Sequence[MoveId]) -> bool:
+    """Whether what a list names is of a partition that is in one of these moves."""
+    if pair == ALL_REPLICAS:
+        return True
+    number, topic = number_of(pair), draft.image.topic_named(topic_name)
+    if number is None or topic is None:
+        return False
+    partition = draft.partition(topic, number)
+    return partition is not None and partition.stage.move in holders
+
+
+def _is_deleted(draft: PendingDecision, resource: Resource) -> bool:
+    """Whether it is a topic that is deleted by this: what it had goes with it."""
+    topic = draft.image.topic_named(resource[1]) if resource[0] == TOPIC_RESOURCE else None
+    return topic is not None and topic.topic_id in draft.deleted
+
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+
+RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
+"""Of brokers, in bytes a second."""
+LISTS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+"""Of topics."""
+
+ALL_REPLICAS: Final = "*"
+"""The list that names every replica; those that are in sync are never held up."""
+
+PAIRS_MAX: Final = (CONFIG_VALUE_BYTES_MAX + 1) // 4
+"""No list can name more: a pair has at least three characters, and a comma behind it."""
+
+
+def listed(*groups: Iterable[str]) -> str | None:
+    """The list that names all of these once; where it would be too long, all replicas of the topic.
+
+    None if there is nobody to be named.
+    """
+    pairs = dict.fromkeys(chain(*groups))
+    if not pairs:
+        return None
+    if ALL_REPLICAS in pairs or len(pairs) > PAIRS_MAX:
+        return ALL_REPLICAS
+    value = ",".join(pairs)
+    return ALL_REPLICAS if len(value.encode()) > CONFIG_VALUE_BYTES_MAX else value
+
+
+def number_of(pair: str) -> int | None:
+    """The partition that a pair is about; None for one that cannot be read."""
+    number, _, _ = pair.partition(":")
+    return int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None

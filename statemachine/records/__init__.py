@@ -1,0 +1,1 @@
+"""The records of the metadata log as values, and their codec: Kafka's schemas byte for byte."""

@@ -1,0 +1,345 @@
+"""How an ordinary partition is laid out as a row of bytes, and how many rows are made at once.
+
+It knows how partitions are said in records, and no partition as a value.
+"""
+
+from array import array
+from functools import lru_cache
+from itertools import repeat
+from struct import Struct, error
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from statemachine.limits import DIRECTORIES_NUMBERED_MAX
+from statemachine.records.shapes import ID_BYTES, UUID_BYTES, Alike
+from statemachine.vocabulary import NO_LEADER, BrokerId, Directories, Replicas
+
+WIDTH_MAX: Final = 8
+"""Replicas of a partition that is a row, at most."""
+
+NO_PLACE: Final = 0xFF
+"""Fills up the places of an ISR that is not all of the replicas."""
+
+_FILLING: Final = bytes((NO_PLACE,))
+_NUMBER_BYTES: Final = 2
+_EPOCHS_AT: Final = 3
+_PLACES_AT: Final = 11
+_PLACES: Final = 5
+FIRST_REPLICA: Final = 6
+"""Where the replicas begin among the fields of a row."""
+
+DoesNotFit = error
+"""What a row has no room for is answered with this."""
+
+Fields = tuple[Any, ...]
+"""What `Form.whole` unpacks."""
+
+Split = tuple[bytes, int, int, bytes]
+"""What `Form.split` unpacks."""
+
+
+class Form:
+    """A row with room for so many replicas; big-endian, as records are.
+
+    How many replicas (0: this is no row), the place of the leader among them or -1, whether their
+    directories are known, leader epoch, partition epoch, the places of the ISR in its order, the
+    replicas, the numbers of their directories.
+    """
+
+    __slots__ = (
+        "first_number",
+        "head",
+        "in_order",
+        "isr",
+        "replicas_at",
+        "size",
+        "split",
+        "tail",
+        "whole",
+        "width",
+    )
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.first_number = FIRST_REPLICA + width
+        """Where the numbers of the directories begin among the fields."""
+        self.whole = Struct(f">BbBii{width}s{width}i{width}H")
+        self.size = self.whole.size
+        self.head = Struct(f">BbBii{width}s")
+        """All that stands before the replicas."""
+        self.tail = Struct(f">{width}i{width}H")
+        """The replicas and the numbers, from `replicas_at` on."""
+        self.replicas_at = self.head.size
+        self.isr = Struct(f">i{width}s")
+        """What changes with the ISR alone."""
+        self.split = Struct(f">{_EPOCHS_AT}sii{self.size - _PLACES_AT}s")
+        """The two epochs, and what stands before and behind them: many rows have the same."""
+        self.in_order = [bytes(range(count)).ljust(width, _FILLING) for count in range(width + 1)]
+        """The places of an ISR of all replicas in their order, by how many they are."""
+
+    def places(self, replicas: Replicas, isr: Replicas) -> bytes | None:
+        """Where the members of the ISR stand among the replicas, or None where they do not."""
+        if isr is replicas or isr == replicas:
+            return self.in_order[len(replicas)]
+        if len(isr) > self.width:
+            return None
+        try:
+            return bytes(map(replicas.index, isr)).ljust(self.width, _FILLING)
+        except ValueError:
+            return None
+
+    def replicas_of(self, fields: Fields) -> Replicas:
+        """The replicas that a row says; none where it is no row."""
+        return fields[FIRST_REPLICA : FIRST_REPLICA + fields[0]]
+
+    def isr_of(self, fields: Fields, replicas: Replicas) -> Replicas:
+        """The ISR that it says."""
+        places = fields[_PLACES]
+        if places == self.in_order[len(replicas)]:
+            return replicas
+        return tuple([replicas[place] for place in places if place != NO_PLACE])
+
+    def numbers_of(self, fields: Fields) -> Fields:
+        """The numbers of the directories that it says; none where they are not known."""
+        first = self.first_number
+        return fields[first : first + fields[0]] if fields[2] else ()
+
+    def isr_at(self, row_at: int) -> int:
+        """Where `isr` begins in the row that begins there."""
+        return row_at + _EPOCHS_AT + ID_BYTES
+
+    @property
+    def numbers_at(self) -> int:
+        """Where the numbers of the directories begin in a row."""
+        return self.replicas_at + ID_BYTES * self.width
+
+
+FORMS: Final = tuple(Form(width) for width in range(WIDTH_MAX + 1))
+_FORMS_BY_SIZE: Final = {form.size: form for form in FORMS}
+
+
+def form_of(row: bytes) -> Form:
+    """The form of a row by itself, which its size tells."""
+    return _FORMS_BY_SIZE[len(row)]
+
+
+def place_of(leader: BrokerId, replicas: Replicas) -> int | None:
+    """The place of the leader as in a row, or None where a row cannot say it."""
+    if leader == replicas[0]:
+        return 0
+    if leader == NO_LEADER:
+        return -1
+    return replicas.index(leader) if leader in replicas else None
+
+
+def widened(rows: bytearray, count: int, form: Form, wider: Form) -> bytearray:
+    """So many rows of one form in another one that has room for more replicas."""
+    head = _PLACES_AT + form.width
+    filling = _FILLING * (wider.width - form.width)
+    empty = (bytes(head) + filling).ljust(wider.size, b"\0")
+    out = bytearray(empty * count)
+    for at, to, length in (
+        (0, 0, head),
+        (form.replicas_at, wider.replicas_at, ID_BYTES * form.width),
+        (form.numbers_at, wider.numbers_at, _NUMBER_BYTES * form.width),
+    ):
+        for byte in range(length):
+            out[to + byte :: wider.size] = rows[at + byte :: form.size]
+    return out
+
+
+class Numbers(dict[bytes, bytes]):
+    """Directory ids by small numbers, which are given as ids turn up and are never taken back.
+
+    A number is had as the bytes that it is in a row: most are only put there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[UUID] = []
+        """By number."""
+        self.raw: list[bytes] = []
+        """The same ids, as their bytes."""
+        self._by_value: dict[int, int] = {}
+
+    def __missing__(self, raw: bytes) -> bytes:
+        """A number for the id with these bytes. `LookupError` when all are given."""
+        number = len(self.ids)
+        if number >= DIRECTORIES_NUMBERED_MAX:
+            raise LookupError(f"all {DIRECTORIES_NUMBERED_MAX} numbers are given")
+        id_ = UUID(bytes=raw)
+        self.ids.append(id_)
+        self.raw.append(raw)
+        self._by_value[id_.int] = number
+        said = self[raw] = number.to_bytes(_NUMBER_BYTES, "big")
+        return said
+
+    def of(self, directories: Directories) -> list[int] | None:
+        """Their numbers, or None where one has none and can be given none."""
+        known = self._by_value
+        try:
+            # By their integers: an id as such makes a hash of itself in Python.
+            return [known[each.int] for each in directories]
+        except KeyError:
+            return self._given(directories)
+
+    def _given(self, directories: Directories) -> list[int] | None:
+        """As `of`, where at least one has no number yet."""
+        try:
+            return [int.from_bytes(self[each.bytes], "big") for each in directories]
+        except LookupError:
+            return None
+
+
+class Rows(NamedTuple):
+    """Partitions of records of one shape, in their order."""
+
+    form: Form
+    topics: bytes
+    """The ids of their topics, one behind the other."""
+    numbers: "array[int]"
+    rows: bytearray
+    replicas: list["array[int]"]
+    """The first replicas of all of them, then the second ones, and so on."""
+    isr: list["array[int]"]
+    leaders: "array[int]"
+    are_whole: bool
+    """Whether all have all replicas in sync, in their order, and are led by the first."""
+
+    def topic(self, at: int) -> bytes:
+        """The id of the topic of the row at this place."""
+        return self.topics[UUID_BYTES * at : UUID_BYTES * (at + 1)]
+
+    def end_of_topic(self, at: int, end: int) -> int:
+        """Where the rows from `at` on begin to be of another topic, and `end` at the latest."""
+        topic = self.topic(at)
+        if self.topics[UUID_BYTES * at : UUID_BYTES * end] == topic * (end - at):
+            return end
+        while self.topic(at) == topic:
+            at += 1
+        return at
+
+    def are_numbered(self, begin: int, end: int, first: int) -> bool:
+        """Whether these rows are partitions with the numbers from `first` on."""
+        return self.numbers[begin:end] == rising(first, end - begin)
+
+
+def rows_of(alike: Alike, directories: Numbers) -> Rows | None:
+    """Rows of records of one shape; None where one of them is none that a row can say."""
+    shape = alike.shape
+    form = FORMS[shape.replicas]
+    replicas = alike.ids(shape.replicas_at, shape.replicas)
+    are_whole = _are_whole(alike)
+    isr = replicas if are_whole else alike.ids(shape.isr_at, shape.in_sync)
+    leaders = replicas[0] if are_whole else alike.ids(shape.leader_at, 1)[0]
+    rows = _blank(form, alike)
+    alike.copy(shape.leader_at + ID_BYTES, rows, _EPOCHS_AT, form.size, 2 * ID_BYTES)
+    alike.copy(shape.replicas_at, rows, form.replicas_at, form.size, ID_BYTES * shape.replicas)
+    if shape.directories_at is not None and not _number(rows, form, alike, directories):
+        return None
+    if not are_whole and not _say_isr(rows, form, replicas, isr, leaders):
+        return None
+    return Rows(
+        form,
+        alike.topics(),
+        alike.numbers(),
+        rows,
+        replicas,
+        isr,
+        leaders,
+        are_whole,
+    )
+
+
+def _are_whole(alike: Alike) -> bool:
+    """Whether all have all replicas in sync, in their order, and are led by the first."""
+    shape = alike.shape
+    return (
+        shape.in_sync == shape.replicas
+        and alike.are_equal(shape.replicas_at, shape.isr_at, ID_BYTES * shape.replicas)
+        and alike.are_equal(shape.replicas_at, shape.leader_at, ID_BYTES)
+    )
+
+
+def _blank(form: Form, alike: Alike) -> bytearray:
+    """As many rows, in which all replicas are in sync and the first one leads."""
+    has_directories = alike.shape.directories_at is not None
+    head = form.head.pack(form.width, 0, has_directories, 0, 0, form.in_order[form.width])
+    return bytearray(head.ljust(form.size, b"\0") * alike.count)
+
+
+def _number(rows: bytearray, form: Form, alike: Alike, directories: Numbers) -> bool:
+    """Let the rows have the directories of their records; whether all have numbers."""
+    try:
+        raw = b"".join(map(directories.__getitem__, alike.directories()))
+    except LookupError:
+        return False
+    stride = _NUMBER_BYTES * form.width
+    for byte in range(stride):
+        rows[form.numbers_at + byte :: form.size] = raw[byte::stride]
+    return True
+
+
+def _say_isr(
+    rows: bytearray,
+    form: Form,
+    replicas: list["array[int]"],
+    isr: list["array[int]"],
+    leaders: "array[int]",
+) -> bool:
+    """Let the rows have the ISRs and leaders of their records; whether they can."""
+    isrs = zip(*isr, strict=True) if isr else repeat((), len(leaders))
+    for at, (members, in_sync, leader) in enumerate(
+        zip(zip(*replicas, strict=True), isrs, leaders, strict=True)
+    ):
+        if in_sync == members and leader == members[0]:
+            continue
+        places, place = form.places(members, in_sync), place_of(leader, members)
+        if places is None or place is None:
+            return False
+        row_at = at * form.size
+        rows[row_at + 1] = place & 0xFF
+        rows[row_at + _PLACES_AT : row_at + _PLACES_AT + form.width] = places
+    return True
+
+
+HALF_BITS: Final = 16
+LOWER: Final = 0 if array("H", (1,)).tobytes()[0] else 1
+UPPER: Final = 1 - LOWER
+"""Where the halves of a number are in memory."""
+
+_RISINGS_REMEMBERED_MAX: Final = 4
+"""A quarter of a megabyte each: those of the last keys and of the lowest numbers are in use."""
+
+
+def halves(numbers: "array[int]") -> "array[int]":
+    """Each number as two."""
+    found = array("H")
+    found.frombytes(numbers.tobytes())
+    return found
+
+
+def joined(numbers: "array[int]") -> "array[int]":
+    """The numbers that these are the halves of."""
+    found = array("I")
+    found.frombytes(numbers.tobytes())
+    return found
+
+
+def rising(first: int, count: int) -> "array[int]":
+    """So many numbers from `first` on, each one more than that before it."""
+    upper, lower = divmod(first, 1 << HALF_BITS)
+    if lower + count > 1 << HALF_BITS:
+        return array("I", range(first, first + count))
+    return _all_with(upper)[lower : lower + count]
+
+
+@lru_cache(maxsize=_RISINGS_REMEMBERED_MAX)
+def _all_with(upper: int) -> "array[int]":
+    """All numbers with this upper half."""
+    count = 1 << HALF_BITS
+    if not upper:
+        return array("I", range(count))
+    found = halves(_all_with(0))
+    found[UPPER::2] = array("H", (upper,)) * count
+    return joined(found)

@@ -1,0 +1,222 @@
+"""Partition records of one shape: many are read, or one is written, without a value for any.
+
+Most records of a snapshot say an ordinary partition, and those with equally many replicas in ISRs
+of one size are laid out alike. What all of them have at one place is then one slice of their bytes.
+The layout is that of `serde.partitions`, which says the same of any partition.
+"""
+
+from array import array
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain
+from struct import Struct
+from typing import Final, NamedTuple
+
+from statemachine.records.partition_codec import NEWEST_VERSION, PARTITION_TYPE_ID
+from statemachine.vocabulary import BrokerId, Replicas
+
+FRAME_VERSION: Final = 1
+PARTITION_FRAMES: Final = tuple(
+    bytes((FRAME_VERSION, PARTITION_TYPE_ID, version)) for version in range(NEWEST_VERSION + 1)
+)
+"""How the value of a Partition begins, by the version of the record."""
+
+ID_BYTES: Final = 4
+UUID_BYTES: Final = 16
+
+_NUMBER_AT: Final = 3
+_TOPIC_AT: Final = 7
+_REPLICAS_AT: Final = 23
+_READ_AT_ONCE: Final = 32
+"""Records whose directories are taken out of their bytes by one call."""
+_NONE: Final = 1
+"""The size of an empty list; that of any other is one more than its length."""
+_SWAPS: Final = array("H", [1]).tobytes()[0] == 1
+"""Whether numbers stand the other way round here than in records."""
+
+
+class Shape(NamedTuple):
+    """Where everything is in the records of ordinary partitions that are alike."""
+
+    size: int
+    replicas: int
+    in_sync: int
+    fixed: tuple[tuple[int, int], ...]
+    """Which bytes, and where, all of them have."""
+    isr_at: int
+    """Of the first member; the others follow."""
+    leader_at: int
+    """Leader epoch and partition epoch follow."""
+    directories_at: int | None
+    """Of the first one; None where they are not known."""
+
+    @property
+    def replicas_at(self) -> int:
+        """Of the first replica; the others follow."""
+        return _REPLICAS_AT + 1
+
+
+@lru_cache
+def _shape(version: int, replicas: int, in_sync: int, *, has_directories: bool) -> Shape:
+    isr_at = _REPLICAS_AT + 1 + ID_BYTES * replicas + 1
+    moving_at = isr_at + ID_BYTES * in_sync
+    leader_at = moving_at + 2
+    end = leader_at + 3 * ID_BYTES
+    fixed = [
+        *enumerate(PARTITION_FRAMES[version]),
+        (_REPLICAS_AT, replicas + 1),
+        (isr_at - 1, in_sync + 1),
+        (moving_at, _NONE),
+        (moving_at + 1, _NONE),
+    ]
+    directories_at = None
+    if version:
+        fixed.append((end, replicas + 1 if has_directories else _NONE))
+        end += 1
+        if has_directories:
+            directories_at, end = end, end + UUID_BYTES * replicas
+    # It has no tags.
+    fixed.append((end, 0))
+    return Shape(end + 1, replicas, in_sync, tuple(fixed), isr_at, leader_at, directories_at)
+
+
+def shape_of(value: bytes, replicas_max: int) -> Shape | None:
+    """The shape of a record that says an ordinary partition, which this may not be."""
+    if not value.startswith(PARTITION_FRAMES) or len(value) <= _REPLICAS_AT:
+        return None
+    version, replicas = value[2], value[_REPLICAS_AT] - 1
+    at = _REPLICAS_AT + 1 + ID_BYTES * replicas
+    if not 0 < replicas <= replicas_max or len(value) <= at:
+        return None
+    in_sync = value[at] - 1
+    if not 0 <= in_sync <= replicas:
+        return None
+    for has_directories in (True, False):
+        shape = _shape(version, replicas, in_sync, has_directories=has_directories)
+        if len(value) == shape.size and all(value[at] == byte for at, byte in shape.fixed):
+            return shape
+    return None
+
+
+class Alike:
+    """Records of one shape, one behind the other."""
+
+    __slots__ = ("_columns", "count", "data", "shape")
+
+    def __init__(self, shape: Shape, values: list[bytes]) -> None:
+        """All of them are as long as the shape says, and no more is known of them."""
+        self.shape = shape
+        self.data = b"".join(values)
+        self.count = len(values)
+        # What is read more than once, and that is most of it, is taken out of them once.
+        self._columns = [self._column(at) for at in range(shape.directories_at or shape.size)]
+
+    def _column(self, at: int) -> bytes:
+        """The byte at this place of each."""
+        return self.data[at :: self.shape.size]
+
+    def strangers(self) -> set[int]:
+        """Which of them do not have the shape."""
+        found: set[int] = set()
+        for at, byte in self.shape.fixed:
+            column = self._columns[at] if at < len(self._columns) else self._column(at)
+            if column.count(byte) != self.count:
+                found.update([place for place, each in enumerate(column) if each != byte])
+        return found
+
+    def ids(self, at: int, count: int) -> list["array[int]"]:
+        """So many ids, the first of which is at this place, each as a column."""
+        return [self._ids("i", at + ID_BYTES * place) for place in range(count)]
+
+    def are_equal(self, at: int, other_at: int, count: int) -> bool:
+        """Whether each record has the same so many bytes at these two places."""
+        columns = self._columns
+        return columns[at : at + count] == columns[other_at : other_at + count]
+
+    def numbers(self) -> "array[int]":
+        """The numbers of the partitions; a negative one is very large."""
+        return self._ids("I", _NUMBER_AT)
+
+    def topics(self) -> bytes:
+        """The topics' ids, one behind the other."""
+        out = bytearray(UUID_BYTES * self.count)
+        self.copy(_TOPIC_AT, out, 0, UUID_BYTES, UUID_BYTES)
+        return bytes(out)
+
+    def directories(self) -> Iterator[bytes]:
+        """All directories of the first record, then those of the next, and so on."""
+        at, size, count = self.shape.directories_at, self.shape.size, self.shape.replicas
+        assert at is not None
+        data = memoryview(self.data)
+        # Most of them many at a time, which is twice as fast.
+        rest = size * (self.count // _READ_AT_ONCE * _READ_AT_ONCE)
+        return chain(
+            chain.from_iterable(_reader(at, count, size, _READ_AT_ONCE).iter_unpack(data[:rest])),
+            chain.from_iterable(_reader(at, count, size, 1).iter_unpack(data[rest:])),
+        )
+
+    def copy(self, at: int, out: bytearray, to: int, stride: int, count: int) -> None:
+        """Copy so many bytes from `at` on of each record to `to` in each stride of `out`."""
+        for byte, column in enumerate(self._columns[at : at + count], to):
+            out[byte::stride] = column
+
+    def _ids(self, typecode: str, at: int) -> "array[int]":
+        raw = bytearray(ID_BYTES * self.count)
+        self.copy(at, raw, 0, ID_BYTES, ID_BYTES)
+        return from_wire(typecode, raw)
+
+
+@lru_cache
+def _reader(at: int, ids: int, size: int, records: int) -> Struct:
+    """Takes so many ids from `at` on out of each of so many records of this size."""
+    form = f"{at}x" + f"{UUID_BYTES}s" * ids + f"{size - at - UUID_BYTES * ids}x"
+    return Struct(form * records)
+
+
+def from_wire(typecode: str, raw: bytearray) -> "array[int]":
+    """Numbers that stand there as in a record."""
+    column = array(typecode)
+    column.frombytes(raw)
+    if _SWAPS:
+        column.byteswap()
+    return column
+
+
+@lru_cache
+def _writer(replicas: int, in_sync: int) -> Struct:
+    return Struct(f">3si16sB{replicas}iB{in_sync}iBBiii")
+
+
+def encode_ordinary(
+    version: int,
+    number: int,
+    topic_id: bytes,
+    replicas: Replicas,
+    isr: Replicas,
+    leadership: tuple[BrokerId, int, int],
+    directories: bytes,
+) -> bytes:
+    """The value of the record of an ordinary partition: leader, leader epoch and partition epoch.
+
+    `directories` are as many ids as replicas, or none; version 0 cannot carry any.
+    """
+    count, in_sync = len(replicas), len(isr)
+    packed = _writer(count, in_sync).pack(
+        PARTITION_FRAMES[version],
+        number,
+        topic_id,
+        count + 1,
+        *replicas,
+        in_sync + 1,
+        *isr,
+        _NONE,
+        _NONE,
+        *leadership,
+    )
+    if not version:
+        assert not directories, "version 0 of Partition cannot carry directories"
+        return packed + b"\0"
+    return b"".join((packed, _SIZES[count if directories else 0], directories, b"\0"))
+
+
+_SIZES: Final = tuple(bytes((count + 1,)) for count in range(0x7F))

@@ -1,0 +1,1 @@
+"""Topics: creation, deletion, more partitions, replica placement."""

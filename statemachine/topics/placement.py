@@ -1,0 +1,100 @@
+"""Where the replicas of a new topic go: spread over brokers and racks, the same way every time.
+
+The brokers stand in a ring that alternates between racks. Leaders go round it one by one; the
+followers of a partition stand further on, one step further each time round, so that the partitions
+of a broker do not all have the same followers. No rack gets a second replica of a partition before
+every rack has one. Where the ring is entered depends on the topic's id, so that small topics do not
+all begin at the same broker.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from uuid import UUID
+
+from statemachine.brokers.registration import BrokerRegistration
+from statemachine.slices import CREATED_US, Slices
+from statemachine.vocabulary import BrokerId, Replicas
+
+
+def place(
+    brokers: list[BrokerRegistration],
+    topic_id: UUID,
+    partition_count: int,
+    replication_factor: int,
+    *,
+    first: int = 0,
+) -> Iterator[Replicas]:
+    """The replicas of each partition, the preferred leader first. Needs that many brokers.
+
+    Partitions from number `first` on go where they would have gone had they been there from the
+    beginning, as long as the brokers are the same.
+    """
+    assert 1 <= replication_factor <= len(brokers)
+    ring = _ring(brokers)
+    racks = {broker.broker_id: broker.rack for broker in brokers}
+    sizes = sorted(Counter(racks.values()).values())
+    takers = [len(sizes) - bisect_right(sizes, has) for has in range(sizes[-1] + 1)]
+    start, stride = topic_id.int % len(ring), topic_id.int // len(ring)
+    for number in range(first, first + partition_count):
+        leader = (start + number) % len(ring)
+        step = stride + number // len(ring)
+        yield _replicas(ring, racks, takers, leader, step, replication_factor)
+
+
+def placed(
+    brokers: list[BrokerRegistration],
+    topic_id: UUID,
+    partition_count: int,
+    replication_factor: int,
+    *,
+    first: int = 0,
+) -> Slices[list[Replicas]]:
+    """As `place`, in slices."""
+    found = []
+    for replicas in place(brokers, topic_id, partition_count, replication_factor, first=first):
+        found.append(replicas)
+        yield CREATED_US
+    return found
+
+
+def _ring(brokers: list[BrokerRegistration]) -> list[BrokerId]:
+    """The brokers, alternating between racks as long as there is more than one rack left."""
+    by_rack: dict[str | None, list[BrokerId]] = {}
+    for broker in sorted(brokers, key=lambda broker: broker.broker_id):
+        by_rack.setdefault(broker.rack, []).append(broker.broker_id)
+    lanes = [by_rack[rack] for rack in sorted(by_rack, key=lambda rack: (rack is None, rack or ""))]
+    longest = max(len(lane) for lane in lanes)
+    return [lane[turn] for turn in range(longest) for lane in lanes if turn < len(lane)]
+
+
+def _replicas(
+    ring: list[BrokerId],
+    racks: dict[BrokerId, str | None],
+    takers: list[int],
+    leader: int,
+    stride: int,
+    replication_factor: int,
+) -> Replicas:
+    """Whose turn it is, the leader first; `takers` racks have more brokers than so many."""
+    chosen = [ring[leader]]
+    in_rack = {racks[ring[leader]]: 1}
+    others = len(ring) - 1
+    allowed = 1
+    # The leader's rack has one already.
+    left = takers[0] - 1
+    while len(chosen) < replication_factor:
+        step = 0
+        # Once every rack has as many as it may, the rest of the ring has nobody to offer.
+        while left and len(chosen) < replication_factor:
+            candidate = ring[(leader + 1 + (stride + step) % others) % len(ring)]
+            step += 1
+            count = in_rack.get(racks[candidate], 0)
+            if candidate in chosen or count >= allowed:
+                continue
+            chosen.append(candidate)
+            in_rack[racks[candidate]] = count + 1
+            left -= 1
+        left = takers[allowed]
+        allowed += 1
+    return tuple(chosen)

@@ -1,0 +1,188 @@
+"""What is known of bytes left to copy: what brokers have said of late, and never a guess."""
+
+from msgspec.structs import replace
+
+from statemachine.commands import AlterMove, FenceBrokers
+from statemachine.limits import (
+    COPY_FALLS_BEHIND_MS,
+    COPY_REPORT_KEPT_MS,
+    COPY_REPORTS_PER_BROKER_MAX,
+)
+from statemachine.reassignment.copies import (
+    Copies,
+    CopyReport,
+    MoveCopies,
+    PartitionCopies,
+    Told,
+    move_copies,
+    partition_copies,
+    untold,
+)
+from statemachine.reassignment.progress import position, position_as_told
+from statemachine.reassignment.step import Reason
+from tests.statemachine.reassignment.test_moves import move
+from tests.statemachine.reassignment.test_scheduler import limited, some
+from tests.statemachine.support.world import TOPIC_ID, World
+
+
+def report(number: int, bytes_left: int, bytes_per_s: int = 100) -> CopyReport:
+    return CopyReport(
+        topic_id=TOPIC_ID, partition=number, bytes_left=bytes_left, bytes_per_s=bytes_per_s
+    )
+
+
+def said(*reports: tuple[int, CopyReport]) -> Told:
+    """What is known when these brokers have just said it."""
+    copies = Copies()
+    for broker_id, each in reports:
+        copies.reported(broker_id, [each], 0)
+    return copies.at(0)
+
+
+def moving(target: tuple[int, ...] = (1, 4, 5), count: int = 1) -> World:
+    """Partitions of brokers 1, 2 and 3 that move to `target`, all of them in move 1."""
+    world = World(broker_count=6)
+    some(world, count)
+    move(world, dict.fromkeys(range(count), target))
+    return world
+
+
+def left_of(world: World, told: Told, number: int = 0) -> PartitionCopies | None:
+    return partition_copies(TOPIC_ID, number, world.partition(number), told)
+
+
+def test_what_was_said_last_counts_and_for_ten_seconds() -> None:
+    copies = Copies()
+    copies.reported(4, [report(0, 500)], 1_000)
+    copies.reported(4, [report(0, 400)], 3_000)
+    told = copies.at(2_999 + COPY_REPORT_KEPT_MS)
+    assert told(TOPIC_ID, 0, 4) == report(0, 400)
+    assert told(TOPIC_ID, 1, 4) is None
+    assert told(TOPIC_ID, 0, 5) is None
+    assert copies.at(3_000 + COPY_REPORT_KEPT_MS)(TOPIC_ID, 0, 4) is None
+
+
+def test_of_one_broker_only_so_much_is_kept_and_the_oldest_goes_first() -> None:
+    copies = Copies()
+    copies.reported(4, [report(each, 1) for each in range(COPY_REPORTS_PER_BROKER_MAX)], 0)
+    copies.reported(4, [report(0, 2), report(COPY_REPORTS_PER_BROKER_MAX, 1)], 0)
+    told = copies.at(0)
+    assert told(TOPIC_ID, 0, 4) == report(0, 2)
+    assert told(TOPIC_ID, 1, 4) is None
+    assert told(TOPIC_ID, 2, 4) is not None
+    assert told(TOPIC_ID, COPY_REPORTS_PER_BROKER_MAX, 4) is not None
+
+
+def test_what_is_left_of_a_step_is_of_all_its_replicas_and_the_slowest_says_when() -> None:
+    world = moving()
+    told = said((4, report(0, 1_000, 100)), (5, report(0, 300, 10)))
+    assert left_of(world, told) == PartitionCopies(
+        bytes_left=1_300, bytes_per_s=110, time_left_ms=30_000
+    )
+    world.sync(1, 2, 3, 5)
+    assert left_of(world, told) == PartitionCopies(
+        bytes_left=1_000, bytes_per_s=100, time_left_ms=10_000
+    )
+
+
+def test_where_a_copy_stands_still_nobody_knows_when_it_ends_unless_nothing_is_left() -> None:
+    world = moving()
+    still = left_of(world, said((4, report(0, 1, 0)), (5, report(0, 300))))
+    assert still == PartitionCopies(bytes_left=301, bytes_per_s=100, time_left_ms=None)
+    done = left_of(world, said((4, report(0, 0, 0)), (5, report(0, 0, 0))))
+    assert done == PartitionCopies(bytes_left=0, bytes_per_s=0, time_left_ms=0)
+
+
+def test_a_copy_of_which_ever_more_is_left_falls_behind_and_nobody_waits_for_its_end() -> None:
+    world, copies = moving((1, 2, 4)), Copies()
+    for at_ms, bytes_left in ((0, 500), (2_000, 400), (10_000, 600), (20_000, 500)):
+        copies.reported(4, [report(0, bytes_left)], at_ms)
+    early = left_of(world, copies.at(2_000 + COPY_FALLS_BEHIND_MS - 1))
+    assert early is None, "nothing is known that was said so long ago"
+    copies.reported(4, [report(0, 450)], 30_000)
+    not_yet = left_of(world, copies.at(1_999 + COPY_FALLS_BEHIND_MS))
+    assert not_yet == PartitionCopies(bytes_left=450, bytes_per_s=100, time_left_ms=4_500)
+    told = copies.at(2_000 + COPY_FALLS_BEHIND_MS)
+    assert left_of(world, told) == PartitionCopies(
+        bytes_left=450, bytes_per_s=100, time_left_ms=None, behind=(4,)
+    )
+    found = move_copies(world.image, 1, told)
+    assert (found.behind, found.time_left_ms) == (1, None)
+    copies.reported(4, [report(0, 400)], 34_000)
+    nearer = left_of(world, copies.at(36_000))
+    assert nearer == PartitionCopies(bytes_left=400, bytes_per_s=100, time_left_ms=4_000)
+
+
+def test_a_copy_that_stands_still_does_not_fall_behind() -> None:
+    """Of a tight throttle one bite passes, and no more for half a minute."""
+    world, copies = moving((1, 2, 4)), Copies()
+    for at_ms in range(0, 60_000, 2_000):
+        copies.reported(4, [report(0, 500, 0)], at_ms)
+    still = left_of(world, copies.at(60_000))
+    assert still == PartitionCopies(bytes_left=500, bytes_per_s=0, time_left_ms=None)
+
+
+def test_why_a_copy_never_ends_is_told_in_place_of_that_it_goes_on() -> None:
+    world, copies = moving((1, 2, 4)), Copies()
+    topic = world.image.topics[TOPIC_ID]
+    copies.reported(4, [report(0, 400)], 0)
+    copies.reported(4, [report(0, 401)], COPY_FALLS_BEHIND_MS)
+    told = copies.at(COPY_FALLS_BEHIND_MS)
+    plain = position_as_told(world.image, topic, 0, untold)
+    assert plain == position(world.image, topic, 0)
+    assert plain is not None
+    assert plain.reason is Reason.CATCHING_UP
+    found = position_as_told(world.image, topic, 0, told)
+    words = "more is written than is copied, so that it never is in sync: 4"
+    assert found == replace(plain, reason=Reason.FALLING_BEHIND, detail=words, brokers=(4,))
+    world.ask(AlterMove(move_id=1, throttle_bytes_per_s=7))
+    found = position_as_told(world.image, topic, 0, told)
+    assert found is not None
+    assert found.detail == f"{words}; the move is throttled to 7 bytes/s"
+    # Whoever cannot copy at all has another reason.
+    world.ask(FenceBrokers(broker_ids=(4,)))
+    found = position_as_told(world.image, topic, 0, told)
+    assert found is not None
+    assert found.reason is Reason.NO_LIVE_TARGET
+
+
+def test_what_one_replica_does_not_say_is_unknown_of_the_partition() -> None:
+    """Kafka's brokers say nothing."""
+    world = moving()
+    assert left_of(world, untold) is None
+    assert left_of(world, said((4, report(0, 1_000)))) is None
+
+
+def test_a_partition_that_waits_for_its_step_has_nothing_to_tell() -> None:
+    world = limited(World(broker_count=6), P=1)
+    some(world, 2)
+    move(world, {0: (1, 2, 4), 1: (1, 2, 4)})
+    told = said((4, report(0, 10)), (4, report(1, 10)))
+    assert left_of(world, told, 0) is not None
+    assert left_of(world, told, 1) is None
+    assert move_copies(world.image, 1, told) == MoveCopies(
+        bytes_left=10, bytes_per_s=100, known=1, unknown=1, time_left_ms=None
+    )
+
+
+def test_of_a_move_the_partition_that_takes_longest_says_when_it_ends() -> None:
+    world = moving((1, 2, 4), count=3)
+    told = said((4, report(0, 1_000)), (4, report(1, 100, 1)), (4, report(2, 0)))
+    assert move_copies(world.image, 1, told) == MoveCopies(
+        bytes_left=1_100, bytes_per_s=201, known=3, unknown=0, time_left_ms=100_000
+    )
+    unsaid = said((4, report(0, 1_000)), (4, report(1, 100, 1)))
+    found = move_copies(world.image, 1, unsaid)
+    assert (found.known, found.unknown, found.time_left_ms) == (2, 1, None)
+
+
+def test_a_move_with_further_steps_does_not_say_when_it_ends() -> None:
+    world = limited(World(broker_count=6), R=1)
+    some(world, 1)
+    move(world, {0: (1, 4, 5)})
+    told = said((4, report(0, 1_000)), (5, report(0, 1_000)))
+    found = move_copies(world.image, 1, told)
+    assert (found.bytes_left, found.unknown, found.time_left_ms) == (1_000, 0, None)
+    world.sync(1, 2, 3, 4)
+    found = move_copies(world.image, 1, told)
+    assert (found.bytes_left, found.unknown, found.time_left_ms) == (1_000, 0, 10_000)

@@ -1,0 +1,95 @@
+"""What is told of moves, running and ended."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemachine import commands
+from statemachine.image.image import Image
+from statemachine.reassignment import move_commands
+from statemachine.reassignment.move import Left
+from statemachine.reassignment.move_queries import (
+    PlannedMove,
+    partitions_of_move,
+    plan_part,
+    summaries,
+    summary_of,
+)
+from statemachine.vocabulary import MoveOutcome
+from tests.statemachine.reassignment.test_moves import cancel, move
+from tests.statemachine.reassignment.test_scheduler import catch_up, limited, some
+from tests.statemachine.support.world import TOPIC_ID, World
+from tests.statemachine.test_decide_properties import a_busy_cluster
+
+
+def plan_of(image: Image, move_id: int) -> list[PlannedMove]:
+    """All parts of the plan of a move."""
+    found = image.moves[move_id]
+    return [each for part in range(len(found.parts)) for each in plan_part(image, found, part)]
+
+
+def test_a_large_plan_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(move_commands, "MOVE_PART_PARTITIONS_MAX", 3)
+    world = World(broker_count=6)
+    count = 4
+    some(world, count)
+    move(world, dict.fromkeys(range(count), (1, 2, 4)))
+    found = world.image.moves[1]
+    assert [len(plan_part(world.image, found, part)) for part in (0, 1)] == [count - 1, 1]
+    assert [each.partition for each in plan_of(world.image, 1)] == list(range(count))
+
+
+def test_partitions_are_paged_in_order_whatever_leaves_the_move_meanwhile() -> None:
+    world = limited(World(broker_count=6), P=1)
+    some(world, 7)
+    move(world, dict.fromkeys((6, 5, 4, 3, 2, 0), (1, 2, 4)))
+
+    def page(after: tuple[str, int] | None) -> list[int]:
+        return [number for _, number in partitions_of_move(world.image, 1, after, 2)]
+
+    assert page(None) == [0, 2]
+    cancel(world, partitions=(("t", 2), ("t", 3)))
+    assert page(("t", 2)) == [4, 5]
+    assert page(("t", 5)) == [6]
+    assert page(("t", 6)) == page(("u", 0)) == []
+    assert page(("s", 9)) == [0, 4]
+    assert partitions_of_move(world.image, 2, None, 2) == []
+
+
+def test_a_summary_says_where_the_partitions_of_a_move_are() -> None:
+    world = limited(World(broker_count=6), P=1)
+    some(world, 5)
+    move(world, {0: (1, 2, 4), 1: (1, 2, 4), 2: (1, 2, 4), 3: (1, 2, 4), 4: (1, 2, 4)})
+    catch_up(world, 0)
+    cancel(world, partitions=(("t", 4),))
+    found = summary_of(world.image, 1)
+    assert found is not None
+    assert (found.waiting, found.stepping, found.completed) == (2, 1, 1)
+    assert (found.left, found.outcome) == (Left(cancelled=1), None)
+    cancel(world, everything=True)
+    found = summary_of(world.image, 1)
+    assert found is not None
+    assert (found.completed, found.left.cancelled, found.outcome) == (1, 4, MoveOutcome.CANCELLED)
+    assert summary_of(world.image, 2) is None
+
+
+def test_the_plan_is_told_as_it_was_asked_for_after_the_topic_is_gone_too() -> None:
+    world = World(broker_count=6)
+    some(world, 2)
+    move(world, {1: (1, 2, 4), 0: (4, 5)})
+    told = [(e.topic, e.partition, e.target, e.original) for e in plan_of(world.image, 1)]
+    assert told == [("t", 1, (1, 2, 4), (1, 2, 3)), ("t", 0, (4, 5), (1, 2, 3))]
+    world.ask(commands.DeleteTopics(topics=("t",)))
+    assert {(e.topic, e.topic_id) for e in plan_of(world.image, 1)} == {(None, TOPIC_ID)}
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_all_partitions_that_a_move_began_with_are_accounted_for(data: st.DataObject) -> None:
+    world = a_busy_cluster(data, steps=data.draw(st.integers(5, 25)))
+    for each in summaries(world.image):
+        parts = [each.waiting, each.stepping, each.completed, each.left.total]
+        assert min(parts) >= 0
+        assert sum(parts) == each.move.begun.partitions
+        planned = plan_of(world.image, each.move.id)
+        assert 0 < len(planned) <= each.move.begun.partitions

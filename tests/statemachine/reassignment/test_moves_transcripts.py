@@ -1,0 +1,20 @@
+"""Stories of partitions that are moved, told by the state machine itself."""
+
+import pytest
+
+from tests.statemachine.support.maintenance_scenarios import CareStage
+from tests.support.transcript import Transcripts
+from tests.support.tree import ROOT
+
+STORIES = sorted(path.stem for path in (ROOT / "tests" / "transcripts").glob("moves_*.txt"))
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_partition_tells_the_story_as_it_is_recorded(
+    story: str, transcripts: Transcripts
+) -> None:
+    transcripts.check(story, CareStage().answer)
+
+
+def test_there_are_stories_of_moves() -> None:
+    assert len(STORIES) >= 20
