@@ -1,22 +1,143 @@
-"""Every setting of a node in one table: name, meaning, kind, default, bounds, and who has it.
+"""Every setting of a node in one table: name, meaning, kind of value, default, bounds, roles.
 
-Files, environment and flags are read against the table, and the documentation is made from it
-(`as_markdown`). Names and defaults are Kafka's wherever Kafka has the setting. Nothing in this
-module opens a file or looks at the environment.
+Files, environment and flags are parsed by the table, and the documentation is made from it
+(`as_markdown`). Names and defaults are Kafka's wherever Kafka has the setting. A parser raises
+`ValueError`, which says what is wrong and what is right. Nothing here does I/O.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from admin import kinds
-from admin.kinds import Kind, Role
+from admin.addresses import Address, parse_address, parse_addresses
+from admin.units import parse_duration_ms, parse_size_bytes
 from broker import limits as broker_limits
+from quorum.addresses import BOOTSTRAP_SERVERS_MAX
 from quorum.core.limits import BATCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SEGMENT_BYTES_MAX, Timeouts
+from quorum.core.vocabulary import ReplicaId
+from quorum.log.uuids import uuid_from_text
 from quorum.snapshotting import SnapshotLimits
-from statemachine.limits import METADATA_VERSION_MAX, NO_OP_INTERVAL_MS
+from statemachine.features.features import level_of_release
+from statemachine.limits import METADATA_VERSION_MAX, METADATA_VERSION_MIN, NO_OP_INTERVAL_MS
+
+NODE_ID_MAX: Final = 2**31 - 1
+VOTERS_MAX: Final = 64
+
+
+class Role(StrEnum):
+    """What a node is. One process has one role."""
+
+    CONTROLLER = "controller"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How the text of a value is read, and how documentation calls it."""
+
+    name: str
+    parse: Callable[[str], Any]
+    unit: str = ""
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text, 10)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("it is empty; leave the setting out instead")
+    return text
+
+
+def _path(text: str) -> Path:
+    return Path(_text(text)).expanduser()
+
+
+def _role(text: str) -> Role:
+    try:
+        return Role(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a role; write controller or broker, a node is one of them"
+        ) from None
+
+
+def _cluster_id(text: str) -> str:
+    try:
+        uuid_from_text(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a cluster id: 22 letters, digits, - and _ (a uuid)"
+        ) from None
+    return text
+
+
+def _listener(text: str) -> Address:
+    if "," in text:
+        raise ValueError(f"{text!r} is a list; a node has one listener, host:port")
+    name, separator, address = text.rpartition("://")
+    if separator and not name:
+        raise ValueError(f"{text!r} is not host:port or NAME://host:port")
+    return parse_address(address)
+
+
+def _addressed_voters(text: str) -> Mapping[ReplicaId, Address]:
+    found = {}
+    for voter, address in _voters(text).items():
+        if address is None:
+            raise ValueError(f"'{voter}' is not id@host:port, like {voter}@127.0.0.1:9093")
+        found[voter] = address
+    return MappingProxyType(found)
+
+
+def _voters(text: str) -> Mapping[ReplicaId, Address | None]:
+    found: dict[ReplicaId, Address | None] = {}
+    for part in (part.strip() for part in text.split(",")):
+        number, separator, address = part.partition("@")
+        if not (number.isascii() and number.isdecimal()) or int(number) > NODE_ID_MAX:
+            raise ValueError(f"{part!r} is neither id nor id@host:port, like 1@127.0.0.1:9093")
+        voter = ReplicaId(int(number))
+        listener = parse_address(address) if separator else None
+        if voter in found:
+            raise ValueError(f"voter {voter} is named twice")
+        if listener is not None and listener in found.values():
+            raise ValueError(f"{listener} is the address of two voters")
+        found[voter] = listener
+    if len(found) > VOTERS_MAX:
+        raise ValueError(f"{len(found)} voters are named, at most {VOTERS_MAX} are allowed")
+    return MappingProxyType(found)
+
+
+def _servers(text: str) -> tuple[Address, ...]:
+    found = parse_addresses(text)
+    if len(found) > BOOTSTRAP_SERVERS_MAX:
+        raise ValueError(f"{len(found)} servers, at most {BOOTSTRAP_SERVERS_MAX} are allowed")
+    return found
+
+
+INTEGER: Final = Kind("integer", _integer)
+TEXT: Final = Kind("text", _text)
+PATH: Final = Kind("path", _path)
+ROLE: Final = Kind("role", _role)
+CLUSTER_ID: Final = Kind("uuid", _cluster_id)
+LISTENER: Final = Kind("host:port", _listener)
+METADATA_VERSION: Final = Kind(
+    f"{METADATA_VERSION_MIN} to {METADATA_VERSION_MAX}, or a release", level_of_release
+)
+VOTERS: Final = Kind("list of id or id@host:port", _voters)
+ADDRESSED_VOTERS: Final = Kind("id@host:port list", _addressed_voters)
+SERVERS: Final = Kind("host:port list", _servers)
+DURATION: Final = Kind("duration", parse_duration_ms, "ms")
+SIZE: Final = Kind("size", parse_size_bytes, "bytes")
+
 
 DURATION_MS_MAX: Final = 3_600_000
 AGE_MS_MAX: Final = 10 * 365 * 24 * 3_600_000
@@ -90,7 +211,7 @@ def _duration(
 ) -> Setting:
     return Setting(
         name=name,
-        kind=kinds.DURATION,
+        kind=DURATION,
         help=help,
         roles=roles,
         default=str(default_ms),
@@ -106,7 +227,7 @@ def _number(
     *,
     highest: int,
     lowest: int = 1,
-    kind: Kind = kinds.INTEGER,
+    kind: Kind = INTEGER,
     roles: frozenset[Role] = _BOTH,
 ) -> Setting:
     return Setting(
@@ -124,51 +245,51 @@ _ROWS: Final = (
     # --- who and where ---------------------------------------------------------------------
     Setting(
         name="process.roles",
-        kind=kinds.ROLE,
+        kind=ROLE,
         required=True,
         help="What this node is: controller or broker.",
     ),
     Setting(
         name="node.id",
-        kind=kinds.INTEGER,
+        kind=INTEGER,
         required=True,
         lowest=0,
-        highest=kinds.NODE_ID_MAX,
+        highest=NODE_ID_MAX,
         help="The number of this node. Controllers and brokers share one range of numbers.",
     ),
     Setting(
         name="cluster.id",
-        kind=kinds.CLUSTER_ID,
+        kind=CLUSTER_ID,
         help="The cluster that this node belongs to. Without it the first leader makes an id, "
         "and every other node takes the one that it hears of. Below metadata.version 21 the "
         "voters of a new cluster need it.",
     ),
     Setting(
         name="listeners",
-        kind=kinds.LISTENER,
+        kind=LISTENER,
         required=True,
         help="Where this node answers the Kafka protocol, `host:port` or `NAME://host:port`.",
     ),
     Setting(
         name="advertised.listeners",
-        kind=kinds.LISTENER,
+        kind=LISTENER,
         help="The address that clients and other nodes are told, where it is not `listeners`.",
     ),
     Setting(
         name="http.listener",
-        kind=kinds.LISTENER,
+        kind=LISTENER,
         roles=_CONTROLLER,
         help="Where this node answers HTTP (`/v1/quorum`, ...). Without it, it does not.",
     ),
     Setting(
         name="log.dir",
-        kind=kinds.PATH,
+        kind=PATH,
         required=True,
         help="The folder of all that this node keeps. Made when it is missing.",
     ),
     Setting(
         name="broker.rack",
-        kind=kinds.TEXT,
+        kind=TEXT,
         roles=_BROKER,
         help="The rack of this broker; replicas are spread over racks.",
     ),
@@ -181,13 +302,13 @@ _ROWS: Final = (
     # --- the quorum --------------------------------------------------------------------------
     Setting(
         name="bootstrap.servers",
-        kind=kinds.SERVERS,
+        kind=SERVERS,
         help="Where to ask first who is where: nodes of the cluster, voters or not, or an address "
         "behind which there are some. What they name is asked as well.",
     ),
     Setting(
         name="quorum.voters",
-        kind=kinds.VOTERS,
+        kind=VOTERS,
         help="The controllers that found a cluster whose log is empty, `1,2,3` or "
         "`1@host:port,2@host:port`; afterwards the log says who votes. A controller that is not "
         "among them observes until it is made a voter. Addresses are also where to ask first.",
@@ -227,7 +348,7 @@ _ROWS: Final = (
     ),
     Setting(
         name="metadata.version",
-        kind=kinds.METADATA_VERSION,
+        kind=METADATA_VERSION,
         roles=_CONTROLLER,
         default=str(METADATA_VERSION_MAX),
         help="The level of metadata.version that a cluster is founded at, as a number or as a "
@@ -247,7 +368,7 @@ _ROWS: Final = (
         _SNAPSHOTS.bytes_between,
         "After so many bytes of the metadata log a snapshot is taken.",
         highest=SEGMENT_BYTES_MAX,
-        kind=kinds.SIZE,
+        kind=SIZE,
     ),
     _number(
         "metadata.log.max.snapshot.interval.ms",
@@ -255,7 +376,7 @@ _ROWS: Final = (
         "A snapshot is taken at least this often, if anything was committed; 0 is never.",
         lowest=0,
         highest=AGE_MS_MAX,
-        kind=kinds.DURATION,
+        kind=DURATION,
     ),
     _number(
         "metadata.max.retention.bytes",
@@ -263,14 +384,14 @@ _ROWS: Final = (
         "While the snapshots and the log behind the oldest take more, the oldest goes. Two stay, "
         "and the log begins where the older one ends.",
         highest=RETENTION_BYTES_MAX,
-        kind=kinds.SIZE,
+        kind=SIZE,
     ),
     _number(
         "metadata.max.retention.ms",
         _SNAPSHOTS.retention_ms,
         "A snapshot of records that are older goes; two stay.",
         highest=AGE_MS_MAX,
-        kind=kinds.DURATION,
+        kind=DURATION,
     ),
     # --- brokers -----------------------------------------------------------------------------
     _duration(
@@ -299,7 +420,7 @@ _ROWS: Final = (
         "Bytes of records that a replica asks for of one partition in one fetch.",
         lowest=FETCH_BYTES_MIN,
         highest=broker_limits.REPLICA_FETCH_ANSWER_BYTES_MAX,
-        kind=kinds.SIZE,
+        kind=SIZE,
         roles=_BROKER,
     ),
     # --- logs and topics ---------------------------------------------------------------------
@@ -309,7 +430,7 @@ _ROWS: Final = (
         "A log file that has reached this size is followed by a new one.",
         lowest=SEGMENT_BYTES_MIN,
         highest=SEGMENT_BYTES_MAX,
-        kind=kinds.SIZE,
+        kind=SIZE,
     ),
     _number(
         "message.max.bytes",
@@ -317,7 +438,7 @@ _ROWS: Final = (
         "The largest batch of records that a producer may send.",
         lowest=1024,
         highest=BATCH_BYTES_MAX,
-        kind=kinds.SIZE,
+        kind=SIZE,
         roles=_BROKER,
     ),
     _number(

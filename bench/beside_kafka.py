@@ -13,11 +13,10 @@ from typing import Final
 
 import click
 
-from admin.apache.java import Unavailable
-from admin.apache.runtime import Runtime, find
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import Unanswered
-from admin.local_plan import LocalError, Wanted, settle
+from admin.tools.kafka_runtime import Runtime, Unavailable, find_runtime
+from admin.tools.local_plan import LocalError, Wanted, settle
 from bench import machine
 from bench.faults import RunFailed
 from bench.figures import described, table
@@ -103,7 +102,7 @@ def command(rounds: int, only: tuple[str, ...], folder: Path | None, document: P
     try:
         machine.check()
         section = None if document is None else Section(document, SECTION)
-        runtime = find(KAFKA, click.echo)
+        runtime = find_runtime(KAFKA, click.echo)
         with workplace(folder) as (place, runner):
             known = facts(place, runtime)
             values = runner.run(measure(place, wish, runtime))

@@ -15,8 +15,7 @@ from typing import Final
 
 import click
 
-from admin.apache.java import Unavailable
-from admin.apache.runtime import Runtime, find
+from admin.tools.kafka_runtime import Runtime, Unavailable, find_runtime
 from bench import machine
 from bench.asker import check_patching
 from bench.faults import RunFailed
@@ -74,7 +73,7 @@ def without_kafka(sides: Sequence[str]) -> tuple[Runtime | None, dict[str, str]]
     if KAFKA not in sides:
         return None, {}
     try:
-        return find(downloads.KAFKA, click.echo), {}
+        return find_runtime(downloads.KAFKA, click.echo), {}
     except Unavailable as error:
         click.echo(f"{KAFKA} is left out: {error.lacks}", err=True)
         return None, {KAFKA: error.lacks}

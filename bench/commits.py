@@ -20,8 +20,8 @@ import click
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import Unanswered
-from admin.local import LocalCluster
-from admin.local_plan import LocalError, Wanted, settle
+from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_plan import LocalError, Wanted, settle
 from bench import agreement, machine
 from bench.asker import Asker, Claim, check_patching
 from bench.brokers import Brokers

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from admin.addresses import Address
 from admin.client.channels import Channels, Form
-from admin.data.routes import RETRIABLE
+from admin.client.routes import RETRIABLE
 from admin.model import TopicDescription
 from bench.faults import RunFailed
 from quorum.clocks import wall_ms

@@ -17,9 +17,9 @@ from typing import Final
 
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
-from admin.local import last_line
-from admin.local_plan import LOG_FILE, NodePlan
 from admin.settings import ENVIRONMENT_PREFIX
+from admin.tools.local_cluster import last_line
+from admin.tools.local_plan import LOG_FILE, NodePlan
 from bench.faults import RunFailed
 from bench.rivals import Rival
 

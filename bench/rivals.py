@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin import local_plan
-from admin.apache import broker_files
-from admin.apache.processes import BROKER
-from admin.apache.runtime import Runtime
-from admin.kinds import Role
-from admin.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
+from admin.settings import Role
+from admin.tools import kafka_brokers, local_plan
+from admin.tools.kafka_runtime import BROKER, Runtime
+from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
 from quorum.log.uuids import uuid_to_text
 
 SESSION_MS: Final = 9_000
@@ -81,7 +79,7 @@ class Rival:
             for node in self.plan.controllers:
                 self._write(node, self._settings_of_controller(node))
         for node in self.plan.brokers:
-            broker_files.format_storage(
+            kafka_brokers.format_storage(
                 log_dir(self.folder, node), self.plan.cluster_id, node.id, rng
             )
             self._write(node, self._settings_of_broker(node))
@@ -128,7 +126,7 @@ class Rival:
         ]
 
     def _settings_of_controller(self, node: NodePlan) -> dict[str, str]:
-        listener = broker_files.CONTROLLER_LISTENER
+        listener = kafka_brokers.CONTROLLER_LISTENER
         return {
             "process.roles": "controller",
             "node.id": str(node.id),
@@ -143,7 +141,7 @@ class Rival:
         }
 
     def _settings_of_broker(self, node: NodePlan) -> dict[str, str]:
-        return broker_files.settings(
+        return kafka_brokers.broker_settings(
             node.id,
             node.kafka,
             log_dir(self.folder, node),
@@ -158,7 +156,7 @@ class Rival:
 
     def _write(self, node: NodePlan, settings: Mapping[str, str]) -> None:
         (self.folder / node.name).mkdir(parents=True, exist_ok=True)
-        write_atomically(self._file(node, SETTINGS_FILE), broker_files.as_text(settings))
+        write_atomically(self._file(node, SETTINGS_FILE), kafka_brokers.as_text(settings))
         write_atomically(self._file(node, LOGGING_FILE), self.runtime.release.logging_file)
 
     def _file(self, node: NodePlan, name: str) -> Path:

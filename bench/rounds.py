@@ -12,9 +12,9 @@ from time import perf_counter
 from typing import Final
 
 from admin.client.admin_client import AdminClient, AdminError
-from admin.data.producer import Producer
-from admin.local_plan import NodePlan
+from admin.client.producer import Producer
 from admin.model import Assignment, TopicDescription
+from admin.tools.local_plan import NodePlan
 from bench import machine
 from bench.faults import RunFailed
 from bench.first_records import FirstRecords

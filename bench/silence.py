@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Final
 
 from admin.client.admin_client import AdminError
-from admin.data.producer import Producer, Sent
+from admin.client.producer import Producer, Sent
 from quorum.clocks import wall_ms
 from quorum.records.encode import ClientRecord
 

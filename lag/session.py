@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from admin.apache.java import Unavailable, find_java
+from admin.tools.kafka_runtime import Unavailable, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.tables import columns
+from admin.cli.output import columns
 from lag.output.scales import show_clock, show_count, show_span
 from lag.watching import Standing
 

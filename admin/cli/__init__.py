@@ -1,6 +1,6 @@
-"""The command lines, one file per group; what is printed is made by pure functions beside them.
+"""The command line, one module per command group.
 
-Starting must be quick: `main` imports nothing but click, and each command imports what it needs
-when it runs. Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 failed (also in part),
-2 usage, 3 not finished.
+Start-up must be fast: `main` imports click alone, and a command imports the rest when it runs.
+Data goes to stdout, messages to stderr. Exit codes: 0 done, 1 failed (also in part), 2 usage,
+3 not finished.
 """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from admin.cli.common import command_line, write
+from admin.cli.options import command_line, write
 
 if TYPE_CHECKING:
     from admin.addresses import Address
@@ -20,7 +20,7 @@ class VoterList(click.ParamType["Mapping[ReplicaId, Address]"]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> "Mapping[ReplicaId, Address]":
         """The voters with their addresses; a usage error for what is no such list."""
-        from admin.kinds import ADDRESSED_VOTERS
+        from admin.settings import ADDRESSED_VOTERS
 
         if isinstance(value, Mapping):
             return value
@@ -57,12 +57,11 @@ def command(
     and told; DIR gets a folder for each controller, and the commands to start them are printed.
     A log with something that cannot be honoured, access control entries for example, is refused.
     """
-    from admin.adopt.errors import AdoptError
-    from admin.adopt.plan import make_plan
-    from admin.adopt.report import commands, report
-    from admin.adopt.source import take
-    from admin.adopt.writing import settings_file, work_folder
-    from admin.adopt.writing import write as write_folders
+    from admin.tools.adopt.plan import make_plan
+    from admin.tools.adopt.report import commands, report
+    from admin.tools.adopt.source import AdoptError, take
+    from admin.tools.adopt.writer import settings_file, work_folder
+    from admin.tools.adopt.writer import write as write_folders
     from quorum.clocks import wall_ms
 
     try:

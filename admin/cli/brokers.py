@@ -1,13 +1,17 @@
 """`metaquorum brokers`: list them, let them get no new replicas, ask whether they may stop."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.common import (
+from admin.cli.options import (
+    RATE,
     BrokerList,
     Exit,
     Target,
+    check_key,
+    key_option,
     output_option,
     run,
     say,
@@ -17,10 +21,18 @@ from admin.cli.common import (
     write,
     write_answer,
 )
-from admin.cli.moves.types import RATE, check_key, key_option
+from admin.cli.output import columns
 
 if TYPE_CHECKING:
-    from admin.capabilities.brokers import CordonBrokers, UncordonBrokers, UnregisterBrokers
+    from admin.capabilities.brokers import (
+        Broker,
+        BrokerResult,
+        CordonBrokers,
+        Safety,
+        UncordonBrokers,
+        UnregisterBrokers,
+    )
+
 
 brokers_option = click.option(
     "--brokers", type=BrokerList(), required=True, help="The brokers, by id: 101,102."
@@ -49,7 +61,7 @@ def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None
     """Let brokers get no new replicas; what they have stays."""
     from admin.capabilities.brokers import CordonBrokers
 
-    ctx.exit(run(_alter(target(**whom), CordonBrokers(broker_ids=brokers))))
+    ctx.exit(run(_alter(target(**whom), CordonBrokers(broker_ids=brokers), CORDONED)))
 
 
 @command.command()
@@ -60,7 +72,7 @@ def uncordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> No
     """Let brokers get new replicas again."""
     from admin.capabilities.brokers import UncordonBrokers
 
-    ctx.exit(run(_alter(target(**whom), UncordonBrokers(broker_ids=brokers))))
+    ctx.exit(run(_alter(target(**whom), UncordonBrokers(broker_ids=brokers), UNCORDONED)))
 
 
 @command.command()
@@ -74,7 +86,7 @@ def unregister(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> 
     """
     from admin.capabilities.brokers import UnregisterBrokers
 
-    ctx.exit(run(_alter(target(**whom), UnregisterBrokers(broker_ids=brokers))))
+    ctx.exit(run(_alter(target(**whom), UnregisterBrokers(broker_ids=brokers), UNREGISTERED)))
 
 
 @command.command("safe-to-stop")
@@ -128,7 +140,7 @@ def decommission(
     if dry_run and wait:
         raise click.UsageError("--dry-run begins nothing to wait for; leave --wait out")
     check_key(key, dry_run=dry_run)
-    from admin.cli.decommissioning import decommission as work
+    from admin.cli.plans import decommission as work
     from admin.plans import Operation, PlanRequest
 
     asked = PlanRequest(
@@ -153,7 +165,7 @@ def recommission(
 ) -> None:
     """Undo a decommission: cancel the moves that empty brokers, and end the cordon."""
     check_key(key, dry_run=dry_run)
-    from admin.cli.decommissioning import recommission as work
+    from admin.cli.plans import recommission as work
     from admin.plans import Operation, PlanRequest
 
     asked = PlanRequest(operation=Operation.UNDRAIN, brokers=brokers, dry_run=dry_run, key=key)
@@ -162,40 +174,126 @@ def recommission(
 
 async def _show(whom: Target, output: str, *, stale: bool) -> None:
     from admin.capabilities.brokers import ListBrokers
-    from admin.cli import brokers_text as text
 
     async with whom.client() as client:
         found = await client.ask(ListBrokers(), stale=stale)
     if output == "table":
-        write(text.listed(found.brokers))
+        write(listed(found.brokers))
     else:
         write_answer(found, output)
 
 
 async def _alter(
-    whom: Target, request: "CordonBrokers | UncordonBrokers | UnregisterBrokers"
+    whom: Target, request: "CordonBrokers | UncordonBrokers | UnregisterBrokers", what: str
 ) -> Exit:
-    from admin.cli import brokers_text as text
 
     async with whom.client() as client:
         results = (await client.ask(request)).brokers
     done = [each.broker_id for each in results if not each.kafka_error_code]
     refused = [each for each in results if each.kafka_error_code]
     if done:
-        write(text.altered(done, type(request)))
+        write(altered(done, what))
     if refused:
-        say(text.not_altered(refused))
+        say(not_altered(refused))
     return Exit.FAILED if refused else Exit.DONE
 
 
 async def _safe(whom: Target, brokers: tuple[int, ...], output: str, *, stale: bool) -> Exit:
     from admin.capabilities.brokers import SafeToStop
-    from admin.cli import brokers_text as text
 
     async with whom.client() as client:
         found = await client.ask(SafeToStop(broker_ids=brokers), stale=stale)
     if output == "table":
-        write(text.judged(brokers, found))
+        write(judged(brokers, found))
     else:
         write_answer(found, output)
     return Exit.DONE if found.safe else Exit.FAILED
+
+
+CORDONED: Final = "get no new replicas"
+UNCORDONED: Final = "get new replicas again"
+UNREGISTERED: Final = "are not registered any more"
+
+_TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "Leaders", "Then")
+
+
+def listed(brokers: "Sequence[Broker]") -> str:
+    """What `list` prints."""
+    if not brokers:
+        return "No brokers are registered."
+    rows = [
+        (
+            each.broker_id,
+            each.state,
+            "yes" if each.cordoned else "no",
+            "-" if each.rack is None else each.rack,
+            each.replicas,
+            each.in_sync,
+            each.leaders,
+            "unregistered once empty and stopped" if each.to_be_unregistered else "-",
+        )
+        for each in brokers
+    ]
+    return columns(_TITLES, rows)
+
+
+def altered(done: Sequence[int], what: str) -> str:
+    """What `cordon`, `uncordon` and `unregister` print."""
+    if len(done) == 1:
+        what = what.replace("get", "gets", 1).replace("are", "is", 1)
+    return f"{_brokers(done)} {what}."
+
+
+def not_altered(refused: "Sequence[BrokerResult]") -> str:
+    """What these say of brokers that are as before."""
+    return "\n".join(f"Error: {each.message or each.kafka_error}" for each in refused)
+
+
+def judged(brokers: Sequence[int], found: "Safety") -> str:
+    """What `safe-to-stop` prints."""
+    if found.safe:
+        looked_at = found.partitions_looked_at
+        return f"{_brokers(brokers)} may stop: {looked_at} partition(s) would not be hurt."
+    rows = [
+        (
+            f"{each.topic}-{each.partition}",
+            each.harm,
+            ",".join(map(str, each.in_sync)) or "-",
+            each.min_isr,
+        )
+        for each in found.hurt
+    ]
+    more = found.partitions_hurt - len(found.hurt)
+    return "\n".join(
+        [
+            f"{_brokers(brokers)} must not stop: {found.partitions_hurt} of"
+            f" {found.partitions_looked_at} partition(s) would be hurt.",
+            columns(("Partition", "Harm", "InSync", "MinISR"), rows),
+            *([f"and {more} more"] if more else []),
+        ]
+    )
+
+
+def emptied(brokers: Sequence[int]) -> str:
+    """That they have no replicas."""
+    return f"{_brokers(brokers)}: no replicas left."
+
+
+def not_registered(brokers: Sequence[int]) -> str:
+    """That the cluster does not know them, or not any more."""
+    return f"{_brokers(brokers)}: not registered."
+
+
+def strange(brokers: Sequence[int]) -> str:
+    """That nobody knows of these brokers."""
+    return "\n".join(f"Error: Broker ID {each} is not currently registered" for each in brokers)
+
+
+def still_alive(alive: Sequence[int]) -> str:
+    """That a broker which lives is not unregistered: it would not know."""
+    return f"{_brokers(alive)} not unregistered: stop them first, and it is done then"
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    several = "Brokers" if len(ids) > 1 else "Broker"
+    return f"{several} {', '.join(map(str, ids))}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from admin.cli.common import (
+from admin.cli.options import (
     Target,
     output_option,
     run,
@@ -58,7 +58,7 @@ def describe(
             output,
         )
     elif found:
-        from admin.cli.tables import columns
+        from admin.cli.output import columns
 
         rows = [
             (each.name, "(hidden)" if each.value is None else each.value, each.source)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from admin.cli.common import Duration
+from admin.cli.options import Duration
 
 DEADLINE_MS = 60_000
 
@@ -58,7 +58,7 @@ def command(
     """
     import asyncio
 
-    from admin.demo.run import Telling, run
+    from admin.tools.demo.run import Telling, run
 
     terminal = sys.stdout.isatty()
     telling = Telling(

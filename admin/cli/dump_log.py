@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from admin.cli.common import Exit, say, write
+from admin.cli.options import Exit, say, write
 
 
 @click.command()
@@ -35,7 +35,7 @@ def command(ctx: click.Context, files: Sequence[Path], output: str) -> None:
 
 def _dump_file(file: Path, output: str, *, titled: bool) -> bool:
     """Print one file; whether all of it was understood."""
-    from admin.dump.append_times import is_index
+    from admin.tools.dump import is_index
 
     is_table = output == "table"
     if is_table and titled:
@@ -44,14 +44,13 @@ def _dump_file(file: Path, output: str, *, titled: bool) -> bool:
 
 
 def _dump_times(file: Path, is_table: bool) -> bool:
-    from admin.dump.append_times import TITLES, as_json, as_text, times
-    from admin.dump.entries import Undumpable
+    from admin.tools.dump import TIME_TITLES, Undumpable, time_as_json, time_as_text, times
 
     if is_table:
-        write(TITLES)
+        write(TIME_TITLES)
     try:
         for entry in times(file):
-            write(as_text(entry) if is_table else as_json(entry, file))
+            write(time_as_text(entry) if is_table else time_as_json(entry, file))
     except Undumpable as error:
         say(f"Error: {error}")
         return False
@@ -59,7 +58,7 @@ def _dump_times(file: Path, is_table: bool) -> bool:
 
 
 def _dump_records(file: Path, is_table: bool) -> bool:
-    from admin.dump.entries import TITLES, Undumpable, entries
+    from admin.tools.dump import TITLES, Undumpable, entries
 
     if is_table:
         write(TITLES)

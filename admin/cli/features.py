@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from admin.cli.common import (
+from admin.cli.options import (
     Target,
     output_option,
     run,
@@ -15,9 +15,10 @@ from admin.cli.common import (
     write,
     write_data,
 )
+from admin.cli.output import columns
 
 if TYPE_CHECKING:
-    from admin.model import FeaturesDescription
+    from admin.model import FeatureInfo, FeaturesDescription
 
 
 @click.group()
@@ -30,8 +31,6 @@ def command() -> None:
 @target_options
 def describe(output: str, **whom: Any) -> None:
     """List every feature: what the node that is asked supports, and what is in force."""
-    from admin.cli.features_text import described, features_data
-
     found = run(_describe(target(**whom)))
     if output == "table":
         write(described(found))
@@ -100,3 +99,41 @@ async def _describe(whom: Target) -> "FeaturesDescription":
 async def _update(whom: Target, levels: dict[str, int], upgrade_type: int, dry_run: bool) -> None:
     async with whom.client() as client:
         await client.update_features(levels, upgrade_type=upgrade_type, dry_run=dry_run)
+
+
+def described(found: "FeaturesDescription") -> str:
+    """Every feature, one a line; levels of metadata.version with the names of their releases."""
+    rows = [(each.name, _range(each), _level(each.name, each.level)) for each in found.features]
+    return columns(("FEATURE", "SUPPORTED", "IN FORCE"), rows)
+
+
+def features_data(found: "FeaturesDescription") -> dict[str, Any]:
+    """The same as plain values; a level of 0 is "not in force"."""
+    return {
+        "epoch": found.epoch,
+        "features": [
+            {
+                "name": each.name,
+                "supported": None if each.supported is None else list(each.supported),
+                "level": each.level,
+            }
+            for each in found.features
+        ],
+    }
+
+
+def _range(feature: "FeatureInfo") -> str:
+    if feature.supported is None:
+        return "unknown"
+    lowest, highest = feature.supported
+    return f"{_level(feature.name, lowest)} to {_level(feature.name, highest)}"
+
+
+def _level(name: str, level: int) -> str:
+    from statemachine.features.features import release_name
+    from statemachine.vocabulary import METADATA_VERSION
+
+    if name != METADATA_VERSION or level == 0:
+        return str(level)
+    release = release_name(level)
+    return str(level) if release == str(level) else f"{level} ({release})"

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from admin.cli.common import BadInput, Duration, Exit, say, write
+from admin.cli.options import BadInput, Duration, Exit, say, write
 
 FORMATS = ("html", "parquet", "csv", "json")
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from admin.cli.common import (
+from admin.cli.options import (
     Exit,
     Target,
     output_option,

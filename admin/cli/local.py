@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from admin.cli.common import Exit, command_line, say
+from admin.cli.options import Exit, command_line, say
 
 if TYPE_CHECKING:
     from asyncio import Task
 
-    from admin.local import LocalCluster
+    from admin.tools.local_cluster import LocalCluster
 
 
 @click.command()
@@ -54,18 +54,17 @@ def command(
     """
     import asyncio
 
-    from admin.apache.java import Unavailable
-    from admin.apache.runtime import find
-    from admin.local import LocalCluster
-    from admin.local_plan import LocalError, Wanted, settle
+    from admin.tools.kafka_runtime import Unavailable, find_runtime
+    from admin.tools.local_cluster import LocalCluster
+    from admin.tools.local_plan import LocalError, Wanted, settle
 
     wanted = Wanted(controllers=controllers, brokers=brokers, base_port=base_port, kafka=kafka)
     try:
         # First what may be missing: a folder is for good.
-        runtime = None if kafka is None else find(kafka, say)
+        runtime = None if kafka is None else find_runtime(kafka, say)
         plan = settle(folder, wanted, random.SystemRandom())
         if plan.kafka is not None and runtime is None:
-            runtime = find(plan.kafka, say)
+            runtime = find_runtime(plan.kafka, say)
         ctx.exit(asyncio.run(_run(LocalCluster(folder, plan, runtime=runtime))))
     except (LocalError, Unavailable) as error:
         raise click.ClickException(str(error)) from None
@@ -120,7 +119,7 @@ async def _tell_ends(cluster: "LocalCluster", stopping: "Task[bool]") -> None:
 
 
 def _announce(cluster: "LocalCluster") -> None:
-    from admin.local_plan import CLUSTER_FILE
+    from admin.tools.local_plan import CLUSTER_FILE
 
     controllers = ",".join(map(str, cluster.controllers))
     brokers = ",".join(map(str, cluster.brokers))

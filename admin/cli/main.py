@@ -18,18 +18,21 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "demo": ("admin.cli.demo", "Show a reassignment that survives the loss of its controller."),
         "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum."),
         "leader": ("admin.cli.leader", "Hand the lead of the quorum to another controller."),
-        "reassign-partitions": ("admin.cli.moves.command", "Move partitions between brokers."),
-        "moves": ("admin.cli.moves.standing", "List, pause, cancel and roll back moves."),
+        "reassign-partitions": (
+            "admin.cli.reassign_partitions",
+            "Move partitions between brokers.",
+        ),
+        "moves": ("admin.cli.moves", "List, pause, cancel and roll back moves."),
         "brokers": ("admin.cli.brokers", "List and cordon brokers, ask whether they may stop."),
         "topics": ("admin.cli.topics", "Create, list, describe, alter and delete topics."),
         "configs": ("admin.cli.configs", "Describe and alter configurations of topics, brokers."),
         "features": ("admin.cli.features", "Describe features of the cluster, change levels."),
-        "produce": ("admin.cli.produce", "Write the lines of a file into a topic."),
-        "consume": ("admin.cli.consume", "Read the records of a topic as lines."),
+        "produce": ("admin.cli.records:produce", "Write the lines of a file into a topic."),
+        "consume": ("admin.cli.records:consume", "Read the records of a topic as lines."),
         "dump-log": ("admin.cli.dump_log", "Print the records of metadata logs and checkpoints."),
         "lag": ("admin.cli.lag", "Report from logs who lagged, when and why (needs Java)."),
         "adopt": ("admin.cli.adopt", "Take over the metadata of stopped KRaft controllers."),
-        "settings": ("admin.cli.settings", "List every setting of a node."),
+        "settings": ("admin.cli.start:settings", "List every setting of a node."),
     }
 )
 
@@ -55,8 +58,9 @@ class LateGroup(click.Group):
 
 def load(name: str) -> click.Command:
     """The command `name` of the table."""
-    module, _ = COMMANDS[name]
-    command = importlib.import_module(module).command
+    place, _ = COMMANDS[name]
+    module, _, attribute = place.partition(":")
+    command = getattr(importlib.import_module(module), attribute or "command")
     assert isinstance(command, click.Command)
     return command
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 
-from admin.cli.common import (
+from admin.cli.options import (
     AddressList,
     Target,
     output_option,
@@ -205,6 +205,7 @@ def _describe(
     if output == "table":
         write(_table(quorum, what, form, human_readable=human_readable))
         return
+
     from admin.cli import quorum_text
 
     data = quorum_text.status_data if what == "status" else quorum_text.replication_data
@@ -214,13 +215,14 @@ def _describe(
 def _describe_brokers(*, form: Form, human_readable: bool, output: str, **whom: Any) -> None:
     if form == "kafka" or human_readable or whom.pop("stale", False):
         raise click.UsageError("--brokers goes with --output alone")
-    from admin.cli import whereabouts_text
+
+    from admin.cli import quorum_text
 
     found = run(_discover(target(**whom)))
     if output == "table":
-        write(whereabouts_text.table(found))
+        write(quorum_text.places_table(found))
     else:
-        write_data(whereabouts_text.data(found), output)
+        write_data(quorum_text.places_data(found), output)
 
 
 async def _discover(whom: Target) -> "Whereabouts":

@@ -1,13 +1,14 @@
-"""How the quorum is shown: the tables of KIP-595, those of Kafka's present tool, and as data.
+"""The quorum as text: the tables of KIP-595, those of Kafka's present tool, and as data.
 
-Pure functions from a `QuorumDescription` to text or plain values; nothing here asks or prints.
+Pure functions from answers to text or plain values.
 """
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from admin.cli.tables import columns, kafka_columns
+from admin.cli.output import columns, kafka_columns
 from admin.model import (
     UNKNOWN,
     QuorumDescription,
@@ -18,6 +19,7 @@ from admin.model import (
     max_follower_lag_time_ms,
 )
 from admin.units import show_duration
+from admin.whereabouts import NodePlace, Whereabouts
 from quorum.core.vocabulary import NO_DIRECTORY
 from quorum.log.uuids import uuid_to_text
 
@@ -25,7 +27,7 @@ LABEL_WIDTH: Final = 24
 """Values begin in this column, as Kafka's tool has it."""
 
 
-def status(quorum: QuorumDescription) -> str:
+def status(quorum: "QuorumDescription") -> str:
     """The summary of KIP-595's `--describe`."""
     return _labelled(
         [
@@ -42,7 +44,7 @@ def status(quorum: QuorumDescription) -> str:
     )
 
 
-def replication(quorum: QuorumDescription, *, human_readable: bool = False) -> str:
+def replication(quorum: "QuorumDescription", *, human_readable: bool = False) -> str:
     """The table of KIP-595's `--describe replication`: the leader, other voters, observers."""
     titles = ["ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status", "IsReassignTarget"]
     rows = [
@@ -59,7 +61,7 @@ def replication(quorum: QuorumDescription, *, human_readable: bool = False) -> s
     return columns(titles, rows)
 
 
-def kafka_status(quorum: QuorumDescription) -> str:
+def kafka_status(quorum: "QuorumDescription") -> str:
     """What `kafka-metadata-quorum.sh describe --status` prints since Kafka 4.0."""
     return _labelled(
         [
@@ -75,7 +77,7 @@ def kafka_status(quorum: QuorumDescription) -> str:
     )
 
 
-def kafka_replication(quorum: QuorumDescription, *, human_readable: bool, now_ms: int) -> str:
+def kafka_replication(quorum: "QuorumDescription", *, human_readable: bool, now_ms: int) -> str:
     """What `kafka-metadata-quorum.sh describe --replication` prints since Kafka 4.0."""
     titles = [
         "NodeId",
@@ -107,7 +109,7 @@ def kafka_replication(quorum: QuorumDescription, *, human_readable: bool, now_ms
     return kafka_columns(titles, rows)
 
 
-def status_data(quorum: QuorumDescription) -> dict[str, Any]:
+def status_data(quorum: "QuorumDescription") -> dict[str, Any]:
     """The summary as plain values."""
     target = quorum.target_voters
     return {
@@ -126,7 +128,7 @@ def status_data(quorum: QuorumDescription) -> dict[str, Any]:
     }
 
 
-def replication_data(quorum: QuorumDescription) -> dict[str, Any]:
+def replication_data(quorum: "QuorumDescription") -> dict[str, Any]:
     """Every replica as plain values; -1 stands for what nobody knows."""
     return {
         "leader_id": quorum.leader_id,
@@ -153,7 +155,7 @@ def _labelled(lines: Sequence[tuple[str, object]]) -> str:
     return "\n".join(f"{label + ':':<{LABEL_WIDTH}}{value}" for label, value in lines)
 
 
-def _replicas(quorum: QuorumDescription) -> Iterator[tuple[str, ReplicaInfo]]:
+def _replicas(quorum: "QuorumDescription") -> "Iterator[tuple[str, ReplicaInfo]]":
     leader = quorum.leader
     if leader is not None:
         yield "Leader", leader
@@ -164,30 +166,30 @@ def _replicas(quorum: QuorumDescription) -> Iterator[tuple[str, ReplicaInfo]]:
         yield "Observer", observer
 
 
-def _lag(replica: ReplicaInfo, quorum: QuorumDescription) -> int:
+def _lag(replica: "ReplicaInfo", quorum: "QuorumDescription") -> int:
     return UNKNOWN if quorum.leader is None else lag(replica, quorum.leader)
 
 
-def _lag_time_ms(replica: ReplicaInfo, quorum: QuorumDescription) -> int:
+def _lag_time_ms(replica: "ReplicaInfo", quorum: "QuorumDescription") -> int:
     return UNKNOWN if quorum.leader is None else lag_time_ms(replica, quorum.leader)
 
 
-def _lag_time(replica: ReplicaInfo, quorum: QuorumDescription, *, human_readable: bool) -> str:
+def _lag_time(replica: "ReplicaInfo", quorum: "QuorumDescription", *, human_readable: bool) -> str:
     time_ms = _lag_time_ms(replica, quorum)
     if not human_readable:
         return str(time_ms)
     return "unknown" if time_ms == UNKNOWN else show_duration(time_ms)
 
 
-def _endpoints(quorum: QuorumDescription, replica: ReplicaInfo) -> list[str]:
+def _endpoints(quorum: "QuorumDescription", replica: "ReplicaInfo") -> list[str]:
     return [f"{name}://{address}" for name, address in quorum.addresses.get(replica.id, ())]
 
 
-def _kafka_nodes(quorum: QuorumDescription, replicas: Sequence[ReplicaInfo]) -> str:
+def _kafka_nodes(quorum: "QuorumDescription", replicas: "Sequence[ReplicaInfo]") -> str:
     return f"[{', '.join(_kafka_node(quorum, replica) for replica in replicas)}]"
 
 
-def _kafka_node(quorum: QuorumDescription, replica: ReplicaInfo) -> str:
+def _kafka_node(quorum: "QuorumDescription", replica: "ReplicaInfo") -> str:
     directory = replica.directory_id
     known = "null" if directory == NO_DIRECTORY else f'"{uuid_to_text(directory)}"'
     endpoints = _endpoints(quorum, replica)
@@ -195,9 +197,54 @@ def _kafka_node(quorum: QuorumDescription, replica: ReplicaInfo) -> str:
     return f'{{"id": {replica.id}, "directoryId": {known}{shown}}}'
 
 
-def _node_data(quorum: QuorumDescription, replica: ReplicaInfo) -> dict[str, Any]:
+def _node_data(quorum: "QuorumDescription", replica: "ReplicaInfo") -> dict[str, Any]:
     return {
         "id": replica.id,
         "directory_id": uuid_to_text(replica.directory_id),
         "endpoints": _endpoints(quorum, replica),
     }
+
+
+_TITLES: Final = ("NodeId", "Address", "Booted", "DirectoryId", "Status")
+
+
+def places_table(found: "Whereabouts") -> str:
+    """A line for each node that the one asked has heard of."""
+    rows = [
+        (
+            node.id,
+            node.address,
+            _booted(node),
+            "-" if node.directory_id == NO_DIRECTORY else uuid_to_text(node.directory_id),
+            "Leader" if node.id == found.leader_id else "",
+        )
+        for node in found.nodes
+    ]
+    return columns(_TITLES, rows)
+
+
+def places_data(found: "Whereabouts") -> dict[str, Any]:
+    """The same as plain values; -1 stands for a leader that is not known."""
+    return {
+        "cluster_id": found.cluster_id,
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "nodes": [
+            {
+                "node_id": node.id,
+                "host": node.address.host,
+                "port": node.address.port,
+                "boot_timestamp_ms": node.boot_timestamp_ms,
+                "directory_id": uuid_to_text(node.directory_id),
+            }
+            for node in found.nodes
+        ],
+    }
+
+
+def _booted(node: "NodePlace") -> str:
+    try:
+        return datetime.fromtimestamp(node.boot_timestamp_ms / 1_000, UTC).isoformat(" ", "seconds")
+    except (ValueError, OverflowError, OSError):
+        # A timestamp beyond all calendars is one all the same.
+        return str(node.boot_timestamp_ms)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from admin.cli.common import BadInput
+from admin.cli.options import BadInput, write
 
 
 @click.command()
@@ -49,3 +49,11 @@ def _do_without_hypothesis() -> None:
     strategy for each type of the protocol, at the first message: for a second and more the node
     would answer nobody."""
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+
+
+@click.command()
+def settings() -> None:
+    """List every setting of a node, as Markdown."""
+    from admin.settings import as_markdown
+
+    write(as_markdown().rstrip("\n"))

@@ -1,27 +1,30 @@
 """`metaquorum topics`: create, list, describe, alter and delete."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from admin.cli.common import (
+from admin.cli.options import (
+    RATE,
     BrokerList,
     Target,
+    check_key,
+    key_option,
     output_option,
     run,
     say,
     stale_option,
     target,
     target_options,
+    topic_name,
     write,
     write_data,
 )
-from admin.cli.moves.types import RATE, check_key, key_option
-from admin.cli.topic_name import topic_name
+from quorum.log.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from admin.model import Topics
+    from admin.model import PartitionDescription, TopicDescription, Topics
 
 
 @click.group()
@@ -74,8 +77,6 @@ def describe(
     topics: Sequence[str], named: Sequence[str], output: str, *, stale: bool, **whom: Any
 ) -> None:
     """Describe TOPICS, or all of them: leader, replicas and in-sync replicas."""
-    from admin.cli.topics_text import described, topics_data
-
     wanted = (*topics, *named)
     known = run(_describe(target(**whom), wanted or None, stale=stale))
     if output == "table":
@@ -133,7 +134,7 @@ def alter(
             raise click.UsageError(f"{option} goes with --replication-factor; leave it out")
     check_key(key, dry_run=dry_run)
     if factor is not None:
-        from admin.cli.factor import change_factor
+        from admin.cli.plans import change_factor
         from admin.plans import Operation, PlanRequest
 
         asked = PlanRequest(
@@ -197,3 +198,66 @@ async def _alter(whom: Target, topic: str, partitions: int) -> None:
 async def _delete(whom: Target, topic: str) -> None:
     async with whom.client() as client:
         await client.delete_topic(topic)
+
+
+def described(topics: "Topics") -> str:
+    """Every topic with its partitions, one a line."""
+    return "\n".join(line for topic in _in_order(topics) for line in _lines(topic))
+
+
+def topics_data(topics: "Topics") -> dict[str, Any]:
+    """The topics as plain values, and what they are as of."""
+    return {
+        "as_of_offset": topics.as_of,
+        "topics": [_topic_data(topic) for topic in _in_order(topics)],
+    }
+
+
+def _in_order(topics: "Topics") -> "Iterable[TopicDescription]":
+    return (topics.found[name] for name in sorted(topics.found))
+
+
+def _topic_data(topic: "TopicDescription") -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": None if topic.topic_id is None else uuid_to_text(topic.topic_id),
+        "partitions": [_partition_data(partition) for partition in topic.partitions],
+    }
+
+
+def _lines(topic: "TopicDescription") -> Iterable[str]:
+    id = "" if topic.topic_id is None else uuid_to_text(topic.topic_id)
+    yield "\t".join(
+        [
+            f"Topic: {topic.name}",
+            f"TopicId: {id}",
+            f"PartitionCount: {len(topic.partitions)}",
+            f"ReplicationFactor: {topic.replication_factor}",
+        ]
+    )
+    from admin.model import NO_LEADER
+
+    for partition in topic.partitions:
+        leader = "none" if partition.leader == NO_LEADER else str(partition.leader)
+        yield "\t".join(
+            [
+                f"\tTopic: {topic.name}",
+                f"Partition: {partition.partition}",
+                f"Leader: {leader}",
+                f"Replicas: {','.join(map(str, partition.replicas))}",
+                f"Isr: {','.join(map(str, partition.isr))}",
+            ]
+        )
+
+
+def _partition_data(partition: "PartitionDescription") -> dict[str, Any]:
+    from admin.model import NO_LEADER
+
+    return {
+        "partition": partition.partition,
+        "leader": None if partition.leader == NO_LEADER else partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "offline_replicas": list(partition.offline),
+    }

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.common import BadInput, Exit, Target, run, say, write
-from admin.cli.tables import as_json
+from admin.cli.options import BadInput, Exit, Target, run, say, write
+from admin.cli.output import as_json
 
 if TYPE_CHECKING:
     from admin.client.admin_client import AdminClient

@@ -13,8 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final, Protocol
 
-from admin.local import last_line
 from admin.settings import ENVIRONMENT_PREFIX
+from admin.tools.local_cluster import last_line
 from bench.faults import RunFailed
 from bench.load import Make
 from bench.report import Processes

@@ -9,9 +9,9 @@ from typing import Any, Final
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.channels import Channels, Form, Unanswered
-from admin.kinds import Role
-from admin.local_plan import ClusterPlan, NodePlan
 from admin.model import QuorumDescription
+from admin.settings import Role
+from admin.tools.local_plan import ClusterPlan, NodePlan
 from bench.brokers import Brokers
 from bench.commits import BROKER_IDS, TOPIC
 from bench.peers.cluster import NODES, NotDone

@@ -14,8 +14,7 @@ from typing import Final
 
 import click
 
-from admin.apache.java import Unavailable
-from admin.apache.runtime import Runtime, find
+from admin.tools.kafka_runtime import Runtime, Unavailable, find_runtime
 from bench.faults import RunFailed
 
 CACHE: Final = Path(__file__).parents[2] / ".bench"
@@ -56,7 +55,7 @@ def pysyncobj() -> Path:
 def kafka() -> Runtime:
     """Kafka's jars, and a Java that runs them; raises `RunFailed`."""
     try:
-        return find(KAFKA, click.echo)
+        return find_runtime(KAFKA, click.echo)
     except Unavailable as error:
         raise RunFailed(f"Kafka cannot be had: {error.lacks}") from None
 

@@ -16,10 +16,10 @@ from typing import Final
 from uuid import UUID
 
 from admin.addresses import Address
-from admin.apache.runtime import Runtime
 from admin.client import topics
 from admin.client.channels import Channels
-from admin.local_plan import log_dir
+from admin.tools.kafka_runtime import Runtime
+from admin.tools.local_plan import log_dir
 from bench import agreement
 from bench.asker import Asker, Claim
 from bench.brokers import TIMEOUT_MS, Brokers

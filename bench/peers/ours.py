@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from admin import local_plan
 from admin.addresses import Address
 from admin.client.admin_client import AdminClient, AdminError
+from admin.tools import local_plan
 from bench import agreement
 from bench.asker import Asker
 from bench.commits import TOPIC, claim_partitions

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Final
 from uuid import UUID
 
-from admin.local_plan import log_dir
+from admin.tools.local_plan import log_dir
 from bench.peers.cluster import NODES
 from bench.peers.ours import Ours
 from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId

@@ -5,10 +5,9 @@
 
 from typing import Any, Final, NamedTuple
 
-from admin.dump.control import control_fields, control_name
-from admin.dump.entries import compact
 from quorum.core.vocabulary import uuid_to_text
 from quorum.records.control import BadControlRecord, control_type
+from quorum.records.kafka_names import compact_json, control_fields, control_record_name
 from statemachine.records import codec, kafka_records, own_records
 from statemachine.records.field_names import as_kafka, frame_of, ours
 from statemachine.records.primitives import MalformedRecord
@@ -47,8 +46,8 @@ def json_of(value: bytes) -> str:
     """All fields of a sound data record under Kafka's names, and ours beside them."""
     record = codec.decode(value)
     if isinstance(record, kafka_records.Unknown):
-        return compact({"bytes": record.body.hex()})
-    return compact({**as_kafka(record, frame_of(value).version), **ours(record)})
+        return compact_json({"bytes": record.body.hex()})
+    return compact_json({**as_kafka(record, frame_of(value).version), **ours(record)})
 
 
 def typed_control(key: bytes | None, value: bytes | None, *, with_json: bool) -> Typed:
@@ -57,19 +56,19 @@ def typed_control(key: bytes | None, value: bytes | None, *, with_json: bool) ->
         number = int(control_type(key))
     except BadControlRecord as error:
         return _malformed(str(error))
-    name = control_name(number)
+    name = control_record_name(number)
     if name is None:
         return Typed({"type": f"Unknown(control {number})"})
     try:
         fields = control_fields(number, value or b"")
-    except (MalformedRecord, UnicodeDecodeError) as error:
+    except BadControlRecord as error:
         return _malformed(f"{name}: {error}")
     columns = {"type": name, "version": fields["version"]}
-    return Typed({**columns, "json": compact(fields)} if with_json else columns)
+    return Typed({**columns, "json": compact_json(fields)} if with_json else columns)
 
 
 def _malformed(reason: str) -> Typed:
-    return Typed({"type": MALFORMED, "json": compact({"problem": reason})}, reason)
+    return Typed({"type": MALFORMED, "json": compact_json({"problem": reason})}, reason)
 
 
 def _columns(record: kafka_records.Record) -> dict[str, Any]:

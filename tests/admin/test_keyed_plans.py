@@ -10,7 +10,7 @@ from controller.ports import Unavailable
 from controller.service import NotActive
 from statemachine import commands
 from tests.admin.cli.test_brokers_cli import run
-from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.cli.test_reassign_partitions import brokers
 from tests.admin.http.test_http_api import Http, check_problem, http_door
 from tests.admin.http.test_http_new_moves import sent
 from tests.admin.planned_topic import (

@@ -8,7 +8,7 @@ from admin.model import PartitionId
 from admin.plans import Operation, PlannedPartition, PlanRequest, PlanResult
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
-from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.cli.test_reassign_partitions import brokers
 from tests.admin.embedded_brokers import embedded
 from tests.admin.http.test_http_api import http_door
 from tests.broker.client_requests import batch

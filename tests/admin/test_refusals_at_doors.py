@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from admin.cli.main import group
 from quorum.protocol.apis import ApiKey
 from statemachine import commands
-from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.cli.test_reassign_partitions import brokers
 from tests.admin.http.test_http_api import http_door, plan
 from tests.controller.apis.samples import alter_reassignments
 from tests.controller.asking import asked, move, topic

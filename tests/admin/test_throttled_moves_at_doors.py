@@ -14,10 +14,10 @@ from admin.reassignment_questions import read_begun
 from statemachine import commands
 from statemachine.reassignment.throttle import FOLLOWER_RATE, LEADER_RATE
 from statemachine.vocabulary import BROKER_RESOURCE
-from tests.admin.cli.test_begin_moves_cli import FOUR, plan
-from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.cli.test_moves_cli import run as reassign
-from tests.admin.cli.test_standing_moves_cli import run as moves
+from tests.admin.cli.test_moves_command import run as moves
+from tests.admin.cli.test_reassign_execute import FOUR, plan
+from tests.admin.cli.test_reassign_partitions import brokers
+from tests.admin.cli.test_reassign_partitions import run as reassign
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.admin.http.test_http_api import plan as plan_body
 from tests.admin.http.test_http_new_moves import sent

@@ -7,7 +7,7 @@ import pytest
 
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_brokers_cli import run
-from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.cli.test_reassign_partitions import brokers
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.admin.planned_topic import (
     EMPTYING,

@@ -7,7 +7,7 @@ from uuid import UUID
 from click.testing import CliRunner
 
 from admin.addresses import Address
-from admin.cli import whereabouts_text
+from admin.cli import quorum_text
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
 from admin.whereabouts import NodePlace, Whereabouts
@@ -37,7 +37,7 @@ FOUND = Whereabouts(
 
 
 def test_a_table_has_a_line_for_each_node() -> None:
-    assert whereabouts_text.table(FOUND).splitlines() == [
+    assert quorum_text.places_table(FOUND).splitlines() == [
         "NodeId  Address          Booted                     DirectoryId             Status",
         "1       c1.example:9093  2026-11-21 04:48:57+00:00  AAAAAAAAAAAAAAAAAAAABw  Leader",
         "101     [::1]:9092       4611686018427387904        -",
@@ -45,7 +45,7 @@ def test_a_table_has_a_line_for_each_node() -> None:
 
 
 def test_as_data_it_has_all_that_is_known() -> None:
-    found = json.loads(json.dumps(whereabouts_text.data(FOUND)))
+    found = json.loads(json.dumps(quorum_text.places_data(FOUND)))
     assert (found["cluster_id"], found["leader_id"], found["leader_epoch"]) == ("C", 1, 3)
     assert [node["port"] for node in found["nodes"]] == [9093, 9092]
 

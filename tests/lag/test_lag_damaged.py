@@ -23,7 +23,7 @@ LOG: Final = "__cluster_metadata-0"
 def report(*arguments: object) -> "subprocess.CompletedProcess[str]":
     """`metaquorum lag report`, to its end, by somebody who may not read everything."""
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
-    from admin.apache.java import Unavailable, find_java
+    from admin.tools.kafka_runtime import Unavailable, find_java
 
     try:
         find_java()

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
 
-from admin.demo.accounts import Written
+from admin.tools.demo.workload import Written
 from tests.process.kafka_accounts import Deliveries, Run
 from tests.process.kafka_clients import ConfluentReader, PythonReader, Reads
 from tests.process.kafka_traffic import PRODUCERS, Audience, Runs, Traffic, flow

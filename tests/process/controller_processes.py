@@ -12,8 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from admin.local import LocalCluster
-from admin.local_plan import Wanted, settle
+from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_plan import Wanted, settle
 from quorum.core.vocabulary import Offset
 from quorum.log.segments import SegmentedLog
 from quorum.opening import LOG_FOLDER

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from admin.local_plan import NodePlan, log_dir
 from admin.model import Assignment
+from admin.tools.local_plan import NodePlan, log_dir
 from chaos.cluster.facts import Fact, fact
 from chaos.cluster.judged import Judged
 from chaos.processes.judge import committed_log, disagreements

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from admin.demo.accounts import NO_OFFSET, Read, Written, balance
+from admin.tools.demo.workload import NO_OFFSET, Read, Written, balance
 
 
 @dataclass(slots=True)

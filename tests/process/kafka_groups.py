@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
 
-from admin.demo.accounts import Written
+from admin.tools.demo.workload import Written
 from tests.process.kafka_accounts import Deliveries, Run
 from tests.process.kafka_clients import (
     CLOSE_SECONDS,

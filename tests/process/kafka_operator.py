@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from admin.local_plan import NodePlan
 from admin.model import Assignment, PartitionId
 from admin.plan_file import render_plan
+from admin.tools.local_plan import NodePlan
 from tests.process.kafka_tools_room import Said, ToolsRoom, tools_room
 from tests.process.local_process import Done, metaquorum
 from tests.process.moved_cluster import Layout, MovedCluster, moved_cluster

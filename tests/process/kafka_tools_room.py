@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from admin.apache.runtime import Runtime
+from admin.tools.kafka_runtime import Runtime
 from tests.support.tree import ROOT
 
 PROGRAM: Final = ROOT / "tests" / "process" / "support" / "Tools.java"

@@ -18,7 +18,7 @@ from typing import Final
 
 import pytest
 
-from admin.demo.accounts import Written, content, number_of
+from admin.tools.demo.workload import Written, content, number_of
 from tests.process.kafka_accounts import Deliveries, Run
 from tests.process.kafka_clients import ConfluentProducer, PythonProducer, Reads, Writes
 from tests.process.kafka_evidence import evidence

@@ -25,8 +25,8 @@ IMPORTED: Final = (
         "asyncio",
         "admin.cli.main",
         "admin.client.admin_client",
-        "admin.data.producer",
-        "admin.data.reader",
+        "admin.client.producer",
+        "admin.client.consumer",
     ),
     *(
         "admin.capabilities",
@@ -35,10 +35,10 @@ IMPORTED: Final = (
         "admin.plan_file",
         "admin.plans",
     ),
-    *("admin.cli.brokers", "admin.cli.consume", "admin.cli.decommissioning", "admin.cli.produce"),
-    *("admin.cli.moves.command", "admin.cli.moves.following", "admin.cli.moves.generating"),
-    *("admin.cli.moves.standing", "admin.cli.moves.waiting", "admin.cli.quorum"),
-    *("admin.cli.topics", "admin.cli.topics_text"),
+    *("admin.cli.brokers", "admin.cli.move_progress", "admin.cli.moves", "admin.cli.moves_text"),
+    *("admin.cli.plans", "admin.cli.quorum", "admin.cli.quorum_text", "admin.cli.records"),
+    *("admin.cli.reassign_actions", "admin.cli.reassign_partitions", "admin.cli.reassign_plan"),
+    "admin.cli.topics",
 )
 _idle: Final[LifoQueue[Forks]] = LifoQueue()
 """As many as commands have run at once; each runs one at a time."""

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from admin.client.admin_client import AdminClient
-from admin.data.producer import Producer
-from admin.demo.accounts import Written
-from admin.demo.workload import Workload
-from admin.local import LocalCluster
-from admin.local_plan import Wanted, log_dir, settle
+from admin.client.producer import Producer
 from admin.model import Assignment, TopicDescription
 from admin.move_plans import whole
 from admin.moves import MovesRequest, MoveStanding, Operation
+from admin.tools.demo.workload import Workload, Written
+from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_plan import Wanted, log_dir, settle
 from broker.storage.log_dir import partition_folders
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.reassignment.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS

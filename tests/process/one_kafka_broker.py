@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from admin import local_kafka
 from admin.addresses import Address
-from admin.apache.runtime import Runtime
 from admin.client.admin_client import AdminClient
-from admin.data.producer import Producer
-from admin.kinds import Role
-from admin.local_plan import ClusterPlan, NodePlan, log_dir
+from admin.client.producer import Producer
+from admin.settings import Role
+from admin.tools import kafka_brokers
+from admin.tools.kafka_runtime import Runtime
+from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir
 from quorum.records.encode import ClientRecord
 from statemachine.image.image import Image
 from tests.process.joining_nodes import nap
@@ -78,13 +78,13 @@ async def kafka_broker(
     home = folder / node.name
     plan = ClusterPlan(cluster_id=cluster_id, nodes=(first, node), kafka=runtime.release.version)
     settings = {"metadata.version": str(metadata_version)}
-    local_kafka.write_files(folder, plan, runtime, settings, random.Random(broker_id))
+    kafka_brokers.write_files(folder, plan, runtime, settings, random.Random(broker_id))
     if voters is not None:
-        _tell_of_voters(home / local_kafka.SETTINGS_FILE, voters)
+        _tell_of_voters(home / kafka_brokers.SETTINGS_FILE, voters)
     log = home / "node.log"
     with log.open("ab") as out:
         process = await asyncio.create_subprocess_exec(
-            *local_kafka.command(folder, node, runtime), stdout=out, stderr=out
+            *kafka_brokers.command(folder, node, runtime), stdout=out, stderr=out
         )
     broker = KafkaBroker(process, address, log, log_dir(folder, node))
     try:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from admin.apache.broker_files import as_text
-from admin.apache.runtime import Runtime
+from admin.tools.kafka_brokers import as_text
+from admin.tools.kafka_runtime import Runtime
 from quorum.log.file_reader import batches_of
 from quorum.log.limits import TORN_BYTES_MAX
 from quorum.opening import LOG_FOLDER

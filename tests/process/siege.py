@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from admin.local_plan import NodePlan
 from admin.moves import Operation
+from admin.tools.local_plan import NodePlan
 from tests.process.moved_cluster import MovedCluster
 
 BROKERS_KILLED: Final = 2

@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from admin.addresses import Address
-from admin.apache import broker_files
-from tests.admin.adopt.old_controllers import fingerprint
+from admin.tools import kafka_brokers
+from tests.admin.tools.old_controllers import fingerprint
 from tests.process.local_process import metaquorum
 from tests.support.kafka_tools import runtime
 from tests.support.ports import free_ports
@@ -167,7 +167,7 @@ def test_a_broker_of_that_cluster_leads_again_what_it_led(adopted: Adopted, tmp_
         f"version=1\ncluster.id={CLUSTER_ID}\nnode.id=104\ndirectory.id=UvC-6SuQENwXJNqF6I2T2Q\n"
     )
     properties, logging = tmp_path / "broker.properties", tmp_path / "logging.properties"
-    settings = broker_files.settings(
+    settings = kafka_brokers.broker_settings(
         104,
         adopted.broker,
         storage,
@@ -176,7 +176,7 @@ def test_a_broker_of_that_cluster_leads_again_what_it_led(adopted: Adopted, tmp_
         voters_in_log=True,
         more={},
     )
-    properties.write_text(broker_files.as_text(settings))
+    properties.write_text(kafka_brokers.as_text(settings))
     logging.write_text(kafka.release.logging_file)
     with (
         running(adopted.starts, tmp_path / "said.log"),

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from admin.client.admin_client import AdminClient, AdminError
-from admin.local import LocalCluster
-from admin.local_plan import log_dir
+from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_plan import log_dir
 from quorum.opening import LOG_FOLDER
 from quorum.transport.address import Address
 from quorum.transport.outcomes import RequestFailed

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.demo.reporting import REPORT_SECONDS_MAX
+from admin.tools.demo.run import REPORT_SECONDS_MAX
 from tests.process.local_process import STOP_SECONDS, started
 
 pytestmark = pytest.mark.process

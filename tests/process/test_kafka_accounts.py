@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.demo.accounts import Written
+from admin.tools.demo.workload import Written
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.records.encode import encode, stamp
 from tests.process.kafka_accounts import Deliveries, Run

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from admin.client.admin_client import AdminClient
-from admin.data.producer import Producer
+from admin.client.producer import Producer
 from quorum.opening import LOG_FOLDER
 from quorum.records.encode import ClientRecord
 from quorum.records.varint import uvarint

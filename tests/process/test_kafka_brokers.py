@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from admin.demo.story import plan_moves
-from admin.local_plan import log_dir
+from admin.tools.demo.story import plan_moves
+from admin.tools.local_plan import log_dir
 from tests.process.kafka_cluster import VERSIONS, KafkaCluster, kafka_cluster
 from tests.process.kafka_first_clients import TOPIC, come_all_at_once, creations
 from tests.process.kafka_groups import PARTITIONS

@@ -13,11 +13,10 @@ import pytest
 import pytest_asyncio
 
 from admin.capabilities.brokers import DescribeBroker
-from admin.demo.accounts import balance
-from admin.demo.workload import read_back
-from admin.local_plan import NodePlan, log_dir
 from admin.model import NO_LEADER
 from admin.move_plans import whole
+from admin.tools.demo.workload import balance, read_back
+from admin.tools.local_plan import NodePlan, log_dir
 from broker.storage.log_dir import partition_folders
 from statemachine.reassignment.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from admin.apache.releases import RELEASES
 from admin.client.admin_client import AdminClient
+from admin.tools.kafka_runtime import RELEASES
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from quorum.log.uuids import uuid_to_text
 from quorum.opening import LOG_FOLDER

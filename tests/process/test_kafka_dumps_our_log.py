@@ -11,15 +11,15 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace as struct_replace
 
-from admin.apache.releases import RELEASES
-from admin.dump.entries import Entry, entries
+from admin.tools.dump import Entry, entries
+from admin.tools.kafka_runtime import RELEASES
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.opening import LOG_FOLDER
 from quorum.records.encode import encode, stamp
 from statemachine import commands
 from statemachine.features.features import RANGES
 from statemachine.records import codec, kafka_records
-from tests.admin.dump.test_dump_of_real_files import as_dumped
+from tests.admin.tools.test_dump_real_files import as_dumped
 from tests.controller.asking import asked, heartbeat, isr, move, registration, topic
 from tests.statemachine.support.kafka_schemas import KAFKA, NESTED, Row
 from tests.support.controllers import a_controller

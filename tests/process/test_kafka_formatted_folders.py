@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 
 from admin.client.admin_client import AdminClient
-from admin.dump.entries import entries
 from admin.model import QuorumDescription
+from admin.tools.dump import entries
 from quorum.log.meta_properties import look
 from quorum.log.uuids import uuid_to_text
 from quorum.opening import LOG_FOLDER

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from admin.client.admin_client import AdminClient
-from admin.local import LocalCluster
-from admin.local_plan import Wanted, log_dir, settle
+from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_plan import Wanted, log_dir, settle
 from quorum.log.meta_properties import look
 from quorum.log.uuids import uuid_to_text
 from statemachine.vocabulary import METADATA_VERSION

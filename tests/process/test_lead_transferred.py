@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 
 from admin.client.admin_client import AdminClient
-from admin.local import LocalCluster
-from admin.local_plan import log_dir
 from admin.model import LeadTransfer
+from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_plan import log_dir
 from tests.controller.logs import folded
 from tests.process.controller_processes import log_of, three
 from tests.process.test_controllers import leader_of

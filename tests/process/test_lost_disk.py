@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from admin.client.admin_client import AdminClient
-from admin.data.producer import Producer
-from admin.demo.accounts import balance
-from admin.demo.workload import Workload, read_back
-from admin.local import LocalCluster
-from admin.local_plan import NodePlan, Wanted, log_dir, settle
+from admin.client.producer import Producer
 from admin.model import PartitionDescription
+from admin.tools.demo.workload import Workload, balance, read_back
+from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_plan import NodePlan, Wanted, log_dir, settle
 from quorum.log import meta_properties
 from tests.process.joining_nodes import nap
 

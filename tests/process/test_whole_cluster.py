@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from admin.client.admin_client import AdminClient
-from admin.data.producer import Producer
-from admin.demo.accounts import balance
-from admin.demo.story import SETTINGS, plan_moves
-from admin.demo.workload import Workload, read_back
-from admin.local import LocalCluster
-from admin.local_plan import Wanted, settle
+from admin.client.producer import Producer
 from admin.model import QuorumDescription, TopicDescription
+from admin.tools.demo.story import SETTINGS, plan_moves
+from admin.tools.demo.workload import Workload, balance, read_back
+from admin.tools.local_cluster import LocalCluster
+from admin.tools.local_plan import Wanted, settle
 from tests.process.joining_nodes import nap
 
 pytestmark = pytest.mark.process

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from admin.data.producer import Producer
+from admin.client.producer import Producer
 from quorum.records.encode import ClientRecord
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration

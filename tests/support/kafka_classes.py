@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from admin.addresses import Address
-from admin.apache import broker_files
-from admin.apache.runtime import Runtime
+from admin.tools import kafka_brokers
+from admin.tools.kafka_runtime import Runtime
 from tests.support.ports import free_ports
 
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
@@ -53,9 +53,9 @@ def _make(runtime: Runtime, home: Path, archive: Path) -> None:
     storage = home / "data"
     settings, logging = home / "broker.properties", home / "logging.properties"
     broker, controller = (Address(HOST, port) for port in free_ports(home, 2).values())
-    broker_files.format_storage(storage, CLUSTER_ID, 1, random.Random(1))
-    listeners = f"PLAINTEXT://{broker},{broker_files.CONTROLLER_LISTENER}://{controller}"
-    values = broker_files.settings(
+    kafka_brokers.format_storage(storage, CLUSTER_ID, 1, random.Random(1))
+    listeners = f"PLAINTEXT://{broker},{kafka_brokers.CONTROLLER_LISTENER}://{controller}"
+    values = kafka_brokers.broker_settings(
         1,
         broker,
         storage,
@@ -64,7 +64,7 @@ def _make(runtime: Runtime, home: Path, archive: Path) -> None:
         voters_in_log=False,
         more={"process.roles": "broker,controller", "listeners": listeners},
     )
-    settings.write_text(broker_files.as_text(values), encoding="utf-8")
+    settings.write_text(kafka_brokers.as_text(values), encoding="utf-8")
     logging.write_text(runtime.release.logging_file, encoding="utf-8")
     java, *rest = runtime.broker(settings, logging)
     log = home / "broker.log"

@@ -10,8 +10,7 @@ from typing import Final
 
 import pytest
 
-from admin.apache.java import Unavailable
-from admin.apache.runtime import Runtime, find
+from admin.tools.kafka_runtime import Runtime, Unavailable, find_runtime
 from tests.support.kafka_classes import sharing_classes
 
 TOOL_SECONDS_MAX: Final = 60
@@ -27,7 +26,7 @@ def keep_classes_in(folder: Path) -> None:
 def runtime(version: str) -> Runtime:
     """What runs this release; the test is skipped, with the reason, where it cannot be run."""
     try:
-        found = find(version, lambda _: None)
+        found = find_runtime(version, lambda _: None)
     except Unavailable as unavailable:
         pytest.skip(str(unavailable))
     for folder in _folders:

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from admin.local_plan import Wanted, settle
+from admin.tools.local_plan import Wanted, settle
 
 
 def free_ports(folder: Path, count: int) -> dict[int, int]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from admin.capabilities.brokers import HurtPartition, Safety
-from admin.cli.brokers_text import judged, listed
+from admin.cli.brokers import judged, listed
 from admin.cli.main import group
 from statemachine import commands
 from statemachine.vocabulary import MoveKind
-from tests.admin.cli.test_moves_cli import brokers
-from tests.admin.cli.test_standing_moves_cli import run as run_moves
+from tests.admin.cli.test_moves_command import run as run_moves
+from tests.admin.cli.test_reassign_partitions import brokers
 from tests.broker.embedded_cluster import until
 from tests.controller.asking import asked, isr, join, topic, topic_id
 from tests.support.controllers import Node, a_controller

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from admin.cli.features_text import described, features_data
+from admin.cli.features import described, features_data
 from admin.cli.main import group
 from admin.client.channels import Form
 from admin.client.features import (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.cli.tables import Json, as_json, as_yaml, columns, kafka_columns
+from admin.cli.output import Json, as_json, as_yaml, columns, kafka_columns
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_end_without_spaces() -> None:

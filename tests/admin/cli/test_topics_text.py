@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from admin.cli.topics_text import described, topics_data
+from admin.cli.topics import described, topics_data
 from admin.model import PartitionDescription, TopicDescription, Topics
 
 

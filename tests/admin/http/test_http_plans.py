@@ -7,7 +7,7 @@ import pytest
 
 from statemachine import commands
 from statemachine.vocabulary import MoveKind
-from tests.admin.cli.test_moves_cli import brokers
+from tests.admin.cli.test_reassign_partitions import brokers
 from tests.admin.http.test_http_api import check_problem, http_door
 from tests.admin.http.test_http_moves import NESTED
 from tests.admin.planned_topic import (

@@ -1,0 +1,70 @@
+"""The progress of a move in words, and `--wait`: show it until the move has ended."""
+
+import asyncio
+import sys
+from typing import Final
+
+import click
+
+from admin.cli import moves_text as text
+from admin.cli.options import Exit, say, write
+from admin.client.admin_client import AdminClient, Unreachable
+from admin.moves import MoveStanding
+
+LOOK_SECONDS: Final = 0.5
+"""How often it is looked at."""
+
+
+async def wait_for(client: AdminClient, move_id: int) -> Exit:
+    """Tell how far the move is until it has ended, through elections too."""
+    screen = _Screen(is_terminal=sys.stderr.isatty())
+    while True:
+        try:
+            found = await client.move_standings([move_id])
+        except Unreachable as error:
+            screen.say(str(error))
+        else:
+            (move,) = found.moves
+            if move.ended:
+                screen.end()
+                write(text.ended(move))
+                return Exit.DONE if move.state == "completed" else Exit.FAILED
+            screen.show(move)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+class _Screen:
+    """What was said last, so that nothing is said twice."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        self._is_terminal = is_terminal
+        self._progress = ""
+        self._tenth = -1
+        self._said = ""
+        self._is_open = False
+
+    def show(self, move: MoveStanding) -> None:
+        """How far it is, and what keeps it, as far as that is new."""
+        self.say(text.hindered(move))
+        progress = text.progress(move)
+        tenth = 10 * (move.partition_count - move.waiting - move.stepping) // move.partition_count
+        if self._is_terminal and progress != self._progress:
+            click.echo(f"\r\x1b[K{progress}", err=True, nl=False)
+            self._is_open = True
+        elif not self._is_terminal and tenth != self._tenth:
+            say(progress)
+        self._progress, self._tenth = progress, tenth
+
+    def say(self, words: str) -> None:
+        """A line of its own, unless it is what was said last."""
+        if words and words != self._said:
+            self.end()
+            say(words)
+        self._said = words
+
+    def end(self) -> None:
+        """Leave what was written over as it is."""
+        if self._is_open:
+            say("")
+        self._is_open = False
+        self._progress = ""

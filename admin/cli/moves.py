@@ -1,0 +1,300 @@
+"""`metaquorum moves`: look at the moves that are there, hold them up, take them back."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from admin.cli.options import (
+    MOVE_ID,
+    PRIORITY,
+    RATE_OR_NONE,
+    Exit,
+    PartitionName,
+    Target,
+    output_option,
+    run,
+    say,
+    stale_option,
+    target,
+    target_options,
+    write,
+    write_data,
+)
+
+if TYPE_CHECKING:
+    from admin.model import PartitionId
+    from admin.moves import MovesChanged, MovesRequest
+
+
+_ids = click.argument("ids", type=MOVE_ID, nargs=-1, metavar="[ID]...")
+_id = click.argument("id", type=MOVE_ID, metavar="ID")
+_NUMBERS: Final = {"ignore_unknown_options": True}
+"""Of commands that take a number, which would be an option where it is negative."""
+
+
+@click.group()
+def command() -> None:
+    """Look after moves that are there: list, pause, resume, order, throttle, cancel, roll back."""
+
+
+@command.command("list")
+@click.option("--running", is_flag=True, help="Leave out those that have ended.")
+@target_options
+@stale_option
+@output_option
+def show_all(running: bool, stale: bool, output: str, **whom: Any) -> None:
+    """List the moves that run, and those that have ended and are not forgotten yet."""
+    run(_list(target(**whom), output, running=running, stale=stale))
+
+
+@command.command()
+@_id
+@click.option("--all", "everything", is_flag=True, help="All partitions, not only the first 200.")
+@target_options
+@stale_option
+@output_option
+def show(id: int, everything: bool, stale: bool, output: str, **whom: Any) -> None:
+    """Show a move, and where each of its partitions is: step k of n, state, reason."""
+    run(_show(target(**whom), id, output, everything=everything, stale=stale))
+
+
+@command.command()
+@_ids
+@click.option("--all", "everything", is_flag=True, help="All moves, those to come as well.")
+@target_options
+@click.pass_context
+def pause(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom: Any) -> None:
+    """Begin no further steps of moves; a step that is under way goes on to its end."""
+    _check_named(ids, everything=everything)
+    ctx.exit(run(_hold(target(**whom), ids, everything=everything, paused=True)))
+
+
+@command.command()
+@_ids
+@click.option("--all", "everything", is_flag=True, help="End the pause of all moves.")
+@target_options
+@click.pass_context
+def resume(ctx: click.Context, /, ids: tuple[int, ...], everything: bool, **whom: Any) -> None:
+    """Go on with moves that are paused; one that was paused by its id is resumed by its id."""
+    _check_named(ids, everything=everything)
+    ctx.exit(run(_hold(target(**whom), ids, everything=everything, paused=False)))
+
+
+@command.command()
+@_ids
+@click.option("--topic", "topics", multiple=True, help="What is under way of this topic.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=PartitionName(),
+    multiple=True,
+    help="What is under way of this partition: orders-7.",
+)
+@click.option("--all", "everything", is_flag=True, help="Whatever is under way, moves or not.")
+@click.option("--dry-run", is_flag=True, help="Tell what each partition would have; change nothing")
+@target_options
+@click.pass_context
+def cancel(
+    ctx: click.Context,
+    /,
+    ids: tuple[int, ...],
+    topics: tuple[str, ...],
+    partitions: "tuple[PartitionId, ...]",
+    everything: bool,
+    dry_run: bool,
+    **whom: Any,
+) -> None:
+    """Take back the steps that are under way, and drop the rest of the moves.
+
+    A partition has then what it had before its present step; `rollback` goes back to the beginning.
+    """
+    more = ", --topic NAME or --partition NAME-NUMBER"
+    _check_named((*ids, *topics, *partitions), everything=everything, more=more)
+    named = {"move_ids": ids, "topics": topics, "partitions": partitions, "everything": everything}
+    ctx.exit(run(_cancel(target(**whom), dry_run=dry_run, **named)))
+
+
+@command.command()
+@_id
+@target_options
+@click.pass_context
+def wait(ctx: click.Context, /, id: int, **whom: Any) -> None:
+    """Tell how far a move is until it has ended, and what keeps it from going on.
+
+    Exit code 0: it is completed; 1: it has ended otherwise.
+    """
+    ctx.exit(run(_wait(target(**whom), id)))
+
+
+@command.command()
+@_id
+@click.option("--dry-run", is_flag=True, help="Tell what each partition would have; change nothing")
+@target_options
+@click.pass_context
+def rollback(ctx: click.Context, /, id: int, dry_run: bool, **whom: Any) -> None:
+    """Give the partitions of a move back what they had before it, by a move of its own."""
+    if dry_run:
+        from admin.cli.reassign_plan import foresee_rollback
+
+        ctx.exit(run(foresee_rollback(target(**whom), id)))
+    ctx.exit(run(_roll_back(target(**whom), id)))
+
+
+@command.command("rollback-plan")
+@_id
+@target_options
+def rollback_plan(id: int, **whom: Any) -> None:
+    """Print the plan that leads back, a file for reassign-partitions; `rollback` executes it."""
+    run(_rollback_plan(target(**whom), id))
+
+
+@command.command(context_settings=_NUMBERS)
+@_id
+@click.argument("priority", type=PRIORITY)
+@target_options
+@click.pass_context
+def priority(ctx: click.Context, /, id: int, priority: int, **whom: Any) -> None:
+    """Let a move step before those with a lower priority; moves begin with 0."""
+    ctx.exit(run(_order(target(**whom), id, priority)))
+
+
+@command.command(context_settings=_NUMBERS)
+@_id
+@click.argument("bytes_per_s", type=RATE_OR_NONE, metavar="BYTES_PER_S")
+@target_options
+@click.pass_context
+def throttle(ctx: click.Context, /, id: int, bytes_per_s: int, **whom: Any) -> None:
+    """Let a move copy at most so many bytes a second to and from each broker; 0 is no limit."""
+    ctx.exit(run(_throttle(target(**whom), id, bytes_per_s)))
+
+
+def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "") -> None:
+    if everything and named:
+        raise click.UsageError("--all takes in everything; leave the names out")
+    if not everything and not named:
+        raise click.UsageError(f"name moves by ID{more}, or give --all")
+
+
+async def _list(whom: Target, output: str, *, running: bool, stale: bool) -> None:
+    from dataclasses import replace
+
+    from admin.cli import moves_text as text
+    from admin.moves_data import standings_data
+
+    async with whom.client() as client:
+        found = await client.move_standings(stale=stale)
+    if output == "table":
+        write(text.listed(found, running=running))
+        return
+    kept = [each for each in found.moves if not (running and each.ended)]
+    write_data(standings_data(replace(found, moves=kept)), output)
+
+
+async def _show(whom: Target, id: int, output: str, *, everything: bool, stale: bool) -> None:
+    from dataclasses import replace
+
+    from admin.cli import moves_text as text
+    from admin.moves import Page
+    from admin.moves_data import pause_data, whole_move_data
+
+    async with whom.client() as client:
+        found = await client.move_standings([id], stale=stale)
+        (move,) = found.moves
+        partitions, has_more = list(move.partitions), move.has_more
+        while everything and has_more:
+            page = Page(after=partitions[-1].id)
+            (more,) = (await client.move_standings([id], page, stale=stale)).moves
+            partitions += more.partitions
+            has_more = more.has_more
+    move = replace(move, partitions=partitions)
+    if output == "table":
+        paused = [] if move.ended else text.all_paused(found)
+        write("\n".join([*paused, text.shown(move)]))
+    else:
+        about = {"as_of_offset": found.as_of, "all_paused": pause_data(found)}
+        write_data(about | whole_move_data(move), output)
+
+
+async def _wait(whom: Target, id: int) -> Exit:
+    from admin.cli.move_progress import wait_for
+
+    async with whom.client() as client:
+        return await wait_for(client, id)
+
+
+async def _hold(whom: Target, ids: tuple[int, ...], *, everything: bool, paused: bool) -> Exit:
+    from admin.cli import moves_text as text
+    from admin.moves import MovesRequest, Operation
+
+    operation = Operation.PAUSE if paused else Operation.RESUME
+    request = MovesRequest(operation=operation, move_ids=ids, everything=everything)
+    found = await _changed(whom, request)
+    if everything:
+        write("All moves are paused." if paused else "The pause of all moves is over.")
+        return Exit.DONE
+    return _told(found, text.altered(found, "paused" if paused else "resumed"))
+
+
+async def _cancel(whom: Target, *, dry_run: bool, **named: Any) -> Exit:
+    from admin.cli import moves_text as text
+    from admin.moves import MovesRequest, Operation
+
+    request = MovesRequest(operation=Operation.CANCEL, dry_run=dry_run, **named)
+    found = await _changed(whom, request)
+    return _told(found, text.cancelled(found, dry_run=dry_run))
+
+
+async def _roll_back(whom: Target, id: int) -> Exit:
+    from admin.cli import moves_text as text
+    from admin.moves import MovesRequest, Operation
+
+    found = await _changed(whom, MovesRequest(operation=Operation.ROLL_BACK, move_ids=(id,)))
+    return _told(found, text.rolled_back(id, found))
+
+
+async def _rollback_plan(whom: Target, id: int) -> None:
+    from admin.move_plans import whole
+    from admin.plan_file import render_plan
+
+    async with whom.client() as client:
+        found = await whole(client.move_plan, id)
+    write(render_plan(found.originals))
+    if found.gone:
+        say(f"Left out: {found.gone} partition(s) of topics that are deleted.")
+
+
+async def _order(whom: Target, id: int, priority: int) -> Exit:
+    from admin.cli import moves_text as text
+    from admin.moves import MovesRequest, Operation
+
+    request = MovesRequest(operation=Operation.PRIORITY, move_ids=(id,), priority=priority)
+    found = await _changed(whom, request)
+    return _told(found, text.altered(found, f"has priority {priority}"))
+
+
+async def _throttle(whom: Target, id: int, bytes_per_s: int) -> Exit:
+    from admin.cli import moves_text as text
+    from admin.moves import MovesRequest, Operation
+
+    request = MovesRequest(
+        operation=Operation.THROTTLE, move_ids=(id,), throttle_bytes_per_s=bytes_per_s
+    )
+    found = await _changed(whom, request)
+    done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is not throttled any more"
+    return _told(found, text.altered(found, done))
+
+
+async def _changed(whom: Target, request: "MovesRequest") -> "MovesChanged":
+    async with whom.client() as client:
+        return await client.alter_moves(request)
+
+
+def _told(found: "MovesChanged", done: str) -> Exit:
+    from admin.cli import moves_text as text
+
+    if done:
+        write(done)
+    if not found.has_refusals:
+        return Exit.DONE
+    say(text.refused(found))
+    return Exit.FAILED

@@ -1,0 +1,221 @@
+"""The options of `reassign-partitions`: which action, and what goes with it. It asks nobody."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from admin.cli.options import (
+    PRIORITY,
+    RATE,
+    BrokerList,
+    Exit,
+    Target,
+    key_option,
+    output_option,
+    read_text,
+    run,
+    stale_option,
+    target,
+    target_options,
+)
+
+if TYPE_CHECKING:
+    from admin.model import Assignment
+    from admin.new_moves import NewMove
+
+T = TypeVar("T")
+
+ACTIONS: Final = ("generate", "execute", "verify", "cancel", "cancel-all", "list")
+WITH_PLAN: Final = ("execute", "verify", "cancel")
+
+
+@click.command()
+@target_options
+@click.option("--generate", is_flag=True, help="Propose a plan; it is printed, not executed.")
+@click.option("--execute", is_flag=True, help="Start the moves of the plan.")
+@click.option("--verify", is_flag=True, help="Tell how far the plan is. Exit code 3: not yet.")
+@click.option("--cancel", is_flag=True, help="Cancel those moves of the plan that are under way.")
+@click.option("--cancel-all", is_flag=True, help="Cancel whatever is under way.")
+@click.option("--list", is_flag=True, help="List all moves that are under way.")
+@click.option(
+    "--reassignment-json-file",
+    "file",
+    type=click.Path(path_type=Path),
+    help="The plan: {version: 1, partitions: [{topic, partition, replicas}]}.",
+)
+@click.option(
+    "--topics-to-move-json-file",
+    "topics_file",
+    type=click.Path(path_type=Path),
+    help="What to generate a plan for: {version: 1, topics: [{topic}]}.",
+)
+@click.option(
+    "--broker-list",
+    type=BrokerList(),
+    help="The brokers that are to have all the replicas in the plan that is generated: 101,102.",
+)
+@click.option("--disable-rack-aware", is_flag=True, help="Generate without a look at racks.")
+@click.option("--additional", is_flag=True, help="Execute although other moves are under way.")
+@click.option("--dry-run", is_flag=True, help="Tell what executing would move, and in which steps.")
+@click.option("--name", default="", help="What the move that is begun is called.")
+@click.option(
+    "--priority",
+    type=PRIORITY,
+    default=0,
+    help="Moves with a higher one step before others.",
+)
+@click.option(
+    "--throttle",
+    type=RATE,
+    help="Bytes a second that are copied at most to each broker, and from each, while it runs.",
+)
+@key_option
+@click.option("--wait", is_flag=True, help="Tell how far the move is until it has ended.")
+@stale_option
+@output_option
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> None:
+    """Move partitions between brokers: propose a plan, execute, follow and cancel it."""
+    asked = _asked(options)
+    whom = target(
+        options["bootstrap_server"], options["bootstrap_controller"], options["timeout_ms"]
+    )
+    if asked.action == "generate":
+        ctx.exit(_generate(whom, asked))
+    if asked.action == "cancel-all":
+        from admin.cli.reassign_actions import cancel_all
+
+        ctx.exit(run(cancel_all(whom)))
+    if asked.file is None:
+        from admin.cli.reassign_actions import show
+
+        ctx.exit(run(show(whom, asked.output, stale=asked.stale)))
+    ctx.exit(_carry_out(whom, asked, asked.file))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options, checked against each other."""
+
+    action: str
+    file: Path | None
+    topics_file: Path | None
+    broker_list: tuple[int, ...] | None
+    disable_rack_aware: bool
+    additional: bool
+    dry_run: bool
+    name: str
+    priority: int
+    throttle: int | None
+    key: str
+    wait: bool
+    stale: bool
+    output: str
+
+
+def _asked(options: dict[str, Any]) -> Asked:
+    chosen = [action for action in ACTIONS if options[action.replace("-", "_")]]
+    if len(chosen) != 1:
+        raise click.UsageError(
+            f"Command must include exactly one action: {', '.join(f'--{a}' for a in ACTIONS)}"
+        )
+    others = {field.name: options[field.name] for field in fields(Asked) if field.name != "action"}
+    asked = Asked(action=chosen[0], **others)
+    _check_files(asked)
+    _check_switches(asked)
+    return asked
+
+
+def _check_files(asked: Asked) -> None:
+    is_generating, has_plan = asked.action == "generate", asked.action in WITH_PLAN
+    for name, given, is_wanted, what in (
+        ("reassignment-json-file", asked.file, has_plan, "the plan"),
+        ("topics-to-move-json-file", asked.topics_file, is_generating, "what to plan for"),
+        ("broker-list", asked.broker_list, is_generating, "where it may go"),
+    ):
+        if given is not None and not is_wanted:
+            raise click.UsageError(
+                f'Option "--{name}" can\'t be used with action "--{asked.action}"'
+            )
+        if given is None and is_wanted:
+            raise click.UsageError(f"--{asked.action} needs --{name}: {what}")
+
+
+def _check_switches(asked: Asked) -> None:
+    for name, given, action in (
+        ("additional", asked.additional, "execute"),
+        ("dry-run", asked.dry_run, "execute"),
+        ("name", asked.name, "execute"),
+        ("priority", asked.priority, "execute"),
+        ("throttle", asked.throttle, "execute"),
+        ("key", asked.key, "execute"),
+        ("wait", asked.wait, "execute"),
+        ("disable-rack-aware", asked.disable_rack_aware, "generate"),
+    ):
+        if given and asked.action != action:
+            raise click.UsageError(
+                f'Option "--{name}" can\'t be used with action "--{asked.action}"'
+            )
+    if asked.dry_run and (asked.wait or asked.key):
+        raise click.UsageError("--dry-run begins nothing; leave --wait and --key out")
+    if asked.output != "table" and asked.action not in ("verify", "list"):
+        raise click.UsageError(f"--{asked.action} prints Kafka's sentences; leave --output out")
+    if asked.stale and asked.action != "list":
+        raise click.UsageError(f"--{asked.action} needs what is so now; leave --stale out")
+
+
+def _generate(whom: Target, asked: Asked) -> Exit:
+    from admin.cli.reassign_plan import generate
+    from admin.plan_file import parse_topics
+
+    assert asked.topics_file is not None
+    assert asked.broker_list is not None
+    topics = _read(asked.topics_file, parse_topics)
+    aware = not asked.disable_rack_aware
+    return run(generate(whom, topics, asked.broker_list, rack_aware=aware))
+
+
+def _carry_out(whom: Target, asked: Asked, file: Path) -> Exit:
+    from admin.cli import reassign_actions, reassign_plan
+    from admin.plan_file import parse_plan
+
+    plan = _read(file, parse_plan)
+    match asked.action:
+        case "execute" if asked.dry_run:
+            return run(reassign_plan.foresee(whom, plan))
+        case "execute":
+            wish = _new_move(asked, plan)
+            return run(
+                reassign_actions.execute(whom, wish, additional=asked.additional, wait=asked.wait)
+            )
+        case "verify":
+            return run(reassign_actions.verify(whom, plan, asked.output))
+        case _:
+            return run(reassign_actions.cancel(whom, plan))
+
+
+def _new_move(asked: Asked, plan: "Sequence[Assignment]") -> "NewMove":
+    from admin.new_moves import NewMove, refusal_of
+
+    refusal = refusal_of(asked.name, asked.key)
+    if refusal is not None:
+        raise click.UsageError(refusal.message)
+    return NewMove(
+        assignments=plan,
+        name=asked.name,
+        priority=asked.priority,
+        throttle_bytes_per_s=asked.throttle or 0,
+        key=asked.key,
+    )
+
+
+def _read(file: Path, parse: Callable[[str], T]) -> T:
+    from admin.plan_file import PLAN_BYTES_MAX, InvalidPlan
+
+    try:
+        return parse(read_text(file, PLAN_BYTES_MAX))
+    except InvalidPlan as error:
+        raise click.ClickException(f"{file}: {error}") from None

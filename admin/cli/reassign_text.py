@@ -1,0 +1,285 @@
+"""The sentences of `reassign-partitions`, word for word those of Kafka's script, and as data.
+
+Pure functions from what was asked and answered to text or plain values.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from admin.cli.output import columns
+from admin.model import Assignment, PartitionId, PartitionResult, Reassignment, Reassignments
+from admin.moves_data import reassignment_data
+from admin.new_moves import BegunMove
+from admin.plan_file import VERSION, render_plan
+from statemachine.reassignment.planner.outcome import Load, Outcome
+
+EXISTING_REASSIGNMENT = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to "
+    "override this and create a new partition assignment in addition to the existing one."
+)
+NOTHING_ACTIVE = "None of the specified partition reassignments are active."
+NOTHING_FOUND = "No partition reassignments found."
+
+
+class MoveStatus(StrEnum):
+    """How far a partition is with respect to a plan."""
+
+    COMPLETED = "completed"
+    IN_PROGRESS = "in_progress"
+    NOT_AS_PLANNED = "not_as_planned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveState:
+    """A planned partition: where its replicas are, where they shall be, and if it is moving."""
+
+    id: PartitionId
+    current: Sequence[int]
+    target: Sequence[int]
+    active: bool
+
+    @property
+    def status(self) -> MoveStatus:
+        """What to say about it."""
+        if self.active:
+            return MoveStatus.IN_PROGRESS
+        if tuple(self.current) == tuple(self.target):
+            return MoveStatus.COMPLETED
+        return MoveStatus.NOT_AS_PLANNED
+
+    def __str__(self) -> str:
+        match self.status:
+            case MoveStatus.IN_PROGRESS:
+                return f"Reassignment of partition {self.id} is still in progress."
+            case MoveStatus.COMPLETED:
+                return f"Reassignment of partition {self.id} is completed."
+            case MoveStatus.NOT_AS_PLANNED if not self.current:
+                return (
+                    f"There is no active reassignment of partition {self.id}, for there is no such"
+                    " partition."
+                )
+            case MoveStatus.NOT_AS_PLANNED:
+                return (
+                    f"There is no active reassignment of partition {self.id}, but replica set is "
+                    f"{_ids(self.current)} rather than {_ids(self.target)}."
+                )
+
+
+def move_states(
+    plan: Iterable[Assignment],
+    active: Mapping[PartitionId, Reassignment],
+    replicas: Mapping[PartitionId, Sequence[int]],
+) -> list[MoveState]:
+    """The state of every planned partition, sorted; one that does not exist has no replicas."""
+    states = [
+        MoveState(
+            id=one.id,
+            current=replicas.get(one.id, ()),
+            target=one.replicas or (),
+            active=one.id in active,
+        )
+        for one in plan
+    ]
+    return sorted(states, key=lambda state: state.id)
+
+
+def verified(states: Sequence[MoveState]) -> str:
+    """What `--verify` prints."""
+    return "\n".join(["Status of partition reassignment:", *map(str, states)])
+
+
+def verified_data(states: Sequence[MoveState]) -> dict[str, Any]:
+    """What `--verify` says, as plain values."""
+    return {
+        "partitions": [
+            {
+                "topic": state.id.topic,
+                "partition": state.id.partition,
+                "status": state.status.value,
+                "replicas": list(state.current),
+                "target_replicas": list(state.target),
+            }
+            for state in states
+        ]
+    }
+
+
+def rollback(replicas: Mapping[PartitionId, Sequence[int]]) -> str:
+    """What `--execute` prints first: the plan that would lead back."""
+    return (
+        f"Current partition replica assignment\n\n{render_plan(replicas)}\n\n"
+        "Save this to use as the --reassignment-json-file option during rollback"
+    )
+
+
+def proposed(
+    current: Mapping[PartitionId, Sequence[int]], plan: Mapping[PartitionId, Sequence[int]]
+) -> str:
+    """What `--generate` prints: the plan that would lead back, and the plan."""
+    return (
+        f"Current partition replica assignment\n{render_plan(current)}\n\n"
+        f"Proposed partition reassignment configuration\n{render_plan(plan)}"
+    )
+
+
+def foreseen(outcome: Outcome) -> str:
+    """What a plan would do; Kafka's script has nothing like it."""
+    size = "size unknown" if outcome.bytes_moved is None else f"{outcome.bytes_moved} bytes"
+    lines = [
+        f"This plan would change {_count(outcome.partitions, 'partition')}: "
+        f"{_count(outcome.replicas_added, 'replica')} copied ({size}), "
+        f"{outcome.replicas_removed} removed, "
+        f"{_count(outcome.leaders_moved, 'preferred leader')} moved."
+    ]
+    if outcome.before.crowded is not None:
+        lines.append(
+            f"Partitions that share racks needlessly: {outcome.before.crowded} now,"
+            f" {outcome.after.crowded} then."
+        )
+    lines.append("What each broker has of the topics named, and would have:")
+    loads = {load.broker: load for load in outcome.before.loads}
+    rows = [
+        (load.broker, *_before_and_then(loads.get(load.broker), load))
+        for load in outcome.after.loads
+    ]
+    return "\n".join([*lines, columns(("Broker", "Replicas", "Preferred"), rows)])
+
+
+def _before_and_then(before: Load | None, then: Load) -> tuple[str, str]:
+    replicas, leaders = (0, 0) if before is None else (before.replicas, before.leaders)
+    return f"{replicas} -> {then.replicas}", f"{leaders} -> {then.leaders}"
+
+
+def started(ids: Sequence[PartitionId]) -> str:
+    """What `--execute` prints about the partitions that are under way."""
+    return f"Successfully started partition reassignment{_s(ids)} for {_partitions(ids)}"
+
+
+def awaited(brokers: Sequence[int]) -> str:
+    """That brokers are dead to which a plan copies something; the controller waits for them."""
+    if len(brokers) == 1:
+        return f"Broker {brokers[0]} is not alive: what is to be copied to it waits until it is."
+    named = ", ".join(map(str, brokers))
+    return f"Brokers {named} are not alive: what is to be copied to them waits until they are."
+
+
+REPEATED = "It had been asked for before with this key; nothing was done a second time."
+
+
+def original(move_id: int) -> str:
+    """Where the plan that leads back is, once what was printed first may hold half a move."""
+    return (
+        "What is printed as the current assignment is of this moment; what there was before the "
+        f"move: metaquorum moves rollback-plan {move_id}"
+    )
+
+
+NOTHING_BEGUN = "No move was begun: the replicas are those of the plan, or on their way there."
+NAMED_MAX = 20
+"""Partitions that are told of one by one, where there can be any number."""
+
+
+def throttled(bytes_per_s: int) -> str:
+    """The throttle of the move, in the words of Kafka's script."""
+    if not bytes_per_s:
+        return "The move was under way already, not throttled; see metaquorum moves throttle"
+    return f"The inter-broker throttle limit was set to {bytes_per_s} B/s until the move has ended"
+
+
+def move_id(id: int) -> str:
+    """What `--execute` prints about the move that it has begun."""
+    return f"Move id: {id}"
+
+
+def planned(tried: BegunMove) -> str:
+    """What `--dry-run` prints of the steps, as the controller would take them now."""
+    several = [one for one in tried.accepted if len(one.steps) > 1]
+    if not several:
+        return "Each partition gets there in one step."
+    lines = [
+        f"{one.id}: {' -> '.join(_ids(step) for step in one.steps)}" for one in several[:NAMED_MAX]
+    ]
+    more, at_once = len(several) - len(lines), len(tried.accepted) - len(several)
+    rest = [f"and {more} more, in several steps"] if more else []
+    rest += [f"and {at_once} more, in one step each"] if at_once else []
+    return "\n".join(["Steps, with the replicas after each:", *lines, *rest])
+
+
+def has_now(results: Sequence[PartitionResult]) -> str:
+    """What the partitions have now of which a move was cancelled."""
+    shown = [f"{one.id}: {_ids(one.replicas)}" for one in results[:NAMED_MAX]]
+    rest = [f"and {len(results) - NAMED_MAX} more"] if len(results) > NAMED_MAX else []
+    return "\n".join(["Replicas now:", *shown, *rest])
+
+
+def not_started(refused: Sequence[PartitionResult]) -> str:
+    """What `--execute` says about the partitions that are not."""
+    return "\n".join(["Error reassigning partition(s):", *_reasons(refused)])
+
+
+def cancelled(ids: Sequence[PartitionId]) -> str:
+    """What `--cancel` prints about the moves that are no more."""
+    return f"Successfully cancelled partition reassignment{_s(ids)} for: {_partitions(ids)}"
+
+
+def not_cancelled(refused: Sequence[PartitionResult]) -> str:
+    """What `--cancel` says about the moves that go on."""
+    opening = f"Error cancelling partition reassignment{_s(refused)} for:"
+    return "\n".join([opening, *_reasons(refused)])
+
+
+def listed(active: Iterable[Reassignment]) -> str:
+    """What `--list` prints."""
+    lines = [_listed(one) for one in sorted(active, key=lambda one: one.id)]
+    return "\n".join(["Current partition reassignments:", *lines]) if lines else NOTHING_FOUND
+
+
+def listed_data(active: Reassignments) -> dict[str, Any]:
+    """What `--list` says, as plain values: the shape of a plan, and what comes and goes."""
+    return {
+        "version": VERSION,
+        "as_of_offset": active.as_of,
+        "partitions": [
+            reassignment_data(one) for one in sorted(active.moves, key=lambda one: one.id)
+        ],
+    }
+
+
+def _listed(one: Reassignment) -> str:
+    adding = f" adding: {_ids(one.adding)}." if one.adding else ""
+    removing = f" removing: {_ids(one.removing)}." if one.removing else ""
+    return f"{one.id}: replicas: {_ids(one.replicas)}.{adding}{removing}{_waiting(one)}"
+
+
+def _waiting(one: Reassignment) -> str:
+    """Of a partition without a step under way, of which Kafka's script has no idea, what comes."""
+    if one.adding or one.removing or not one.target:
+        return ""
+    goes = f" waiting for: {_ids(one.target)}."
+    if not one.step:
+        return goes
+    why = one.detail or one.reason
+    return f"{goes} step {one.step} of {one.step_count}, {one.state}{f': {why}' if why else ''}."
+
+
+def _reasons(refused: Sequence[PartitionResult]) -> list[str]:
+    ordered = sorted(refused, key=lambda one: one.id)
+    return [f"{one.id}: {one.message or one.error_name}" for one in ordered]
+
+
+def _partitions(ids: Iterable[PartitionId]) -> str:
+    return ",".join(str(id) for id in sorted(ids))
+
+
+def _ids(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _s(several: Sequence[object]) -> str:
+    return "" if len(several) == 1 else "s"

@@ -1,0 +1,240 @@
+"""From the folders of a controller set to the plan of its successor, or why there is none.
+
+Which log is taken over: of the folders given, the one whose log ends furthest, in Raft's order of
+epoch, then offset. The folders have to be of a majority of the voters, and then that log holds
+every committed record (Raft §5.4.1): it is the log that would win an election among them. Every
+controller gets a copy of it, as if it had followed the winner up to there; so none lies behind
+where another begins. Each keeps its own vote, and is at least in the epoch of the log.
+
+A log that names its voters names their addresses too, and Kafka's brokers go by that. Where the
+voters are to listen elsewhere, the log has to say so: an election is held beforehand, by the rules.
+In an epoch that nobody has heard of, all controllers vote for one of them; it opens the epoch with
+LeaderChange and Voters, and all copy that. When they are started, they find it behind them.
+
+Nothing is written here.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from admin.addresses import Address
+from admin.tools.adopt.history import History, read_history, refusals
+from admin.tools.adopt.source import AdoptError, Source
+from quorum.core.vocabulary import Election, Epoch, ReplicaId, ReplicaKey
+from quorum.core.voters import Endpoint, Voter, VoterSet
+from quorum.log.uuids import uuid_to_text
+from quorum.opening import LISTENER_NAME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heir:
+    """A controller of ours that takes the place of one of theirs."""
+
+    source: Source
+    address: Address
+    election: Election
+    """What it remembers of elections."""
+
+    @property
+    def node_id(self) -> int:
+        """The id that it keeps."""
+        return self.source.node_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """The voters listen elsewhere than the log says, so an epoch is opened that says where."""
+
+    epoch: Epoch
+    leader: ReplicaKey
+    """Whom all vote for."""
+    voters: VoterSet
+    """As the log is to name them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is taken over, and by whom."""
+
+    cluster_id: str
+    best: Source
+    """The folder whose log is taken over."""
+    history: History
+    voters: Mapping[ReplicaId, Address]
+    """Who votes from now on, and where each listens."""
+    recorded: Mapping[ReplicaId, Voter]
+    """The same as the log says it; empty where it does not."""
+    move: Move | None
+    """None where they listen where the log says, or where it says nothing."""
+    heirs: Sequence[Heir]
+    left_out: Sequence[Source]
+    """Folders of controllers that do not vote any more."""
+
+
+def make_plan(sources: Sequence[Source], given: Mapping[ReplicaId, Address] | None) -> Plan:
+    """What is to be done with these folders; `given` says where voters listen, or who votes.
+
+    Raises `AdoptError` where there is nothing that guarantees the committed records, or where the
+    log says something that cannot be honoured.
+    """
+    cluster_id = _one_cluster(sources)
+    _check_ids(sources)
+    best = max(sources, key=lambda each: (each.log_end, -each.log_start, -each.node_id))
+    if best.log_end.offset == 0:
+        raise AdoptError(
+            "no folder holds a record: there is nothing to take over. Start controllers in the "
+            "folders as they are: they begin with what these were formatted for"
+        )
+    history = read_history(best.log_folder, best.checkpoint)
+    recorded = {} if history.voters is None else {v.id: v for v in history.voters.current}
+    voters = _voters(recorded, given)
+    _check_directories(sources, recorded)
+    _check_majority(sources, voters.keys())
+    refused = refusals(history)
+    if history.image.level == 0:
+        refused.append("no metadata.version is in force: the cluster was never founded")
+    if refused:
+        raise AdoptError("\n".join(f"this cannot be honoured: {each}" for each in refused))
+    by_id = sorted(sources, key=lambda each: each.node_id)
+    voting = [each for each in by_id if each.meta.node_id in voters]
+    move = _move(voting, recorded, voters)
+    return Plan(
+        cluster_id=cluster_id,
+        best=best,
+        history=history,
+        voters=voters,
+        recorded=recorded,
+        move=move,
+        heirs=tuple(
+            Heir(
+                source=source,
+                address=voters[source.meta.node_id],
+                election=_election(source.election, best, move),
+            )
+            for source in voting
+        ),
+        left_out=tuple(each for each in by_id if each.meta.node_id not in voters),
+    )
+
+
+def _election(election: Election, best: Source, move: Move | None) -> Election:
+    """What a controller remembers once it has this log: its own vote, or that of a later epoch.
+
+    An epoch that it has not heard of is one in which it has not voted.
+    """
+    if move is not None:
+        return Election(move.epoch, move.leader, move.leader.id)
+    if election.epoch >= best.log_end.epoch:
+        return election
+    return Election(best.log_end.epoch)
+
+
+def _move(
+    voting: Sequence[Source],
+    recorded: Mapping[ReplicaId, Voter],
+    voters: Mapping[ReplicaId, Address],
+) -> Move | None:
+    moved = VoterSet(tuple(_at(voter, voters[id_]) for id_, voter in recorded.items()))
+    if all(voter == recorded[voter.id] for voter in moved):
+        return None
+    first = voting[0].meta
+    # Of all that vote: an epoch of which none of them has heard has no leader yet.
+    heard = max(max(each.election.epoch, each.log_end.epoch) for each in voting)
+    return Move(
+        epoch=Epoch(heard + 1),
+        leader=ReplicaKey(first.node_id, first.directory_id),
+        voters=moved,
+    )
+
+
+def _at(voter: Voter, address: Address) -> Voter:
+    """The voter, listening there and nowhere else; itself, if the log says so already."""
+    if any((each.host, each.port) == tuple(address) for each in voter.endpoints):
+        return voter
+    name = voter.endpoints[0].name if voter.endpoints else LISTENER_NAME
+    return replace(voter, endpoints=(Endpoint(name=name, host=address.host, port=address.port),))
+
+
+def _one_cluster(sources: Sequence[Source]) -> str:
+    first, *others = sources
+    for other in others:
+        if other.meta.cluster_id != first.meta.cluster_id:
+            raise AdoptError(
+                f"{first.folder} is of cluster {first.meta.cluster_id}, {other.folder} of cluster "
+                f"{other.meta.cluster_id}: give the folders of one cluster"
+            )
+    assert first.meta.cluster_id is not None, "it was checked when the folder was read"
+    return first.meta.cluster_id
+
+
+def _check_ids(sources: Sequence[Source]) -> None:
+    seen: dict[int, Source] = {}
+    for source in sources:
+        other = seen.setdefault(source.node_id, source)
+        if other is not source:
+            raise AdoptError(
+                f"{other.folder} and {source.folder} are both of node {source.node_id}: give one "
+                "folder of each controller, the one that it used last"
+            )
+
+
+def _voters(
+    recorded: Mapping[ReplicaId, Voter], given: Mapping[ReplicaId, Address] | None
+) -> Mapping[ReplicaId, Address]:
+    if not recorded:
+        if given is None:
+            raise AdoptError(
+                "the log does not say who votes: give --voters, with what the controllers had as "
+                "controller.quorum.voters"
+            )
+        return given
+    if given is not None:
+        if given.keys() != recorded.keys():
+            raise AdoptError(
+                f"--voters names {_listed(given)}, but by the log {_listed(recorded)} vote: "
+                "name the same ids, with the addresses that they are to have"
+            )
+        return given
+    return {id_: _address(voter) for id_, voter in recorded.items()}
+
+
+def _address(voter: Voter) -> Address:
+    if not voter.endpoints:
+        raise AdoptError(f"the log names no address of voter {voter.id}: give --voters")
+    first = voter.endpoints[0]
+    return Address(first.host, first.port)
+
+
+def _check_directories(sources: Sequence[Source], recorded: Mapping[ReplicaId, Voter]) -> None:
+    for source in sources:
+        voter = recorded.get(source.meta.node_id)
+        if voter is None or not voter.directory_id_is_known:
+            continue
+        if voter.key.directory_id != source.meta.directory_id:
+            raise AdoptError(
+                f"{source.folder} is directory {uuid_to_text(source.meta.directory_id)}, but voter "
+                f"{voter.id} is the one with directory {uuid_to_text(voter.key.directory_id)}: it "
+                "has lost its disk and voted with another; leave the folder out"
+            )
+
+
+def _check_majority(sources: Sequence[Source], voters: Collection[ReplicaId]) -> None:
+    """Raise unless these folders are those of a majority.
+
+    Those whom the log has replaced need not be asked, even if nobody knows whether that change was
+    committed: voters change by one at a time, and then any majority of the new ones and any of the
+    old ones have a voter in common (KIP-853).
+    """
+    present = {source.meta.node_id for source in sources}
+    there = [each for each in voters if each in present]
+    if 2 * len(there) <= len(voters):
+        missing = [each for each in voters if each not in present]
+        raise AdoptError(
+            f"the folders given are those of voters {_listed(there) or 'none'} out of "
+            f"{_listed(voters)}: no majority, and so nothing guarantees that they hold every "
+            f"committed record; add folders of {_listed(missing)}"
+        )
+
+
+def _listed(ids: Collection[ReplicaId]) -> str:
+    return ", ".join(map(str, sorted(ids)))

@@ -1,0 +1,163 @@
+"""What was found in a controller set, for its operator to read before anything is started.
+
+Pure functions from a plan to text.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from admin.cli.output import columns
+from admin.tools.adopt.plan import Plan
+from admin.tools.adopt.source import Source
+from quorum.core.vocabulary import ReplicaId
+from quorum.log.uuids import uuid_to_text
+from statemachine.features.features import release_name
+from statemachine.image.image import Image
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
+
+
+def report(plan: Plan, sources: Sequence[Source]) -> str:
+    """The whole of it, over several lines."""
+    image = plan.history.image
+    return "\n".join(
+        [
+            f"Cluster {plan.cluster_id}, metadata.version {image.level} "
+            f"({release_name(image.level)}), kraft.version {plan.history.kraft_version}",
+            "",
+            _voters(plan),
+            "",
+            _folders(sources),
+            "",
+            _taken_over(plan),
+            *_contents(image),
+            "",
+            *(f"- {note}" for note in notes(plan, sources)),
+        ]
+    )
+
+
+def _voters(plan: Plan) -> str:
+    rows = []
+    folders = {heir.node_id: heir.source.folder for heir in plan.heirs}
+    for id_, address in sorted(plan.voters.items()):
+        voter = plan.recorded.get(id_)
+        directory = "-" if voter is None else uuid_to_text(voter.key.directory_id)
+        rows.append([id_, directory, address, folders.get(id_, "not given")])
+    return columns(["VOTER", "DIRECTORY", "LISTENS AT", "FOLDER"], rows)
+
+
+def _folders(sources: Sequence[Source]) -> str:
+    rows = []
+    for source in sources:
+        vote = source.election.voted_for
+        checkpoints = [f"{id_.offset}@{id_.epoch}" for id_ in reversed(source.checkpoint_ids)]
+        rows.append(
+            [
+                source.node_id,
+                f"[{source.log_start}, {source.log_end.offset})",
+                source.log_end.epoch,
+                source.election.epoch,
+                "-" if vote is None else vote.id,
+                " ".join(checkpoints) or "-",
+            ]
+        )
+    titles = ["NODE", "LOG", "ITS EPOCH", "ELECTION EPOCH", "VOTE", "CHECKPOINTS"]
+    return columns(titles, rows)
+
+
+def _taken_over(plan: Plan) -> str:
+    best = plan.best
+    since = "" if best.checkpoint is None else f" behind the checkpoint {best.checkpoint.path.name}"
+    return (
+        f"The log of node {best.node_id} ends furthest, at offset {best.log_end.offset} of epoch "
+        f"{best.log_end.epoch}. Every controller gets it, from offset {best.log_start} on{since}. "
+        "At its end:"
+    )
+
+
+def _contents(image: Image) -> Iterator[str]:
+    fenced = sum(broker.fenced for broker in image.brokers.values())
+    partitions = sum(len(list(topic.existing())) for topic in image.topics.values())
+    by_kind = {TOPIC_RESOURCE: 0, BROKER_RESOURCE: 0}
+    for (kind, _), values in image.configs.items():
+        by_kind[kind] = by_kind.get(kind, 0) + len(values)
+    others = sum(by_kind.values()) - by_kind[TOPIC_RESOURCE] - by_kind[BROKER_RESOURCE]
+    yield f"  brokers         {len(image.brokers)}, {fenced} of them fenced"
+    yield f"  topics          {len(image.topics)} with {partitions} partitions"
+    yield f"  reassignments   {len(image.index.moving)} under way"
+    configs = f"{by_kind[TOPIC_RESOURCE]} of topics, {by_kind[BROKER_RESOURCE]} of brokers"
+    yield f"  configurations  {configs}" + (f", {others} of others" if others else "")
+    levels = ", ".join(f"{name} {level}" for name, level in sorted(image.features.items()))
+    yield f"  features        {levels}"
+    quotas = sum(key[0] == "quota" for key in image.facts)
+    if quotas:
+        yield f"  client quotas   {quotas}"
+
+
+def notes(plan: Plan, sources: Sequence[Source]) -> list[str]:
+    """What the operator ought to know besides, each in a sentence or two."""
+    return [
+        *_notes_on_folders(plan, sources),
+        *_notes_on_voters(plan),
+        *_notes_on_log(plan),
+        "The old controllers must never be started again: two sets would write two histories.",
+    ]
+
+
+def _notes_on_folders(plan: Plan, sources: Sequence[Source]) -> Iterator[str]:
+    for source in plan.left_out:
+        yield f"Node {source.node_id} does not vote any more ({source.folder}): it gets no folder."
+    for source in sources:
+        if source.cut is not None:
+            yield (
+                f"The log of node {source.node_id} ended half-written: {source.cut.bytes_cut} "
+                f"bytes behind offset {source.cut.offset} are not in the copy."
+            )
+        for problem in source.passed_over:
+            yield f"A checkpoint of node {source.node_id} was passed over: {problem}"
+    for heir in plan.heirs:
+        if plan.move is None and heir.election != heir.source.election:
+            yield (
+                f"Node {heir.node_id} is put into epoch {heir.election.epoch}, in which it has not "
+                "voted: the log that it gets has records of it."
+            )
+
+
+def _notes_on_voters(plan: Plan) -> Iterator[str]:
+    absent = sorted(plan.voters.keys() - {ReplicaId(heir.node_id) for heir in plan.heirs})
+    if absent:
+        shown = ", ".join(map(str, absent))
+        yield f"Voters {shown} were not given: they count, but nothing takes their place."
+    if plan.history.kraft_version:
+        yield (
+            "The voters are those of the log; `metaquorum metadata-quorum alter --voters` names "
+            "others, add-controller and remove-controller change one."
+        )
+    if plan.move is not None:
+        yield (
+            "The log names other addresses. A Voters record with the new ones is added, in epoch "
+            f"{plan.move.epoch}, led by node {plan.move.leader.id}: brokers that run find them "
+            "there; one that starts needs one of them in controller.quorum.bootstrap.servers."
+        )
+    elif not plan.recorded:
+        yield "The log does not say who votes: brokers need the same in controller.quorum.voters."
+
+
+def _notes_on_log(plan: Plan) -> Iterator[str]:
+    if plan.best.log_start:
+        yield (
+            f"The log begins at offset {plan.best.log_start}, and checkpoints are not served to "
+            "others yet: a broker whose own copy ends before that, or a new one, cannot follow."
+        )
+    transaction = plan.history.image.transaction
+    if transaction is not None:
+        yield (
+            f"A metadata transaction is open since offset {transaction.begun_at}: the first active "
+            "controller aborts it."
+        )
+
+
+def commands(program: str, settings_files: Sequence[Path]) -> str:
+    """How the controllers are started."""
+    lines = [f"  {program} start --config {path}" for path in settings_files]
+    return "\n".join(["Start each controller where it is to run:", *lines])

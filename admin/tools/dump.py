@@ -1,0 +1,200 @@
+"""The records of one file of a metadata log, each as a value that can be shown.
+
+A segment and a checkpoint are read alike. Reading stops with `Undumpable` at the first batch that
+is not sound, after everything before it; a record that cannot be understood is shown as bytes, and
+reading goes on.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from quorum.log.append_times import AppendTime, append_times, index_base
+from quorum.log.errors import StorageError
+from quorum.log.file_reader import batches_of
+from quorum.records.batch import CorruptBatch
+from quorum.records.control import BadControlRecord, control_type
+from quorum.records.decode import Record, UnsupportedCodec, decode
+from quorum.records.kafka_names import compact_json, control_fields, control_record_name
+from statemachine.records import codec
+from statemachine.records.field_names import TYPE_NAMES, as_kafka, frame_of, ours
+from statemachine.records.kafka_records import Unknown
+from statemachine.records.primitives import MalformedRecord
+
+
+class Undumpable(Exception):
+    """The file cannot be read, or not any further; the message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One record of a metadata log."""
+
+    offset: int
+    epoch: int
+    timestamp_ms: int
+    control: bool
+    type: str
+    """Kafka's name of the type, or what stands for it where Kafka has none that we know."""
+    version: int | None
+    data: dict[str, Any]
+    """The fields by Kafka's names; of a record that is not understood `bytes`, in hex."""
+    extra: dict[str, Any]
+    """What metaquorum has added in tagged fields, which Kafka skips."""
+    problem: str | None = None
+    """Why the record is not understood."""
+
+    def as_json(self, file: Path) -> str:
+        """One line of JSON; `extra` and `problem` are there only where they say something."""
+        shown = {
+            "file": str(file),
+            "offset": self.offset,
+            "epoch": self.epoch,
+            "timestampMs": self.timestamp_ms,
+            "control": self.control,
+            "type": self.type,
+            "version": self.version,
+            "data": self.data,
+            **({"extra": self.extra} if self.extra else {}),
+            **({} if self.problem is None else {"problem": self.problem}),
+        }
+        return compact_json(shown)
+
+    def as_text(self) -> str:
+        """One line for people, its columns those of `TITLES`."""
+        version = "-" if self.version is None else str(self.version)
+        extra = f" {compact_json({'extra': self.extra})}" if self.extra else ""
+        return f"{self.offset:>8}  {self.epoch:>5}  {self.type:<35}  {version:>1}  " + (
+            f"{compact_json(self.data)}{extra}"
+        )
+
+
+TITLES = f"{'OFFSET':>8}  {'EPOCH':>5}  {'TYPE':<35}  V  DATA"
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    """The records of the file, in order; raises `Undumpable` where it cannot be read on."""
+    is_first = True
+    try:
+        for batch in batches_of(path):
+            for record in decode(batch.data):
+                yield _entry(record, batch.header.epoch)
+            is_first = False
+    except OSError as error:
+        raise Undumpable(f"{path} cannot be read: {error.strerror or error}") from error
+    except CorruptBatch as error:
+        raise Undumpable(_damage(path, error, is_first=is_first)) from error
+    except UnsupportedCodec as error:
+        raise Undumpable(f"{path}: {error}; a metadata log is not compressed") from error
+
+
+def _damage(path: Path, error: CorruptBatch, *, is_first: bool) -> str:
+    if is_first and error.position == 0:
+        return (
+            f"{path} is neither a metadata log segment nor a checkpoint, or its very first batch "
+            f"is damaged, at byte 0: {error.reason}"
+        )
+    return f"{path} is damaged at byte {error.position}: {error.reason}"
+
+
+def _entry(record: Record, epoch: int) -> Entry:
+    kind, version, data, extra, problem = _control(record) if record.control else _data(record)
+    return Entry(
+        offset=record.offset,
+        epoch=epoch,
+        timestamp_ms=record.timestamp_ms,
+        control=record.control,
+        type=kind,
+        version=version,
+        data=data,
+        extra=extra,
+        problem=problem,
+    )
+
+
+_Shown = tuple[str, int | None, dict[str, Any], dict[str, Any], str | None]
+
+
+def _control(record: Record) -> _Shown:
+    try:
+        number = int(control_type(record.key))
+    except BadControlRecord as error:
+        return "control record", None, _hex(record.value), {}, str(error)
+    name = control_record_name(number)
+    if name is None:
+        why = f"control records of type {number} have no place in a metadata log"
+        return f"control type {number}", None, _hex(record.value), {}, why
+    try:
+        fields = control_fields(number, record.value or b"")
+    except BadControlRecord as error:
+        return name, None, _hex(record.value), {}, str(error)
+    return name, fields["version"], fields, {}, None
+
+
+def _data(record: Record) -> _Shown:
+    if record.value is None:
+        return "no record", None, {}, {}, "it has no value"
+    try:
+        frame = frame_of(record.value)
+    except MalformedRecord as error:
+        return "no metadata record", None, _hex(record.value), {}, str(error)
+    name = TYPE_NAMES.get(frame.type_id, f"type {frame.type_id}")
+    try:
+        decoded = codec.decode(record.value)
+        extra = ours(decoded)
+    except MalformedRecord as error:
+        return name, frame.version, _hex(record.value), {}, str(error)
+    if isinstance(decoded, Unknown):
+        return name, frame.version, _hex(decoded.body), {}, None
+    return name, frame.version, as_kafka(decoded, frame.version), extra, None
+
+
+def _hex(value: bytes | None) -> dict[str, Any]:
+    return {"bytes": None if value is None else value.hex()}
+
+
+TIME_TITLES: Final = f"{'OFFSET':>8}  {'END':>8}  {'EPOCH':>5}  APPENDED"
+
+
+def is_index(path: Path) -> bool:
+    """Whether the file is one of these, by its name."""
+    return index_base(path.name) is not None
+
+
+def times(path: Path) -> Iterator[AppendTime]:
+    """The entries of the file, in order; raises `Undumpable` where it cannot be read."""
+    try:
+        yield from append_times(path)
+    except StorageError as error:
+        raise Undumpable(str(error)) from error
+
+
+def time_as_text(entry: AppendTime) -> str:
+    """One line for people, its columns those of `TIME_TITLES`; times in UTC."""
+    epoch = "-" if entry.epoch is None else entry.epoch
+    when = "nobody knows when" if entry.time_ms is None else _utc(entry.time_ms)
+    return f"{entry.base:>8}  {entry.end:>8}  {epoch:>5}  {when}"
+
+
+def time_as_json(entry: AppendTime, file: Path) -> str:
+    """One line of JSON; epoch and time are null where nobody knows."""
+    return compact_json(
+        {
+            "file": str(file),
+            "offset": entry.base,
+            "endOffset": entry.end,
+            "epoch": entry.epoch,
+            "appendTimeMs": entry.time_ms,
+        }
+    )
+
+
+def _utc(time_ms: int) -> str:
+    seconds, rest_ms = divmod(time_ms, 1_000)
+    try:
+        shown = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return f"{time_ms} ms"
+    return f"{shown:%Y-%m-%d %H:%M:%S}.{rest_ms:03}"

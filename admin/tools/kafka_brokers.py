@@ -1,0 +1,146 @@
+"""The files that a broker of Kafka is started with, on a cluster of this machine.
+
+Storage is formatted as Kafka's own `kafka-storage format` leaves it: the folder names its cluster,
+its node and itself.
+"""
+
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from admin.addresses import Address
+from admin.settings import SETTINGS, Role
+from admin.tools.kafka_runtime import Runtime
+from admin.tools.local_plan import ClusterPlan, NodePlan, log_dir, write_atomically
+from quorum.core.vocabulary import ReplicaId
+from quorum.log.meta_properties import load_or_create
+from statemachine.vocabulary import LEVEL_KRAFT_VERSION, METADATA_VERSION
+
+CONTROLLER_LISTENER: Final = "CONTROLLER"
+
+_FIXED: Final = {
+    "process.roles": "broker",
+    "controller.listener.names": CONTROLLER_LISTENER,
+    "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    # Small: a whole cluster shares one machine.
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "offsets.topic.num.partitions": "8",
+    "transaction.state.log.num.partitions": "8",
+    "share.coordinator.state.topic.num.partitions": "8",
+    "group.initial.rebalance.delay.ms": "0",
+}
+_INTERNAL_TOPICS: Final = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+_INTERNAL_MIN_ISR: Final = (
+    "transaction.state.log.min.isr",
+    "share.coordinator.state.topic.min.isr",
+)
+_REPLICAS_MAX: Final = 3
+
+
+def broker_settings(
+    node_id: int,
+    listener: Address,
+    log_dir: Path,
+    *,
+    controllers: Mapping[int, Address],
+    brokers: int,
+    voters_in_log: bool,
+    more: Mapping[str, str],
+) -> dict[str, str]:
+    """The broker_settings of one of `brokers` brokers.
+
+    A log that names its voters needs but one address to begin with; else all are configured.
+    """
+    replicas = min(_REPLICAS_MAX, brokers)
+    address = f"PLAINTEXT://{listener}"
+    if voters_in_log:
+        where = {"controller.quorum.bootstrap.servers": _joined(controllers.values())}
+    else:
+        voters = [f"{each}@{at}" for each, at in sorted(controllers.items())]
+        where = {"controller.quorum.voters": _joined(voters)}
+    return {
+        **_FIXED,
+        "node.id": str(node_id),
+        "listeners": address,
+        "advertised.listeners": address,
+        **where,
+        "log.dirs": str(log_dir),
+        **dict.fromkeys(_INTERNAL_TOPICS, str(replicas)),
+        **dict.fromkeys(_INTERNAL_MIN_ISR, str(max(1, replicas - 1))),
+        **more,
+    }
+
+
+def format_storage(log_dir: Path, cluster_id: str, node_id: int, rng: random.Random) -> None:
+    """Make `log_dir` the storage of this node of this cluster; one that is so already stays."""
+    log_dir.mkdir(parents=True, exist_ok=True)
+    load_or_create(log_dir, cluster_id, ReplicaId(node_id), rng=rng)
+
+
+def as_text(values: Mapping[str, str]) -> str:
+    """A properties file; the values here need no escape but that of a backslash."""
+    lines = (f"{name}={value}".replace("\\", "\\\\") for name, value in values.items())
+    return "\n".join(["# Written once by `metaquorum local`; it may be edited.", *lines, ""])
+
+
+def _joined(values: Iterable[object]) -> str:
+    return ",".join(map(str, values))
+
+
+SETTINGS_FILE: Final = "server.properties"
+LOGGING_FILE: Final = "logging.properties"
+
+
+def write_files(
+    folder: Path,
+    plan: ClusterPlan,
+    runtime: Runtime,
+    settings: Mapping[str, str],
+    rng: random.Random,
+) -> None:
+    """Format the storage of every broker and write its files; what is there already stays.
+
+    `settings` are those of the cluster; the level of its metadata says who names the voters.
+    """
+    level = SETTINGS[METADATA_VERSION].parse(settings[METADATA_VERSION])
+    for node in plan.brokers:
+        home = folder / node.name
+        storage = log_dir(folder, node)
+        format_storage(storage, plan.cluster_id, node.id, rng)
+        values = broker_settings(
+            node.id,
+            node.kafka,
+            storage,
+            controllers={each.id: each.kafka for each in plan.controllers},
+            brokers=len(plan.brokers),
+            voters_in_log=level >= LEVEL_KRAFT_VERSION,
+            more=_in_kafkas_words(settings),
+        )
+        for name, text in (
+            (SETTINGS_FILE, as_text(values)),
+            (LOGGING_FILE, runtime.release.logging_file),
+        ):
+            if not (home / name).exists():
+                write_atomically(home / name, text)
+
+
+def command(folder: Path, node: NodePlan, runtime: Runtime) -> list[str]:
+    """The command line of a broker whose files are written."""
+    home = folder / node.name
+    return runtime.broker(home / SETTINGS_FILE, home / LOGGING_FILE)
+
+
+def _in_kafkas_words(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings of our brokers for Kafka's: the names are the same, but it knows no units."""
+    return {
+        name: str(SETTINGS[name].parse(text))
+        for name, text in settings.items()
+        if Role.BROKER in SETTINGS[name].roles
+    }

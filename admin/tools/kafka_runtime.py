@@ -1,0 +1,330 @@
+"""Kafka's jars in a cache folder: brought by Maven once, whole or not at all.
+
+The folder is `kafka/VERSION` below `$XDG_CACHE_HOME/metaquorum` (`~/.cache/metaquorum`). Maven
+checks every file against the checksum that its repository gives.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+from xml.sax.saxutils import escape
+
+JAVA_LOWEST: Final = 17
+ASK_SECONDS_MAX: Final = 30
+
+INSTEAD: Final = "or leave --kafka out: the embedded brokers need neither Java nor Maven"
+
+
+class Unavailable(Exception):
+    """Kafka cannot be run here; one sentence says what is missing and what would be right."""
+
+    def __init__(self, lacks: str, instead: str = "") -> None:
+        """`lacks` says both; `instead` how a cluster of this machine does without."""
+        super().__init__(f"{lacks}, {instead}" if instead else lacks)
+        self.lacks = lacks
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> Path:
+    """The Java that JAVA_HOME names, or that of the path; raises `Unavailable` below 17."""
+    home = environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=_path(environ))
+    if found is None or not Path(found).exists():
+        where = f"JAVA_HOME is {home}, and has no bin/java" if home else "there is no java"
+        raise Unavailable(f"{where}: install Java {JAVA_LOWEST} or newer", INSTEAD)
+    version = _version_of(found)
+    if version is None or version < JAVA_LOWEST:
+        shown = "cannot be run" if version is None else f"is Java {version}"
+        raise Unavailable(f"{found} {shown}: install Java {JAVA_LOWEST} or newer", INSTEAD)
+    return Path(found)
+
+
+def find_maven(environ: Mapping[str, str] = os.environ) -> Path:
+    """Maven's program on the path; raises `Unavailable`."""
+    found = shutil.which("mvn", path=_path(environ))
+    if found is None:
+        raise Unavailable(
+            "there is no mvn, which brings Kafka's jars: install Maven 3.6 or newer", INSTEAD
+        )
+    return Path(found)
+
+
+def _path(environ: Mapping[str, str]) -> str:
+    return environ.get("PATH", os.defpath)
+
+
+def _version_of(java: str) -> int | None:
+    """The feature release: 17 of "17.0.15", 8 of "1.8.0_402"; None if it does not say."""
+    try:
+        asked = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=ASK_SECONDS_MAX, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', asked.stderr)
+    return None if match is None else int(match[1])
+
+
+GROUP: Final = "org.apache.kafka"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """Something that Maven can bring, by its coordinates."""
+
+    group: str
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One release: its brokers and its command-line tools."""
+
+    version: str
+    metadata_version: int
+    """The highest level that its brokers can read."""
+    logging: tuple[Artifact, ...]
+    """What writes the log lines; Kafka's own artifacts leave the choice open."""
+    logging_property: str
+    """The system property of Java that names the file which says how."""
+    logging_file: str
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        own = (Artifact(group=GROUP, name=n, version=self.version) for n in ("kafka_2.13", TOOLS))
+        return (*own, *self.logging)
+
+
+TOOLS: Final = "kafka-tools"
+_LOG4J: Final = "2.25.3"
+
+_RELOAD4J_FILE: Final = """\
+log4j.rootLogger=INFO, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+_LOG4J2_FILE: Final = """\
+status=error
+appender.console.type=Console
+appender.console.name=stdout
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=[%d] %p %m (%c)%n
+rootLogger.level=info
+rootLogger.appenderRef.stdout.ref=stdout
+"""
+
+RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
+    {
+        "3.9.1": Release(
+            version="3.9.1",
+            metadata_version=21,
+            logging=(Artifact(group="org.slf4j", name="slf4j-reload4j", version="1.7.36"),),
+            logging_property="log4j.configuration",
+            logging_file=_RELOAD4J_FILE,
+        ),
+        "4.2.0": Release(
+            version="4.2.0",
+            metadata_version=29,
+            logging=(
+                Artifact(group="org.apache.logging.log4j", name="log4j-slf4j-impl", version=_LOG4J),
+                Artifact(group="org.apache.logging.log4j", name="log4j-core", version=_LOG4J),
+            ),
+            logging_property="log4j2.configurationFile",
+            logging_file=_LOG4J2_FILE,
+        ),
+    }
+)
+
+
+BROKER: Final = "kafka.Kafka"
+
+_SMALL: Final = (
+    "-Xms64m",
+    "-Xmx320m",
+    "-XX:+UseSerialGC",
+    # These processes are many on one machine and live for minutes: they shall be up soon.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+)
+
+
+def java_command(
+    java: Path, jars: Path, main: str, arguments: Sequence[str], *, properties: Sequence[str] = ()
+) -> list[str]:
+    """The java_command line that runs the class `main`, with system properties `name=value`."""
+    options = (f"-D{each}" for each in properties)
+    return [str(java), *_SMALL, *options, "-cp", str(jars / "*"), main, *arguments]
+
+
+def broker_command(
+    java: Path, jars: Path, release: Release, settings: Path, logging: Path
+) -> list[str]:
+    """The java_command line of a broker with these two files."""
+    value = logging.as_uri() if release.logging_property == "log4j.configuration" else str(logging)
+    properties = (f"{release.logging_property}={value}",)
+    return java_command(java, jars, BROKER, [str(settings)], properties=properties)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """A release with its jars, and a Java that can run them."""
+
+    release: Release
+    java: Path
+    jars: Path
+
+    def broker(self, settings: Path, logging: Path) -> list[str]:
+        """The java_command line of a broker with these two files."""
+        return broker_command(self.java, self.jars, self.release, settings, logging)
+
+    def tool(self, name: str, arguments: Sequence[str]) -> list[str]:
+        """The java_command line of one of Kafka's tools, by the name of its class."""
+        return java_command(self.java, self.jars, name, arguments)
+
+
+def find_runtime(version: str, say: Callable[[str], None]) -> Runtime:
+    """All that it takes, fetched if need be; raises `Unavailable` with what to install."""
+    release = release_of(version)
+    java = find_java()
+    return Runtime(release=release, java=java, jars=fetch(version, say))
+
+
+PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+FETCH_SECONDS_MAX: Final = 540
+SHOWN_CHARACTERS_MAX: Final = 400
+"""Of what Maven says when it fails."""
+
+_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>metaquorum</groupId>
+  <artifactId>kafka-jars</artifactId>
+  <version>1</version>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY: Final = (
+    "    <dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+    "<version>{version}</version></dependency>"
+)
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where everything is kept that can be brought again."""
+    named = environ.get("XDG_CACHE_HOME")
+    return (Path(named) if named else Path.home() / ".cache") / "metaquorum"
+
+
+def cached(version: str, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder of the jars of this release, if they are here already."""
+    folder = cache_folder(environ) / "kafka" / version
+    return folder if folder.is_dir() else None
+
+
+def fetch(
+    version: str, say: Callable[[str], None], environ: Mapping[str, str] = os.environ
+) -> Path:
+    """The folder of the jars of this release, brought first if they are not here.
+
+    `say` hears that it takes a while. Raises `Unavailable`.
+    """
+    folder = cached(version, environ)
+    if folder is not None:
+        return folder
+    release = release_of(version)
+    parent = cache_folder(environ) / "kafka"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        # Whoever comes second waits, and finds them.
+        with _locked(parent / f".{version}.lock"):
+            return cached(version, environ) or _bring(release, parent, say, environ)
+    except OSError as error:
+        raise Unavailable(
+            f"Kafka's jars cannot be kept in {parent} ({error.strerror or error}): make it "
+            "writable, or name another folder in XDG_CACHE_HOME"
+        ) from error
+
+
+def release_of(version: str) -> Release:
+    """The release of this number; raises `Unavailable` for one that was never tried."""
+    release = RELEASES.get(version)
+    if release is None:
+        known = " and ".join(RELEASES)
+        raise Unavailable(f"Kafka {version} is not among the tested releases, which are {known}")
+    return release
+
+
+def _bring(
+    release: Release, parent: Path, say: Callable[[str], None], environ: Mapping[str, str]
+) -> Path:
+    maven = find_maven(environ)
+    say(f"fetching Apache Kafka {release.version} with Maven, once, into {parent}")
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{release.version}-") as name:
+        work = Path(name)
+        (work / "pom.xml").write_text(_pom(release.artifacts), encoding="utf-8")
+        _run_maven(maven, work, release, environ)
+        folder = parent / release.version
+        shutil.move(work / "jars", folder)
+    return folder
+
+
+def _run_maven(maven: Path, work: Path, release: Release, environ: Mapping[str, str]) -> None:
+    command = [
+        str(maven),
+        "--quiet",
+        "--batch-mode",
+        "--strict-checksums",
+        f"--file={work / 'pom.xml'}",
+        f"{PLUGIN}:copy-dependencies",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={work / 'jars'}",
+    ]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_SECONDS_MAX,
+            check=False,
+            env=dict(environ),
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(
+            f"Maven did not bring Kafka {release.version} within {FETCH_SECONDS_MAX} s: try "
+            "again, what has arrived is kept"
+        ) from None
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())[:SHOWN_CHARACTERS_MAX]
+        raise Unavailable(
+            f"Maven could not bring Kafka {release.version}; is its repository reached? It said: "
+            f"{said}"
+        )
+
+
+def _pom(artifacts: tuple[Artifact, ...]) -> str:
+    lines = (
+        _DEPENDENCY.format(
+            group=escape(each.group), name=escape(each.name), version=escape(each.version)
+        )
+        for each in artifacts
+    )
+    return _POM.format(dependencies="\n".join(lines))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("a", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

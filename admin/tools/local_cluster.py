@@ -1,0 +1,332 @@
+"""A cluster of processes on this machine: started, watched, killed, started again, stopped.
+
+`LocalCluster` is what `metaquorum local`, the demo and tests use. Each node is a process of its
+own in a process group of its own, so that Ctrl-C in a terminal reaches the cluster's owner alone.
+Only processes that it has started itself are ever signalled, by their ids.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import random
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from admin.addresses import Address
+from admin.client.admin_client import AdminClient, AdminError
+from admin.settings import ENVIRONMENT_PREFIX, Role
+from admin.tools import kafka_brokers
+from admin.tools.kafka_runtime import Runtime
+from admin.tools.local_plan import (
+    CLUSTER_FILE,
+    LOG_FILE,
+    SETTINGS_FILE,
+    ClusterPlan,
+    LocalError,
+    NodePlan,
+    check_ports,
+    log_dir,
+    write_atomically,
+    write_settings,
+)
+from statemachine.vocabulary import METADATA_VERSION
+
+START_MS: Final = 60_000
+"""How long a cluster may take from its first process until all nodes answer."""
+STOP_MS: Final = 10_000
+"""How long a node that was asked to stop may take before it is killed."""
+STOP_KAFKA_MS: Final = 30_000
+"""The same for a broker of Kafka, which takes seconds even when nothing holds it."""
+POLL_MS: Final = 50
+PROBE_MS: Final = 1_000
+LAST_LINE_BYTES_MAX: Final = 4_096
+LOCK_FILE: Final = ".lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A node whose process ended though nobody had asked it to."""
+
+    node: NodePlan
+    code: int
+    """The exit code, or the negative number of the signal that ended it."""
+    last_line: str
+
+    def __str__(self) -> str:
+        how = f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
+        said = f"its last line was: {self.last_line}" if self.last_line else "it said nothing"
+        return f"{self.node.name} ended by itself with {how}; {said}"
+
+
+class LocalCluster:
+    """The processes of one plan. Use it as an async context: leaving it stops every node."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: ClusterPlan,
+        *,
+        settings: Mapping[str, str] | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        """`settings` go into the settings files that are not there yet, by role.
+
+        `runtime` runs the brokers of a plan that names a release of Kafka.
+        """
+        assert (plan.kafka is None) == (runtime is None), f"{plan.kafka} and {runtime}"
+        self.folder = folder.absolute()
+        self.plan = plan
+        self.ended: asyncio.Queue[Ended] = asyncio.Queue(maxsize=1_024)
+        """Nodes that ended by themselves, in the order in which it happened."""
+        self._settings = dict(settings or {})
+        self._runtime = runtime
+        self._nodes = {node.name: node for node in plan.nodes}
+        self._processes: dict[str, Process] = {}
+        self._watchers: dict[str, asyncio.Task[None]] = {}
+        self._dismissed: set[int] = set()
+        self._lock: IO[str] | None = None
+
+    async def __aenter__(self) -> "LocalCluster":
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def controllers(self) -> tuple[Address, ...]:
+        """Where the controllers answer the Kafka protocol."""
+        return tuple(node.kafka for node in self.plan.controllers)
+
+    @property
+    def brokers(self) -> tuple[Address, ...]:
+        """Where the brokers answer."""
+        return tuple(node.kafka for node in self.plan.brokers)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any node runs."""
+        return any(self.pid(name) is not None for name in self._nodes)
+
+    def pid(self, name: str) -> int | None:
+        """The process id of the node, None while it does not run."""
+        process = self._processes.get(name)
+        return None if process is None or process.returncode is not None else process.pid
+
+    async def start(self, *, within_ms: int = START_MS) -> None:
+        """Start every node, wait until all answer, and write `cluster.json`.
+
+        Raises `LocalError` if a port is taken, a node ends, or time runs out; call `stop` then.
+        """
+        self._take_lock()
+        (self.folder / CLUSTER_FILE).unlink(missing_ok=True)
+        check_ports(self.plan)
+        self._write_files()
+        for node in self.plan.nodes:
+            await self._spawn(node)
+        await self.wait_until_up(self.plan.nodes, within_ms=within_ms)
+
+    async def wait_until_up(self, nodes: Iterable[NodePlan], *, within_ms: int) -> None:
+        """Return once each of `nodes` answers and sees the whole cluster; then `cluster.json` is.
+
+        Raises `LocalError` as `start` does.
+        """
+        waiting = list(nodes)
+        try:
+            async with asyncio.timeout(within_ms / 1_000):
+                for node in waiting:
+                    await self._until_up(node)
+        except TimeoutError:
+            raise LocalError(
+                f"the cluster in {self.folder} was not up after {within_ms} ms; the log of each "
+                f"node is in its folder, {LOG_FILE}"
+            ) from None
+        self._write_cluster_file()
+
+    async def kill(self, name: str) -> None:
+        """End the node at once, as a loss of power would end it (SIGKILL); returns when it is."""
+        await self._end(name, signal.SIGKILL)
+
+    async def restart(self, name: str, *, within_ms: int = START_MS) -> None:
+        """Start a node that does not run, and return once it is up."""
+        node = self._nodes[name]
+        assert self.pid(name) is None, f"{name} runs"
+        await self._spawn(node)
+        await self.wait_until_up([node], within_ms=within_ms)
+
+    async def stop(self) -> tuple[str, ...]:
+        """Ask every node to stop, brokers first; return the names of those it had to kill."""
+        if self._lock is None:
+            return ()
+        (self.folder / CLUSTER_FILE).unlink(missing_ok=True)
+        killed: list[str] = []
+        for group in (self.plan.brokers, self.plan.controllers):
+            stopped = await asyncio.gather(*(self.stop_node(node.name) for node in group))
+            killed += [node.name for node, clean in zip(group, stopped, strict=True) if not clean]
+        await asyncio.gather(*self._watchers.values())
+        self._watchers.clear()
+        self._lock.close()
+        self._lock = None
+        return tuple(killed)
+
+    async def stop_node(self, name: str) -> bool:
+        """Ask the node to stop; whether it did so in time. If not, it is killed."""
+        process = self._processes.get(name)
+        if process is None or process.returncode is not None:
+            return True
+        stop_ms = STOP_MS if self._runtime is None else STOP_KAFKA_MS
+        try:
+            async with asyncio.timeout(stop_ms / 1_000):
+                await self._end(name, signal.SIGTERM)
+        except TimeoutError:
+            await self._end(name, signal.SIGKILL)
+            return False
+        return True
+
+    async def _end(self, name: str, how: signal.Signals) -> None:
+        process = self._processes[name]
+        self._dismissed.add(process.pid)
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(how)
+        await process.wait()
+
+    def _write_files(self) -> None:
+        if self._runtime is None:
+            write_settings(self.folder, self.plan, self._settings)
+            return
+        # The highest level that the brokers can read, as Kafka's own tools would choose it.
+        level = str(self._runtime.release.metadata_version)
+        settings = {METADATA_VERSION: level, **self._settings}
+        write_settings(self.folder, self.plan, settings)
+        kafka_brokers.write_files(
+            self.folder, self.plan, self._runtime, settings, random.SystemRandom()
+        )
+
+    def _command(self, node: NodePlan) -> list[str]:
+        if self._runtime is not None and node.role is Role.BROKER:
+            return kafka_brokers.command(self.folder, node, self._runtime)
+        settings = self.folder / node.name / SETTINGS_FILE
+        return [sys.executable, "-m", "admin.cli.main", "start", "--config", str(settings)]
+
+    async def _spawn(self, node: NodePlan) -> None:
+        home = self.folder / node.name
+        with (home / LOG_FILE).open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *self._command(node),
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=home,
+                env=_environment(),
+                start_new_session=True,
+            )
+        self._processes[node.name] = process
+        self._watchers[node.name] = asyncio.get_running_loop().create_task(
+            self._watch(node, process)
+        )
+
+    async def _watch(self, node: NodePlan, process: Process) -> None:
+        code = await process.wait()
+        if process.pid not in self._dismissed:
+            line = last_line(self.folder / node.name / LOG_FILE)
+            self.ended.put_nowait(Ended(node=node, code=code, last_line=line))
+            if (self.folder / CLUSTER_FILE).exists():
+                self._write_cluster_file()
+
+    async def _until_up(self, node: NodePlan) -> None:
+        """Return once `node` answers and knows every other; raises `LocalError` if it ended."""
+        while True:
+            if self.pid(node.name) is None:
+                ended = await self.ended.get()
+                raise LocalError(str(ended))
+            if await self._is_up(node):
+                return
+            await asyncio.sleep(POLL_MS / 1_000)
+
+    async def _is_up(self, node: NodePlan) -> bool:
+        is_controller = node in self.plan.controllers
+        running = {each.id for each in self.plan.nodes if self.pid(each.name) is not None}
+        brokers = {each.id for each in self.plan.brokers} & running
+        try:
+            client = AdminClient([node.kafka], is_controller=is_controller, timeout_ms=PROBE_MS)
+            async with client:
+                found = await client.brokers()
+                if not brokers <= {broker.id for broker in found}:
+                    return False
+                quorum = await client.describe_quorum()
+        except AdminError:
+            return False
+        behind = [
+            voter for voter in quorum.voters if voter.id == node.id and voter.last_fetch_ms < 0
+        ]
+        return quorum.leader is not None and not behind
+
+    def _take_lock(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = (self.folder / LOCK_FILE).open("a", encoding="utf-8")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise LocalError(
+                f"{self.folder} is in use by another `metaquorum local` or demo: stop that one, "
+                "or choose another --dir"
+            ) from None
+        self._lock = lock
+
+    def _write_cluster_file(self) -> None:
+        text = json.dumps(self.as_data(), indent=2) + "\n"
+        write_atomically(self.folder / CLUSTER_FILE, text)
+
+    def as_data(self) -> dict[str, Any]:
+        """What `cluster.json` says: who runs, where, as which process."""
+
+        def entry(node: NodePlan) -> dict[str, Any]:
+            http = {} if node.http is None else {"http": str(node.http)}
+            return {
+                "id": node.id,
+                "kafka": str(node.kafka),
+                **http,
+                "pid": self.pid(node.name),
+                "log_dir": str(log_dir(self.folder, node)),
+            }
+
+        return {
+            "cluster_id": self.plan.cluster_id,
+            "controllers": [entry(node) for node in self.plan.controllers],
+            "brokers": [entry(node) for node in self.plan.brokers],
+            **({} if self.plan.kafka is None else {"kafka_version": self.plan.kafka}),
+        }
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log that says something; nothing if there is none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as log:
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(0, size - LAST_LINE_BYTES_MAX))
+        lines = log.read().decode(errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _environment() -> dict[str, str]:
+    """That of this process without settings, which would be those of every node alike."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
+    }
+    # The nodes run this very code, installed or not.
+    here = str(Path(__file__).parents[1])
+    paths = [here, *filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}

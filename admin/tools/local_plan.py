@@ -1,0 +1,279 @@
+"""What a cluster on this machine consists of, and the files that say so.
+
+A folder belongs to one cluster for good: `local.json` in it keeps the cluster id, the nodes and
+their ports, and each node has a folder with the settings it is started with. Everything here is
+about files; no process is started.
+"""
+
+import json
+import random
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from admin.addresses import Address, parse_address
+from admin.settings import SETTINGS, Role
+from quorum.log.uuids import uuid_to_text
+
+HOST: Final = "127.0.0.1"
+CONTROLLERS: Final = 3
+BROKERS: Final = 4
+CONTROLLERS_MAX: Final = 9
+BROKERS_MAX: Final = 50
+BASE_PORT: Final = 19_000
+FIRST_BROKER_ID: Final = 101
+HTTP_PORT_OFFSET: Final = 50
+"""The HTTP port of controller 1 is the base port plus this plus 1."""
+PORTS_SPANNED: Final = 200
+
+# Below the range from which systems take the ports of outgoing connections, so that the port of a
+# node that is down for a moment stays free for it.
+FREE_PORT_LOWEST: Final = 10_000
+FREE_PORT_HIGHEST: Final = 32_000
+FREE_PORT_TRIES: Final = 200
+
+FORMAT: Final = 1
+PLAN_FILE: Final = "local.json"
+CLUSTER_FILE: Final = "cluster.json"
+SETTINGS_FILE: Final = "node.properties"
+LOG_FILE: Final = "node.log"
+
+assert CONTROLLERS_MAX < HTTP_PORT_OFFSET
+assert HTTP_PORT_OFFSET + CONTROLLERS_MAX < FIRST_BROKER_ID
+assert FIRST_BROKER_ID + BROKERS_MAX <= PORTS_SPANNED
+
+
+class LocalError(Exception):
+    """The cluster cannot be set up or started; one sentence says why and what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlan:
+    """One node: what it is and where it listens. Controllers alone have an HTTP listener."""
+
+    role: Role
+    id: int
+    kafka: Address
+    http: Address | None = None
+
+    @property
+    def name(self) -> str:
+        """How the node and its folder are called."""
+        return f"{self.role}-{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """A cluster of this machine; the order of `nodes` is the order in which they are started."""
+
+    cluster_id: str
+    nodes: Sequence[NodePlan]
+    kafka: str | None = None
+    """The release of Kafka whose brokers these are; None for the embedded ones."""
+
+    def of(self, role: Role) -> tuple[NodePlan, ...]:
+        """The nodes of one role."""
+        return tuple(node for node in self.nodes if node.role is role)
+
+    @property
+    def controllers(self) -> tuple[NodePlan, ...]:
+        """The controllers, by rising id."""
+        return self.of(Role.CONTROLLER)
+
+    @property
+    def brokers(self) -> tuple[NodePlan, ...]:
+        """The brokers, by rising id."""
+        return self.of(Role.BROKER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked for; None leaves it to the folder, or to the defaults where it is new."""
+
+    controllers: int | None = None
+    brokers: int | None = None
+    base_port: int | None = None
+    """0 takes free ports."""
+    kafka: str | None = None
+    """Brokers of this release of Kafka instead of the embedded ones."""
+
+
+def settle(folder: Path, wanted: Wanted, rng: random.Random) -> ClusterPlan:
+    """The plan that `folder` holds, or a new one written into it; raises `LocalError`.
+
+    `rng` draws the cluster id, and the ports where free ones are asked for.
+    """
+    path = folder / PLAN_FILE
+    if path.exists():
+        plan = _read(path)
+        _check_wanted(folder, plan, wanted)
+        return plan
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise LocalError(
+            f"{folder} is not empty and has no {PLAN_FILE}, so it is not the folder of a local "
+            "cluster: choose another --dir"
+        )
+    plan = _new(wanted, rng)
+    check_ports(plan, remedy="stop what holds it, or choose another --base-port")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(_as_data(plan), indent=2) + "\n")
+    return plan
+
+
+def write_settings(folder: Path, plan: ClusterPlan, more: Mapping[str, str]) -> None:
+    """Write the settings file of every node that has none yet; a file that is there stays.
+
+    `more` are further settings, each for the roles that it applies to.
+    """
+    voters = ",".join(f"{node.id}@{node.kafka}" for node in plan.controllers)
+    for node in plan.controllers if plan.kafka else plan.nodes:
+        path = folder / node.name / SETTINGS_FILE
+        if path.exists():
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "process.roles": node.role.value,
+            "node.id": str(node.id),
+            "cluster.id": plan.cluster_id,
+            "listeners": str(node.kafka),
+            **({} if node.http is None else {"http.listener": str(node.http)}),
+            "log.dir": str(log_dir(folder, node)),
+            "quorum.voters": voters,
+            **{name: value for name, value in more.items() if node.role in SETTINGS[name].roles},
+        }
+        lines = [f"{name}={value}" for name, value in settings.items()]
+        text = "\n".join(["# Written once by `metaquorum local`; it may be edited.", *lines, ""])
+        write_atomically(path, text)
+
+
+def log_dir(folder: Path, node: NodePlan) -> Path:
+    """Where the node keeps what it must not lose."""
+    return (folder / node.name / "data").absolute()
+
+
+def check_ports(plan: ClusterPlan, *, remedy: str = "stop what holds it") -> None:
+    """Raise `LocalError` that names the first port which somebody else holds, and who wanted it."""
+    for node in plan.nodes:
+        for address, purpose in ((node.kafka, "the Kafka protocol"), (node.http, "HTTP")):
+            if address is not None and not _is_free(address):
+                raise LocalError(
+                    f"port {address.port} of {address.host} is taken; {node.role} {node.id} wants "
+                    f"it for {purpose}: {remedy}"
+                )
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the content of `path`: a reader sees the old text or the new one, never half."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _new(wanted: Wanted, rng: random.Random) -> ClusterPlan:
+    controllers = CONTROLLERS if wanted.controllers is None else wanted.controllers
+    brokers = BROKERS if wanted.brokers is None else wanted.brokers
+    base_port = BASE_PORT if wanted.base_port is None else wanted.base_port
+    ids = [*range(1, controllers + 1), *range(FIRST_BROKER_ID, FIRST_BROKER_ID + brokers)]
+    if base_port == 0:
+        base_port = _free_base_port(ids, rng)
+    return ClusterPlan(
+        cluster_id=_cluster_id(rng),
+        nodes=tuple(_node(id, base_port) for id in ids),
+        kafka=wanted.kafka,
+    )
+
+
+def _node(id: int, base_port: int) -> NodePlan:
+    kafka = Address(HOST, base_port + id)
+    if id >= FIRST_BROKER_ID:
+        return NodePlan(role=Role.BROKER, id=id, kafka=kafka)
+    http = Address(HOST, base_port + HTTP_PORT_OFFSET + id)
+    return NodePlan(role=Role.CONTROLLER, id=id, kafka=kafka, http=http)
+
+
+def _free_base_port(ids: Sequence[int], rng: random.Random) -> int:
+    for _ in range(FREE_PORT_TRIES):
+        base_port = rng.randrange(FREE_PORT_LOWEST, FREE_PORT_HIGHEST - PORTS_SPANNED)
+        nodes = [_node(id, base_port) for id in ids]
+        addresses = [address for node in nodes for address in (node.kafka, node.http) if address]
+        if all(map(_is_free, addresses)):
+            return base_port
+    raise LocalError(
+        f"no {PORTS_SPANNED} ports in a row were found free between {FREE_PORT_LOWEST} and "
+        f"{FREE_PORT_HIGHEST}: choose a --base-port"
+    )
+
+
+def _is_free(address: Address) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As servers do it: what only lingers after a connection does not hold a port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError:
+            return False
+    return True
+
+
+def _cluster_id(rng: random.Random) -> str:
+    while True:
+        text = uuid_to_text(UUID(int=rng.getrandbits(128), version=4))
+        # A command line would take an id that begins with a dash for an option.
+        if not text.startswith("-"):
+            return text
+
+
+def _as_data(plan: ClusterPlan) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "cluster_id": plan.cluster_id,
+        "controllers": [
+            {"id": node.id, "kafka": str(node.kafka), "http": str(node.http)}
+            for node in plan.controllers
+        ],
+        "brokers": [{"id": node.id, "kafka": str(node.kafka)} for node in plan.brokers],
+        **({} if plan.kafka is None else {"kafka_version": plan.kafka}),
+    }
+
+
+def _read(path: Path) -> ClusterPlan:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != FORMAT:
+            raise LocalError(f"{path} has format {data['format']}; this program reads {FORMAT}")
+        return ClusterPlan(
+            cluster_id=str(data["cluster_id"]),
+            nodes=(
+                *(_node_of(each, Role.CONTROLLER) for each in data["controllers"]),
+                *(_node_of(each, Role.BROKER) for each in data["brokers"]),
+            ),
+            kafka=data.get("kafka_version"),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LocalError(
+            f"{path} cannot be read as the plan of a local cluster ({error!r}): restore it, or "
+            "choose another --dir"
+        ) from error
+
+
+def _node_of(data: Mapping[str, Any], role: Role) -> NodePlan:
+    http = parse_address(data["http"]) if role is Role.CONTROLLER else None
+    return NodePlan(role=role, id=int(data["id"]), kafka=parse_address(data["kafka"]), http=http)
+
+
+def _check_wanted(folder: Path, plan: ClusterPlan, wanted: Wanted) -> None:
+    kept = {
+        "--controllers": (wanted.controllers, len(plan.controllers)),
+        "--brokers": (wanted.brokers, len(plan.brokers)),
+        "--base-port": (wanted.base_port or None, plan.controllers[0].kafka.port - 1),
+        "--kafka": (wanted.kafka, plan.kafka or "the embedded brokers"),
+    }
+    for flag, (asked, stored) in kept.items():
+        if asked is not None and asked != stored:
+            raise LocalError(
+                f"{flag} {asked} contradicts the cluster in {folder}, which has {stored}: leave "
+                "the flag out, or choose another --dir"
+            )

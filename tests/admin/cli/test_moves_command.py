@@ -1,0 +1,299 @@
+"""`metaquorum moves` against a real controller."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admin.cli.main import group
+from admin.cli.moves_text import cancelled, listed, refused, rolled_back, shown
+from admin.model import UNKNOWN, PartitionId
+from admin.moves import (
+    PARTITIONS_SHOWN_MAX,
+    MovesChanged,
+    MoveStanding,
+    MoveStandings,
+    PartitionOutcome,
+)
+from admin.plan_file import parse_plan
+from statemachine import commands
+from tests.controller.asking import asked, isr, join, move, topic
+from tests.support.controllers import Node, a_controller
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(group, ["moves", *arguments])
+
+
+async def run(node: Node, *arguments: str) -> Result:
+    """What the command prints, beside the loop that the controller runs in."""
+    return await asyncio.to_thread(invoke, *arguments, "--bootstrap-controller", str(node.address))
+
+
+async def moving(node: Node) -> None:
+    """Move 1 takes a-0 from 102 to 103, where nothing is in sync yet."""
+    await join(node.controller, 101, 102, 103)
+    await asked(node.controller, topic("a", 101, 102))
+    await asked(node.controller, topic("b", 101, 102))
+    await asked(node.controller, move("a", 101, 103))
+
+
+async def test_moves_are_listed_and_one_is_shown_with_its_partitions(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        assert (await run(node, "list")).stdout == "No moves are listed.\n"
+        await moving(node)
+        titles, row = (await run(node, "list")).stdout.splitlines()
+        assert titles.split()[:5] == ["Move", "Kind", "State", "Partitions", "Done"]
+        assert row.split()[:8] == ["1", "reassign", "running", "1", "0", "1", "0", "0"]
+        (data,) = json.loads((await run(node, "list", "-o", "json")).stdout)["moves"]
+        assert (data["move_id"], data["state"], data["stepping"]) == (1, "running", 1)
+        head, state, counts, copies, _, row = (await run(node, "show", "1")).stdout.splitlines()
+        assert head.startswith("Move 1: reassign, asked for by ")
+        assert head.endswith(", priority 0.")
+        assert state.startswith("It is running since 20")
+        assert counts == "Of 1 partition(s) 0 done, 1 with a step under way."
+        assert copies == "How much is left to copy is unknown."
+        words = row.split()
+        assert words[:5] == ["a-0", "1", "of", "1", "growing"]
+        assert words[6:8] == ["101,102,103", "101,103"]
+        assert words[8:] == [*["unknown"] * 3, "not", "in", "sync", "yet:", "103"]
+        (partition,) = json.loads((await run(node, "show", "1", "-o", "json")).stdout)["partitions"]
+        assert (partition["reason"], partition["reason_brokers"]) == ("catching-up", [103])
+        assert 'reason: "catching-up"' in (await run(node, "show", "1", "-o", "yaml")).stdout
+
+
+async def test_moves_are_held_up_and_go_on(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        partly = await run(node, "pause", "1", "7")
+        assert (partly.exit_code, partly.stdout, partly.stderr) == (
+            1,
+            "Move 1 paused.\n",
+            "Error: there is no move 7\n",
+        )
+        assert "It is paused by User:ANONYMOUS since" in (await run(node, "show", "1")).stdout
+        assert (await run(node, "resume", "1")).stdout == "Move 1 resumed.\n"
+        assert (await run(node, "priority", "1", "-5")).stdout == "Move 1 has priority -5.\n"
+        assert (await run(node, "priority", "1", "5")).stdout == "Move 1 has priority 5.\n"
+        assert (await run(node, "pause", "--all")).stdout == "All moves are paused.\n"
+        first, _, row = (await run(node, "list")).stdout.splitlines()
+        assert first.startswith("All moves are paused by User:ANONYMOUS since 20")
+        assert row.split()[7] == "5"
+        one = (await run(node, "show", "1")).stdout.splitlines()
+        assert (one[0], one[1][:8]) == (first, "Move 1: ")
+        assert (await run(node, "resume", "--all")).stdout == "The pause of all moves is over.\n"
+
+
+async def test_a_cancel_is_tried_and_done(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        tried = await run(node, "cancel", "--all", "--dry-run")
+        assert (tried.exit_code, tried.stdout) == (
+            0,
+            "1 partition(s) would be cancelled; they would have:\n"
+            "Partition  Replicas\n"
+            "a-0        101,102\n",
+        )
+        partly = await run(node, "cancel", "1", "--topic", "b")
+        assert (partly.exit_code, partly.stderr) == (
+            1,
+            "Error: no partition of topic b is being reassigned\n",
+        )
+        assert partly.stdout.splitlines()[0] == "1 partition(s) are cancelled; they have now:"
+        assert (await run(node, "list", "--running")).stdout == "No moves are running.\n"
+        again = await run(node, "cancel", "1")
+        assert (again.exit_code, again.stdout, again.stderr) == (
+            1,
+            "Nothing was cancelled.\n",
+            "Error: move 1 has ended: cancelled\n",
+        )
+
+
+async def test_a_move_is_rolled_back_and_asked_again_it_is_said_by_which(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        done = await run(node, "rollback", "1")
+        assert (done.exit_code, done.stdout) == (
+            0,
+            "Move 2 rolls back move 1: 1 partition(s).\n",
+        )
+        again = await run(node, "rollback", "1")
+        assert again.stdout == "Move 1 is being rolled back by move 2 already.\n"
+        assert "Move 2: rollback of move 1, asked for by" in (await run(node, "show", "2")).stdout
+        missing = await run(node, "rollback", "7")
+        assert (missing.exit_code, missing.stderr) == (
+            1,
+            "Error: move 7 cannot be rolled back: there is no move 7 (INVALID_REQUEST)\n",
+        )
+
+
+async def test_a_rollback_is_tried_by_one_command(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        await asked(node.controller, isr(node.controller, "a", (101, 102, 103)))
+        tried = await run(node, "rollback", "1", "--dry-run")
+        first, titles, row, *rest = tried.stdout.splitlines()
+        assert (tried.exit_code, tried.stderr) == (0, "")
+        assert first == "1 partition(s) would be rolled back; they would have in the end:"
+        assert (titles.split(), row.split()) == (["Partition", "Replicas"], ["a-0", "101,102"])
+        assert rest[0].startswith("This plan would change 1 partition: 1 replica copied (")
+        assert rest[0].endswith(", 1 removed, 0 preferred leaders moved.")
+        assert rest[1:] == [
+            "What each broker has of the topics named, and would have:",
+            "Broker  Replicas  Preferred",
+            "101     1 -> 1    1 -> 1",
+            "102     0 -> 1    0 -> 0",
+            "103     1 -> 0    0 -> 0",
+        ]
+        assert len(node.controller.image.moves) == 1
+        missing = await run(node, "rollback", "7", "--dry-run")
+        assert (missing.exit_code, missing.stderr) == (
+            1,
+            "Error: move 7 cannot be rolled back: there is no move 7 (INVALID_REQUEST)\n",
+        )
+        await run(node, "rollback", "1")
+        again = await run(node, "rollback", "1", "--dry-run")
+        assert again.stdout == "Move 1 is being rolled back by move 2 already.\n"
+
+
+async def test_of_a_rollback_that_is_tried_it_is_told_what_cannot_go_back(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        await asked(node.controller, commands.DeleteTopics(topics=("a",)))
+        tried = await run(node, "rollback", "1", "--dry-run")
+        assert (tried.exit_code, tried.stdout) == (1, "")
+        assert tried.stderr.endswith(" any more\n"), tried.stderr
+
+
+async def test_the_plan_that_leads_back_is_printed(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await moving(node)
+        printed = await run(node, "rollback-plan", "1")
+        assert printed.exit_code == 0
+        (back,) = parse_plan(printed.stdout)
+        assert (str(back.id), back.replicas) == ("a-0", (101, 102))
+        await asked(node.controller, commands.DeleteTopics(topics=("a",)))
+        gone = await run(node, "rollback-plan", "1")
+        assert gone.stderr == "Left out: 1 partition(s) of topics that are deleted.\n"
+        missing = await run(node, "rollback-plan", "7")
+        assert (missing.exit_code, missing.stderr.startswith("Error: the plan of move 7")) == (
+            1,
+            True,
+        )
+
+
+async def test_all_partitions_of_a_move_are_shown_where_that_is_wanted(tmp_path: Path) -> None:
+    async with a_controller(tmp_path) as node:
+        await join(node.controller, 101, 102, 103)
+        count = PARTITIONS_SHOWN_MAX + 3
+        await asked(node.controller, topic("a", 101, 102, partitions=count))
+        wanted = commands.AlterReassignments(
+            reassignments=tuple(
+                commands.Reassignment(topic="a", partition=number, replicas=(101, 103))
+                for number in range(count)
+            )
+        )
+        await asked(node.controller, wanted)
+        assert (await run(node, "show", "1")).stdout.splitlines()[-1] == "and 3 more"
+        whole = await run(node, "show", "1", "--all", "-o", "json")
+        found = json.loads(whole.stdout)
+        assert [each["partition"] for each in found["partitions"]] == list(range(count))
+        assert found["partitions_not_shown"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("pause",), "name moves by ID, or give --all"),
+        (("pause", "1", "--all"), "--all takes in everything; leave the names out"),
+        (("resume",), "name moves by ID, or give --all"),
+        (
+            ("cancel",),
+            "name moves by ID, --topic NAME or --partition NAME-NUMBER, or give --all",
+        ),
+        (("cancel", "--topic", "a", "--all"), "--all takes in everything; leave the names out"),
+        (("show", "x"), "Invalid value for 'ID': 'x' is not a valid integer range."),
+        (("rollback", "0"), "Invalid value for 'ID': 0 is not in the range 1<=x<="),
+        (("priority", "1", "high"), "Invalid value for 'PRIORITY': 'high' is not a valid"),
+        (("priority", "1", "5", "--soon"), "Got unexpected extra argument (--soon)"),
+        (("throttle", "1", "-5"), "Invalid value for 'BYTES_PER_S': -5"),
+        (("list",), "give --bootstrap-server or --bootstrap-controller: whom to ask"),
+    ],
+)
+def test_what_cannot_be_meant_of_moves_is_a_usage_error(
+    arguments: tuple[str, ...], words: str
+) -> None:
+    done = invoke(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr.splitlines()[-1]
+
+
+MOVE = MoveStanding(
+    id=3,
+    kind="drain",
+    name="rack 7",
+    asked_by="",
+    asked_at_ms=0,
+    rollback_of=0,
+    priority=0,
+    state="paused-by-itself",
+    since_ms=1_000,
+    changed_by="",
+    detail="a-0 has 1 replica in sync",
+    ended=False,
+    partition_count=9,
+    refused=1,
+    waiting=2,
+    stepping=1,
+    completed=3,
+    cancelled=1,
+    superseded=1,
+    gone=1,
+)
+
+
+def test_all_that_is_known_of_a_move_is_said() -> None:
+    assert shown(MOVE).splitlines() == [
+        "Move 3 (rack 7): drain, asked for by somebody at -, priority 0.",
+        "It is paused-by-itself since 1970-01-01T00:00:01Z: a-0 has 1 replica in sync.",
+        "Of 9 partition(s) 3 done, 1 with a step under way, 2 waiting, 1 cancelled,"
+        " 1 taken over by another move, 1 deleted.",
+        "1 more had been asked for, and were refused.",
+        "How much is left to copy is unknown.",
+        "and 3 more",
+    ]
+    found = MoveStandings(moves=[MOVE], all_paused_by="", all_paused_since_ms=1_000, as_of=None)
+    assert listed(found, running=True).splitlines()[0] == (
+        "All moves are paused by somebody since 1970-01-01T00:00:01Z."
+    )
+
+
+def test_what_there_was_no_room_for_is_counted() -> None:
+    done = PartitionOutcome(id=PartitionId("a", 0), replicas=(1,))
+    bad = PartitionOutcome(id=PartitionId("b", 1), error_code=39, error_name="E", message="no")
+    found = MovesChanged(partitions=[bad, done], accepted=3, refused=2)
+    assert cancelled(found, dry_run=False).splitlines()[-1] == "and 2 more"
+    assert refused(found) == "Error: b-1: no\nand 1 more"
+    assert cancelled(MovesChanged(), dry_run=True) == "Nothing would be cancelled."
+    assert rolled_back(1, MovesChanged(refused=1)) == ""
+    assert rolled_back(1, MovesChanged()) == (
+        "Move 1: its partitions have what they had before; nothing to roll back."
+    )
+
+
+def test_what_is_left_to_copy_is_said_as_far_as_it_is_known() -> None:
+    known = replace(MOVE, bytes_left=3 << 30, bytes_per_s=10 << 20, time_left_ms=307_200)
+    assert "To be copied: 3.0 GiB, now at 10.0 MiB/s; time left: 5 min 7 s." in shown(known)
+    partly = replace(known, copies_unknown=4, time_left_ms=UNKNOWN)
+    words = "To be copied: 3.0 GiB and what 4 more partition(s) need, now at 10.0 MiB/s; time left"
+    assert f"{words}: unknown." in shown(partly)
+    behind = replace(known, copies_behind=2, time_left_ms=UNKNOWN)
+    words = "time left: unknown. 2 partition(s) fall behind: more is written than is copied."
+    assert f"{words}\n" in f"{shown(behind)}\n"
+    help = "Give it more: `metaquorum moves throttle 3 BYTES_PER_S`, or 0 for no limit."
+    assert f"{words} {help}" in shown(replace(behind, throttle_bytes_per_s=5))
+    assert "copied" not in shown(replace(known, ended=True))
