@@ -13,7 +13,7 @@ from hypothesis import settings
 pytest.register_assert_rewrite("tests.support")
 
 # E402 would be right elsewhere: the assertions of a module are rewritten before its import.
-from tests.support.children import hide_what_users_have_not  # noqa: E402
+from tests.support.child_environment import hide_hypothesis  # noqa: E402
 from tests.support.transcript import Transcripts  # noqa: E402
 
 # A machine that others share makes any deadline fail now and then. What CI refuses, it refuses
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _children_find_what_users_have() -> Iterator[None]:
     # In a fixture, for the workers of xdist are children as well, and run tests.
     with pytest.MonkeyPatch.context() as patch:
-        hide_what_users_have_not(patch)
+        hide_hypothesis(patch)
         yield
 
 

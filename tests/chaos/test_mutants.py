@@ -11,8 +11,8 @@ from chaos.mutants.catalogue import MUTANTS, named
 from chaos.mutants.mutant import DoesNotApply, Mutant
 from chaos.mutants.running import HEAD, TESTS_FAILED, Verdict, judge
 from chaos.mutants.unseen import UNSEEN
-from tests.forks.forked import Forks
-from tests.support.children import show_all
+from tests.fork_server.client import ForkServer
+from tests.support.child_environment import show_hypothesis
 from tests.support.tree import ROOT
 
 pytestmark = pytest.mark.interpreted
@@ -24,15 +24,15 @@ PAGE = ROOT / "docs" / "chaos.md"
 
 
 @pytest.fixture(scope="module")
-def forking() -> Iterator[Forks]:
+def forking() -> Iterator[ForkServer]:
     with pytest.MonkeyPatch.context() as patch:
-        show_all(patch)
-        it = Forks("tests.chaos.what_mutants_need")
+        show_hypothesis(patch)
+        it = ForkServer("tests.chaos.what_mutants_need")
     yield it
     it.close()
 
 
-def found(forking: Forks, mutant: Mutant, seeds: int) -> dict[str, Any]:
+def found(forking: ForkServer, mutant: Mutant, seeds: int) -> dict[str, Any]:
     """What `python -m chaos.mutants` finds of it, from the seed that caught it."""
     ended = forking.run("chaos.mutants", mutant.name, str(mutant.seed), str(seeds))
     assert ended.code == 0, ended.said
@@ -63,14 +63,14 @@ def test_a_mutant_that_applies_no_more_says_what_to_do() -> None:
 
 
 def test_a_seed_that_must_fail_does_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    show_all(monkeypatch)
+    show_hypothesis(monkeypatch)
     verdict = judge(named("a vote leaves before it is durable"), seeds=1)
     assert (verdict.seed, verdict.rule) == (0, "R3"), verdict.said
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_a_mutant_is_caught(mutant: Mutant, forking: Forks) -> None:
+def test_a_mutant_is_caught(mutant: Mutant, forking: ForkServer) -> None:
     caught = found(forking, mutant, SEEDS)
     assert caught["seed"] is not None, caught["said"]
     assert caught["directed"] == TESTS_FAILED, caught["said"]
@@ -79,14 +79,14 @@ def test_a_mutant_is_caught(mutant: Mutant, forking: Forks) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("mutant", UNSEEN, ids=str)
 def test_a_mutant_that_no_seed_can_show_is_shown_by_its_test(
-    mutant: Mutant, forking: Forks
+    mutant: Mutant, forking: ForkServer
 ) -> None:
     shown = found(forking, mutant, 0)
     assert shown["directed"] == TESTS_FAILED, shown["said"]
 
 
 @pytest.mark.process
-def test_without_a_fault_directed_tests_pass_where_mutants_run(forking: Forks) -> None:
+def test_without_a_fault_directed_tests_pass_where_mutants_run(forking: ForkServer) -> None:
     """What fails in a fork fails by its fault, and not because it is in a fork."""
     stories = [each for each in MUTANTS if "/" not in each.directed]
     tests = [name for each in (stories[0], stories[-1]) for name in each.test_arguments]
@@ -95,7 +95,7 @@ def test_without_a_fault_directed_tests_pass_where_mutants_run(forking: Forks) -
 
 
 @pytest.mark.process
-def test_how_a_program_ends_is_told_of_each_that_is_forked(forking: Forks) -> None:
+def test_how_a_program_ends_is_told_of_each_that_is_forked(forking: ForkServer) -> None:
     assert forking.run("chaos.mutants", "no such mutant", "0", "1").code == 1
     assert forking.run("chaos", "--no-such-option").code == 2
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import Any, Final
 
-from tests.forks.forked import Forks
+from tests.fork_server.client import ForkServer
 from tests.support.tree import ROOT
 
 COMMAND_SECONDS: Final = 60
@@ -40,7 +40,7 @@ IMPORTED: Final = (
     *("admin.cli.reassign_actions", "admin.cli.reassign_partitions", "admin.cli.reassign_plan"),
     "admin.cli.topics",
 )
-_idle: Final[LifoQueue[Forks]] = LifoQueue()
+_idle: Final[LifoQueue[ForkServer]] = LifoQueue()
 """As many as commands have run at once; each runs one at a time."""
 
 
@@ -58,7 +58,7 @@ def metaquorum(*arguments: str | Path, stdin: bytes = b"") -> Done:
     try:
         forks = _idle.get_nowait()
     except Empty:
-        forks = Forks(*IMPORTED)
+        forks = ForkServer(*IMPORTED)
     ended = forks.run("admin.cli.main:metaquorum", *map(str, arguments), stdin=stdin)
     _idle.put(forks)
     return Done(ended.code, ended.out.decode(), ended.err.decode())

@@ -1,7 +1,8 @@
-"""`python -m tests.forks.forking MODULE...`: the process behind `tests.forks.forked`.
+"""`python -m tests.fork_server.server MODULE...`: the process behind `ForkServer`.
 
-It imports the modules, reads a program a line, and answers each with a line that says how it ended.
-It has one thread, and runs one program at a time.
+It imports the modules, reads one program a line, and answers each with a line that has its result.
+It has one thread and runs one program at a time. It imports nothing of the tests: a program may be
+pytest, which must be the first to import them.
 """
 
 import gc
@@ -15,14 +16,14 @@ import tempfile
 from contextlib import suppress
 from typing import IO, Final
 
-from tests.forks.pipes import BYTES_AS
-
+ENCODING: Final = "latin-1"
+"""Of bytes in a line: one character for each."""
 SECONDS_MAX: Final = 300
-"""Of one program; then it is ended, by SIGALRM."""
+"""The time of one program; SIGALRM ends it then."""
 
 
 def become(program: str, *arguments: str) -> None:
-    """Run the program in this process; how it ends is how the process ends."""
+    """Run the program in this process, which ends as the program does."""
     signal.alarm(SECONDS_MAX)
     module, _, function = program.partition(":")
     sys.argv = [program, *arguments]
@@ -33,13 +34,13 @@ def become(program: str, *arguments: str) -> None:
 
 
 def main() -> None:
-    """See the module."""
-    # The pipes are taken out of the way: what is imported may say something.
+    """Serve programs until stdin ends."""
+    # Imported modules may print: keep the pipes apart from stdin and stdout.
     asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for name in sys.argv[1:]:
         importlib.import_module(name)
-    # What is imported stays: no collection in a fork needs to look at it, nor copies its pages.
+    # Imported modules stay: a collection in a fork need not look at them and copy their pages.
     gc.collect()
     gc.freeze()
     for line in asked:
@@ -56,7 +57,7 @@ def main() -> None:
             os.close(reading)
             # It may end without having read all.
             with suppress(BrokenPipeError), os.fdopen(writing, "wb") as stdin:
-                stdin.write(given.encode(BYTES_AS))
+                stdin.write(given.encode(ENCODING))
             _, status = os.waitpid(child, 0)
             said = [_all_of(file) for file in (out, err)]
             code = os.waitstatus_to_exitcode(status)
@@ -66,7 +67,8 @@ def main() -> None:
 
 def _all_of(file: IO[bytes]) -> str:
     file.seek(0)
-    return file.read().decode(BYTES_AS)
+    return file.read().decode(ENCODING)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""No files of the packages import each other in a circle, `TYPE_CHECKING` included."""
+
+from typing import Final
+
+from tests.support import tree
+from tests.support.import_graph import circles, imports_between
+
+TOLERATED: Final = ("chaos.", "statemachine.")
+"""Packages that still have circles; this list only gets shorter."""
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    found = [
+        " <-> ".join(circle)
+        for circle in circles(imports_between(tree.python_files(*tree.PACKAGES)))
+        if not circle[0].startswith(TOLERATED)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_circles_of_a_graph_are_found() -> None:
+    graph = {
+        "a": ["b"],
+        "b": ["c", "d"],
+        "c": ["a"],
+        "d": ["e"],
+        "e": ["d", "f"],
+        "f": [],
+        "g": ["a", "g2"],
+        "g2": [],
+    }
+    assert circles(graph) == [["a", "b", "c"], ["d", "e"]]
+    assert circles({"a": ["b"], "b": ["c"], "c": []}) == []
