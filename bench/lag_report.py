@@ -28,13 +28,13 @@ from bench.lag_logs import VOTERS, write_quorum
 from bench.options import document_option, folder_option
 from bench.process_tree import Watch, below
 from bench.report import Section
-from lag.asked import Asked
-from lag.progress import Told
-from lag.running import collect
+from lag.progress import Steps
+from lag.request import ReportRequest
+from lag.runner import collect
 from lag.session import spark_session
 from lag.source.folders import METADATA
 from lag.source.options import options_of
-from lag.source.planning import plan
+from lag.source.planner import plan
 from quorum.core.limits import SEGMENT_BYTES_MAX
 
 SECTION: Final = "lag-report"
@@ -151,11 +151,11 @@ def _shown(value: float | None) -> str:
 
 def one(folder: Path, commits: int, master: str) -> Report:
     """Make one report, in this process."""
-    asked = Asked(paths=(str(folder),))
+    asked = ReportRequest(paths=(str(folder),))
     began = time.perf_counter()
     with Watch() as watch, spark_session(master) as spark:
         started, used = time.perf_counter(), _cpu_seconds()
-        results = collect(spark, asked, Told(None))
+        results = collect(spark, asked, Steps(None))
         ended, used_then = time.perf_counter(), _cpu_seconds()
         store: Any = spark.sparkContext._jsc.sc().statusStore()
         executors = store.executorList(False)
@@ -188,7 +188,7 @@ def planning(place: Path) -> Planned:
             file.truncate(SEGMENT_BYTES_MAX)
     from pyspark.serializers import CPickleSerializer
 
-    from lag.source.quorum_log import TaskPartition
+    from lag.source.data_source import TaskPartition
 
     dumps: Any = CPickleSerializer().dumps
     options = options_of({"path": str(place)})

@@ -28,11 +28,11 @@ from bench import machine
 from bench.faults import RunFailed
 from bench.options import document_option, folder_option
 from bench.report import Section
+from lag.source.data_source import QuorumLogSource
 from lag.source.options import Options, options_of
-from lag.source.planning import plan
-from lag.source.quorum_log import QuorumLogSource
-from lag.source.reading import read
-from lag.source.slices import Task
+from lag.source.planner import plan
+from lag.source.reader import read
+from lag.source.tasks import Task
 from quorum.records.encode import encode
 from statemachine.records import codec, kafka_records
 from statemachine.vocabulary import BrokerId

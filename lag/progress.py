@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_SECONDS: Final = 0.3
 
 
-class Told:
+class Steps:
     """The steps of one command, one after the other."""
 
     def __init__(self, bars: "Progress | None") -> None:
@@ -34,10 +34,10 @@ class Told:
 
 
 @contextmanager
-def progress(*, live: bool) -> Iterator[Told]:
+def progress(*, live: bool) -> Iterator[Steps]:
     """The display, gone when the context ends; `live` says whether stderr is a terminal."""
     if not live:
-        yield Told(None)
+        yield Steps(None)
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -49,11 +49,11 @@ def progress(*, live: bool) -> Iterator[Told]:
         TextColumn("{task.fields[work]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield Told(bars)
+        yield Steps(bars)
 
 
 @contextmanager
-def watched(told: Told, spark: Any) -> Iterator[None]:
+def watched(told: Steps, spark: Any) -> Iterator[None]:
     """Tell how many of the tasks that Spark has under way are done, until the context ends."""
     over = threading.Event()
     thread = threading.Thread(

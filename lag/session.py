@@ -290,7 +290,7 @@ def _start(conf: Any, gateway: Any, scratch: Path) -> "SparkSession":
 
 
 def _equip(spark: "SparkSession", master: str, scratch: Path) -> None:
-    from lag.source.quorum_log import QuorumLogSource
+    from lag.source.data_source import QuorumLogSource
 
     if not is_local(master):
         spark.sparkContext.addPyFile(str(zip_packages(scratch / "metaquorum.zip")))

@@ -19,13 +19,13 @@ class Time(click.ParamType[int]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
         """Milliseconds since 1970; a usage error for what is no time."""
-        from lag.asked import WrongQuestion, parse_time_ms
+        from lag.request import InvalidRequest, parse_time_ms
 
         if isinstance(value, int):
             return value
         try:
             return parse_time_ms(value)
-        except WrongQuestion as error:
+        except InvalidRequest as error:
             self.fail(str(error), param, ctx)
 
 
@@ -94,16 +94,16 @@ def report(
     Exit codes: 0 all was read, 2 bad input or nothing could be read, 3 something could not be read
     (the report says what), or, with --check, a replica is not OK.
     """
-    from lag.asked import Asked, WrongQuestion, folders
-    from lag.running import NothingToRead, make
+    from lag.request import InvalidRequest, ReportRequest, folders
+    from lag.runner import NothingToRead, make
     from lag.session import NoSpark, SparkFailed
 
     try:
-        asked = Asked(
+        asked = ReportRequest(
             paths=folders(logs), since_ms=since_ms, until_ms=until_ms, window_ms=window_ms
         )
         results = make(asked, master, live=sys.stderr.isatty())
-    except (WrongQuestion, NothingToRead, NoSpark) as error:
+    except (InvalidRequest, NothingToRead, NoSpark) as error:
         raise BadInput(str(error)) from None
     except SparkFailed as error:
         raise click.ClickException(str(error)) from None
@@ -158,22 +158,22 @@ def watch(
 
     On a terminal the table is drawn in place; elsewhere it is printed whenever it changes.
     """
-    from lag.asked import WrongQuestion, folders
-    from lag.running import NothingToRead
+    from lag.request import InvalidRequest, folders
+    from lag.runner import NothingToRead
     from lag.session import NoSpark, SparkFailed
 
     try:
         if not every_ms:
-            raise WrongQuestion("--every 0ms is no pause: 100ms or more")
-        from lag.streaming import Watched, look
-        from lag.streaming import watch as follow
-        from lag.table import Table
+            raise InvalidRequest("--every 0ms is no pause: 100ms or more")
+        from lag.watch.display import Table
+        from lag.watch.stream import Watched, look
+        from lag.watch.stream import watch as follow
 
         watched = Watched(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
         look(watched)
         with Table(live=sys.stdout.isatty()) as table:
             follow(watched, master, table.show, table.ready)
-    except (WrongQuestion, NothingToRead, NoSpark) as error:
+    except (InvalidRequest, NothingToRead, NoSpark) as error:
         raise BadInput(str(error)) from None
     except SparkFailed as error:
         raise click.ClickException(str(error)) from None

@@ -17,7 +17,7 @@ import orjson
 from lag.output.page import page
 from lag.reports.schemas import RESULTS
 from lag.results import Results
-from lag.tables import PROBLEMS, REPLICAS
+from lag.source.schemas import PROBLEMS, REPLICAS
 
 FORMATS: Final = ("html", "parquet", "csv", "json")
 PAGE: Final = "index.html"

@@ -4,24 +4,24 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from lag.output import sections_cluster, sections_quorum
-from lag.output.html_tables import badge
+from lag.output import cluster_sections, quorum_sections
 from lag.output.scales import show_span, show_time
 from lag.output.style import STYLE
 from lag.output.svg import Markup, el, join
+from lag.output.tables import badge
 from lag.results import Results
 
 SECTIONS: Final[tuple[tuple[str, str, Callable[[Results], Markup]], ...]] = (
-    ("status", "Status", sections_quorum.status),
-    ("lag", "Replication lag", sections_quorum.lag),
-    ("leadership", "Leadership", sections_quorum.leadership),
-    ("voters", "Voters", sections_quorum.voters),
-    ("commits", "Commits", sections_quorum.commits),
-    ("moves", "Moves", sections_cluster.moves),
-    ("brokers", "Brokers", sections_cluster.brokers),
-    ("clocks", "Clocks", sections_quorum.clocks),
-    ("problems", "Problems", sections_cluster.problems),
-    ("files", "Logs that were read", sections_cluster.files),
+    ("status", "Status", quorum_sections.status),
+    ("lag", "Replication lag", quorum_sections.lag),
+    ("leadership", "Leadership", quorum_sections.leadership),
+    ("voters", "Voters", quorum_sections.voters),
+    ("commits", "Commits", quorum_sections.commits),
+    ("moves", "Moves", cluster_sections.moves),
+    ("brokers", "Brokers", cluster_sections.brokers),
+    ("clocks", "Clocks", quorum_sections.clocks),
+    ("problems", "Problems", cluster_sections.problems),
+    ("files", "Logs that were read", cluster_sections.files),
 )
 PATHS_MAX: Final = 12
 """How many folders the head of the page names."""

@@ -11,7 +11,7 @@ A leader has a record as soon as it appends it. What a dead replica holds and th
 up is no part of the table.
 
 There are as many rows as batches and replicas. They are not made of Spark's rows, but of packs
-(`lag.source.batch_packs`), whole columns at a time; `Arrivals` is what one pack comes to.
+(`lag.source.batches`), whole columns at a time; `Arrivals` is what one pack comes to.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lag.reports.frames import mapped
-from lag.reports.parts import Part
-from lag.source.batch_packs import CHUNK_OFFSETS_MIN, batch_packs, merged, spans_of, unpacked
+from lag.reports.clocks import Part
+from lag.reports.dataframes import mapped
+from lag.source.batches import CHUNK_OFFSETS_MIN, batch_packs, merged, spans_of, unpacked
 
 PACKS: Final = (("replica", "STRING"), ("chunk", "BIGINT"), ("rows", "BINARY"))
 """What packs of batches are in."""
@@ -115,7 +115,7 @@ def spans(packs: DataFrame) -> DataFrame:
 
 
 def _spans(batches: Iterator[Any]) -> Iterator[Any]:
-    from lag.tables import ARROW_TYPES
+    from lag.source.schemas import ARROW_TYPES
 
     schema = pa.schema([(name, ARROW_TYPES[type_]) for name, type_ in _SPANS])
     for batch in batches:

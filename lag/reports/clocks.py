@@ -7,10 +7,10 @@ are whole milliseconds: a bound is 1 ms wider than the difference it is from. Bo
 replica add up. Plain values, no Spark.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from lag.reports.epochs import Leader, Span
+from lag.reports.epochs import EpochSpan, Leader, Span
 
 ROUNDING_MS: Final = 1
 
@@ -103,3 +103,39 @@ def _verdict(each: Bounds) -> str:
     if each.certain_ms:
         return "ahead" if each.certain_ms > 0 else "behind"
     return "one-sided" if None in (each.at_least_ms, each.at_most_ms) else "agree"
+
+
+class Part(NamedTuple):
+    """What the batches of one replica and epoch are."""
+
+    replica: str
+    epoch: int
+    epoch_end: int
+    """Where that epoch ends in the quorum's log."""
+    is_leader: bool
+    clock_ms: int
+    """What is taken out of the replica's clock, to have the leader's."""
+
+
+def parts(
+    spans: Sequence[Span],
+    quorum: Mapping[int, EpochSpan],
+    led: Mapping[int, Leader],
+    clocks: Mapping[Pair, Bounds],
+) -> dict[tuple[str, int], Part]:
+    """Of what replicas and epochs there is any of the quorum's log."""
+    found = {}
+    for span in spans:
+        if span.epoch not in quorum:
+            continue
+        leader = led.get(span.epoch)
+        name = None if leader is None else leader.replica
+        known = None if name is None else clocks.get((span.replica, name))
+        found[(span.replica, span.epoch)] = Part(
+            span.replica,
+            span.epoch,
+            quorum[span.epoch].end,
+            name == span.replica,
+            0 if known is None else known.certain_ms,
+        )
+    return found

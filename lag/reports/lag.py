@@ -1,17 +1,147 @@
-"""How far each replica was behind, in windows of time and in all; from what was measured.
+"""The lag of one replica at evenly spread moments, and what that comes to. Plain values, no Spark.
 
-Percentiles are over time, since a lag that lasts is worse than one that does not. Plain values, no
-Spark.
+At time t its log ends where the last batch ends that it had by then. It waits for the batch that
+begins there; its lag in ms is how long ago the leader appended that, 0 where the leader had not.
+Just before a batch comes the lag is as great as it gets: those peaks are kept exactly.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
+from typing import Any, Final, NamedTuple
 
+from lag.reports.clocks import Part
 from lag.reports.epochs import EpochSpan, Span
-from lag.reports.parts import Part
-from lag.reports.sampling import WHOLE
 from lag.reports.schemas import REPLICA_LAG, REPLICATION_LAG
 from lag.reports.scope import Scope
+
+WHOLE: Final = -1
+"""The window that stands for the whole time."""
+_PERCENTILES: Final = (("p50_ms", 0.50), ("p95_ms", 0.95), ("p99_ms", 0.99))
+
+
+class Bucket(NamedTuple):
+    """What came to a replica between two samples: after the one before, up to this one."""
+
+    sample: int
+    came_to: int
+    """Where its log ended then."""
+    peak_ms: int | None
+    """The greatest lag there was, just before something came; None before the report begins."""
+    peak_at_ms: int | None
+    last_ms: int | None
+    """When the last of it came."""
+
+
+class Leading(NamedTuple):
+    """What the leader had: all that a lag is measured against."""
+
+    ends: Sequence[int | None]
+    """Where its log ended at each sample, from the first, which is number 1."""
+    appended_ms: Mapping[int, int]
+    """When it appended the batch that begins at an offset, of each offset where a log ended."""
+
+
+class Sample(NamedTuple):
+    """A replica at one moment; None is "nobody knows"."""
+
+    t_ms: int
+    log_end: int | None
+    behind: int | None
+    lag_ms: int | None
+
+
+def samples(
+    buckets: Iterable[Bucket], unknown: frozenset[int], leading: Leading, scope: Scope
+) -> Iterator[Sample]:
+    """The replica at each sample.
+
+    `unknown` are the offsets where a batch begins that it has and nobody knows since when: whether
+    it still waited for it at some time is unknown too.
+    """
+    came = {bucket.sample: bucket.came_to for bucket in buckets}
+    log_end = came.get(0)
+    for number, leader_end in enumerate(leading.ends, 1):
+        t_ms = scope.sample_at(number)
+        log_end = max(log_end or 0, came[number]) if number in came else log_end
+        if log_end is None or leader_end is None or log_end in unknown:
+            yield Sample(t_ms, None, None, None)
+        elif log_end >= leader_end:
+            yield Sample(t_ms, log_end, 0, 0)
+        else:
+            since_ms = leading.appended_ms.get(log_end)
+            lag_ms = None if since_ms is None else max(0, t_ms - since_ms)
+            yield Sample(t_ms, log_end, leader_end - log_end, lag_ms)
+
+
+def percentile(values: Sequence[int], share: float) -> int | None:
+    """The smallest of sorted values that so great a share of them does not exceed."""
+    return values[max(0, ceil(share * len(values)) - 1)] if values else None
+
+
+def measures(taken: Sequence[Sample], peaks: Iterable[Bucket]) -> dict[str, Any]:
+    """The columns that say how the lag was in a stretch of samples."""
+    known = [(each.lag_ms, each.t_ms) for each in taken if each.lag_ms is not None]
+    in_order = sorted(lag for lag, _ in known)
+    at_peaks = [
+        (each.peak_ms, each.peak_at_ms)
+        for each in peaks
+        if each.peak_ms is not None and each.peak_at_ms is not None
+    ]
+    # The greatest first, and of those the earliest.
+    worst = max((*known, *at_peaks), key=lambda each: (each[0], -each[1]), default=None)
+    behind = [each.behind for each in taken if each.behind is not None]
+    last = taken[-1]
+    return {
+        "log_end": last.log_end,
+        "records_behind": last.behind,
+        "records_behind_max": max(behind, default=None),
+        "lag_ms": last.lag_ms,
+        **{name: percentile(in_order, share) for name, share in _PERCENTILES},
+        "max_ms": None if worst is None else worst[0],
+        "worst_at_ms": worst[1] if worst is not None and worst[0] else None,
+        "trend_ms_per_s": _slope([(t_ms / 1_000, lag) for lag, t_ms in known]),
+        "samples": len(known),
+    }
+
+
+def _slope(points: Sequence[tuple[float, int]]) -> float | None:
+    """The slope of the line that is nearest to the points, by least squares."""
+    if len(points) < 2:
+        return None
+    middle_x = sum(x for x, _ in points) / len(points)
+    middle_y = sum(y for _, y in points) / len(points)
+    spread = sum((x - middle_x) ** 2 for x, _ in points)
+    return sum((x - middle_x) * (y - middle_y) for x, y in points) / spread
+
+
+def windows(
+    buckets: Sequence[Bucket], unknown: frozenset[int], leading: Leading, scope: Scope
+) -> Iterator[dict[str, Any]]:
+    """A row for each window of time, and one for the `WHOLE` with the lag at each sample."""
+    taken = list(samples(buckets, unknown, leading, scope))
+    peaks = [bucket for bucket in buckets if bucket.peak_ms is not None]
+    per_window: dict[int, tuple[list[Sample], list[Bucket]]] = {}
+    for sample in taken:
+        per_window.setdefault(scope.window_at(sample.t_ms), ([], []))[0].append(sample)
+    for peak in peaks:
+        assert peak.peak_at_ms is not None
+        window = per_window.get(scope.window_at(peak.peak_at_ms))
+        if window is not None:
+            window[1].append(peak)
+    for number, (of_window, peaks_of_window) in per_window.items():
+        yield {"window": number, **measures(of_window, peaks_of_window), "lags": None}
+    whole = measures(taken, peaks)
+    last_ms = last_arrival_ms(buckets, scope)
+    lags = [each.lag_ms for each in taken]
+    yield {"window": WHOLE, **whole, "last_arrival_ms": last_ms, "lags": lags}
+
+
+def last_arrival_ms(buckets: Iterable[Bucket], scope: Scope) -> int | None:
+    """When the last came that was there by the end of the report, as far as anybody knows."""
+    there = (bucket for bucket in buckets if bucket.sample <= scope.samples)
+    last = max(there, key=lambda bucket: bucket.came_to, default=None)
+    return None if last is None else last.last_ms
+
 
 Row = dict[str, Any]
 Parts = Mapping[tuple[str, int], Part]

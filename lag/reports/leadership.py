@@ -8,8 +8,8 @@ Spark.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from lag.reports.clocks import Part
 from lag.reports.epochs import EpochSpan, Leader, Span
-from lag.reports.parts import Part
 
 FOLLOWED_MS: Final = 2_000
 """A leader that appends records of the next epoch this soon has been alive: a fetch timeout."""

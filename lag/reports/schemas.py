@@ -1,17 +1,77 @@
-"""The tables that the reports make: every column with its type, its unit and what it means.
+"""What the columns of a result are made of: name, type, unit and meaning."""
 
-Moments are milliseconds since 1970 and named `*_ms` or `*_at_ms`, durations are milliseconds. Null
-is "nobody knows", never zero: most often because a replica has no index of append times, as those
-of Kafka. `docs/lag.md` shows the same tables; a test keeps the two alike. Nothing here is of Spark.
+from typing import Final, NamedTuple
 
-The one definition of lag: at time t a replica's lag in records is how many records the leader had
-that it did not have, and its lag in ms is how long ago the leader had got the first of them; both
-are 0 where it lacked nothing.
-"""
 
-from typing import Final
+class Column(NamedTuple):
+    """One column of a result."""
 
-from lag.reports.columns import Column, ResultTable, at, count, flag, id_, ids, ms, number, text
+    name: str
+    type: str
+    """As Spark's DDL has it."""
+    unit: str
+    """What one is one of: `ms` is a duration, `time` a moment in ms since 1970; else empty."""
+    meaning: str
+
+
+class ResultTable(NamedTuple):
+    """What one report says."""
+
+    name: str
+    meaning: str
+    """What a row is, and of what there are rows."""
+    columns: tuple[Column, ...]
+
+    @property
+    def ddl(self) -> str:
+        """The columns as Spark reads them."""
+        return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+def ms(name: str, meaning: str) -> Column:
+    """A duration."""
+    return Column(name, "BIGINT", "ms", meaning)
+
+
+def at(name: str, meaning: str) -> Column:
+    """A moment."""
+    return Column(name, "BIGINT", "time", meaning)
+
+
+def count(name: str, unit: str, meaning: str) -> Column:
+    """A whole number of `unit`."""
+    return Column(name, "BIGINT", unit, meaning)
+
+
+def number(name: str, unit: str, meaning: str) -> Column:
+    """A number with a fraction."""
+    return Column(name, "DOUBLE", unit, meaning)
+
+
+def text(name: str, meaning: str) -> Column:
+    """A text."""
+    return Column(name, "STRING", "", meaning)
+
+
+def id_(name: str, meaning: str) -> Column:
+    """The id of a node, broker, partition or epoch."""
+    return Column(name, "INT", "id", meaning)
+
+
+def ids(name: str, meaning: str) -> Column:
+    """Several ids, in order."""
+    return Column(name, "ARRAY<INT>", "id", meaning)
+
+
+def flag(name: str, meaning: str) -> Column:
+    """Yes or no."""
+    return Column(name, "BOOLEAN", "", meaning)
+
 
 _REPLICA: Final = text("replica", "the copy of the log, by its node id")
 _FROM: Final = at("window_start_ms", "where the window begins, exclusive")

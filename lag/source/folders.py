@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from lag.source.problem_rows import FOREIGN_FILE, META, NO_LOG, UNREADABLE, Problem
+from lag.source.problems import FOREIGN_FILE, META, NO_LOG, UNREADABLE, Problem
 from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 from quorum.log.append_times import index_base
 from quorum.log.checkpoint import checkpoint_id

@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from lag.tables import ARROW_TYPES, BIGINT, BOOLEAN, INT, INTS, STRING, Table
+from lag.source.schemas import ARROW_TYPES, BIGINT, BOOLEAN, INT, INTS, STRING, Table
 
 CREATED: Final = "PartitionRecord"
 OF_PARTITIONS: Final = (CREATED, "PartitionChangeRecord")

@@ -10,15 +10,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lag.source.arrow_columns import record_batch, rows_batch, same
-from lag.source.codecs import plain_batch
-from lag.source.header_columns import Headers
-from lag.source.problem_rows import RECORD, Problem
-from lag.source.ranges import Sound
+from lag.source.batches import record_batch, rows_batch, same
+from lag.source.byte_ranges import Sound
+from lag.source.decompression import plain_batch
+from lag.source.problems import RECORD, Problem
 from lag.source.record_columns import RecordColumns
 from lag.source.record_packs import BESIDE, Gathered, packs, said_of
-from lag.source.slices import Slice
-from lag.tables import RECORDS, Table
+from lag.source.scan import Headers
+from lag.source.schemas import RECORDS, Table
+from lag.source.tasks import Slice
 from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey, uuid_to_text
 from quorum.log.checkpoint import checkpoint_id
 from quorum.records.batch import CONTROL_BIT, CorruptBatch, header_at

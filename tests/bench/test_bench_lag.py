@@ -12,7 +12,7 @@ from bench.lag_at_scale import SECTION, figures_of, table
 from bench.lag_logs import BEGIN_MS, BROKERS, RATE, VOTERS, write_quorum
 from bench.lag_report import Planned, Report, lines
 from bench.lag_report import table as report_table
-from tests.lag.made_logs import rows
+from tests.lag.handmade_logs import rows
 from tests.support import tree
 
 COMMITS = 3_000

@@ -55,7 +55,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def plain(spark: Any) -> Iterator[Any]:
     """The session, set as it is fastest for small tables."""
-    from tests.lag.histories import plainly
+    from tests.lag.twins.report_and_twin import plainly
 
     with plainly(spark) as session:
         yield session
@@ -66,8 +66,8 @@ def kafkas_report(spark: Any) -> Any:
     """The reports of the real cluster, and their time: made once, for they take seconds."""
     folder = str(real_cluster.available(real_cluster.CLUSTER))
     from lag.reports.logs import Logs
-    from lag.source.quorum_log import QuorumLogSource
-    from tests.lag.histories import READ, collected, plainly
+    from lag.source.data_source import QuorumLogSource
+    from tests.lag.twins.report_and_twin import READ, collected, plainly
 
     spark.dataSource.register(QuorumLogSource)
 

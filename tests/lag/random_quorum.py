@@ -20,7 +20,7 @@ from quorum.records.encode import encode
 from quorum.records.voters import encode_assignment, encode_founding
 from statemachine.records.codec import encode as encode_said
 from statemachine.records.kafka_records import NoOp, PartitionChange
-from tests.lag.made_logs import BEGIN_MS, stamped, write_index, write_segment
+from tests.lag.handmade_logs import BEGIN_MS, stamped, write_index, write_segment
 from tests.lag.random_cluster import RandomCluster
 from tests.statemachine.support.world import CLUSTER_ID, LEVEL
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from admin.cli import lag
 from admin.cli.main import group
-from lag.asked import Asked, WrongQuestion, parse_time_ms
+from lag.request import InvalidRequest, ReportRequest, parse_time_ms
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 
@@ -138,9 +138,9 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
     assert parse_time_ms("1970-01-01T00:00:01") == 1_000
     assert parse_time_ms("1970-01-01T01:00:01.250+01:00") == 1_250
     assert parse_time_ms("1795236570697") == 1_795_236_570_697
-    with pytest.raises(WrongQuestion, match="is no time"):
+    with pytest.raises(InvalidRequest, match="is no time"):
         parse_time_ms("9" * 40)
 
 
 def test_a_window_alone_is_checked_once_the_time_is_known() -> None:
-    assert Asked(paths=("/x",), window_ms=10).window_ms == 10
+    assert ReportRequest(paths=("/x",), window_ms=10).window_ms == 10

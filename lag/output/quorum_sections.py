@@ -1,0 +1,330 @@
+"""The parts of the page about the quorum: status, lag, leadership, voters, commits, clocks."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from lag.output.charts import Mark, Series, Span, lines, responsive, spans
+from lag.output.charts import Row as Lane
+from lag.output.scales import merged, show_count, show_span, show_time
+from lag.output.svg import Markup, el, join
+from lag.output.tables import (
+    Field,
+    badge,
+    bar_sign,
+    count,
+    legend,
+    line_sign,
+    plain,
+    span,
+    table,
+    time,
+)
+from lag.results import Results, Row, Rows
+
+LINES_MAX: Final = 8
+"""How many replicas a chart shows: those that were furthest behind."""
+
+
+def status(results: Results) -> Markup:
+    """How each replica is, by which rule, and what the rule looked at."""
+    order = {"ERR": 0, "STALLED": 1, "STOPPED": 2, "WARN": 3, "OK": 4}
+    rows = sorted(results.rows("status"), key=lambda row: order.get(row["status"], 0))
+    return table(
+        rows,
+        [
+            plain("replica", "replica"),
+            Field("status", lambda row: badge(row["status"])),
+            plain("rule", "rule"),
+            plain("facts", "facts", "text"),
+            time("waits since", "since_ms", results, without="–"),
+            count("records behind", "records_behind"),
+            span("lag", "lag_ms"),
+        ],
+        name="status",
+    )
+
+
+def lag(results: Results) -> Markup:
+    """Two charts, in time and in records, and the figures of the whole time."""
+    totals = results.rows("replica_lag")
+    shown = furthest_behind(totals)
+    windows: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in results.rows("replication_lag"):
+        windows[str(row["replica"])].append(row)
+    for rows in windows.values():
+        rows.sort(key=lambda row: row["window_start_ms"])
+    known = {str(row["replica"]): row["max_ms"] for row in totals}
+    parts = [
+        el(
+            "p",
+            "At any time, a replica's lag is how long ago the leader had the first record that the "
+            "replica was still waiting for. The lines are the greatest lag of every window of "
+            f"{show_span(results.window_ms)}; dashed verticals are elections, shaded times are "
+            "moves. The axes are logarithmic.",
+        ),
+        legend([(line_sign(place), name) for place, name in enumerate(shown)]),
+        el("h3", "Behind in time"),
+        _chart(results, windows, shown, "max_ms", "Greatest lag of each replica over time"),
+        el("h3", "Behind in records"),
+        _chart(
+            results,
+            windows,
+            shown,
+            "records_behind_max",
+            "Records behind, of each replica over time",
+        ),
+    ]
+    unknown = [name for name, most in known.items() if most is None]
+    if unknown:
+        names = ", ".join(unknown[:12]) + (", …" if len(unknown) > 12 else "")
+        parts.insert(
+            1,
+            el(
+                "p",
+                f"Unknown for {names}: a log without an index of append times (.appendtime) does "
+                "not tell when that replica got its records. A gap in a line is unknown, not zero.",
+                class_="unknown",
+            ),
+        )
+    if len(totals) > len(shown):
+        left = len(totals) - len(shown)
+        parts.append(
+            el("p", f"{left} replicas that were less far behind are not drawn.", class_="soft")
+        )
+    parts.append(_totals(results, totals))
+    return join(parts)
+
+
+def furthest_behind(totals: Rows) -> list[str]:
+    """The replicas that a chart draws, in the order of the table."""
+    ranked = sorted(totals, key=lambda row: (-(row["max_ms"] or 0), -(row["records_behind"] or 0)))
+    chosen = {str(row["replica"]) for row in ranked[:LINES_MAX]}
+    return [str(row["replica"]) for row in totals if str(row["replica"]) in chosen]
+
+
+def _chart(
+    results: Results, windows: dict[str, list[Row]], shown: Sequence[str], name: str, label: str
+) -> Markup:
+    series = [
+        Series(
+            replica,
+            # The value of a window stands where the window ends: no line runs ahead of its cause.
+            [(row["window_end_ms"], row[name]) for row in windows.get(replica, ())],
+            place,
+        )
+        for place, replica in enumerate(shown)
+    ]
+    if not any(value is not None for one in series for _, value in one.points):
+        return el("p", "Unknown for all replicas.", class_="unknown")
+    show = show_span if name.endswith("_ms") else show_count
+    between = (results.since_ms, results.until_ms)
+    marks, bands = elections(results), moves(results)
+    return responsive(
+        lambda width: lines(
+            width,
+            between,
+            series,
+            marks=marks,
+            bands=bands,
+            show=show,
+            label=label,
+            is_log=True,
+        )
+    )
+
+
+def elections(results: Results) -> list[Mark]:
+    """When which leader was elected."""
+    return [
+        Mark(
+            row["elected_at_ms"],
+            f"{row['leader']} leads",
+            f"epoch {row['epoch']}: {row['leader']} was elected at "
+            f"{show_time(row['elected_at_ms'])}",
+        )
+        for row in results.rows("leadership")
+        if row["elected_at_ms"] is not None
+        and results.since_ms <= row["elected_at_ms"] <= results.until_ms
+    ]
+
+
+def moves(results: Results) -> list[Span]:
+    """When partitions were being moved; those at nearly the same time as one."""
+    times = [
+        (row["started_ms"], results.until_ms if row["ended_ms"] is None else row["ended_ms"])
+        for row in results.rows("moves")
+        if row["started_ms"] is not None
+    ]
+    gap = max(1, (results.until_ms - results.since_ms) // 400)
+    return [
+        Span(start, end, "move", f"moves from {show_time(start)} to {show_time(end)}")
+        for start, end in merged(times, gap)
+    ]
+
+
+def _totals(results: Results, totals: Rows) -> Markup:
+    return table(
+        totals,
+        [
+            plain("replica", "replica"),
+            Field("log", lambda row: f"{row['log_start']} – {row['log_end']}", "number"),
+            count("records behind", "records_behind"),
+            span("lag", "lag_ms"),
+            span("p50", "p50_ms"),
+            span("p95", "p95_ms"),
+            span("p99", "p99_ms"),
+            span("max", "max_ms"),
+            time("worst at", "worst_at_ms", results),
+            time("last append", "last_append_ms", results),
+        ],
+        name="replica_lag",
+    )
+
+
+def leadership(results: Results) -> Markup:
+    """Who led when, and why each time ended."""
+    rows = results.rows("leadership")
+    leaders = sorted({row["leader"] for row in rows})
+    lanes = [
+        Lane(
+            f"node {leader}",
+            [_tenure(row, place) for place, row in enumerate(rows) if row["leader"] == leader],
+        )
+        for leader in leaders
+    ]
+    between = (results.since_ms, results.until_ms)
+    return join(
+        [
+            responsive(lambda width: spans(width, between, lanes, label="Who led when")),
+            table(
+                rows,
+                [
+                    count("epoch", "epoch"),
+                    plain("leader", "leader"),
+                    time("elected", "elected_at_ms", results),
+                    span("led for", "tenure_ms"),
+                    span("no leader before", "gap_ms"),
+                    count("elections lost before", "elections_lost"),
+                    plain("voters", "voters"),
+                    Field("ended", lambda row: badge(row["ended"])),
+                    plain("facts", "facts", "text"),
+                ],
+                name="leadership",
+            ),
+        ]
+    )
+
+
+def _tenure(row: Row, place: int) -> Span:
+    ended = None if row["ended"] == "leading" else row["last_append_ms"]
+    began = row["elected_at_ms"] or 0
+    return Span(
+        began,
+        ended,
+        "lead" if place % 2 == 0 else "lead other",
+        f"epoch {row['epoch']}: from {show_time(began)}, {show_span(row['tenure_ms'])}",
+        f"epoch {row['epoch']}",
+    )
+
+
+def voters(results: Results) -> Markup:
+    """The assignments one after the other, with what could have been survived."""
+    rows = results.rows("voters")
+    kinds = (("two", "two failures or more"), ("one", "one failure"), ("none", "no failure"))
+    lane = Lane("voters could lose", [_assignment(row) for row in rows if row["at_ms"] is not None])
+    between = (results.since_ms, results.until_ms)
+    return join(
+        [
+            legend([(bar_sign(f"bar {kind}"), meaning) for kind, meaning in kinds]),
+            responsive(
+                lambda width: spans(width, between, [lane], label="How many voters could be lost")
+            ),
+            table(
+                rows,
+                [
+                    time("from", "at_ms", results),
+                    span("for", "duration_ms"),
+                    Field("voters", lambda row: _voters(row["current"])),
+                    Field("to be", lambda row: _voters(row["target"] or ()) or "–"),
+                    plain("kind", "kind"),
+                    count("may fail", "tolerates"),
+                    span("2 survivable for", "survived_2_ms"),
+                    span("1 for", "survived_1_ms"),
+                    span("0 for", "survived_0_ms"),
+                    span("no majority for", "no_majority_ms"),
+                    span("unknown for", "unknown_ms"),
+                ],
+                name="voters",
+            ),
+        ]
+    )
+
+
+def _voters(named: Sequence[str]) -> Markup:
+    """The ids; their directories, which are long, when pointed at."""
+    ids = (voter.partition("@")[0] for voter in named)
+    return el("span", ", ".join(ids), title=", ".join(named)) if named else Markup()
+
+
+def _assignment(row: Row) -> Span:
+    tolerates = row["tolerates"] or 0
+    names = ", ".join(row["current"])
+    return Span(
+        row["at_ms"],
+        row["until_ms"],
+        "two" if tolerates >= 2 else "one" if tolerates == 1 else "none",
+        f"{names}: {tolerates} may fail, from {show_time(row['at_ms'])}",
+        ", ".join(voter.partition("@")[0] for voter in row["current"]),
+    )
+
+
+def commits(results: Results) -> Markup:
+    """How much was appended, and how long a majority took to have it."""
+    rows = sorted(results.rows("commits"), key=lambda row: row["window_start_ms"])
+    between = (results.since_ms, results.until_ms)
+    rate = [Series("records/s", [(r["window_start_ms"], r["records_per_s"]) for r in rows], 0)]
+    names = (("majority_p50_ms", "p50"), ("majority_p99_ms", "p99"), ("majority_max_ms", "max"))
+    times = [
+        Series(title, [(r["window_start_ms"], r[name]) for r in rows], place)
+        for place, (name, title) in enumerate(names)
+    ]
+    total = sum(row["records"] or 0 for row in rows)
+    batches = sum(row["batches"] or 0 for row in rows)
+    parts = [
+        el("p", f"{total} records in {batches} batches."),
+        el("h3", "Records a second"),
+        responsive(lambda width: lines(width, between, rate, label="Records a second over time")),
+        el("h3", "From append to majority"),
+    ]
+    if any(value is not None for one in times for _, value in one.points):
+        parts.append(legend([(line_sign(one.colour), one.name) for one in times]))
+        label = "Time until a majority had what was appended"
+        parts.append(
+            responsive(
+                lambda width: lines(width, between, times, show=show_span, label=label, is_log=True)
+            )
+        )
+    else:
+        parts.append(
+            el("p", "Unknown: too few logs here have an index of append times.", class_="unknown")
+        )
+    return join(parts)
+
+
+def clocks(results: Results) -> Markup:
+    """How far clocks are apart, as far as the logs can tell."""
+    return table(
+        results.rows("clocks"),
+        [
+            plain("replica", "replica"),
+            plain("compared with", "relative_to"),
+            Field("verdict", lambda row: badge(row["verdict"])),
+            span("ahead by", "estimate_ms"),
+            span("give or take", "error_ms"),
+            span("at least", "at_least_ms"),
+            span("at most", "at_most_ms"),
+            count("batches", "batches"),
+        ],
+        name="clocks",
+    )

@@ -1,0 +1,200 @@
+"""From arrivals to lag: the log is counted into samples by Spark, each replica is then measured.
+
+Neither is the log sorted for that, nor joined with itself: batches are counted into the samples
+between which they came, and what is left is as large as the time is long. Each replica is measured
+by `sampling`, wherever Spark has its counts.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from lag.reports.arrivals import Arrivals, Came, of_packs
+from lag.reports.dataframes import mapped
+from lag.reports.lag import Bucket, Leading, windows
+from lag.reports.scope import Scope
+from lag.source.record_packs import joined
+from lag.source.schemas import ARROW_TYPES
+
+_COUNTED: Final = (
+    ("replica", "STRING"), ("sample", "BIGINT"), ("came_to", "BIGINT"), ("peak", "BIGINT"),
+    ("last_ms", "BIGINT"),
+)  # fmt: skip
+_WAITED: Final = (
+    ("replica", "STRING"), ("base_offset", "BIGINT"), ("leader_append_ms", "BIGINT"),
+    ("known", "BOOLEAN"),
+)  # fmt: skip
+
+
+class Counts(NamedTuple):
+    """The log, counted."""
+
+    counted: DataFrame
+    """`Bucket`s of each replica; kept by Spark until it is told to forget them."""
+    leading: Leading
+    unknown: Mapping[int, frozenset[str]]
+    """The replicas to which what begins at an offset came at a time that nobody knows."""
+
+
+def counts(arrivals: Came, quorum_copy: str, scope: Scope) -> Counts:
+    """Count the arrivals; `quorum_copy` is the replica whose log is the quorum's."""
+    counted = _counted(arrivals, quorum_copy, scope).persist(StorageLevel.MEMORY_AND_DISK)
+    ends = counted.where(F.col("replica").isNull()).select("sample", "came_to").collect()
+    waiting = _waiting_for(arrivals, counted)
+    unknown = {row["base_offset"]: frozenset(row["unknown_to"]) for row in waiting}
+    leading = Leading(
+        _running({row["sample"]: row["came_to"] for row in ends}, scope),
+        {row["base_offset"]: row["leader_append_ms"] for row in waiting},
+    )
+    return Counts(counted, leading, {offset: who for offset, who in unknown.items() if who})
+
+
+def measured(counts_: Counts, scope: Scope) -> list[dict[str, Any]]:
+    """What `sampling.windows` says of each replica: a row for each window and one for the whole.
+
+    Each is measured where Spark has its counts; what comes back is as large as there are windows.
+    """
+    counted, leading, unknown = counts_
+
+    def measure(row: Row) -> Iterator[dict[str, Any]]:
+        replica, buckets = row["replica"], [Bucket(*each) for each in row["buckets"]]
+        nobody_knows = frozenset(offset for offset, names in unknown.items() if replica in names)
+        for found in windows(buckets, nobody_knows, leading, scope):
+            yield {"replica": replica, **found}
+
+    buckets = F.sort_array(F.collect_list(F.struct(*Bucket._fields)))
+    of_replicas = counted.where(F.col("replica").isNotNull()).groupBy("replica")
+    found: list[dict[str, Any]] = (
+        of_replicas.agg(buckets.alias("buckets")).rdd.flatMap(measure).collect()
+    )
+    return found
+
+
+def _running(ends: dict[int, int], scope: Scope) -> list[int | None]:
+    """Where the leader's log ended at each sample, from what was appended up to each."""
+    found: list[int | None] = []
+    end = ends.get(0)
+    for number in range(1, scope.samples + 1):
+        end = max(end or 0, ends[number]) if number in ends else end
+        found.append(end)
+    return found
+
+
+def _counted(arrivals: Came, quorum_copy: str, scope: Scope) -> DataFrame:
+    """What came to each replica between two samples, `Bucket`s; of the leader `replica` is null.
+
+    Sample 0 is all that came before the report begins. What nobody knows the time of is not there,
+    but each replica is: with a sample beyond the last one, where what came after the end is too.
+    """
+    step = F.lit(scope.step_ms)
+    counted = (
+        mapped(
+            arrivals.packs.select("replica", "rows"),
+            partial(_count, arrivals.parts, quorum_copy, scope),
+            _COUNTED,
+        )
+        .groupBy("replica", "sample")
+        .agg(
+            F.max("came_to").alias("came_to"),
+            F.max_by("last_ms", "came_to").alias("last_ms"),
+            F.max("peak").alias("peak"),
+        )
+    )
+    at = F.lit(scope.grid_ms) + F.col("sample") * step - F.pmod("peak", step)
+    return counted.select(
+        "replica",
+        "sample",
+        "came_to",
+        F.floor(F.col("peak") / step).alias("peak_ms"),
+        at.alias("peak_at_ms"),
+        "last_ms",
+    )
+
+
+def _count(parts: Any, quorum_copy: str, scope: Scope, batches: Iterator[Any]) -> Iterator[Any]:
+    def counted(replica: str, came: Arrivals) -> Iterator[Any]:
+        yield _buckets(replica, came, came.at_ms, came.is_known, scope)
+        if replica == quorum_copy:
+            yield _buckets(None, came, came.leader_append_ms, came.is_timed, scope)
+
+    for batch in batches:
+        made = [each for found in of_packs(counted, batch, parts) for each in found]
+        yield joined(made, _schema(_COUNTED))
+
+
+def _buckets(replica: str | None, came: Arrivals, t_ms: Any, is_known: Any, scope: Scope) -> Any:
+    """How far what came at these times goes, by the sample before which it came."""
+    step, beyond = scope.step_ms, scope.samples + 1
+    due = -((scope.grid_ms - t_ms) // step)
+    # The last sample stands for less than a step, where the end is none of the others.
+    is_there = is_known & (t_ms <= scope.end_ms)
+    sample = np.where(is_there, np.maximum(due, 0), beyond)
+    # The greatest first, and of those the earliest: one number, which is as great as that is.
+    left_of_step = sample * step - (t_ms - scope.grid_ms)
+    late_ms = np.where(came.is_timed, np.maximum(0, t_ms - came.leader_append_ms), 0)
+    is_peak = is_known & (sample >= 1) & (sample <= scope.samples)
+    peak = np.where(is_peak, late_ms * step + left_of_step, -1)
+    order = np.lexsort((came.end, sample))
+    samples, begins = np.unique(sample[order], return_index=True)
+    if not len(samples):
+        return pa.RecordBatch.from_pylist([], _schema(_COUNTED))
+    greatest = np.maximum.reduceat(peak[order], begins)
+    last = order[np.append(begins[1:], len(order)) - 1]
+    columns = [
+        pa.nulls(len(samples), pa.string())
+        if replica is None
+        else pa.repeat(pa.scalar(replica), len(samples)),
+        pa.array(samples),
+        pa.array(came.end[last]),
+        pa.array(greatest, mask=greatest < 0),
+        pa.array(t_ms[last], mask=~is_known[last]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_schema(_COUNTED))
+
+
+def _waiting_for(arrivals: Came, counted: DataFrame) -> list[Any]:
+    """The batches that begin where a log ended at a sample: when the leader appended each, and to
+    whom it came at a time that nobody knows.
+    """
+    ends = counted.select("came_to").distinct().collect()
+    wanted = np.array(sorted(row["came_to"] for row in ends), np.int64)
+    unknown_to = F.collect_set(F.when(~F.col("known"), F.col("replica")))
+    found: list[Any] = (
+        mapped(
+            arrivals.packs.select("replica", "rows"),
+            partial(_waited, arrivals.parts, wanted),
+            _WAITED,
+        )
+        .groupBy("base_offset")
+        .agg(
+            F.min("leader_append_ms").alias("leader_append_ms"),
+            unknown_to.alias("unknown_to"),
+        )
+        .collect()
+    )
+    return found
+
+
+def _waited(parts: Any, wanted: Any, batches: Iterator[Any]) -> Iterator[Any]:
+    def waited(replica: str, came: Arrivals) -> Any:
+        own = came.only(np.isin(came.base_offset, wanted, kind="sort"))
+        columns = [
+            pa.repeat(pa.scalar(replica), len(own.base_offset)),
+            pa.array(own.base_offset),
+            pa.array(own.leader_append_ms, mask=~own.is_timed),
+            pa.array(own.is_known),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=_schema(_WAITED))
+
+    for batch in batches:
+        yield joined(list(of_packs(waited, batch, parts)), _schema(_WAITED))
+
+
+def _schema(columns: tuple[tuple[str, str], ...]) -> Any:
+    return pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_ in columns])

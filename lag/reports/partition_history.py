@@ -1,0 +1,445 @@
+"""The history of partitions, from packs of their records: whole columns at a time, no Spark here.
+
+A list of brokers is a number here, the same for the same list: what is carried on, compared and
+looked up are columns of numbers, and lists come back where rows are made. What a partition was at
+the end of a pack goes before its first record in the next one, so that the packs of a share need
+only come in order, and are let go one by one.
+
+`partitions` says what the columns mean.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lag.reports.dataframes import mapped
+from lag.reports.scope import Scope
+from lag.source.record_packs import LISTS, from_bytes, joined, packed_rows, unpacked
+from lag.source.schemas import ARROW_TYPES, PACKS, RECORDS, Table
+
+UNKNOWN: Final = -1
+"""The number of no list."""
+EMPTY: Final = 0
+"""The number of the list of nobody."""
+NO_MOVE: Final = -(1 << 63)
+"""Nothing was ever said of a move."""
+_CARRIED: Final = (*LISTS, "move_id")
+
+HISTORY: Final = (
+    ("topic_id", "STRING"), ("partition", "INT"), ("offset", "BIGINT"), ("append_ms", "BIGINT"),
+    ("number", "BIGINT"), ("move_id", "BIGINT"), ("begins", "BOOLEAN"), ("moving", "BOOLEAN"),
+    ("replicas", "ARRAY<INT>"), ("isr", "ARRAY<INT>"), ("adding", "ARRAY<INT>"),
+    ("removing", "ARRAY<INT>"), ("planned", "ARRAY<INT>"), ("replicas_before", "ARRAY<INT>"),
+    ("adding_before", "ARRAY<INT>"), ("removing_before", "ARRAY<INT>"),
+    ("broker_id", "INT"), ("window", "BIGINT"), ("what", "STRING"), ("times", "BIGINT"),
+)  # fmt: skip
+"""Columns of two kinds of rows: one for each record of a reassignment; or, with `broker_id`, how
+often that broker did `what` with the ISRs of partitions in that window, as far as this row knows.
+"""
+SCHEMA: Final = pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_ in HISTORY])
+_OF_LISTS: Final = tuple(name for name, type_ in HISTORY if type_.startswith("ARRAY"))
+
+
+ROWS_AT_ONCE: Final = 65_536
+"""Packs are gathered until there are so many records, or half as many as there are partitions."""
+
+
+class Range(NamedTuple):
+    """Which records of a log or of a snapshot count, and where."""
+
+    replica: str
+    snapshot: str | None
+    """The name of the file; None for the log."""
+    first: int = 0
+    behind: int | None = None
+    """Of a log those in [`first`, `behind`) count; None is "no bound"."""
+    stands_at: int | None = None
+    """Of a snapshot all count, in their order, at this offset."""
+
+    def is_of(self, replica: str, path: str, source: str) -> bool:
+        """Whether a pack is of it."""
+        if replica != self.replica:
+            return False
+        if self.snapshot is None:
+            return source == "log"
+        return source == "snapshot" and path.rpartition("/")[2] == self.snapshot
+
+
+class Lists:
+    """Every list of brokers that was ever seen, and the number of each."""
+
+    def __init__(self) -> None:
+        self._lists: list[tuple[int, ...]] = [()]
+        self._numbers: dict[tuple[int, ...], int] = {(): EMPTY}
+        self._known: dict[tuple[str, int, int], int] = {}
+
+    def number(self, brokers: Iterable[int] | None) -> int:
+        """Of this list."""
+        if brokers is None:
+            return UNKNOWN
+        found = tuple(brokers)
+        known = self._numbers.get(found)
+        if known is None:
+            known = self._numbers[found] = len(self._lists)
+            self._lists.append(found)
+        return known
+
+    def brokers(self, number: int) -> tuple[int, ...]:
+        """The list of this number."""
+        return self._lists[number]
+
+    def is_any(self, numbers: Any) -> Any:
+        """Which of these are lists of somebody."""
+        return numbers > EMPTY
+
+    def without(self, kept: Any, dropped: Any) -> Any:
+        """Each list without the brokers of another; unknown where it is."""
+        return self._of_pairs("without", kept, dropped, _without)
+
+    def _of_pairs(
+        self, name: str, ones: Any, others: Any, made: Callable[[Any, Any], Iterable[int]]
+    ) -> Any:
+        pairs, places = np.unique(ones << 32 | (others & 0xFFFFFFFF), return_inverse=True)
+        found = np.empty(len(pairs), np.int64)
+        for at, pair in enumerate(pairs.tolist()):
+            one, other = pair >> 32, pair & 0xFFFFFFFF
+            key = (name, one, other)
+            if one == UNKNOWN:
+                found[at] = UNKNOWN
+                continue
+            if key not in self._known:
+                self._known[key] = self.number(made(self._lists[one], self._lists[other]))
+            found[at] = self._known[key]
+        return found[places]
+
+    def column(self, numbers: Any) -> Any:
+        """These as an Arrow column."""
+        used, places = np.unique(numbers, return_inverse=True)
+        lists = [None if each == UNKNOWN else self._lists[each] for each in used.tolist()]
+        return pa.array(lists, ARROW_TYPES["ARRAY<INT>"]).take(pa.array(places))
+
+
+def _without(kept: Sequence[int], dropped: Sequence[int]) -> list[int]:
+    return [each for each in kept if each not in dropped]
+
+
+class _Rows(NamedTuple):
+    """Records of partitions, each beside the others of its partition and in order."""
+
+    of: Any
+    """The partition, as a number that rises."""
+    is_first: Any
+    """Whether it is the first of its partition here."""
+    is_old: Any
+    """Whether it is no record, but what its partition was at the end of the pack before."""
+    offset: Any
+    append_ms: Any
+    is_timed: Any
+    created: Any
+    said: dict[str, Any]
+    """What is said, by `_CARRIED`."""
+    begun: Any
+    """How many reassignments had begun before, in the first row of each partition; else 0."""
+
+
+class Histories:
+    """The histories of one share of the partitions."""
+
+    def __init__(self, scope: Scope, ranges: Sequence[Range]) -> None:
+        """Of each pack the records in the range of its file count."""
+        self._scope = scope
+        self._ranges = ranges
+        self.lists = Lists()
+        self._topics: dict[str | None, int] = {}
+        self._names: list[str | None] = []
+        self._old: _Rows | None = None
+
+    def told(self, packs: Iterable[Any]) -> Any:
+        """The history that these packs go on with, as a `pyarrow.RecordBatch` of `SCHEMA`."""
+        return joined(self._told(packs), SCHEMA)
+
+    def _told(self, packs: Iterable[Any]) -> Iterator[Any]:
+        gathered: list[_Rows] = []
+        count = 0
+        for pack in packs:
+            gathered.append(self._rows(pack))
+            count += len(gathered[-1].of)
+            known = 0 if self._old is None else len(self._old.of)
+            if count >= max(ROWS_AT_ONCE, known // 2):
+                yield from self._history(self._in_order(gathered))
+                gathered, count = [], 0
+        if count:
+            yield from self._history(self._in_order(gathered))
+
+    def _rows(self, pack: dict[str, Any]) -> _Rows:
+        """The records of a pack that count."""
+        rows, said = from_bytes(pack["rows"]), from_bytes(pack["said"])
+        offset, wanted = self._offsets(pack, rows["offset"].to_numpy())
+        rows, offset = rows.filter(pa.array(wanted)), offset[wanted]
+        codes = rows["code"].to_numpy()
+        times = rows["append_ms"]
+        created = said["created"].to_numpy(zero_copy_only=False)[codes]
+        return _Rows(
+            self._partitions(rows),
+            np.zeros(len(rows), np.bool_),
+            np.zeros(len(rows), np.bool_),
+            offset,
+            times.fill_null(0).to_numpy(),
+            times.is_valid().to_numpy(zero_copy_only=False),
+            created,
+            {name: column[codes] for name, column in self._said(said).items()},
+            np.zeros(len(rows), np.int64),
+        )
+
+    def _in_order(self, gathered: list[_Rows]) -> _Rows:
+        """These records by partition, behind what each was before."""
+        both = _joined(gathered if self._old is None else [self._old, *gathered])
+        # What was there before stands in front, and records of one offset stay in their order.
+        order = np.lexsort((both.offset, ~both.is_old, both.of))
+        both = _taken(both, order)
+        is_first = np.ones(len(both.of), np.bool_)
+        is_first[1:] = both.of[1:] != both.of[:-1]
+        return both._replace(is_first=is_first)
+
+    def _offsets(self, pack: dict[str, Any], offset: Any) -> tuple[Any, Any]:
+        """The offset of each record in the quorum's log, and which of them count."""
+        for each in self._ranges:
+            if each.is_of(pack["replica"], pack["path"], pack["source"]):
+                if each.stands_at is not None:
+                    return np.full(len(offset), each.stands_at, np.int64), offset >= 0
+                wanted = offset >= each.first
+                return offset, wanted if each.behind is None else wanted & (offset < each.behind)
+        return offset, np.zeros(len(offset), np.bool_)
+
+    def _partitions(self, rows: Any) -> Any:
+        topics = rows["topic_id"].dictionary_encode()
+        known = []
+        for name in topics.dictionary.to_pylist():
+            if name not in self._topics:
+                self._topics[name] = len(self._names)
+                self._names.append(name)
+            known.append(self._topics[name])
+        of_topic = np.array(known, np.int64)[topics.indices.to_numpy()]
+        return of_topic << 32 | rows["partition"].to_numpy().astype(np.int64)
+
+    def _said(self, said: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            name: np.array([self.lists.number(each) for each in said[name].to_pylist()], np.int64)
+            for name in LISTS
+        }
+        # Who speaks of adding or removing and names no target does not know targets: it falls away.
+        is_mute = (found["target"] == UNKNOWN) & (
+            (found["adding"] != UNKNOWN) | (found["removing"] != UNKNOWN)
+        )
+        found["target"] = np.where(is_mute, EMPTY, found["target"])
+        # A partition without a target is in no move, whatever it was in before.
+        move_id = said["move_id"].fill_null(NO_MOVE).to_numpy()
+        found["move_id"] = np.where(found["target"] == EMPTY, 0, move_id)
+        return found
+
+    def _history(self, rows: _Rows) -> Iterator[Any]:
+        is_first = rows.is_first
+        carried = {name: _carried(column, is_first) for name, column in rows.said.items()}
+        now = {
+            **carried,
+            **{
+                name: np.where(carried[name] == UNKNOWN, EMPTY, carried[name])
+                for name in ("adding", "removing", "target")
+            },
+        }
+        lists = self.lists
+        moving = np.logical_or.reduce(
+            [lists.is_any(now[name]) for name in ("adding", "removing", "target")]
+        )
+        aimed = lists.without(now["replicas"], now["removing"])
+        now["planned"] = np.where(lists.is_any(now["target"]), now["target"], aimed)
+        before = {
+            name: _before(now[name], is_first, UNKNOWN)
+            for name in ("replicas", "isr", "adding", "removing", "planned")
+        }
+        was_moving = _before(moving, is_first, False)
+        begins = _begins(now, before, moving, was_moving) & (~rows.created | moving)
+        begins &= ~rows.is_old
+        number = _summed(rows.begun + begins, is_first)
+        self._old = _last(rows, carried, number)
+        yield from self._isr_changes(rows, now["isr"], before["isr"])
+        told = (begins | was_moving) & (number > 0) & ~rows.is_old
+        if told.any():
+            columns = {
+                **{name: now[name] for name in ("replicas", "isr", "adding", "removing")},
+                "planned": now["planned"],
+                **{f"{name}_before": before[name] for name in ("replicas", "adding", "removing")},
+            }
+            made = {name: lists.column(column[told]) for name, column in columns.items()}
+            move_id = carried["move_id"][told]
+            names = np.array(self._names, object)[rows.of[told] >> 32]
+            yield _batch(
+                {
+                    "topic_id": pa.array(names, pa.string()),
+                    "partition": pa.array((rows.of[told] & 0xFFFFFFFF).astype(np.int32)),
+                    "offset": pa.array(rows.offset[told]),
+                    "append_ms": pa.array(rows.append_ms[told], mask=~rows.is_timed[told]),
+                    "number": pa.array(number[told]),
+                    "move_id": pa.array(move_id, mask=move_id <= 0),
+                    "begins": pa.array(begins[told]),
+                    "moving": pa.array(moving[told]),
+                    **made,
+                }
+            )
+
+    def _isr_changes(self, rows: _Rows, isr: Any, isr_before: Any) -> Iterator[Any]:
+        """How often each broker came into an ISR, or left one, in each window."""
+        known = (isr != UNKNOWN) & (isr_before != UNKNOWN)
+        # The last window ends with the report.
+        known &= rows.append_ms <= self._scope.end_ms
+        changed = known & (isr != isr_before) & ~rows.created & ~rows.is_old
+        if not changed.any():
+            return
+        window = (rows.append_ms[changed] - self._scope.grid_ms - 1) // self._scope.window_ms
+        pairs, places = np.unique(isr[changed] << 32 | isr_before[changed], return_inverse=True)
+        kinds, times = np.unique(np.stack([places.reshape(-1), window]), axis=1, return_counts=True)
+        counted: dict[tuple[int, int, str], int] = {}
+        for place, at, count in zip(*kinds.tolist(), times.tolist(), strict=True):
+            now, old = (
+                set(self.lists.brokers(int(each)))
+                for each in (pairs[place] >> 32, pairs[place] & 0xFFFFFFFF)
+            )
+            for what, brokers in (("isr_expands", now - old), ("isr_shrinks", old - now)):
+                for broker in brokers:
+                    key = (broker, at, what)
+                    counted[key] = counted.get(key, 0) + count
+        keys = list(counted)
+        yield _batch(
+            {
+                "broker_id": pa.array([broker for broker, _, _ in keys], pa.int32()),
+                "window": pa.array([at for _, at, _ in keys], pa.int64()),
+                "what": pa.array([what for _, _, what in keys], pa.string()),
+                "times": pa.array([counted[key] for key in keys], pa.int64()),
+            }
+        )
+
+
+def _begins(now: dict[str, Any], before: dict[str, Any], moving: Any, was_moving: Any) -> Any:
+    """Whether a reassignment begins with the record."""
+
+    def differs(name: str) -> Any:
+        # Where the log begins later than the partition, what it had before is not known.
+        known = (now[name] != UNKNOWN) & (before[name] != UNKNOWN)
+        return known & (now[name] != before[name])
+
+    return np.where(moving, ~was_moving | differs("planned"), ~was_moving & differs("replicas"))
+
+
+def _carried(column: Any, is_first: Any) -> Any:
+    """What stays is carried on: of each row what was last said of its partition."""
+    nothing = NO_MOVE if column.min(initial=0) == NO_MOVE else UNKNOWN
+    at = np.where((column != nothing) | is_first, np.arange(len(column)), 0)
+    return column[np.maximum.accumulate(at)]
+
+
+def _before(column: Any, is_first: Any, none: Any) -> Any:
+    """Of each row that of the one before it of the same partition."""
+    found = np.roll(column, 1)
+    found[is_first] = none
+    return found
+
+
+def _summed(column: Any, is_first: Any) -> Any:
+    """The running sum within each partition."""
+    whole = np.cumsum(column)
+    begins = np.nonzero(is_first)[0]
+    before = whole[begins] - column[begins]
+    return whole - np.repeat(before, np.diff(np.append(begins, len(column))))
+
+
+def _last(rows: _Rows, carried: dict[str, Any], number: Any) -> _Rows:
+    """What each partition is at the end, as rows that stand before what comes next."""
+    ends = np.append(np.nonzero(rows.is_first)[0][1:], len(rows.of)) - 1
+    last = _taken(rows._replace(said=carried, begun=number), ends)
+    return last._replace(is_old=np.ones(len(ends), np.bool_))
+
+
+def _taken(rows: _Rows, places: Any) -> _Rows:
+    said = {name: column[places] for name, column in rows.said.items()}
+    return _Rows(*(said if part is rows.said else part[places] for part in rows))
+
+
+def _joined(parts: Sequence[_Rows]) -> _Rows:
+    said = {name: np.concatenate([part.said[name] for part in parts]) for name in _CARRIED}
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in _Rows._fields
+        if name != "said"
+    }
+    return _Rows(said=said, **columns)
+
+
+def _batch(columns: dict[str, Any]) -> Any:
+    count = len(next(iter(columns.values())))
+    arrays = [columns.get(name, pa.nulls(count, SCHEMA.field(name).type)) for name in SCHEMA.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+_PACK: Final = ("replica", "path", "source", "rows", "said")
+
+
+def partition_history(packs: DataFrame, ranges: Sequence[Range], scope: Scope) -> DataFrame:
+    """The history, from packs; `ranges` say which of their records are of the quorum's log."""
+    # What was there before the log begins comes before all of it.
+    place = F.when(F.col("source") == "log", F.col("low")).otherwise(-1)
+    in_order = (
+        packs.where(F.col("share").isNotNull())
+        .select(*_PACK, "share", "low", place.alias("place"))
+        .repartitionById(shares_of(packs), "share")
+        .sortWithinPartitions("place", "low")
+    )
+    return mapped(in_order.select(*_PACK), partial(_histories, ranges, scope), HISTORY)
+
+
+def _histories(ranges: Sequence[Range], scope: Scope, batches: Iterator[Any]) -> Iterator[Any]:
+    histories = Histories(scope, ranges)
+    for batch in batches:
+        yield histories.told(_each(batch))
+
+
+def _each(packs: Any) -> Iterator[dict[str, Any]]:
+    """The packs of a batch, one after the other."""
+    for at in range(len(packs)):
+        yield {name: packs[name][at].as_py() for name in packs.schema.names}
+
+
+def shares_of(table: DataFrame) -> int:
+    """Into how many shares partitions are divided: as many as there are tasks behind a shuffle."""
+    return int(table.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def packed(records: DataFrame) -> DataFrame:
+    """Records that are rows as packs, as the source would have made them."""
+    in_order = records.repartitionByRange("replica", "path", "offset").sortWithinPartitions(
+        "replica", "path", "offset"
+    )
+    columns = [(column.name, column.type) for column in PACKS.columns]
+    return mapped(in_order, partial(_packed, shares_of(records)), columns)
+
+
+def _packed(shares: int, batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield packed_rows(batch, PACKS, shares)
+
+
+def others(packs: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The records that are about no partition, with these columns."""
+    wanted = RECORDS.only(tuple(names))
+    columns = [(column.name, column.type) for column in wanted.columns]
+    whole = packs.where(F.col("share").isNull()).select(*_PACK)
+    return mapped(whole, partial(_unpacked, wanted), columns)
+
+
+def _unpacked(wanted: Table, batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield joined((unpacked(pack, wanted) for pack in _each(batch)), wanted.arrow())

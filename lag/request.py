@@ -1,0 +1,98 @@
+"""What a report was asked for, as the command line has it, checked before Spark is started.
+
+Each check names what is wrong and what would be right.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+WINDOW_MS_MIN: Final = 10
+"""Append times are in whole milliseconds: a window of fewer than a few says nothing."""
+WINDOWS_MAX: Final = 20_000
+"""Of a whole report: more can be neither drawn nor read."""
+
+TIME_IS: Final = "write 2026-11-22T14:30:00Z (UTC without a zone), or milliseconds since 1970"
+
+
+class InvalidRequest(ValueError):
+    """What was asked cannot be answered; one sentence says why and what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRequest:
+    """One report that was asked for."""
+
+    paths: tuple[str, ...]
+    since_ms: int | None = None
+    until_ms: int | None = None
+    window_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if None not in (self.since_ms, self.until_ms) and self.since_ms >= self.until_ms:  # type: ignore[operator]
+            raise InvalidRequest(
+                f"--since {as_iso(self.since_ms)} is not before --until {as_iso(self.until_ms)}: "
+                "the time of a report begins before it ends"
+            )
+        if self.window_ms is not None and self.window_ms < WINDOW_MS_MIN:
+            raise InvalidRequest(
+                f"--window {self.window_ms}ms is too short: {WINDOW_MS_MIN}ms is the least"
+            )
+        if self.window_ms is not None and self.since_ms is not None and self.until_ms is not None:
+            check_windows(self.since_ms, self.until_ms, self.window_ms)
+
+
+def check_windows(since_ms: int, until_ms: int, window_ms: int) -> None:
+    """Raise `InvalidRequest` if these would be more windows than a report has."""
+    windows = -(-(until_ms - since_ms) // window_ms)
+    if windows > WINDOWS_MAX:
+        right_ms = -(-(until_ms - since_ms) // WINDOWS_MAX)
+        raise InvalidRequest(
+            f"--window {window_ms}ms divides this time into {windows} windows, and {WINDOWS_MAX} "
+            f"is the most: take {right_ms}ms or more, or less time (--since, --until)"
+        )
+
+
+def parse_time_ms(text: str) -> int:
+    """Milliseconds since 1970 of a time; raises `InvalidRequest`."""
+    if text.isascii() and text.isdecimal() and len(text) <= 15:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest(f"{text!r} is no time: {TIME_IS}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return int(moment.timestamp() * 1_000)
+    except (OverflowError, ValueError):
+        raise InvalidRequest(f"{text!r} is no time that can be reckoned with: {TIME_IS}") from None
+
+
+def as_iso(at_ms: int | None) -> str:
+    """A moment as it can be typed."""
+    if at_ms is None:
+        return "none"
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="milliseconds")
+
+
+def folders(named: Sequence[str]) -> tuple[str, ...]:
+    """The folders that were named, each once; raises `InvalidRequest` for what is no folder."""
+    for name in named:
+        path = Path(name)
+        try:
+            if path.is_dir():
+                continue
+            is_there = path.exists()
+        except OSError as error:
+            raise InvalidRequest(f"{name} cannot be looked at: {error.strerror}") from None
+        if is_there:
+            raise InvalidRequest(f"{name} is a file: name the folder of a log, or one above it")
+        raise InvalidRequest(
+            f"{name} does not exist: name the folder of a log, such as .../__cluster_metadata-0, "
+            "or one above it"
+        )
+    # Workers need not have our working directory.
+    return tuple(dict.fromkeys(str(Path(name).absolute()) for name in named))

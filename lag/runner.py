@@ -1,0 +1,239 @@
+"""One report from the folders to its rows: Spark is started, asked for every table, and ended."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lag.progress import Steps, progress, watched
+from lag.request import InvalidRequest, ReportRequest, as_iso, check_windows
+from lag.results import Results, Rows, in_order
+from lag.session import check, spark_failures, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lag.reports.report import Report
+    from lag.reports.scope import Scope
+    from lag.source.folders import LogFolder
+
+TASKS_OF_A_CORE: Final = 4
+SPLIT_BYTES_MIN: Final = 4 << 20
+
+_PARTITION: Final = ("topic", "topic_id", "partition", "number")
+
+ORDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "replication_lag": ("replica", "window_start_ms"),
+        "replica_lag": ("replica",),
+        "status": ("replica",),
+        "leadership": ("epoch",),
+        "commits": ("window_start_ms",),
+        "voters": ("offset",),
+        "moves": _PARTITION,
+        "move_steps": (*_PARTITION, "step"),
+        "move_replicas": (*_PARTITION, "step", "broker_id"),
+        "operations": ("move_id",),
+        "brokers": ("broker_id",),
+        "broker_activity": ("broker_id", "window_start_ms"),
+        "broker_events": ("broker_id", "offset"),
+        "clocks": ("replica", "relative_to"),
+        "replicas": ("replica",),
+        "problems": ("replica", "path", "position", "kind"),
+        "epochs": ("replica", "epoch"),
+        "assignments": ("replica", "path", "offset"),
+    }
+)
+"""By what the rows of each table are sorted, so that two reports of the same logs are the same."""
+
+
+class NothingToRead(Exception):
+    """There is no log, or none with a batch, in the folders; says so of each."""
+
+
+def make(asked: ReportRequest, master: str, *, live: bool) -> Results:
+    """The report; `live` draws progress on stderr.
+
+    Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `InvalidRequest` for a time of which the
+    logs hold nothing.
+    """
+    check()
+    look_for_logs(asked.paths)
+    with progress(live=live) as told:
+        told.step("Spark starts")
+        with spark_session(master) as spark, watched(told, spark):
+            return collect(spark, asked, told)
+
+
+def look_for_logs(paths: tuple[str, ...]) -> None:
+    """Raise `NothingToRead` if there is no log in any of the folders."""
+    from lag.source.folders import find
+
+    found = find(paths)
+    if any(folder.segments or folder.snapshots for folder in found.folders):
+        return
+    reasons = dict.fromkeys(f"{problem.path}: {problem.reason}" for _, problem in found.problems)
+    raise NothingToRead(f"there is no log to read: {'; '.join(reasons) or ', '.join(paths)}")
+
+
+def collect(spark: "SparkSession", asked: ReportRequest, told: Steps) -> Results:
+    """All tables of the report as rows. The session needs the source to be registered."""
+    from lag.reports.dataframes import together
+    from lag.reports.schemas import RESULTS
+    from lag.source.folders import find
+
+    with spark_failures():
+        told.step("The files are walked through")
+        folders = find(asked.paths).folders
+        # To set up the reading of the records takes a second, for which nobody has to wait.
+        walked, records = together(
+            spark, lambda: _walk(spark, asked, folders), lambda: _records(spark, asked, folders)
+        )
+        tables = {name: _said(walked, name) for name in ("replicas", "problems")}
+        told.step("The logs are read")
+        made = _made(spark, asked, walked, records)
+        if made is None:
+            reasons = [f"{row['path']}: {row['reason']}" for row in tables["problems"]]
+            raise NothingToRead(f"the logs hold no batch: {'; '.join(reasons[:5]) or asked.paths}")
+        _check_scope(asked, made.scope)
+        told.step("The tables are put together")
+        names = [result.name for result in RESULTS]
+        asked_for = (partial(_rows, made, name) for name in names)
+        tables |= zip(names, together(spark, *asked_for), strict=True)
+        made.release()
+        walked.whole.unpersist()
+    return Results(
+        paths=asked.paths,
+        since_ms=made.scope.start_ms,
+        until_ms=made.scope.end_ms,
+        window_ms=made.scope.window_ms,
+        tables=tables,
+    )
+
+
+class _Walked(NamedTuple):
+    """What one walk through all files came by."""
+
+    whole: "DataFrame"
+    """Kept by Spark."""
+    few: Mapping[str, Rows]
+    """All but the batches, by the names of tables."""
+
+
+def _walk(spark: "SparkSession", asked: ReportRequest, folders: "Sequence[LogFolder]") -> _Walked:
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    from lag.source.batches import chunk_offsets
+
+    whole = read(spark, asked, "walk", chunk_offsets=str(chunk_offsets(len(folders)))).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
+    few: dict[str, list[dict[str, Any]]] = {}
+    for row in whole.where(F.col("said").isNotNull()).select("kind", "said").collect():
+        few.setdefault(row["kind"], []).append(json.loads(row["said"]))
+    return _Walked(whole, few)
+
+
+def _said(walked: _Walked, name: str) -> Rows:
+    """The rows of one table, with all its columns and in order."""
+    from lag.reports.dataframes import typed
+    from lag.source.schemas import TABLES
+
+    columns = TABLES[name].columns
+    rows = [
+        {column.name: row.get(column.name) for column in columns}
+        for row in walked.few.get(name, [])
+    ]
+    return in_order(typed(columns, rows), ORDER[name])
+
+
+def _records(
+    spark: "SparkSession", asked: ReportRequest, folders: "Sequence[LogFolder]"
+) -> "DataFrame":
+    """The records in packs, of which nothing is read yet."""
+    # Of several copies one is read, where the session lets a source take filters.
+    return read(
+        spark,
+        asked,
+        "packs",
+        json="few",
+        shares=spark.conf.get("spark.sql.shuffle.partitions", "1"),
+        push_filters=spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
+        partition_bytes=str(_split_bytes(spark, folders)),
+    )
+
+
+def _split_bytes(spark: "SparkSession", folders: "Sequence[LogFolder]") -> int:
+    """How much of a log a task reads: so little that each core has several tasks of one replica,
+    lest one of them works on alone; and no more than by default."""
+    from lag.source.options import PARTITION_BYTES
+
+    sizes: list[int] = [sum(each.size_bytes for each in log.segments) for log in folders]
+    tasks: int = TASKS_OF_A_CORE * spark.sparkContext.defaultParallelism
+    return min(PARTITION_BYTES, max(SPLIT_BYTES_MIN, max(sizes, default=0) // tasks))
+
+
+def _made(
+    spark: "SparkSession", asked: ReportRequest, walked: _Walked, records: "DataFrame"
+) -> "Report | None":
+    from lag.reports.arrivals import PACKS
+    from lag.reports.dataframes import frame
+    from lag.reports.epochs import Span
+    from lag.reports.logs import Logs
+    from lag.reports.report import report
+    from lag.source.batches import merged
+    from lag.source.schemas import TABLES
+
+    _check_window(spark, asked)
+    few = {
+        name: frame(spark, TABLES[name].columns, _said(walked, name))
+        for name in ("epochs", "assignments", "replicas")
+    }
+    batches = walked.whole.where("kind = 'batches'").select(*(name for name, _ in PACKS))
+    held = [Span(**span) for span in merged(walked.few.get("spans", ()))]
+    logs = Logs(batches=batches, records=records, held=held, **few)
+    return report(logs, since_ms=asked.since_ms, until_ms=asked.until_ms, window_ms=asked.window_ms)
+
+
+def read(spark: "SparkSession", asked: ReportRequest, table: str, **options: str) -> "DataFrame":
+    """A table of the source over the folders that were asked about."""
+    reader = spark.read.format("quorumlog").option("table", table)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.option("paths", json.dumps(asked.paths)).load()
+
+
+def _check_window(spark: "SparkSession", asked: ReportRequest) -> None:
+    """Raise `InvalidRequest` if a window that was asked for is too short for the time of the logs.
+
+    ReportRequest of Spark beforehand, since it makes all windows at once.
+    """
+    if asked.window_ms is None:
+        return
+    from pyspark.sql import functions as F
+
+    times = read(spark, asked, "batches", columns="leader_append_ms", source="log")
+    row = times.agg(F.min("leader_append_ms").alias("low"), F.max("leader_append_ms").alias("high"))
+    found = row.first()
+    if found is None or found["low"] is None:
+        return
+    since_ms = found["low"] if asked.since_ms is None else asked.since_ms
+    until_ms = found["high"] if asked.until_ms is None else asked.until_ms
+    check_windows(since_ms, until_ms, asked.window_ms)
+
+
+def _check_scope(asked: ReportRequest, scope: "Scope") -> None:
+    if asked.since_ms is not None and scope.end_ms <= asked.since_ms:
+        raise InvalidRequest(
+            f"the logs hold nothing after --since {as_iso(asked.since_ms)}: take an earlier time"
+        )
+    if asked.until_ms is not None and scope.start_ms >= asked.until_ms:
+        raise InvalidRequest(
+            f"the logs hold nothing before --until {as_iso(asked.until_ms)}: take a later time"
+        )
+
+
+def _rows(made: "Report", name: str) -> Rows:
+    return in_order(made.table(name), ORDER[name])

@@ -1,0 +1,90 @@
+"""The table `replicas`: one row a log folder, from names, small files and the ends of the log."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from lag.source.problems import UNREADABLE, Problem
+from lag.source.scan import Piece, scan
+from lag.source.tasks import ReplicaFolder, Slice
+from quorum.log.segment import segment_base
+
+QUORUM_STATE: Final = "quorum-state"
+TAIL_BYTES: Final = 16 * 1024 * 1024
+
+
+class QuorumState(msgspec.Struct, kw_only=True):
+    """What is shown of the file, in any version of it."""
+
+    leader_id: int = msgspec.field(name="leaderId", default=-1)
+    leader_epoch: int = msgspec.field(name="leaderEpoch", default=-1)
+
+
+def quorum_state(folder: str) -> QuorumState | None:
+    """What the file in the folder says; None where there is none. Raises `OSError`, `ValueError`
+    (`msgspec.DecodeError` is one)."""
+    path = Path(folder) / QUORUM_STATE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=QuorumState)
+    except FileNotFoundError:
+        return None
+
+
+def replica_row(task: ReplicaFolder, settle_ms: int) -> dict[str, Any]:
+    """The row. What is damaged is told in `problems`: here it is null."""
+    try:
+        state = quorum_state(task.folder)
+    except (OSError, ValueError):
+        state = None
+    end, epoch = _end(task, settle_ms)
+    return {
+        "replica": task.replica,
+        "path": task.folder,
+        "node_id": task.node_id,
+        "directory_id": task.directory_id,
+        "cluster_id": task.cluster_id,
+        "log_start": _base(task.segments[0]) if task.segments else None,
+        "log_end": end,
+        "last_epoch": epoch,
+        "voted_epoch": None if state is None else state.leader_epoch,
+        "leader": None if state is None or state.leader_id < 0 else state.leader_id,
+        "has_append_times": task.has_append_times,
+        "snapshots": [Path(path).name for path in task.snapshots],
+        "bytes": sum(task.sizes),
+        "segments": len(task.segments),
+    }
+
+
+def _base(path: str) -> int:
+    return int(segment_base(Path(path).name) or 0)
+
+
+def _end(task: ReplicaFolder, settle_ms: int) -> tuple[int | None, int | None]:
+    """Behind the last sound batch, and its epoch, from the last segment that has one."""
+    segments = list(zip(task.segments, task.sizes, strict=True))
+    for at in range(len(segments) - 1, -1, -1):
+        path, size = segments[at]
+        # The last batches are as a rule near the end of the file.
+        for low in dict.fromkeys((max(0, size - TAIL_BYTES), 0)):
+            part = Slice(
+                replica=task.replica,
+                folder=task.folder,
+                path=path,
+                source="log",
+                low=low,
+                high=size,
+                size_bytes=size,
+                base=_base(path),
+                next_base=None if at == len(segments) - 1 else 0,
+            )
+            last = None
+            for found in scan(part, settle_ms=settle_ms):
+                if isinstance(found, Problem) and found.kind == UNREADABLE:
+                    return None, None  # Where it ends, only what may not be read could tell.
+                last = found.headers if isinstance(found, Piece) else last
+            if last is not None:
+                return int(last.last_offset[-1]) + 1, int(last.epoch[-1])
+        if at == 0:
+            return _base(path), None
+    return None, None

@@ -1,0 +1,339 @@
+"""The headers of many batches at once, as columns: what a header-only scan is made of.
+
+The same fields as `quorum.records.batch.Header`, in numbers of this machine's byte order.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from lag.source.byte_ranges import Damage, End, RangeReader, Sound
+from lag.source.problems import (
+    BAD_CRC,
+    DUPLICATE,
+    EPOCH,
+    FORMAT,
+    GAP,
+    MISPLACED,
+    TORN_TAIL,
+    UNREADABLE,
+    Problem,
+)
+from lag.source.tasks import Slice
+from quorum.records.batch import CONTROL_BIT, HEADER_BYTES, LENGTH_END, Codec
+
+_HEADER: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp_ms", ">i8"),
+        ("max_timestamp_ms", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+_CODEC_BITS: Final = 0x07
+CODEC_NAMES: Final = tuple(
+    str(Codec(number)) if number in set(Codec) else f"codec {number}" for number in range(8)
+)
+
+assert _HEADER.itemsize == HEADER_BYTES
+
+
+class Headers(NamedTuple):
+    """Columns of one row a batch, each a `numpy.ndarray`."""
+
+    position: Any
+    base_offset: Any
+    last_offset: Any
+    epoch: Any
+    max_timestamp_ms: Any
+    size: Any
+    record_count: Any
+    is_control: Any
+    codec: Any
+
+    def only(self, wanted: Any) -> "Headers":
+        """The rows for which `wanted` is true, or those of a slice."""
+        return Headers(*(column[wanted] for column in self))
+
+
+def headers_of(sound: Sound) -> Headers:
+    """The headers of these batches."""
+    raw = np.frombuffer(sound.data, np.uint8)
+    at = sound.starts - sound.origin
+    heads = np.lib.stride_tricks.sliding_window_view(raw, HEADER_BYTES)[at]
+    return _columns(heads.reshape(-1).view(_HEADER), sound.starts)
+
+
+def header_alone(head: bytes, position: int) -> Headers:
+    """The one header in these 61 bytes."""
+    return _columns(np.frombuffer(head, _HEADER, count=1), np.array([position], np.int64))
+
+
+def _columns(heads: Any, position: Any) -> Headers:
+    base = heads["base_offset"].astype(np.int64)
+    attributes = heads["attributes"].astype(np.int16)
+    return Headers(
+        position=position,
+        base_offset=base,
+        last_offset=base + heads["last_offset_delta"],
+        epoch=heads["epoch"].astype(np.int32),
+        max_timestamp_ms=heads["max_timestamp_ms"].astype(np.int64),
+        size=heads["length"].astype(np.int32) + np.int32(LENGTH_END),
+        record_count=heads["record_count"].astype(np.int32),
+        is_control=attributes & CONTROL_BIT != 0,
+        codec=(attributes & _CODEC_BITS).astype(np.int8),
+    )
+
+
+_LOOK_MS: Final = 20
+
+
+def grown_within(where: int | str, settle_ms: int) -> Callable[[int], bool]:
+    """Whether a file is larger than it was, asked again and again for so long altogether; one that
+    is named and not there yet has no bytes."""
+    left_ms = settle_ms
+
+    def has_grown(size: int) -> bool:
+        nonlocal left_ms
+        while True:
+            if _size(where) > size:
+                return True
+            if left_ms <= 0:
+                return False
+            time.sleep(min(left_ms, _LOOK_MS) / 1_000)  # noqa: TID251
+            left_ms -= _LOOK_MS
+
+    return has_grown
+
+
+def _size(where: int | str) -> int:
+    try:
+        return os.stat(where).st_size
+    except FileNotFoundError:
+        return 0
+
+
+PROBLEMS_AT_ONCE_MAX: Final = 1_000
+"""Of one kind in one window; further ones are counted in the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Sound batches and their headers."""
+
+    sound: Sound
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Offsets [`low`, `high`) that ought to be here and are not."""
+
+    low: int
+    high: int
+    epoch: int
+
+
+Scanned = Piece | Problem | Lost
+
+
+def scan(part: Slice, *, settle_ms: int) -> Iterator[Scanned]:
+    """What is in the slice, in the order of the file."""
+    try:
+        with opened(part.path) as fd:
+            yield from _Scan(part).run(_reader(part, fd, settle_ms))
+    except OSError as error:
+        reason = f"it cannot be read: {error.strerror or error}"
+        yield Problem(part.path, None, None, UNREADABLE, reason)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[int]:
+    """A file descriptor for as long as the block lasts."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _reader(part: Slice, fd: int, settle_ms: int) -> RangeReader:
+    look_again: Callable[[int], bool] | None = None
+    if part.is_newest:
+        look_again = grown_within(fd, settle_ms)
+    return RangeReader(fd, part.low, part.high, planned_size=part.size_bytes, look_again=look_again)
+
+
+class _Scan:
+    """What is remembered from one batch to the next."""
+
+    def __init__(self, part: Slice) -> None:
+        self._part = part
+        is_front = part.low == 0
+        self._due: int | None = part.due
+        """The offset with which the next batch ought to begin; None where nobody knows."""
+        self._epoch: int | None = None
+        self._is_first = is_front
+        self._damage: Damage | None = None
+
+    def run(self, reader: RangeReader) -> Iterator[Scanned]:
+        """Everything, in order."""
+        for found in reader:
+            match found:
+                case Sound():
+                    headers = headers_of(found)
+                    yield from self._join(headers)
+                    yield from self._within(headers)
+                    self._due = int(headers.last_offset[-1]) + 1
+                    self._epoch = int(headers.epoch[-1])
+                    yield Piece(found, headers)
+                case Damage():
+                    self._damage = found
+                    if found.next_sound is None:
+                        yield from self._tell_damage(self._part.next_base, self._epoch or 0)
+                case End():
+                    if found.following:
+                        yield from self._join(header_alone(found.following, found.position))
+                    elif self._part.is_last:
+                        yield from self._next_segment(found.position)
+
+    def _join(self, headers: Headers) -> Iterator[Problem | Lost]:
+        """How the first of these batches fits to what was before."""
+        base, epoch = int(headers.base_offset[0]), int(headers.epoch[0])
+        position = int(headers.position[0])
+        if self._damage is not None:
+            yield from self._tell_damage(base, epoch)
+        elif self._due is not None and base != self._due:
+            yield from self._misfit(position, base, epoch)
+        if self._epoch is not None and epoch < self._epoch:
+            yield self._lower_epoch(position, base, epoch, self._epoch)
+        self._is_first = False
+
+    def _within(self, headers: Headers) -> Iterator[Problem | Lost]:
+        """How these batches fit to each other."""
+        base, ends = headers.base_offset, headers.last_offset + 1
+        misfits = np.nonzero(base[1:] != ends[:-1])[0] + 1
+        for at in misfits[:PROBLEMS_AT_ONCE_MAX].tolist():
+            self._due = int(ends[at - 1])
+            yield from self._misfit(
+                int(headers.position[at]), int(base[at]), int(headers.epoch[at])
+            )
+        yield from self._more(len(misfits), "do not begin where the one before them ends")
+        falls = np.nonzero(headers.epoch[1:] < headers.epoch[:-1])[0] + 1
+        for at in falls[:PROBLEMS_AT_ONCE_MAX].tolist():
+            before = int(headers.epoch[at - 1])
+            where, epoch = int(headers.position[at]), int(headers.epoch[at])
+            yield self._lower_epoch(where, int(base[at]), epoch, before)
+        yield from self._more(len(falls), "have a lower epoch than the one before them")
+        yield from self._contradictions(headers)
+
+    def _contradictions(self, headers: Headers) -> Iterator[Problem]:
+        offsets = headers.last_offset - headers.base_offset + 1
+        wrong = np.nonzero((headers.record_count != offsets) | (headers.record_count < 1))[0]
+        for at in wrong[:PROBLEMS_AT_ONCE_MAX].tolist():
+            reason = (
+                f"it says {int(headers.record_count[at])} records in {int(offsets[at])} offsets"
+            )
+            where, base = int(headers.position[at]), int(headers.base_offset[at])
+            yield Problem(self._part.path, where, base, FORMAT, reason)
+        yield from self._more(len(wrong), "have other numbers of records than of offsets")
+
+    def _more(self, count: int, what: str) -> Iterator[Problem]:
+        rest = count - PROBLEMS_AT_ONCE_MAX
+        if rest > 0:
+            reason = f"{rest} more batches of this stretch {what}"
+            yield Problem(self._part.path, None, None, FORMAT, reason)
+
+    def _misfit(self, position: int, base: int, epoch: int) -> Iterator[Problem | Lost]:
+        due, path = self._due, self._part.path
+        assert due is not None
+        if self._is_first:
+            reason = f"it begins with offset {base}, and its name says {due}"
+            yield Problem(path, position, due, MISPLACED, reason)
+        elif base > due:
+            reason = f"offsets {due} to {base - 1} are missing before this batch"
+            yield Problem(path, position, due, GAP, reason)
+            yield Lost(due, base, epoch)
+        else:
+            reason = f"the batch begins at offset {base}, but the one before it ends at {due}"
+            yield Problem(path, position, base, DUPLICATE, reason)
+
+    def _lower_epoch(self, position: int, base: int, epoch: int, before: int) -> Problem:
+        reason = f"its epoch is {epoch}, after epoch {before}"
+        return Problem(self._part.path, position, base, EPOCH, reason)
+
+    def _tell_damage(self, following: int | None, epoch: int) -> Iterator[Problem | Lost]:
+        """Say what is damaged, now that it is known with which offset the log goes on."""
+        damage, self._damage = self._damage, None
+        assert damage is not None
+        reason, due = damage.reason, self._due
+        if damage.next_sound is not None:
+            reason += f"; the next sound batch is at byte {damage.next_sound}"
+        if due is not None and following is not None and following > due:
+            reason += f"; offsets {due} to {following - 1} are lost"
+        yield Problem(self._part.path, damage.position, due, self._kind(damage), reason)
+        if due is not None and following is not None and following > due:
+            yield Lost(due, following, epoch)
+
+    def _kind(self, damage: Damage) -> str:
+        if damage.is_format:
+            return FORMAT
+        return TORN_TAIL if damage.is_cut_off and self._part.is_newest else BAD_CRC
+
+    def _next_segment(self, position: int) -> Iterator[Problem | Lost]:
+        """How the end of this file fits to the name of the next."""
+        due, base = self._due, self._part.next_base
+        if due is None or base is None or base == due:
+            return
+        if base > due:
+            reason = f"it ends at offset {due}, the next segment begins at {base}"
+            yield Problem(self._part.path, position, due, GAP, f"{reason}: what is between is gone")
+            yield Lost(due, base, self._epoch or 0)
+        else:
+            reason = f"it reaches to offset {due}, but the next segment begins at {base} already"
+            yield Problem(self._part.path, position, base, DUPLICATE, reason)
+
+
+def rows_wanted(headers: Headers, part: Slice, bounds: "Bounds") -> Any:
+    """Which of these batches are asked for: a mask, or None for all of them."""
+    masks = []
+    if bounds.since_ms is not None:
+        masks.append(headers.max_timestamp_ms >= bounds.since_ms)
+    if bounds.until_ms is not None:
+        masks.append(headers.max_timestamp_ms < bounds.until_ms)
+    if part.source == "log":
+        if bounds.from_offset is not None:
+            masks.append(headers.last_offset >= bounds.from_offset)
+        if bounds.to_offset is not None:
+            masks.append(headers.base_offset < bounds.to_offset)
+    if part.span is not None:
+        span = part.span
+        masks.append((headers.base_offset >= span.low) & (headers.last_offset < span.high))
+        epochs = np.array(span.epochs, np.int64).reshape(-1, 2)
+        place = np.searchsorted(epochs[:, 1], headers.base_offset, side="right") - 1
+        masks.append((place >= 0) & (epochs[np.maximum(place, 0), 0] == headers.epoch))
+    return None if not masks else np.logical_and.reduce(masks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The part of the logs that is asked for; None is "no bound"."""
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None

@@ -1,0 +1,294 @@
+"""How far a stream has read each log, as a value that survives a restart; what lies between two.
+
+A stream's offset has, for every log folder: where in which segment the last batch that was told
+ends, the log offset there, and the epochs of the log with the offsets at which they begin. The same
+epoch at the same offset is the same record (Raft's log matching property), so two such values tell
+all that has happened between them: what was appended, and from where on the log is another one
+since a new leader had it truncated. Nothing else is remembered anywhere.
+
+Rows that were told cannot be taken back. A truncation is told by a row of its own with `mark`
+truncated, and every row has the `generation` of the log it was read in: how often it had been
+truncated before.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from lag.source.folders import LogFolder, Segment, find
+from lag.source.options import Options
+from lag.source.planner import slices_of
+from lag.source.scan import Piece, scan
+from lag.source.schemas import MARK_MISSING, MARK_TRUNCATED
+from lag.source.tasks import Mark, Slice, Span, Task
+from quorum.records.batch import HEADER_BYTES, header_at
+
+_NOBODY: Final = -1
+
+Epochs = tuple[tuple[int, int], ...]
+"""Epoch and first offset, rising."""
+
+
+class LastBatch(msgspec.Struct, frozen=True):
+    """By what the last batch that was told is known again."""
+
+    position: int
+    base_offset: int
+    epoch: int
+    crc: int
+
+
+class LogState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one log has been read."""
+
+    replica: str
+    start: int
+    """The first offset of the log when it was first seen."""
+    segment: int
+    """The base of the segment,"""
+    position: int
+    """and where in it the reading goes on."""
+    end: int
+    """The log offset there."""
+    generation: int = 0
+    epochs: Epochs = ()
+    last: LastBatch | None = None
+    """None of a log of which nothing was told yet."""
+
+
+class StreamOffset(msgspec.Struct, frozen=True):
+    """How far all logs have been read, by the paths of their folders."""
+
+    logs: dict[str, LogState] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """As Spark keeps it in its checkpoint."""
+        built: dict[str, Any] = msgspec.to_builtins(self)
+        return built
+
+    @classmethod
+    def of_json(cls, value: dict[str, Any]) -> "StreamOffset":
+        """From what `to_json` has made; raises `ValueError` for anything else."""
+        return msgspec.convert(value, cls)
+
+
+class Follower:
+    """Looks how far the logs go. From one look to the next it remembers where it is to stop, if it
+    was told to, and nothing else."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._sizes: dict[str, int] | None = None
+        """Of the segments there were when it was told to stop, by their paths."""
+
+    def stop_here(self) -> None:
+        """Look no further from now on than the logs go at this moment.
+
+        Every log then comes to its end, for however long `latest` is given what it said before.
+        """
+        folders = find(self._options.paths).folders
+        self._sizes = {each.path: each.size_bytes for log in folders for each in log.segments}
+
+    def latest(self, start: dict[str, Any], bytes_max: int | None = None) -> dict[str, Any]:
+        """How far the logs go now, at most so many bytes each beyond `start`.
+
+        A log that cannot be seen stays where it was: it may come back.
+        """
+        known = StreamOffset.of_json(start).logs
+        labels = {path: state.replica for path, state in known.items()}
+        logs = dict(known)
+        for found in find(self._options.paths, labels).folders:
+            log = found if self._sizes is None else _within(found, self._sizes)
+            if log.segments:
+                logs[log.path] = _advanced(log, known.get(log.path), bytes_max)
+        return StreamOffset(logs).to_json()
+
+
+def _within(log: LogFolder, sizes: dict[str, int]) -> LogFolder:
+    """Of a log, what was there when its segments had these sizes."""
+    segments = (
+        replace(each, size_bytes=min(each.size_bytes, sizes[each.path]))
+        for each in log.segments
+        if each.path in sizes
+    )
+    return replace(log, segments=tuple(segments))
+
+
+def _advanced(log: LogFolder, known: LogState | None, bytes_max: int | None) -> LogState:
+    first = log.segments[0].base
+    if known is None:
+        return _walked(log, _unread(log.replica, first), bytes_max)
+    if _is_there(log, known):
+        return _walked(log, known, bytes_max)
+    before = tuple(each for each in known.epochs if each[1] < first)
+    state = LogState(
+        replica=known.replica,
+        start=known.start,
+        segment=first,
+        position=0,
+        end=first,
+        generation=known.generation,
+        epochs=before,
+    )
+    state = _walked(log, state, None)
+    if common_end(known.epochs, known.end, state.epochs, state.end) < known.end:
+        state = msgspec.structs.replace(state, generation=known.generation + 1)
+    return state
+
+
+def _unread(replica: str, start: int) -> LogState:
+    return LogState(replica=replica, start=start, segment=start, position=0, end=start)
+
+
+def _is_there(log: LogFolder, state: LogState) -> bool:
+    """Whether the last batch that was told is where it was."""
+    path = next((each.path for each in log.segments if each.base == state.segment), None)
+    if path is None:
+        return False
+    if state.last is None:
+        return state.position == 0
+    last = state.last
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(last.position)
+            head = file.read(HEADER_BYTES)
+    except OSError:
+        return False
+    if len(head) < HEADER_BYTES:
+        return False
+    found = header_at(head)
+    there = (found.base_offset, found.epoch, found.crc, last.position + found.size_bytes)
+    return there == (last.base_offset, last.epoch, last.crc, state.position)
+
+
+def _walked(log: LogFolder, state: LogState, bytes_max: int | None) -> LogState:
+    """The state behind the last sound batch, or behind so many bytes."""
+    read_bytes = 0
+    for segment in log.segments:
+        if segment.base < state.segment:
+            continue
+        if segment.base > state.segment:
+            state = msgspec.structs.replace(state, segment=segment.base, position=0)
+        for piece in _pieces(log, segment, state.position):
+            read_bytes += piece.sound.end - piece.sound.origin
+            state = _behind(state, piece)
+            if bytes_max is not None and read_bytes >= bytes_max:
+                return state
+    return state
+
+
+def _pieces(log: LogFolder, segment: Segment, low: int) -> Iterator[Piece]:
+    if low >= segment.size_bytes:
+        return
+    (part,) = slices_of(log, segment, segment.size_bytes, low=low)
+    # What is not whole yet is left for the next look: nothing is waited for.
+    for found in scan(part, settle_ms=0):
+        if isinstance(found, Piece):
+            yield found
+
+
+def _behind(state: LogState, piece: Piece) -> LogState:
+    headers = piece.headers
+    epochs = list(state.epochs)
+    last_epoch = epochs[-1][0] if epochs else _NOBODY
+    begins = [0, *((headers.epoch[1:] != headers.epoch[:-1]).nonzero()[0] + 1).tolist()]
+    for at in begins:
+        epoch = int(headers.epoch[at])
+        if epoch > last_epoch:
+            epochs.append((epoch, int(headers.base_offset[at])))
+            last_epoch = epoch
+    position = int(headers.position[-1])
+    header = header_at(piece.sound.data, position - piece.sound.origin)
+    return msgspec.structs.replace(
+        state,
+        position=piece.sound.end,
+        end=max(state.end, int(headers.last_offset[-1]) + 1),
+        epochs=tuple(epochs),
+        last=LastBatch(position, header.base_offset, header.epoch, header.crc),
+    )
+
+
+def common_end(some: Epochs, some_end: int, others: Epochs, others_end: int) -> int:
+    """Up to which offset, exclusive, two logs with these epochs and ends are the same.
+
+    They are the same as long as the same epochs begin at the same offsets; the last epoch that they
+    have in common ends, in each, where its next one begins or the log ends.
+    """
+    alike = 0
+    for one, other in zip(some, others, strict=False):
+        if one != other:
+            break
+        alike += 1
+    ends = [
+        epochs[alike][1] if alike < len(epochs) else end
+        for epochs, end in ((some, some_end), (others, others_end))
+    ]
+    return min(ends)
+
+
+def tasks_between(start: dict[str, Any], end: dict[str, Any], options: Options) -> list[Task]:
+    """What was appended, truncated and lost between two offsets of a stream."""
+    before, after = StreamOffset.of_json(start).logs, StreamOffset.of_json(end).logs
+    tasks: list[Task] = []
+    for path, state in after.items():
+        known = before.get(path) or _unread(state.replica, state.start)
+        if known != state:
+            tasks += _tasks_of(path, known, state, options)
+    return tasks
+
+
+def _tasks_of(path: str, known: LogState, state: LogState, options: Options) -> Iterator[Task]:
+    low = known.end
+    if state.generation != known.generation:
+        low = common_end(known.epochs, known.end, state.epochs, state.end)
+        yield _mark(path, state, MARK_TRUNCATED, low, known.end)
+    if low >= state.end:
+        return
+    found = find([path], {path: state.replica}).folders
+    log = found[0] if found and found[0].segments else None
+    first = state.end if log is None else log.segments[0].base
+    if first > low:
+        yield _mark(path, state, MARK_MISSING, low, min(first, state.end))
+    if log is not None:
+        yield from _slices(log, known, state, max(low, first), options)
+
+
+def _slices(
+    log: LogFolder, known: LogState, state: LogState, low: int, options: Options
+) -> Iterator[Slice]:
+    span = Span(low=low, high=state.end, epochs=state.epochs, generation=state.generation)
+    is_continued = low == known.end and state.generation == known.generation
+    for segment in log.segments:
+        if segment.base >= state.end:
+            return
+        if segment.next_base is not None and segment.next_base <= low:
+            continue
+        is_first = is_continued and segment.base == known.segment
+        begin = known.position if is_first else 0
+        behind = state.position if segment.base == state.segment else segment.size_bytes
+        if begin < behind:
+            yield from slices_of(
+                log,
+                segment,
+                options.partition_bytes,
+                low=begin,
+                high=behind,
+                span=span,
+                is_continued=is_first,
+            )
+
+
+def _mark(path: str, state: LogState, mark: str, low: int, high: int) -> Mark:
+    epoch = next((epoch for epoch, begin in reversed(state.epochs) if begin <= low), 0)
+    return Mark(
+        replica=state.replica,
+        path=path,
+        mark=mark,
+        low=low,
+        high=high,
+        epoch=epoch,
+        generation=state.generation,
+    )

@@ -1,0 +1,222 @@
+"""The stream behind `metaquorum lag watch`: Spark follows the logs, a table shows where they stand.
+
+Spark reads; what a micro-batch comes to is so little that it is brought down to a row a replica
+here, which takes a third of the time that a query would. What is there already is read in pieces.
+"""
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lag.runner import look_for_logs
+from lag.session import check, spark_failures, spark_session
+from lag.source.folders import find
+from lag.source.schemas import MARK_TRUNCATED
+from lag.watch.positions import GRAIN_MS, RATE_MS, Standing, Standings
+from quorum.clocks import wall_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SHOW_EVERY_SECONDS: Final = 0.5
+"""How often the table is drawn anew when nothing comes: a lag grows by itself."""
+BYTES_AT_ONCE_MAX: Final = 128 << 20
+"""Of all logs together, in one micro-batch: their rows have to fit into this process."""
+BYTES_OF_A_LOG_MIN: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What to watch."""
+
+    paths: tuple[str, ...]
+    every_ms: int
+    """How often to look for what is new."""
+    for_ms: int | None = None
+    """When to stop, counted from the first table; None goes on until interrupted."""
+
+
+class _Seen:
+    """What has been read, and whether there is reason to look at it again."""
+
+    def __init__(self) -> None:
+        self._standings = Standings()
+        self._lock = threading.Lock()
+        self._news = threading.Event()
+        self.interrupted: int | None = None
+        """By which signal."""
+
+    def take(self, ends: list[dict[str, Any]], appended: list[tuple[int, int]]) -> None:
+        """Something came."""
+        with self._lock:
+            self._standings.take(ends, wall_ms())
+            self._standings.learn(appended)
+        self._news.set()
+
+    def interrupt(self, number: int, _: object) -> None:
+        """The user has seen enough: a handler of signals."""
+        self.interrupted = number
+        self._news.set()
+
+    def wait(self) -> None:
+        """Return when something has come, or it is time to draw."""
+        self._news.wait(SHOW_EVERY_SECONDS)
+        self._news.clear()
+
+    def at(self, now_ms: int) -> list[Standing]:
+        """Where every replica stands."""
+        with self._lock:
+            return self._standings.at(now_ms)
+
+
+def look(watched: Watched) -> None:
+    """Raise `NoSpark`, or `NothingToRead`, where there is nothing to watch with, or no log."""
+    check()
+    look_for_logs(watched.paths)
+
+
+def watch(
+    watched: Watched,
+    master: str,
+    show: Callable[[Sequence[Standing]], None],
+    ready: Callable[[], None],
+) -> None:
+    """Follow the logs and show them; `ready` is called once Spark has started.
+
+    Returns after Ctrl-C. Raises `NoSpark` and `SparkFailed`; before, call `look`.
+    """
+    from lag.watch.stream import folded
+
+    seen = _Seen()
+
+    def take(batch: "DataFrame", _: int) -> None:
+        seen.take(*folded(batch.toArrow()))
+
+    with spark_session(master, name="metaquorum lag watch") as spark, _signals(seen):
+        ready()
+        with spark_failures():
+            query = _query(spark, watched, take)
+            try:
+                _show(query, seen, watched, show)
+            finally:
+                query.stop()
+    if seen.interrupted == signal.SIGTERM:
+        raise SystemExit(128 + signal.SIGTERM)
+
+
+def _query(spark: Any, watched: Watched, take: Callable[["DataFrame", int], None]) -> Any:
+    from lag.watch.stream import COLUMNS
+
+    logs = len(find(watched.paths).folders)
+    bytes_max = max(BYTES_OF_A_LOG_MIN, BYTES_AT_ONCE_MAX // max(1, logs))
+    stream = spark.readStream.format("quorumlog").option("table", "batches")
+    stream = stream.option("columns", ",".join(COLUMNS)).option("source", "log")
+    stream = stream.option("max_bytes_per_trigger", str(bytes_max))
+    table = stream.option("paths", json.dumps(watched.paths)).load()
+    every = f"{watched.every_ms} milliseconds"
+    return table.writeStream.foreachBatch(take).trigger(processingTime=every).start()
+
+
+def _show(
+    query: Any, seen: _Seen, watched: Watched, show: Callable[[Sequence[Standing]], None]
+) -> None:
+    first_ms: int | None = None
+    while seen.interrupted is None:
+        seen.wait()
+        if not query.isActive and seen.interrupted is None:
+            query.awaitTermination(0)  # It raises what the query failed of.
+            return
+        now_ms = wall_ms()
+        shown = seen.at(now_ms)
+        if not shown:
+            continue
+        show(shown)
+        first_ms = now_ms if first_ms is None else first_ms
+        if watched.for_ms is not None and now_ms - first_ms >= watched.for_ms:
+            return
+
+
+@contextmanager
+def _signals(seen: _Seen) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the waiting, and never cut a call to Spark in two."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, seen.interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+COLUMNS: Final = (
+    "replica", "base_offset", "last_offset", "epoch", "leader_append_ms", "local_append_ms",
+    "records", "mark", "generation",
+)  # fmt: skip
+"""Of the table `batches`, what is looked at here."""
+_UNKNOWN: Final = -1
+
+
+def folded(told: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
+    """Of a `pyarrow.Table` with these columns: a row for each replica, with where its log ends now;
+    and for each tenth of a second in which a leader appended, that time in ms and the first offset.
+    """
+    rows = told.filter(told["mark"].is_null())
+    cuts: dict[str, int] = {}
+    for row in told.filter(told["mark"].is_valid()).to_pylist():
+        if row["mark"] == MARK_TRUNCATED:
+            low = row["base_offset"]
+            cuts[row["replica"]] = min(low, cuts.get(row["replica"], low))
+    empty = {"epoch": None, "log_end": None, "appended_ms": None, "records": None}
+    ends = {name: {"replica": name, **empty, "cut_to": low} for name, low in cuts.items()}
+    for end in _ends(rows):
+        ends[end["replica"]] = {**end, "cut_to": cuts.get(end["replica"])}
+    return list(ends.values()), _appended(rows)
+
+
+def _ends(rows: Any) -> list[dict[str, Any]]:
+    if not len(rows):
+        return []
+    names = rows["replica"].combine_chunks().dictionary_encode()
+    codes = names.indices.to_numpy()
+    # By the generation first: what was read after a truncation counts, whatever was there before.
+    by = [rows[name].to_numpy() for name in ("last_offset", "epoch", "generation")]
+    order = np.lexsort(by)
+    last = np.zeros(len(names.dictionary), dtype=np.int64)
+    last[codes[order]] = order  # Of several, the one that comes last stays.
+    # History that is read at once is no rate: what counts was appended in the last seconds of it.
+    times = rows["leader_append_ms"].fill_null(_UNKNOWN).to_numpy()
+    recent = rows["records"].to_numpy() * (times > times.max() - RATE_MS)
+    counts = np.bincount(codes, weights=recent, minlength=len(last))
+    return [
+        {
+            "replica": row["replica"],
+            "epoch": row["epoch"],
+            "log_end": row["last_offset"] + 1,
+            "appended_ms": row["leader_append_ms"]
+            if row["local_append_ms"] is None
+            else row["local_append_ms"],
+            "records": int(count),
+        }
+        for row, count in zip(rows.take(last).to_pylist(), counts, strict=True)
+    ]
+
+
+def _appended(rows: Any) -> list[tuple[int, int]]:
+    rows = rows.filter(rows["leader_append_ms"].is_valid())
+    tenths = rows["leader_append_ms"].to_numpy() // GRAIN_MS * GRAIN_MS
+    offsets = rows["base_offset"].to_numpy()
+    order = np.argsort(tenths, kind="stable")
+    times, begins = np.unique(tenths[order], return_index=True)
+    if not len(times):
+        return []
+    firsts = np.minimum.reduceat(offsets[order], begins)
+    return list(zip(times.tolist(), firsts.tolist(), strict=True))

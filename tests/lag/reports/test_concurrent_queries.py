@@ -1,0 +1,28 @@
+"""Several questions to Spark at once: answers in their order, or the first fault ends them all."""
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+
+from lag.reports.dataframes import together
+
+
+def test_answers_come_in_the_order_of_the_questions(spark: Any) -> None:
+    def counted(count: int) -> Any:
+        return lambda: spark.range(count).count()
+
+    assert together(spark, *map(counted, (30, 1, 20))) == [30, 1, 20]
+
+
+def test_the_first_fault_is_raised_and_ends_the_others(spark: Any) -> None:
+    def fails() -> None:
+        raise ValueError("not this one")
+
+    def slow() -> Any:
+        return spark.range(1 << 40).selectExpr("sum(hash(id))").collect()
+
+    with pytest.raises(ValueError, match="not this one"):
+        together(spark, slow, fails)
+    assert spark.range(3).count() == 3

@@ -1,0 +1,42 @@
+"""When a replica appended last, in plain values: what its silence is counted from."""
+
+from lag.reports.clocks import Part
+from lag.reports.epochs import EpochSpan, Span
+from lag.reports.lag import ends, last_append_ms
+from lag.reports.status import status
+
+QUORUM = {1: EpochSpan(1, 0, 10, 1_400, 1_590), 2: EpochSpan(2, 10, 300, 1_100, 11_105)}
+"""2, whose clock is 500 ms ahead, led epoch 1; then 1 led epoch 2, whose clock is right."""
+KNOWN = {
+    ("1", 2): Part("1", 2, 300, True, 0),
+    ("3", 1): Part("3", 1, 10, False, -497),
+    ("3", 2): Part("3", 2, 300, False, 0),
+}
+LED = Span("1", 2, 10, 300, 1_100, 11_105, 1_101, 11_106, 0, 290)
+DEAD = [
+    Span("3", 1, 0, 10, 1_400, 1_590, 902, 1_093, -498, 10),
+    Span("3", 2, 10, 11, 1_100, 1_100, 1_102, 1_102, 2, 1),
+]
+"""3 was killed with the first record of epoch 2."""
+
+
+def test_it_is_the_last_append_also_if_the_clock_of_an_earlier_leader_was_ahead() -> None:
+    """Its last append of epoch 1 was at 1,590 ms by that leader's clock, the one after at 1,102."""
+    assert last_append_ms(DEAD, KNOWN) == 1_102
+    assert last_append_ms(reversed(DEAD), KNOWN) == 1_102
+    assert last_append_ms(DEAD[:1], KNOWN) == 1_590
+
+
+def test_where_the_last_epoch_has_no_append_times_it_was_last_seen_in_the_one_before() -> None:
+    unknown = DEAD[1]._replace(first_here_ms=None, last_here_ms=None, timed=0)
+    assert last_append_ms([DEAD[0], unknown], KNOWN) == 1_590
+    assert last_append_ms([unknown], KNOWN) is None
+
+
+def test_who_died_just_after_such_a_leader_has_been_silent_since_its_last_append() -> None:
+    """Counted from the greatest of its times, it would not yet have been silent for 10 s."""
+    row = ends([LED, *DEAD], KNOWN, QUORUM, {11: 1_105}, 11_105)["3"]
+    assert (row["last_append_ms"], row["waits_since_ms"], row["lag_ms"]) == (1_102, 1_105, 10_000)
+    (found,) = status([{"replica": "3", **row}], [], 11_105)
+    assert (found["status"], found["rule"]) == ("STOPPED", "silent")
+    assert found["facts"].endswith("it appended last 10003 ms before the end")

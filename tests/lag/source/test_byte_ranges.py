@@ -1,0 +1,190 @@
+"""Segments read by ranges of bytes: whole or in pieces, sound or damaged, the same is told."""
+
+import dataclasses
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow", reason="the extra spark is not installed")
+
+from lag.source.options import Options
+from lag.source.planner import plan
+from lag.source.tasks import Slice, Task
+from tests.lag import handmade_logs
+
+SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
+# The folder of a test is written anew for each example.
+SAME_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+EPOCH = range(12, 16)
+"""Where the epoch stands in a batch: nothing vouches for it, so that it can be stamped."""
+
+
+def test_a_log_is_told_batch_by_batch(tmp_path: Path) -> None:
+    handmade_logs.write_segment(tmp_path, 0, handmade_logs.batches([3, 1, 20]))
+    found = handmade_logs.rows(tmp_path, "batches")
+    assert [(row["base_offset"], row["last_offset"], row["records"]) for row in found] == [
+        (0, 2, 3),
+        (3, 3, 1),
+        (4, 23, 20),
+    ]
+    assert [row["leader_append_ms"] - handmade_logs.BEGIN_MS for row in found] == [0, 3, 4]
+    assert handmade_logs.rows(tmp_path, "problems") == []
+
+
+def divided(options: Options, cuts: list[int]) -> list[Task]:
+    """The tasks of a reading, those of files divided at these places as well."""
+    tasks: list[Task] = []
+    for task in plan(options):
+        if not isinstance(task, Slice):
+            tasks.append(task)
+            continue
+        places = sorted({task.low, task.high, *(c for c in cuts if task.low < c < task.high)})
+        places = places if len(places) > 1 else [task.low, task.high]
+        tasks += [dataclasses.replace(task, low=low, high=high) for low, high in pairwise(places)]
+    return tasks
+
+
+@SAME_FOLDER
+@given(SIZES, st.lists(st.integers(1, 6_000), max_size=6), st.data())
+def test_any_division_tells_the_same_as_none(
+    tmp_path: Path, sizes: list[int], cuts: list[int], data: st.DataObject
+) -> None:
+    content = bytearray(b"".join(handmade_logs.batches(sizes)))
+    for _ in range(data.draw(st.integers(0, 2))):
+        content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    handmade_logs.write_segment(tmp_path, 0, [bytes(content)])
+    for table in ("batches", "problems", "records"):
+        options = handmade_logs.asked(tmp_path, table=table)
+        whole = handmade_logs.rows_of(options)
+        assert handmade_logs.rows_of(options, divided(options, cuts)) == whole
+
+
+def sound_batches(sizes: list[int]) -> list[tuple[int, int, int]]:
+    """Where each batch begins and ends in the file, and its base offset."""
+    found, position, base = [], 0, 0
+    for size, made in zip(sizes, handmade_logs.batches(sizes), strict=True):
+        found.append((position, position + len(made), base))
+        position, base = position + len(made), base + size
+    return found
+
+
+@SAME_FOLDER
+@given(SIZES, st.data())
+def test_what_is_damaged_is_a_problem_and_the_rest_is_there(
+    tmp_path: Path, sizes: list[int], data: st.DataObject
+) -> None:
+    """Any stretch of bytes is overwritten: every batch outside it is told, and what is inside is a
+    row of problems, unless nothing has changed but an epoch, which no checksum covers."""
+    content = bytearray(b"".join(handmade_logs.batches(sizes)))
+    low = data.draw(st.integers(0, len(content) - 1))
+    noise = data.draw(st.binary(min_size=1, max_size=min(200, len(content) - low)))
+    changed = [at for at, byte in enumerate(noise, start=low) if content[at] != byte]
+    content[low : low + len(noise)] = noise
+    handmade_logs.write_segment(tmp_path, 0, [bytes(content)])
+    told = {row["position"]: row["base_offset"] for row in handmade_logs.rows(tmp_path, "batches")}
+    problems = handmade_logs.rows(tmp_path, "problems")
+    for begin, end, base in sound_batches(sizes):
+        if not any(begin <= at < end for at in changed):
+            assert told[begin] == base
+    epochs = {begin + at for begin, _, _ in sound_batches(sizes) for at in EPOCH}
+    if not epochs.issuperset(changed):
+        assert problems != []
+        assert problems[0]["path"].endswith(".log")
+
+
+@SAME_FOLDER
+@given(SIZES, st.data())
+def test_a_log_that_is_cut_off_is_whole_up_to_there(
+    tmp_path: Path, sizes: list[int], data: st.DataObject
+) -> None:
+    content = b"".join(handmade_logs.batches(sizes))
+    cut = data.draw(st.integers(0, len(content)))
+    path = handmade_logs.write_segment(tmp_path, 0, [content[:cut]])
+    whole = [base for _, end, base in sound_batches(sizes) if end <= cut]
+    assert [row["base_offset"] for row in handmade_logs.rows(tmp_path, "batches")] == whole
+    ends = [0, *(end for _, end, _ in sound_batches(sizes))]
+    expected = [] if cut in ends else [("torn_tail", max(end for end in ends if end <= cut))]
+    problems = handmade_logs.rows(tmp_path, "problems")
+    assert [(row["kind"], row["position"]) for row in problems] == expected
+    assert all(row["path"] == str(path) for row in problems)
+
+
+@SAME_FOLDER
+@example(sizes=[1, 1, 1], others=[1])
+@given(SIZES, SIZES)
+def test_a_segment_that_is_missing_is_a_gap(
+    tmp_path: Path, sizes: list[int], others: list[int]
+) -> None:
+    for path in tmp_path.glob("*.log"):
+        path.unlink()
+    middle, end = sum(sizes), sum(sizes) + sum(others)
+    handmade_logs.write_segment(tmp_path, 0, handmade_logs.batches(sizes))
+    handmade_logs.write_segment(tmp_path, end, handmade_logs.batches([1], base=end))
+    (problem,) = handmade_logs.rows(tmp_path, "problems")
+    assert (problem["kind"], problem["offset"]) == ("gap", middle)
+    assert f"offset {middle}, the next segment begins at {end}" in problem["reason"]
+
+
+def test_segments_that_were_swapped_are_told_and_still_read(tmp_path: Path) -> None:
+    first, second = handmade_logs.batches([5]), handmade_logs.batches([7], base=5)
+    handmade_logs.write_segment(tmp_path, 0, second)
+    handmade_logs.write_segment(tmp_path, 5, first)
+    found = handmade_logs.rows(tmp_path, "problems")
+    assert {row["kind"] for row in found} == {"misplaced", "duplicate"}
+    assert [row["base_offset"] for row in handmade_logs.rows(tmp_path, "batches")] == [5, 0]
+
+
+def test_offsets_that_repeat_and_epochs_that_fall_are_told(tmp_path: Path) -> None:
+    made = [
+        *handmade_logs.batches([4], epoch=3),
+        *handmade_logs.batches([2], base=2, epoch=3),
+        *handmade_logs.batches([2], base=9, epoch=2),
+    ]
+    handmade_logs.write_segment(tmp_path, 0, made)
+    found = handmade_logs.rows(tmp_path, "problems")
+    assert [row["kind"] for row in found] == ["duplicate", "gap", "epoch"]
+
+
+def test_a_batch_of_an_older_format_is_named(tmp_path: Path) -> None:
+    (made,) = handmade_logs.batches([3])
+    old = made[:16] + b"\x01" + made[17:]
+    handmade_logs.write_segment(tmp_path, 0, [old, *handmade_logs.batches([3], base=3)])
+    (problem,) = handmade_logs.rows(tmp_path, "problems")
+    assert problem["kind"] == "format"
+    assert "magic 1, only 2 is known" in problem["reason"]
+    assert "offsets 0 to 2 are lost" in problem["reason"]
+
+
+def test_an_end_that_is_still_written_is_no_torn_tail(tmp_path: Path) -> None:
+    """The rest of the batch arrives between two looks: it is then whole, and told."""
+    from lag.source.byte_ranges import Damage, RangeReader, Sound
+
+    content = b"".join(handmade_logs.batches([4, 4]))
+    path = handmade_logs.write_segment(tmp_path, 0, [content[:-10]])
+
+    def rest_arrives(size: int) -> bool:
+        path.write_bytes(content)
+        return size < len(content)
+
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        size = len(content) - 10
+        reader = RangeReader(fd, 0, size, planned_size=size, look_again=rest_arrives)
+        found = list(reader)
+    finally:
+        os.close(fd)
+    assert sum(len(each.starts) for each in found if isinstance(each, Sound)) == 2
+    assert not any(isinstance(each, Damage) for each in found)
+
+
+def test_batches_larger_than_a_window_are_read(tmp_path: Path) -> None:
+    large = handmade_logs.batch(0, [bytes(range(256)) * 20_000])
+    handmade_logs.write_segment(tmp_path, 0, [large, *handmade_logs.batches([2], base=1)])
+    for partition_bytes in (1 << 20, 1 << 30):
+        found = handmade_logs.rows(tmp_path, "batches", partition_bytes=partition_bytes)
+        assert [row["base_offset"] for row in found] == [0, 1]
+    assert handmade_logs.rows(tmp_path, "problems", partition_bytes=1 << 20) == []

@@ -1,0 +1,70 @@
+"""The command on a real Spark cluster: a master and two workers, processes on loopback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lag.copied_logs import CUT_BYTES, copy_of
+from tests.support.tree import ROOT
+
+pytestmark = pytest.mark.process
+
+COMMAND_SECONDS_MAX = 600
+COMPILED_QUICKLY = "-XX:TieredStopAtLevel=1"
+FOR_SMALL_TABLES = (
+    "--conf spark.sql.shuffle.partitions=2 "
+    "--conf spark.sql.codegen.wholeStage=false "
+    "--conf spark.sql.codegen.factoryMode=NO_CODEGEN "
+    f"--conf spark.executor.extraJavaOptions={COMPILED_QUICKLY} "
+    "pyspark-shell"
+)
+"""What is worth two hundred shuffle files and compiling well for a year's log is not for these."""
+
+
+def test_a_cluster_gives_the_same_tables_as_two_threads(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    from tests.lag.spark_cluster import standalone_cluster
+
+    logs = tmp_path / "logs"
+    copy_of(logs, 1)
+    copy_of(logs, 2, without_bytes=CUT_BYTES)
+    copy_of(logs, 3, without_bytes=CUT_BYTES // 2)
+    # Workers start where nothing of ours is on the path: they have the zip alone.
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    here = report("local[2]", logs, tmp_path / "here")
+    with standalone_cluster(tmp_path, environ, workers=2) as url:
+        there = report(url, logs, tmp_path / "there")
+        assert sorted(path.name for path in tmp_path.glob("worker-*")) == ["worker-0", "worker-1"]
+        worked = [path for path in tmp_path.glob("worker-*/app-*/*") if path.is_dir()]
+        assert len(worked) == 2, "both workers have run an executor"
+    assert there == here
+    assert [row["replica"] for row in here["tables"]["status"]] == ["1", "2", "3"]
+    assert len(here["tables"]["problems"]) == 1
+
+
+def report(master: str, logs: Path, out: Path) -> Any:
+    """What the command writes as JSON; it ends with 3, since one log is torn."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "admin.cli.main", "lag", "report", str(logs)),
+            *("--master", master, "--format", "json", "--out", str(out)),
+        ],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_SUBMIT_ARGS": FOR_SMALL_TABLES,
+            "SPARK_SUBMIT_OPTS": COMPILED_QUICKLY,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=COMMAND_SECONDS_MAX,
+    )
+    assert done.returncode == 3, done.stderr
+    return json.loads((out / "report.json").read_bytes())

@@ -1,0 +1,107 @@
+"""What Spark reports of the logs in a folder, beside what the twins make of the same files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lag.reports.logs import Logs
+from lag.reports.report import report
+from lag.reports.schemas import RESULTS
+from lag.reports.scope import Scope
+from lag.source.schemas import TABLES
+from tests.lag.handmade_logs import rows
+from tests.lag.twins import slow_moves, slow_reading
+from tests.lag.twins.slow_moves import Key, SlowPartition
+from tests.lag.twins.slow_quorum import SlowQuorum, SlowTime
+from tests.lag.twins.slow_reading import SlowRecord
+
+Rows = list[dict[str, Any]]
+WINDOW_MS: Final = 10_000
+READ: Final = ("batches", "records", "epochs", "assignments", "replicas")
+_FASTEST: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """One set of logs, as the reports have it and as the twins do."""
+
+    told: dict[str, Rows]
+    """The reports."""
+    time: SlowTime
+    quorum: SlowQuorum
+
+    @property
+    def end_ms(self) -> int:
+        return self.time.end_ms
+
+    @cached_property
+    def ends(self) -> Rows:
+        """Where each log ends, by the twin."""
+        quorum, end_ms = self.quorum, self.end_ms
+        last = [quorum.last_append_ms(log) for log in quorum.logs]
+        is_whole = end_ms >= max(at for at in (*last, quorum.log[-1].at_ms) if at is not None)
+        return list(quorum.ends(end_ms) if is_whole else quorum.ends_by(end_ms))
+
+    @cached_property
+    def said(self) -> list[SlowRecord]:
+        return slow_reading.said(self.quorum.log)
+
+    @cached_property
+    def partitions(self) -> dict[Key, SlowPartition]:
+        return slow_moves.partitions(self.said)[0]
+
+    @cached_property
+    def moved(self) -> dict[str, Rows]:
+        """The tables of moves, by the twin."""
+        return slow_moves.told(self.said, self.end_ms)
+
+
+@contextmanager
+def plainly(spark: Any) -> Iterator[Any]:
+    """The session as it is fastest for tables of a few rows, which are not worth compiling for."""
+    before = {name: spark.conf.get(name) for name in _FASTEST}
+    for name, value in _FASTEST.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def collected(logs: Logs, **options: Any) -> tuple[dict[str, Rows], Scope]:
+    """The rows of all reports, in the order that each has, and the time they are about."""
+    made = report(logs, **options)
+    assert made is not None, "there is a log"
+    try:
+        told = {
+            table.name: [row.asDict(recursive=True) for row in made.tables[table.name].collect()]
+            for table in RESULTS
+        }
+        return told, made.scope
+    finally:
+        made.release()
+
+
+def logs_of(spark: Any, root: Path) -> Logs:
+    """The tables of the logs below `root`, and of their records the packs, as the command asks."""
+
+    def table(name: str, **options: Any) -> Any:
+        read = pa.Table.from_pylist(rows(root, name, **options), schema=TABLES[name].arrow())
+        return spark.createDataFrame(read)
+
+    packs = table("packs", json="few", shares=1)
+    others = {name: table(name) for name in READ if name != "records"}
+    return Logs(records=packs, **others)
+
+
+def history(root: Path, told: tuple[dict[str, Rows], Scope]) -> History:
+    """The history whose logs lie below `root`, with its reports."""
+    return History(told[0], SlowTime(*told[1]), SlowQuorum(slow_reading.replicas(root)))
