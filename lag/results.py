@@ -1,7 +1,6 @@
-"""What all the reports of one run say, as plain rows: what the outputs are made of.
+"""The rows of a report's tables, as the outputs take them, and their order.
 
-A row is a mapping from the columns of `reports.schemas` to plain values; a value of None is what
-nobody knows.
+A row maps the columns of `reports.schemas` to plain values; None is an unknown value.
 """
 
 import re

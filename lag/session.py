@@ -25,9 +25,9 @@ from admin.tools.kafka_runtime import Unavailable, find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 """What the packages are imported from."""
-PACKAGES: Final = ("admin", "broker", "quorum", "statemachine")
+PACKAGES: Final = ("admin", "broker", "lag", "quorum", "statemachine")
 """What a worker imports, when it reads logs, of what is ours."""
 SCRATCH_BYTES_MAX: Final = 16 << 30
 """How much Spark may put aside on this machine, unless the environment says otherwise."""

@@ -1,4 +1,4 @@
-"""Plain values as a DataFrame, and rows changed whole columns at a time."""
+"""Spark DataFrames: made from rows, mapped by Arrow batches, and queried concurrently."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait

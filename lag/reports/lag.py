@@ -1,8 +1,9 @@
-"""The lag of one replica at evenly spread moments, and what that comes to. Plain values, no Spark.
+"""The lag of each replica: sampled at even intervals, then summed up per window and in total.
 
-At time t its log ends where the last batch ends that it had by then. It waits for the batch that
-begins there; its lag in ms is how long ago the leader appended that, 0 where the leader had not.
-Just before a batch comes the lag is as great as it gets: those peaks are kept exactly.
+At time t a replica's log ends with the last batch that it had by then. Its lag in ms is the time
+since the leader appended the next batch, or 0 if the leader had not. Lag peaks just before a batch
+arrives; these peaks are kept exactly, besides the samples. Percentiles are over time, so that a lag
+that lasts weighs more. Plain values, no Spark.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -133,7 +134,7 @@ def windows(
     whole = measures(taken, peaks)
     last_ms = last_arrival_ms(buckets, scope)
     lags = [each.lag_ms for each in taken]
-    yield {"window": WHOLE, **whole, "last_arrival_ms": last_ms, "lags": lags}
+    yield {"window": WHOLE, **whole, "last_append_ms": last_ms, "lags": lags}
 
 
 def last_arrival_ms(buckets: Iterable[Bucket], scope: Scope) -> int | None:

@@ -1,8 +1,11 @@
-"""What the reports are made from: the tables of the source, and what is small among them.
+"""The input of the reports: the source's tables, and which files make up the quorum's log.
 
-The log is reduced by Spark where it lies. What is left is small, as large as there are replicas,
-epochs, voter changes or windows, and is reasoned about in plain values: the modules beside this one
-that do not import Spark.
+The quorum's log is read from as few replicas as possible. If its older part was deleted, a snapshot
+supplies the state at its start: partitions, topic names, voters, moves. The broker and controller
+reports take nothing from a snapshot, because they describe events and a snapshot has only states.
+
+Spark reduces the log where it lies. What is left (replicas, epochs, voter changes, windows) is
+small, and is processed as plain values in the modules that do not import Spark.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,24 @@
-"""The history of partitions, from packs of their records: whole columns at a time, no Spark here.
+"""The history of every partition: its state after each record, and its reassignments.
 
-A list of brokers is a number here, the same for the same list: what is carried on, compared and
-looked up are columns of numbers, and lists come back where rows are made. What a partition was at
-the end of a pack goes before its first record in the next one, so that the packs of a share need
-only come in order, and are let go one by one.
+A record says only what changes; the history carries the rest forward. A partition is *moving* while
+it has adding or removing replicas or a target (ours, between two steps). A reassignment begins when
+a partition starts moving or its planned replicas change; one that needs no catch-up begins and ends
+with the same record. `number` counts them from 1.
 
-`partitions` says what the columns mean.
+The history keeps only what the reports need: the records of reassignments, first to last, and the
+ISR changes per broker and window. One row each:
+
+    topic_id, partition, offset, append_ms
+    replicas, isr, adding, removing       after the record; some also as `*_before`
+    planned                               the replicas at the end of the reassignment
+    moving, begins                        moving after the record; a reassignment begins here
+    number                                of the reassignment in progress
+    move_id                               the move of metaquorum, null for none
+    broker_id, window, what, times        counts of ISR changes; all other columns are null then
+
+Spark brings the packs of one share of the partitions together, in order; `Histories` processes them
+as numpy columns. A list of brokers is represented by a number, equal lists by the same number. The
+state of each partition at the end of a pack is put before its first record in the next pack.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

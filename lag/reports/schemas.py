@@ -1,4 +1,13 @@
-"""What the columns of a result are made of: name, type, unit and meaning."""
+"""The tables of a report: every column with its type, unit and meaning.
+
+Moments are milliseconds since 1970, named `*_ms` or `*_at_ms`; durations are milliseconds. Null is
+"unknown", never zero: most often the replica has no index of append times, as in Kafka's logs.
+`docs/lag.md` has the same tables; a test compares them.
+
+Definition of lag: at time t, a replica's lag in records is the number of records that the leader
+had and the replica did not; its lag in ms is the time since the leader appended the first of them.
+Both are 0 if no record is missing.
+"""
 
 from typing import Final, NamedTuple
 

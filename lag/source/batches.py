@@ -1,4 +1,9 @@
-"""Arrow arrays of constants, numbers and choices, and a batch of those columns that are wanted."""
+"""The table `batches`: one row per record batch, from headers alone; and packs of such rows.
+
+A pack is one row for Spark and holds whole columns of batches of one replica and one *chunk* of
+offsets. Chunks have the same bounds for all replicas, so that the packs of a chunk are enough to
+find out when a majority held its batches.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise

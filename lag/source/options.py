@@ -1,7 +1,7 @@
-"""What a reader of logs may ask of the source: every option, its unit and what it is without one.
+"""The options of the data source: names, units, defaults, and filters that Spark pushes down.
 
-Options are strings, as Spark hands them over; a wrong one is a `ValueError` that names it and says
-what would be right.
+Options are strings, as Spark passes them; an invalid one raises `ValueError` with its name and the
+values that are allowed.
 """
 
 import json

@@ -1,4 +1,8 @@
-"""Everything that is wrong in a slice: with its batches, its records, and what is beside them."""
+"""Read one task into Arrow batches of the requested table; this runs on a worker.
+
+The table `walk` holds what a report needs of the headers (problems, elections, voters, batches and
+log ends), so that a report reads and checks each byte once.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict

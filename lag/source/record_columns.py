@@ -1,6 +1,9 @@
-"""What one metadata record says, in the columns of the table `records`.
+"""Records as columns of the table `records`.
 
-`statemachine.records.codec` decodes the records; names and fields appear as in `dump-log`.
+`statemachine.serde` decodes the records; names and fields are those that `dump-log` prints. Equal
+content is decoded once: a million partition changes repeat a few values. The bytes after partition
+number and topic are looked up among those already decoded, and numbers and topics are read as
+arrays.
 """
 
 from collections.abc import Callable

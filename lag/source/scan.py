@@ -1,6 +1,7 @@
-"""The headers of many batches at once, as columns: what a header-only scan is made of.
+"""Scan one slice of a log: batch headers as numpy columns, and the problems between batches.
 
-The same fields as `quorum.records.batch.Header`, in numbers of this machine's byte order.
+The scan checks the same things for every table; the tables decide which problems to show. The
+columns have the fields of `quorum.records.batch.Header` in native byte order.
 """
 
 import os

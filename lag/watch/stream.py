@@ -12,12 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from lag.runner import look_for_logs
 from lag.session import check, spark_failures, spark_session
 from lag.source.folders import find
-from lag.source.schemas import MARK_TRUNCATED
 from lag.watch.positions import GRAIN_MS, RATE_MS, Standing, Standings
 from quorum.clocks import wall_ms
 
@@ -91,8 +88,6 @@ def watch(
 
     Returns after Ctrl-C. Raises `NoSpark` and `SparkFailed`; before, call `look`.
     """
-    from lag.watch.stream import folded
-
     seen = _Seen()
 
     def take(batch: "DataFrame", _: int) -> None:
@@ -111,8 +106,6 @@ def watch(
 
 
 def _query(spark: Any, watched: Watched, take: Callable[["DataFrame", int], None]) -> Any:
-    from lag.watch.stream import COLUMNS
-
     logs = len(find(watched.paths).folders)
     bytes_max = max(BYTES_OF_A_LOG_MIN, BYTES_AT_ONCE_MAX // max(1, logs))
     stream = spark.readStream.format("quorumlog").option("table", "batches")
@@ -169,6 +162,8 @@ def folded(told: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
     """Of a `pyarrow.Table` with these columns: a row for each replica, with where its log ends now;
     and for each tenth of a second in which a leader appended, that time in ms and the first offset.
     """
+    from lag.source.schemas import MARK_TRUNCATED
+
     rows = told.filter(told["mark"].is_null())
     cuts: dict[str, int] = {}
     for row in told.filter(told["mark"].is_valid()).to_pylist():
@@ -183,6 +178,8 @@ def folded(told: Any) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
 
 
 def _ends(rows: Any) -> list[dict[str, Any]]:
+    import numpy as np
+
     if not len(rows):
         return []
     names = rows["replica"].combine_chunks().dictionary_encode()
@@ -211,6 +208,8 @@ def _ends(rows: Any) -> list[dict[str, Any]]:
 
 
 def _appended(rows: Any) -> list[tuple[int, int]]:
+    import numpy as np
+
     rows = rows.filter(rows["leader_append_ms"].is_valid())
     tenths = rows["leader_append_ms"].to_numpy() // GRAIN_MS * GRAIN_MS
     offsets = rows["base_offset"].to_numpy()

@@ -14,7 +14,7 @@ from admin.cli import lag
 from admin.cli.main import group
 from lag.request import InvalidRequest, ReportRequest, parse_time_ms
 
-ROOT: Final = Path(__file__).resolve().parents[3]
+ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 def refusal(*arguments: object) -> str:

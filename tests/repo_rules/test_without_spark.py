@@ -28,7 +28,7 @@ print(skipped)
 
 
 def test_every_module_of_tests_is_imported_or_skips_itself_without_spark() -> None:
-    files = sorted((tree.ROOT / "tests" / "lag").glob("test_*.py"))
+    files = sorted((tree.ROOT / "tests" / "lag").rglob("test_*.py"))
     files += sorted((tree.ROOT / "tests" / "bench").glob("test_*.py"))
     names = [".".join(file.relative_to(tree.ROOT).with_suffix("").parts) for file in files]
     done = subprocess.run(

@@ -131,8 +131,8 @@ def test_what_may_not_be_read_is_told(tmp_path: Path) -> None:
 def problems_without_rights(folder: Path) -> list[dict[str, Any]]:
     """The rows of problems, as a process finds them that may not read everything."""
     program = (
-        "import json, sys; from tests.lag import made_logs; "
-        "print(json.dumps(made_logs.rows(sys.argv[1], 'problems')))"
+        "import json, sys; from tests.lag import handmade_logs; "
+        "print(json.dumps(handmade_logs.rows(sys.argv[1], 'problems')))"
     )
     done = subprocess.run(
         [*barred(), sys.executable, "-c", program, str(folder)],
