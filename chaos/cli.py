@@ -13,14 +13,14 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from chaos.crash_points import Lost, Tally, crash_images
+from chaos.disk.crash_points import Lost, Tally, crash_images
 from chaos.mutants.catalogue import MUTANTS
-from chaos.mutants.running import SEEDS_MAX as MUTANT_SEEDS_MAX
-from chaos.mutants.running import document as table
-from chaos.mutants.running import judged
+from chaos.mutants.runner import SEEDS_MAX as MUTANT_SEEDS_MAX
+from chaos.mutants.runner import document as table
+from chaos.mutants.runner import judged
 from chaos.outcome import Failure, Outcome, drawn, run, silence
-from chaos.profile import Profile
 from chaos.shrink import Kept, shrink
+from chaos.simulation.profile import Profile
 
 SEEDS_MAX = 10_000_000
 IMAGES_MAX = 10_000_000

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from chaos.cluster.settings import ClusterProfile
-from chaos.cluster.simulation import ClusterSimulation
-from chaos.profile import Profile
-from chaos.simulation import Report, Simulation
+from chaos.cluster.profile import ClusterProfile
+from chaos.cluster.run import ClusterSimulation
+from chaos.simulation.profile import Profile
+from chaos.simulation.run import Report, Simulation
 from chaos.violation import HarnessError, Violation
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from chaos.profile import CALM, Profile, Rates
+from chaos.simulation.profile import CALM, Profile, Rates
 
 RUNS_MAX: Final = 200
 

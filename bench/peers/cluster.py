@@ -19,7 +19,7 @@ from bench.faults import RunFailed
 from bench.load import Make
 from bench.report import Processes
 from bench.rival_processes import until
-from chaos.processes.ports import free_addresses
+from chaos.processes.proxies import free_addresses
 from quorum.transport.address import Address
 
 NODES: Final = (1, 2, 3)

@@ -14,7 +14,7 @@ from bench.faults import RunFailed
 from bench.load import Connection, Make
 from bench.peers.cluster import NODES, NotDone
 from bench.peers.etcd_asker import EtcdAsker
-from chaos.processes.ports import free_addresses
+from chaos.processes.proxies import free_addresses
 
 PROBE_SECONDS: Final = 1.0
 WRITE_SECONDS: Final = 10.0

@@ -18,7 +18,7 @@ from bench.faults import RunFailed
 from bench.load import WARM_UP_SECONDS, Make
 from bench.peers.cluster import NODES, NotDone
 from bench.report import Processes, Row
-from chaos.processes.ports import free_addresses
+from chaos.processes.proxies import free_addresses
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _SCRIPT: Final = Path(__file__).with_name("syncobj_node.py")

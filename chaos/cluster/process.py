@@ -1,7 +1,7 @@
 """A process of a cluster: a replica of the quorum with a state machine of the product above it.
 
 What a quorum of plain words tells its judges, these tell as well; what stands above is a controller
-here, and a broker in `chaos.cluster.broker`.
+here, and a broker in `chaos.cluster.broker.process`.
 """
 
 from abc import ABC, abstractmethod
@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from chaos.audience import Speaker
-from chaos.cluster.views import view_of_image
-from chaos.machine import Machine
-from chaos.process import ALL_BYTES, Process
+from chaos.cluster.invariants.history import view_of_image
+from chaos.invariants.durable_state import Speaker
+from chaos.simulation.machine import Machine
+from chaos.simulation.process import ALL_BYTES, Process
 from chaos.violation import Violation
 from controller.quorum_controller import QuorumController
 from quorum.core.events import Located
@@ -29,9 +29,9 @@ from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.records import kafka_records
 
 if TYPE_CHECKING:
-    from chaos.cluster.serving import Serving
+    from chaos.cluster.broker.fetch_handler import Serving
     from chaos.cluster.world import ClusterWorld
-    from chaos.draws import CoarseRandom
+    from chaos.simulation.runtime import CoarseRandom
 
 NO_OP_INTERVAL_MS: Final = 2_000
 SLICE_MS: Final = 1

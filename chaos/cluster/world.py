@@ -1,7 +1,7 @@
-"""A whole cluster in virtual time: controllers that are voters, and brokers that observe them.
+"""A simulated cluster: voters that are controllers, observers that are brokers.
 
-The world of the quorum (`chaos.world`) with the product's state machine above it. It says who runs
-on which machine; what they are asked, the clients say.
+It extends the world of the quorum (`chaos.simulation.world`) with the product's state machine and
+decides which process runs on which machine.
 """
 
 from collections.abc import Sequence
@@ -9,24 +9,22 @@ from functools import partial
 from typing import Any
 
 from broker.limits import CONTROLLED_SHUTDOWN_MS
-from chaos.audience import Speaker
-from chaos.cluster.book import Book
-from chaos.cluster.broker import BrokerProcess
-from chaos.cluster.cancels import Cancels
-from chaos.cluster.committed import ClusterHistory
-from chaos.cluster.data import Data
-from chaos.cluster.facts import Fact
-from chaos.cluster.kept_records import Records
-from chaos.cluster.late_proposals import LateProposals
+from chaos.cluster.broker.process import BrokerProcess
+from chaos.cluster.broker.replica_manager import PARTITIONS
+from chaos.cluster.invariants.history import ClusterHistory
+from chaos.cluster.invariants.partition_data import Cancels, Data, Records
+from chaos.cluster.invariants.record_parser import Fact
+from chaos.cluster.nemesis import LateProposals
 from chaos.cluster.process import ClusterProcess, ControllerProcess
-from chaos.cluster.replicas import PARTITIONS
-from chaos.cluster.settings import ClusterProfile
-from chaos.cluster.wire import Wire
-from chaos.machine import EPOCH_WALL_MS, Machine
-from chaos.platter import Folder, Node
-from chaos.process import Process
-from chaos.profile import NEARLY_CALM
-from chaos.world import World
+from chaos.cluster.profile import ClusterProfile
+from chaos.cluster.rpc import Wire
+from chaos.disk.disk_state import Folder, Node
+from chaos.invariants.durable_state import Speaker
+from chaos.linearizability.client_history import Book
+from chaos.simulation.machine import EPOCH_WALL_MS, Machine
+from chaos.simulation.process import Process
+from chaos.simulation.profile import NEARLY_CALM
+from chaos.simulation.world import World
 from quorum.core.vocabulary import ReplicaId
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from chaos.mutants.bounds import BOUNDS
 from chaos.mutants.clusters import CLUSTERS
+from chaos.mutants.directed_only import UNSEEN
 from chaos.mutants.elections import ELECTIONS
 from chaos.mutants.gossip import GOSSIP
 from chaos.mutants.logs import LOGS
@@ -12,7 +13,6 @@ from chaos.mutants.partitions import PARTITIONS
 from chaos.mutants.reads import READS
 from chaos.mutants.snapshots import SNAPSHOTS
 from chaos.mutants.storage import STORAGE
-from chaos.mutants.unseen import UNSEEN
 from chaos.mutants.voters import VOTERS
 from chaos.mutants.wire import WIRE
 

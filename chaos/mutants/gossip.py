@@ -91,7 +91,7 @@ GOSSIP: Final = (
         old="cluster_id=lambda: None if cluster is None else cluster.id_to_found_with(),",
         new="cluster_id=lambda: None,",
         caught_by=("R19",),
-        directed="tests/chaos/test_founding_of_a_simulated_quorum.py",
+        directed="tests/chaos/simulation/test_founding_records.py",
     ),
     Mutant(
         name="a log does not begin with its voters",

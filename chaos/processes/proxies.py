@@ -1,21 +1,22 @@
-"""Nodes on loopback, each behind a proxy that the others reach it by: for any machine.
+"""Controllers on loopback addresses, each reached through a proxy: works on any machine.
 
-Who is at the other end of a connection is read from its first request, whose client id names a
-node. What a link carries is held back while it is cut, in connections that are open as in new
-ones, and comes in a burst when it is healed. Requests and answers pass unread.
+The first request on a connection names the calling node in its client id. A link that is cut holds
+back its bytes in connections that stay open.
 """
 
 import asyncio
 import contextlib
+import random
 import re
 import socket
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from struct import Struct
 from typing import Final
 
 from chaos.processes.faults import Link
-from chaos.processes.ports import free_addresses
+from chaos.processes.network import NetworkFault
 from quorum.transport.address import Address
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -156,3 +157,28 @@ async def _opening(reader: StreamReader) -> tuple[int, bytes]:
     client = await reader.readexactly(length)
     found = _NODE.fullmatch(client)
     return int(found[1]) if found else _STRANGER, prefix + client
+
+
+HOST: Final = "127.0.0.1"
+# Below the range from which systems take the ports of outgoing connections.
+LOWEST: Final = 10_000
+HIGHEST: Final = 32_000
+TRIES: Final = 1_000
+_RNG: Final = random.SystemRandom()
+
+
+def free_addresses(count: int) -> list[Address]:
+    """So many addresses of this machine, each with another port; raises `NetworkFault`."""
+    found: list[Address] = []
+    # Bound all at once, so that no two get the same.
+    with ExitStack() as bound:
+        for _ in range(TRIES):
+            if len(found) == count:
+                return found
+            port = _RNG.randrange(LOWEST, HIGHEST)
+            try:
+                bound.enter_context(socket.create_server((HOST, port)))
+            except OSError:
+                continue
+            found.append(Address(HOST, port))
+    raise NetworkFault(f"no {count} free ports between {LOWEST} and {HIGHEST}")

@@ -9,8 +9,8 @@ from typing import Final
 
 from admin.client.admin_client import AdminClient, AdminError
 from chaos.processes.faults import Fault, Kind, fault, schedule
-from chaos.processes.judge import committed_log, disagreements, missing
 from chaos.processes.load import Load
+from chaos.processes.log_checker import committed_log, disagreements, missing
 from chaos.processes.network import Network
 from chaos.processes.nodes import NodeEnded, Nodes
 from chaos.processes.report import Report, Round

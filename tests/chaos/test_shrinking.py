@@ -6,9 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from chaos.cli import main, profile_of
-from chaos.faults import Fault
-from chaos.profile import CALM, Profile
 from chaos.shrink import RUNS_MAX, Kept, shrink
+from chaos.simulation.profile import CALM, Fault, Profile
 
 BUSY = next(seed for seed in range(100) if len(Profile.drawn(seed).strikes) > 40)
 

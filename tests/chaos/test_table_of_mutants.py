@@ -3,7 +3,7 @@
 import pytest
 
 from chaos.mutants.catalogue import MUTANTS
-from chaos.mutants.running import HEAD, Verdict, document
+from chaos.mutants.runner import HEAD, Verdict, document
 
 ONE, OTHER = MUTANTS[:2]
 

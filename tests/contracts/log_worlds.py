@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from chaos.disk import VirtualDisk
+from chaos.disk.virtual_disk import VirtualDisk
 from quorum.core.vocabulary import Offset
 from quorum.log.memory import MemoryLog
 from quorum.log.segments import SegmentedLog

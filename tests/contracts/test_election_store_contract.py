@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from chaos.disk import VirtualDisk
+from chaos.disk.virtual_disk import VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, ReplicaId, ReplicaKey
 from quorum.log.election_file import ElectionFile
 from quorum.log.memory import MemoryElectionStore

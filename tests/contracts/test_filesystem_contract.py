@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chaos.disk import VirtualDisk
+from chaos.disk.virtual_disk import VirtualDisk
 from quorum.log.files import opened, read_file
 from quorum.log.filesystem import OS, FileSystem
 

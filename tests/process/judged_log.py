@@ -10,9 +10,9 @@ from typing import Final
 
 from admin.model import Assignment
 from admin.tools.local_plan import NodePlan, log_dir
-from chaos.cluster.facts import Fact, fact
-from chaos.cluster.judged import Judged
-from chaos.processes.judge import committed_log, disagreements
+from chaos.cluster.invariants.metadata import Judged
+from chaos.cluster.invariants.record_parser import Fact, fact
+from chaos.processes.log_checker import committed_log, disagreements
 from quorum.records.batch import headers
 from quorum.records.decode import decode as records_of
 from statemachine.records import own_records

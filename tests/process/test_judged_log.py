@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from chaos.cluster.facts import Fact, fact
-from chaos.cluster.judged import Judged
-from chaos.cluster.parts import Part
+from chaos.cluster.invariants.metadata import Judged
+from chaos.cluster.invariants.model import Part
+from chaos.cluster.invariants.record_parser import Fact, fact
 from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import encode

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from chaos.disk import VirtualDisk
+from chaos.disk.virtual_disk import VirtualDisk
 from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
 from quorum.finding import cluster_of
 from quorum.log.election_file import ElectionFile

@@ -13,13 +13,13 @@ from itertools import count
 
 import pytest
 
-from chaos.cluster.cancels import REMOVED, TAKEN_BACK
-from chaos.cluster.redirects import REDIRECTED
-from chaos.cluster.settings import ClusterProfile
-from chaos.cluster.simulation import simulate
+from chaos.cluster.invariants.partition_data import REMOVED, TAKEN_BACK
+from chaos.cluster.profile import ClusterProfile
+from chaos.cluster.run import simulate
+from chaos.cluster.workload.redirected_moves import REDIRECTED
 from chaos.outcome import Outcome, drawn, run
-from chaos.profile import Profile
-from chaos.simulation import Report
+from chaos.simulation.profile import Profile
+from chaos.simulation.run import Report
 from tests.support.tree import ROOT
 
 SEEDS = range(8)
@@ -73,7 +73,7 @@ def test_the_same_seed_is_the_same_cluster_event_for_event() -> None:
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_the_trace_of_a_cluster_does_not_depend_on_the_order_of_sets(hash_seed: str) -> None:
-    code = "from chaos.cluster.simulation import simulate; print(simulate(3).trace_hash)"
+    code = "from chaos.cluster.run import simulate; print(simulate(3).trace_hash)"
     ran = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

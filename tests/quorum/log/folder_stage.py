@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chaos.disk import Fail, Kind, Operation, VirtualDisk
+from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.limits import SEGMENT_BYTES_MAX
 from quorum.core.vocabulary import (
     NO_DIRECTORY,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.disk import Fail, Kind, Operation, VirtualDisk
+from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.vocabulary import Offset
 from quorum.log.append_times import (
     ENTRY_BYTES,

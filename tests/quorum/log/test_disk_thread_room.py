@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.disk import VirtualDisk
+from chaos.disk.virtual_disk import VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, LogEnd
 from quorum.log.disk_thread import DiskThread
 from quorum.log.election_file import ElectionFile

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.disk import Fail, Kind, Operation, VirtualDisk
+from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, Offset
 from quorum.log import writer
 from quorum.log.checkpoint import checkpoint_name

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.disk import Fail, Kind, Operation, VirtualDisk
+from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, Offset, ReplicaId, ReplicaKey
 from quorum.log import files, recovery, writer
 from quorum.log.election_file import ElectionFile

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.disk import Fail, Kind, VirtualDisk
+from chaos.disk.virtual_disk import Fail, Kind, VirtualDisk
 from quorum.core.vocabulary import Offset
 from quorum.log import files
 from quorum.log.segments import SegmentedLog

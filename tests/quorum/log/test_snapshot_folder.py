@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.disk import Fail, Kind, VirtualDisk
+from chaos.disk.virtual_disk import Fail, Kind, VirtualDisk
 from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from quorum.log import files
 from quorum.log.checkpoint import checkpoint_name, read_checkpoint

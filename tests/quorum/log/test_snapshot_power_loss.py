@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.disk import VirtualDisk
+from chaos.disk.virtual_disk import VirtualDisk
 from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId
 from quorum.log import files
 from quorum.ports import ReceivedSnapshot

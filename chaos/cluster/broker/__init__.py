@@ -1,0 +1,1 @@
+"""A broker process in virtual time, around the product's own broker code."""

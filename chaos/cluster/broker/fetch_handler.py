@@ -1,0 +1,171 @@
+"""What one process of a broker gives to others that fetch or produce: `broker.apis` without bytes.
+
+A fetch that finds nothing waits until there is something, or for half a second.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.limits import REPLICA_FETCH_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
+from broker.partition.assignment import Fetched, PartitionKey, Refusal
+from broker.partition.partition import Partition
+from broker.replication.follower_fetch import NO_EPOCH, FetchedPartition, FetchPosition
+from chaos.cluster.process import ClusterProcess
+from chaos.cluster.rpc import Respond, Serve
+from quorum.core.vocabulary import LogEnd, Offset
+
+if TYPE_CHECKING:
+    from chaos.cluster.broker.process import BrokerProcess
+
+UNKNOWN_TOPIC_ID: Final = 100
+
+
+@dataclass(slots=True)
+class _Part:
+    """One partition of a fetch."""
+
+    position: FetchPosition
+    refusal: Refusal | None = None
+    diverging: LogEnd | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Fetch:
+    """One fetch on its way to its answer."""
+
+    follower: int
+    parts: dict[PartitionKey, _Part]
+    respond: Respond
+    is_over: bool = False
+
+
+class Serving:
+    """Answers followers."""
+
+    def __init__(self, process: "BrokerProcess") -> None:
+        self._process = process
+        self._parked: dict[int, _Fetch] = {}
+
+    def fetch(
+        self,
+        follower: int,
+        broker_epoch: int,
+        positions: Mapping[PartitionKey, FetchPosition],
+        respond: Respond,
+    ) -> None:
+        """Answer now, or once there is something to answer with."""
+        before = self._parked.pop(follower, None)
+        if before is not None:
+            self._finish(before)
+        parts = {key: self._part(key, follower, broker_epoch, at) for key, at in positions.items()}
+        asked = _Fetch(follower, parts, respond)
+        if self._is_satisfied(asked):
+            self._finish(asked)
+        else:
+            self._parked[follower] = asked
+            self._process.later(REPLICA_FETCH_WAIT_MS_MAX, partial(self._finish, asked))
+
+    def held(self, key: PartitionKey) -> Partition | None:
+        """The partition, if it is open here."""
+        return self._process.replicas.partitions.get(key)
+
+    def stirred(self, partition: Partition) -> None:
+        """Something has happened to it: whoever waits for that is answered."""
+        for each in [*self._parked.values()]:
+            if partition.key in each.parts and self._is_satisfied(each):
+                self._finish(each)
+
+    def _part(
+        self, key: PartitionKey, follower: int, broker_epoch: int, position: FetchPosition
+    ) -> _Part:
+        part = _Part(position)
+        partition = self._process.replicas.partitions.get(key)
+        if partition is None:
+            part.refusal = Refusal.UNKNOWN_TOPIC_OR_PARTITION
+            return part
+        result = partition.fetched_by(
+            follower,
+            broker_epoch=broker_epoch,
+            current_leader_epoch=position.leader_epoch,
+            offset=position.offset,
+            last_fetched_epoch=position.last_epoch,
+        )
+        if isinstance(result, Fetched):
+            part.diverging = result.diverging
+        else:
+            part.refusal = result
+        return part
+
+    def _is_satisfied(self, asked: _Fetch) -> bool:
+        """Whether something went wrong, or there are records."""
+        self._look_for_moves(asked)
+        for key, part in asked.parts.items():
+            if part.refusal is not None or part.diverging is not None:
+                return True
+            partition = self._process.replicas.partitions[key]
+            has_more = partition.log_end > part.position.offset
+            if has_more and not self._is_held_back(partition, asked.follower):
+                return True
+        return False
+
+    def _look_for_moves(self, asked: _Fetch) -> None:
+        """Whoever led when the fetch came may not lead any more."""
+        for key, part in asked.parts.items():
+            partition = self._process.replicas.partitions.get(key)
+            if partition is None:
+                part.refusal = part.refusal or Refusal.UNKNOWN_TOPIC_OR_PARTITION
+            elif part.refusal is None:
+                part.refusal = partition.fetch_refusal(part.position.leader_epoch)
+
+    def _finish(self, asked: _Fetch) -> None:
+        if asked.is_over:
+            return
+        asked.is_over = True
+        if self._parked.get(asked.follower) is asked:
+            del self._parked[asked.follower]
+        self._look_for_moves(asked)
+        follower = asked.follower
+        asked.respond({key: self._given(key, part, follower) for key, part in asked.parts.items()})
+
+    def _is_throttled(self, partition: Partition, follower: int) -> bool:
+        """Whether this follower is given records only as the throttle allows (KIP-73)."""
+        is_named = partition.key.number in partition.settings.leader_throttled
+        return is_named and partition.leading is not None and follower not in partition.leading.isr
+
+    def _is_held_back(self, partition: Partition, follower: int) -> bool:
+        bucket, now_ms = self._process.replicas.throttles.leader, self._process.now_ms()
+        return self._is_throttled(partition, follower) and bucket.wait_ms(now_ms) > 0
+
+    def _given(self, key: PartitionKey, part: _Part, follower: int) -> FetchedPartition:
+        if part.refusal is not None:
+            return FetchedPartition(part.refusal.code, part.refusal.name)
+        partition = self._process.replicas.partitions[key]
+        known = partition.high_watermark
+        if part.diverging is not None:
+            epoch, end_offset = part.diverging.epoch, part.diverging.offset
+            return FetchedPartition(0, "", epoch, end_offset, known)
+        if self._is_held_back(partition, follower):
+            self._process.world.note("a follower is held back by a throttle")
+            return FetchedPartition(0, "", NO_EPOCH, -1, known)
+        start, end = Offset(part.position.offset), Offset(partition.log_end)
+        now_ms, bucket = self._process.now_ms(), self._process.replicas.throttles.leader
+        is_throttled = self._is_throttled(partition, follower)
+        room_bytes = bucket.room_bytes(now_ms) if is_throttled else None
+        most_bytes = min(REPLICA_FETCH_BYTES_MAX, room_bytes or REPLICA_FETCH_BYTES_MAX)
+        data = partition.log.read(start, end, most_bytes) if end > start else b""
+        if is_throttled:
+            bucket.take(len(data), now_ms)
+        return FetchedPartition(0, "", NO_EPOCH, -1, known, data)
+
+
+def fetch(
+    follower: int, broker_epoch: int, positions: Mapping[PartitionKey, FetchPosition]
+) -> Serve:
+    """What the broker that leads is asked by one that follows."""
+
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        process.serving.fetch(follower, broker_epoch, positions, respond)
+
+    return serve

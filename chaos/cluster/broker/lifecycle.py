@@ -1,0 +1,239 @@
+"""Registration, heartbeats and directory assignments of a broker, in virtual time.
+
+`broker.living` decides what to ask and `broker.directories.standing` what to say of a replica
+(KIP-858). The network and timers here stand for the tasks and channels of `broker.lifecycle`.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from broker.assignments_manager import DirectoryReport, directory_report
+from broker.lifecycle import HeartbeatOutcome, LifecycleState, RegistrationOutcome
+from broker.limits import (
+    CONTROLLED_SHUTDOWN_HEARTBEAT_MS,
+    CONTROLLER_BACKOFF_MS,
+    CONTROLLER_BACKOFF_MS_MAX,
+    CONTROLLER_TIMEOUT_MS,
+)
+from broker.partition.assignment import PartitionKey
+from chaos.cluster import controller_apis
+from chaos.violation import Violation
+from statemachine import commands
+from statemachine.features.features import RANGES
+from statemachine.records import kafka_records
+
+if TYPE_CHECKING:
+    from chaos.cluster.broker.process import BrokerProcess
+
+
+class Life:
+    """Of one process of a broker."""
+
+    def __init__(self, process: "BrokerProcess", *, previous_epoch: int) -> None:
+        settings = process.world.settings
+        self._process = process
+        self._session_timeout_ms = settings.session_timeout_ms
+        self._incarnation_id = UUID(int=process.rng.getrandbits(128), version=4)
+        self._backoff_ms = CONTROLLER_BACKOFF_MS
+        self._round = 0
+        self._leaves = False
+        self.may_go = False
+        """Whether the controller lets it go."""
+        self.living = LifecycleState(
+            heartbeat_interval_ms=settings.heartbeat_interval_ms, previous_epoch=previous_epoch
+        )
+
+    def begin(self) -> None:
+        """Be registered and alive from now on."""
+        self._in(0)
+
+    def beat_soon(self) -> None:
+        """Tell the controller now how far the metadata is known here: somebody waits for it."""
+        if not self._leaves and self.living.broker_epoch is not None:
+            self._in(0)
+
+    def say_goodbye(self) -> None:
+        """Let the leaderships be moved away; `may_go` says that they are."""
+        self._leaves = True
+        self._round += 1
+        if self.living.broker_epoch is None or self.living.is_fenced:
+            self.may_go = True
+        else:
+            self._ask_to_stop()
+
+    def _in(self, wait_ms: int) -> None:
+        """Go on then, and forget when else it was to go on."""
+        self._round += 1
+        self._process.later(wait_ms, partial(self._go_on, self._round))
+
+    def _go_on(self, round_: int) -> None:
+        if round_ != self._round or self._leaves:
+            return
+        if self._process.active is None or self._process.cluster.id is None:
+            self._back_off()
+        elif self.living.broker_epoch is None:
+            self._register(self._process.cluster.id)
+        else:
+            self._beat()
+
+    def _back_off(self) -> None:
+        self._in(self._backoff_ms)
+        self._backoff_ms = min(2 * self._backoff_ms, CONTROLLER_BACKOFF_MS_MAX)
+
+    def _register(self, cluster_id: str) -> None:
+        process = self._process
+        asked = commands.RegisterBroker(
+            broker_id=process.broker_id,
+            cluster_id=cluster_id,
+            our_cluster_id="",
+            incarnation_id=self._incarnation_id,
+            endpoints=(
+                kafka_records.Endpoint(
+                    name="PLAINTEXT", host="localhost", port=process.broker_id, security_protocol=0
+                ),
+            ),
+            features=RANGES,
+            log_dirs=(process.speaker.key.directory_id,),
+            previous_epoch=self.living.previous_epoch,
+        )
+        process.ask_controller(
+            controller_apis.registration(asked),
+            partial(self._registered, self._round),
+            timeout_ms=CONTROLLER_TIMEOUT_MS,
+        )
+
+    def _registered(self, round_: int, answer: Any) -> None:
+        if round_ != self._round:
+            return
+        if not isinstance(answer, commands.BrokerRegistered):
+            self._back_off()
+            return
+        match self.living.registered(answer.error.code, answer.broker_epoch):
+            case RegistrationOutcome.DONE:
+                self._backoff_ms = CONTROLLER_BACKOFF_MS
+                self._process.registered(answer.broker_epoch)
+                self._in(0)
+            case RegistrationOutcome.REJECTED:
+                raise Violation("L7", f"broker {self._process.id} is rejected: {answer.message}")
+            case RegistrationOutcome.DUPLICATE | RegistrationOutcome.FAILED:
+                self._back_off()
+
+    def _beat(self) -> None:
+        waits = self.living.wants_fence(is_settled=self._process.places.is_settled)
+        asked = self._heartbeat(want_fence=waits)
+        answered = partial(self._beaten, self._round)
+        timeout_ms = self._session_timeout_ms // 2
+        beat = controller_apis.heartbeat(asked, self._process.replicas.copy_reports())
+        self._process.ask_controller(beat, answered, timeout_ms=timeout_ms)
+
+    def _heartbeat(
+        self, *, want_fence: bool = False, want_shut_down: bool = False
+    ) -> commands.BrokerHeartbeat:
+        epoch = self.living.broker_epoch
+        assert epoch is not None, "who beats is registered"
+        return commands.BrokerHeartbeat(
+            broker_id=self._process.broker_id,
+            broker_epoch=epoch,
+            metadata_offset=self._process.image.end_offset - 1,
+            want_fence=want_fence,
+            want_shut_down=want_shut_down,
+        )
+
+    def _beaten(self, round_: int, answer: Any) -> None:
+        if round_ != self._round:
+            return
+        living = self.living
+        if not isinstance(answer, commands.HeartbeatAnswered):
+            self._back_off()
+            return
+        match living.beaten(answer.error.code, is_fenced=answer.fenced):
+            case HeartbeatOutcome.FAILED:
+                self._back_off()
+                return
+            case HeartbeatOutcome.UNKNOWN:
+                self._process.world.note("a broker is not known to its controller")
+            case HeartbeatOutcome.DONE:
+                self._backoff_ms = CONTROLLER_BACKOFF_MS
+                if not living.is_fenced and not self._process.is_open:
+                    self._process.unfenced()
+                if living.becomes_ready(is_caught_up=answer.caught_up):
+                    self._process.make_ready(partial(self._is_ready, self._round))
+                    return
+        self._in(living.wait_ms)
+
+    def _is_ready(self, round_: int) -> None:
+        self.living.is_ready = True
+        if round_ == self._round:
+            self._in(0)
+
+    def _ask_to_stop(self) -> None:
+        asked = self._heartbeat(want_shut_down=True)
+        timeout_ms = self._session_timeout_ms // 2
+        self._process.ask_controller(
+            controller_apis.heartbeat(asked), self._may_go, timeout_ms=timeout_ms
+        )
+
+    def _may_go(self, answer: Any) -> None:
+        if isinstance(answer, commands.HeartbeatAnswered):
+            self.may_go = self.living.may_go(
+                answer.error.code, should_shut_down=answer.should_shut_down
+            )
+        if not self.may_go:
+            self._process.later(CONTROLLED_SHUTDOWN_HEARTBEAT_MS, self._ask_to_stop)
+
+
+class Places:
+    """Of one process of a broker."""
+
+    def __init__(self, process: "BrokerProcess") -> None:
+        self._process = process
+        self._is_asking = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the controller has been told of every replica that is to be spoken of."""
+        return not self._is_asking and not self._to_say()
+
+    def say(self) -> None:
+        """Tell the controller of those that it knows elsewhere, if there are any."""
+        process, keys = self._process, self._to_say()
+        if self._is_asking or not keys or process.broker_epoch is None:
+            return
+        self._is_asking = True
+        own = process.speaker.key.directory_id
+        assigned = tuple(
+            commands.DirectoryAssignment(
+                directory_id=own, topic_id=key.topic_id, partition=key.number
+            )
+            for key in keys
+        )
+        asked = commands.AssignReplicasToDirs(
+            broker_id=process.broker_id, broker_epoch=process.broker_epoch, assignments=assigned
+        )
+        process.ask_controller(
+            controller_apis.command(asked), self._answered, timeout_ms=CONTROLLER_TIMEOUT_MS
+        )
+
+    def _answered(self, answer: Any) -> None:
+        if isinstance(answer, commands.ReplicasAssigned):
+            self._process.world.note("a broker says in which directory its replicas are")
+        # The metadata says what became of it, and is looked at then.
+        self._process.later(CONTROLLER_BACKOFF_MS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_asking = False
+        self.say()
+
+    def _to_say(self) -> list[PartitionKey]:
+        process = self._process
+        judge = partial(
+            directory_report,
+            process.image,
+            me=process.broker_id,
+            own=process.speaker.key.directory_id,
+        )
+        registered = process.image.brokers.get(process.broker_id)
+        if registered is None or registered.epoch != process.broker_epoch:
+            return []
+        return [key for key in process.replicas.partitions if judge(key) is DirectoryReport.TO_SAY]

@@ -1,0 +1,275 @@
+"""A process of a broker: an observer of the quorum with the broker's own code above it.
+
+It follows the metadata, lives with its controller, holds partitions on its virtual disk, copies
+those that others lead, and proposes ISRs: `broker.broker_server` in virtual time, with its parts.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.alter_partition_manager import Batch, ProposalAnswer, ProposalQueue
+from broker.limits import (
+    ALTER_PARTITION_RETRY_MS,
+    CONTROLLER_BACKOFF_MS,
+    CONTROLLER_TIMEOUT_MS,
+    HELD_REQUESTS_MAX,
+)
+from broker.metadata import MetadataFollower
+from broker.partition.assignment import LiveEpochs, PartitionKey
+from broker.partition.leader import CommittedIsr, IsrProposal
+from broker.partition.partition import Partition
+from chaos.cluster import controller_apis
+from chaos.cluster.broker.fetch_handler import Serving
+from chaos.cluster.broker.fetcher import Fetching
+from chaos.cluster.broker.lifecycle import Life, Places
+from chaos.cluster.broker.replica_manager import Replicas
+from chaos.cluster.process import ClusterProcess
+from chaos.cluster.rpc import Respond, Serve
+from chaos.invariants.durable_state import Speaker
+from chaos.simulation.machine import Machine
+from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from quorum.opening import Past
+from statemachine import commands
+from statemachine.image.delta import MetadataDelta
+from statemachine.image.image import Image
+
+if TYPE_CHECKING:
+    from chaos.cluster.world import ClusterWorld
+    from chaos.simulation.runtime import CoarseRandom
+
+SWEEP_MS: Final = 100
+NO_EPOCH: Final = -1
+
+
+class BrokerProcess(ClusterProcess):
+    """See the module; it is the `PartitionHost` of its partitions."""
+
+    def __init__(
+        self,
+        world: "ClusterWorld",
+        machine: Machine,
+        speaker: Speaker,
+        past: Past,
+        rng: "CoarseRandom",
+    ) -> None:
+        self._image = Image()
+        self.metadata = self.above = MetadataFollower(self._image)
+        self.metadata.on_change = self._changed
+        self._replays = False
+        self.is_open = False
+        """Whether it has been unfenced, and answers others: its metadata may be old until then."""
+        self._held: list[Callable[[], None]] = []
+        self.broker_id = int(speaker.id)
+        self.broker_epoch: int | None = None
+        self.replica_lag_time_max_ms = world.settings.lag_ms_max
+        super().__init__(world, machine, speaker, past, rng)
+        self.metadata.read_from(self.replica)
+        self.replicas = Replicas(self)
+        self.places = Places(self)
+        self.life = Life(self, previous_epoch=world.previous_epochs.pop(self.id, NO_EPOCH))
+        self.serving = Serving(self)
+        self.fetching = Fetching(self)
+        self._proposals = ProposalQueue()
+        self._proposes = False
+        self._backoff_ms = CONTROLLER_BACKOFF_MS
+        self.life.begin()
+        self._replay_soon()
+        self.later(SWEEP_MS, partial(self.again, self._sweep))
+
+    @property
+    def image(self) -> Image:
+        return self._image
+
+    @property
+    def active(self) -> ReplicaId | None:
+        """Whom it takes for the active controller."""
+        leader = self.replica.node.leader
+        return leader if leader in self.world.voters else None
+
+    def ask_controller(
+        self,
+        serve: Serve,
+        done: Respond,
+        *,
+        timeout_ms: int,
+        twice: bool = False,
+        held_ms: int = 0,
+    ) -> None:
+        """Ask the active controller; `done` with None where nobody is known to be that."""
+        self._act()
+        to = self.active
+        if to is None:
+            self.later(1, partial(done, None))
+        else:
+            self.world.wire.ask(
+                self, to, serve, done, timeout_ms=timeout_ms, twice=twice, held_ms=held_ms
+            )
+
+    def registered(self, epoch: int) -> None:
+        """It is registered with this epoch."""
+        self.broker_epoch = epoch
+        self.world.note("a broker is registered")
+        self.world.tell(self.id, f"is registered with epoch {epoch}")
+
+    def admit(self, asked: Callable[[], None]) -> None:
+        """See `ClusterProcess`: as `broker.apis.broker_apis` does."""
+        if self.is_open:
+            asked()
+        elif len(self._held) < HELD_REQUESTS_MAX:
+            self._held.append(asked)
+
+    def unfenced(self) -> None:
+        """The controller lets it lead and be in sync."""
+        self.is_open = True
+        held, self._held = self._held, []
+        for each in held:
+            each()
+
+    def make_ready(self, then: Callable[[], None]) -> None:
+        """The metadata is known up to its own registration: go on once what it holds is open."""
+        self.replicas.when_settled(then)
+
+    def close(self) -> None:
+        """It ends in good order: everything that it holds is on disk."""
+        self.replicas.close()
+        if self.broker_epoch is not None:
+            self.world.previous_epochs[self.id] = self.broker_epoch
+
+    # --- the metadata ------------------------------------------------------------------------
+
+    def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
+        super().load_snapshot(records, end, epoch)
+        if self._runs:
+            self._replay_soon()
+
+    def on_commit(self, high_watermark: Offset) -> None:
+        super().on_commit(high_watermark)
+        self._replay_soon()
+
+    def _replay_soon(self) -> None:
+        if not self._replays:
+            self._replays = True
+            self.later(self.world.gathering_ms(), self._replay)
+
+    def _replay(self) -> None:
+        self._replays = False
+        while self.metadata.has_more:
+            self.metadata.go_on()
+
+    def _changed(self, touched: MetadataDelta) -> None:
+        self.replicas.apply(touched)
+        self.places.say()
+        brokers = (self._image.brokers.get(each) for each in touched.brokers)
+        if any(each is not None and each.stopping_at is not None for each in brokers):
+            self.life.beat_soon()
+
+    # --- `PartitionHost` ----------------------------------------------------------------------
+
+    @property
+    def live(self) -> LiveEpochs:
+        """See the port."""
+        return self.replicas.live
+
+    def grew(self, partition: Partition) -> None:
+        """See the port."""
+        self.replicas.disk.write_soon(partition)
+        self.serving.stirred(partition)
+
+    def committed(self, partition: Partition) -> None:
+        """See the port."""
+        self.serving.stirred(partition)
+        self.world.records.committed(self, partition)
+
+    def moved(self, partition: Partition) -> None:
+        """See the port."""
+        self.serving.stirred(partition)
+        self.fetching.moved(partition)
+        self.places.say()
+
+    def proposed(self, partition: Partition, proposal: IsrProposal) -> None:
+        """See the port."""
+        self._proposals.submit(partition, proposal)
+        self._propose_soon(0)
+
+    def _sweep(self) -> int:
+        """Look through the acknowledgements that wait, and through the ISRs."""
+        for each in self.replicas.partitions.values():
+            each.sweep(self.now_ms())
+            each.review()
+        return SWEEP_MS
+
+    # --- who is in sync ----------------------------------------------------------------------
+
+    def _propose_soon(self, wait_ms: int) -> None:
+        if not self._proposes:
+            self._proposes = True
+            self.later(wait_ms, self._propose)
+
+    def _propose(self) -> None:
+        self._proposes = False
+        batch = self._proposals.take()
+        if not batch:
+            return
+        if self.broker_epoch is None:
+            self._proposals.put_back(batch)
+            self._back_off()
+            return
+        self._proposes = True
+        for key, (_, proposal) in batch.items():
+            members = dict(zip(proposal.isr, proposal.broker_epochs, strict=True))
+            part = (key.topic_id.hex, key.number)
+            self.world.history.model.propose(part, proposal.partition_epoch, members)
+        self.ask_controller(
+            controller_apis.command(_asked(self.broker_id, self.broker_epoch, batch)),
+            partial(self._altered, batch),
+            timeout_ms=CONTROLLER_TIMEOUT_MS,
+            twice=True,
+            held_ms=self.world.late_proposals.held_ms(batch),
+        )
+
+    def _altered(self, batch: Batch, answer: Any) -> None:
+        self._proposes = False
+        if not isinstance(answer, commands.PartitionsAltered):
+            self._proposals.put_back(batch)
+            self._back_off()
+            return
+        self._backoff_ms = CONTROLLER_BACKOFF_MS
+        if answer.error.code:
+            has_more = self._proposals.refuse(batch, answer.error.code)
+        else:
+            has_more = self._proposals.settle(batch, dict(map(_answered, answer.partitions)))
+        if has_more:
+            self._propose_soon(ALTER_PARTITION_RETRY_MS)
+        elif self._proposals:
+            self._propose_soon(0)
+
+    def _back_off(self) -> None:
+        self._propose_soon(self._backoff_ms)
+        self._backoff_ms = min(2 * self._backoff_ms, 10 * CONTROLLER_BACKOFF_MS)
+
+
+def _asked(broker_id: int, broker_epoch: int, batch: Batch) -> commands.AlterPartition:
+    proposals = [
+        commands.IsrProposal(
+            topic_id=key.topic_id,
+            partition=key.number,
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+            isr=tuple(
+                commands.IsrMember(member, epoch)
+                for member, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
+            ),
+        )
+        for key, (_, proposal) in batch.items()
+    ]
+    return commands.AlterPartition(
+        broker_id=broker_id, broker_epoch=broker_epoch, proposals=tuple(proposals)
+    )
+
+
+def _answered(altered: commands.PartitionAltered) -> tuple[PartitionKey, ProposalAnswer]:
+    key = PartitionKey(altered.topic_id, altered.partition)
+    if altered.error.code:
+        return key, altered.error.code
+    return key, CommittedIsr(altered.isr, altered.leader_epoch, altered.partition_epoch)

@@ -1,0 +1,279 @@
+"""The partitions of one broker process on its virtual disk: `broker.manager` in virtual time.
+
+`broker.holding` decides which partitions to open and remove; each is a `broker.partition.Partition`
+with a log of files. The disk runs one job after the other, each in one moment; appended data is
+written in groups and not synced. All of it ends with its process.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import UUID
+
+from broker.limits import MESSAGE_BYTES_MAX
+from broker.partition.assignment import (
+    LiveEpochs,
+    PartitionKey,
+    assignment_of,
+    live_epochs,
+    settings_of,
+)
+from broker.partition.follower import FollowerState
+from broker.partition.partition import Partition
+from broker.replica_manager import LogAction, PendingLogActions, log_action
+from broker.replication.copy_reports import CopyReports
+from broker.replication.replication_quota import ReplicationQuotas
+from broker.storage.partition_log import OpenedLog, open_log
+from quorum.log.files import make_folder, sync_folder
+from quorum.log.filesystem import FileSystem
+from statemachine.image.delta import MetadataDelta
+from statemachine.reassignment.copies import CopyReport
+from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
+
+if TYPE_CHECKING:
+    from broker.partition.partition import Partition
+    from chaos.cluster.broker.process import BrokerProcess
+
+PARTITIONS: Final = Path("/partitions")
+SEGMENT_BYTES: Final = 4_000
+
+
+def folder_of(key: PartitionKey) -> Path:
+    """Where the log of a partition lies: by the id of its topic, so that no two ever share one."""
+    return PARTITIONS / f"{key.topic_id.hex}-{key.number}"
+
+
+def key_of(folder: str) -> PartitionKey:
+    """Whose folder has this name."""
+    topic_id, _, number = folder.partition("-")
+    return PartitionKey(UUID(hex=topic_id), int(number))
+
+
+def held_on(disk: FileSystem) -> list[PartitionKey]:
+    """The partitions of which a disk has anything."""
+    if not disk.is_folder(PARTITIONS):
+        return []
+    return [
+        key_of(each) for each in sorted(disk.names(PARTITIONS)) if disk.names(PARTITIONS / each)
+    ]
+
+
+class Replicas:
+    """The partitions of one process."""
+
+    def __init__(self, process: "BrokerProcess") -> None:
+        self._process = process
+        self._fs = process.machine.disk
+        self.disk = PartitionDisk(process)
+        self.partitions: dict[PartitionKey, Partition] = {}
+        self.live: LiveEpochs = {}
+        self.throttles = ReplicationQuotas()
+        self.copies = CopyReports()
+        self._unsettled = PendingLogActions()
+        self._keys: deque[PartitionKey] = deque()
+        self._settles = False
+        self._when_settled: list[Callable[[], None]] = []
+
+    def apply(self, touched: MetadataDelta) -> None:
+        """Take in what has changed in the image."""
+        if touched.brokers:
+            self.live = live_epochs(self._process.image)
+        for topic_id, number in touched.partitions:
+            self._apply(PartitionKey(topic_id, number))
+        if touched.configs:
+            self._reconfigure(touched)
+        if touched.brokers:
+            self.review()
+
+    def review(self) -> None:
+        """Look through the ISRs."""
+        for each in self.partitions.values():
+            each.review()
+
+    def when_settled(self, then: Callable[[], None]) -> None:
+        """Go on once all that the metadata asks for is open or gone, and strays are removed."""
+        self._when_settled.append(then)
+        self._settle_soon()
+
+    def copy_reports(self) -> tuple[CopyReport, ...]:
+        """What the controller is to be told now of the replicas that are being added here."""
+        return self.copies.due(self._process.now_ms(), self._being_added)
+
+    def close(self) -> None:
+        """Write and sync every log, as a process that ends in good order does."""
+        for each in self.partitions.values():
+            each.close()
+            each.log.close()
+        self.partitions.clear()
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _apply(self, key: PartitionKey) -> None:
+        process, partition = self._process, self.partitions.get(key)
+        assignment = assignment_of(process.image, process.broker_id, key)
+        if partition is not None and assignment is not None:
+            partition.assign(assignment)
+        elif partition is not None or assignment is not None:
+            self._unsettled.note(key)
+            self._settle_soon()
+
+    def _reconfigure(self, touched: MetadataDelta) -> None:
+        process = self._process
+        names = {name for kind, name in touched.configs if kind == TOPIC_RESOURCE}
+        is_for_all = any(kind == BROKER_RESOURCE for kind, _ in touched.configs)
+        if is_for_all:
+            configs, broker_id = process.image.configs, str(process.broker_id)
+            own = configs.get((BROKER_RESOURCE, broker_id), {})
+            shared = configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
+            self.throttles.configure(own, shared, process.now_ms())
+        for key, partition in self.partitions.items():
+            if is_for_all or partition.topic in names:
+                was_throttled = partition.is_throttled
+                partition.settings = settings_of(
+                    process.image, process.broker_id, partition.topic, MESSAGE_BYTES_MAX
+                )
+                assignment = assignment_of(process.image, process.broker_id, key)
+                if assignment is not None:
+                    partition.assign(assignment)
+                if was_throttled:
+                    process.moved(partition)
+
+    def _being_added(self, key: PartitionKey) -> FollowerState | None:
+        process, partition = self._process, self.partitions.get(key)
+        topic = process.image.topics.get(key.topic_id)
+        found = None if topic is None else topic.partition(key.number)
+        if partition is None or found is None or process.broker_id not in found.adding:
+            return None
+        return partition.following
+
+    def _settle_soon(self) -> None:
+        if not self._settles:
+            self._settles = True
+            self._process.later(0, self._settle)
+
+    def _settle(self) -> None:
+        """One after the other, each by what the metadata says when it is its turn."""
+        process = self._process
+        while True:
+            if not self._keys:
+                self._keys.extend(self._unsettled.take())
+            if not self._keys:
+                break
+            key = self._keys.popleft()
+            partition = self.partitions.get(key)
+            match log_action(partition, assignment_of(process.image, process.broker_id, key)):
+                case LogAction.REMOVE if partition is not None:
+                    del self.partitions[key]
+                    partition.close()
+                    self.disk.call(partial(self._discard, key, partition), self._go_on)
+                    return
+                case LogAction.OPEN:
+                    topic = process.image.topics[key.topic_id].name
+                    self.disk.call(partial(self._open, key), partial(self._take_in, key, topic))
+                    return
+                case _:
+                    continue
+        self._settles = False
+        waiting, self._when_settled = self._when_settled, []
+        if waiting:
+            self.disk.call(self._remove_strays, partial(_tell_all, waiting))
+
+    def _go_on(self, _: object) -> None:
+        self._settle()
+
+    def _open(self, key: PartitionKey) -> OpenedLog:
+        folder = folder_of(key)
+        make_folder(PARTITIONS, self._fs)
+        make_folder(folder, self._fs)
+        self._process.world.data.opens(self._process, key)
+        return open_log(folder, segment_bytes_max=SEGMENT_BYTES, fs=self._fs)
+
+    def _take_in(self, key: PartitionKey, topic: str, opened: OpenedLog) -> None:
+        process = self._process
+        assignment = assignment_of(process.image, process.broker_id, key)
+        if assignment is None:
+            self.disk.call(partial(self._remove, key, opened), self._go_on)
+            return
+        settings = settings_of(process.image, process.broker_id, topic, MESSAGE_BYTES_MAX)
+        partition = Partition(key, topic, opened, assignment, settings, process)
+        self.partitions[key] = partition
+        process.moved(partition)
+        self._settle()
+
+    def _discard(self, key: PartitionKey, partition: Partition) -> None:
+        partition.log.close()
+        self._remove_files(key)
+
+    def _remove(self, key: PartitionKey, opened: OpenedLog) -> None:
+        opened.log.close()
+        self._remove_files(key)
+
+    def _remove_strays(self) -> None:
+        process = self._process
+        for key in held_on(self._fs):
+            is_wanted = assignment_of(process.image, process.broker_id, key) is not None
+            if not is_wanted and key not in self.partitions:
+                self._remove_files(key)
+
+    def _remove_files(self, key: PartitionKey) -> None:
+        folder = folder_of(key)
+        self._process.world.data.removes(self._process, key)
+        for name in sorted(self._fs.names(folder)):
+            self._fs.remove(folder / name)
+        sync_folder(folder, self._fs)
+
+
+def _tell_all(waiting: list[Callable[[], None]], _: object) -> None:
+    for each in waiting:
+        each()
+
+
+Job: TypeAlias = Callable[[], Any]
+Done: TypeAlias = Callable[[Any], None]
+
+
+class PartitionDisk:
+    """What one process of a broker has asked of its disk."""
+
+    def __init__(self, process: "BrokerProcess") -> None:
+        self._process = process
+        self._jobs: deque[tuple[Job, Done]] = deque()
+        self._is_busy = False
+        self._grown: dict[Partition, None] = {}
+        self._writes = False
+
+    def call(self, job: Job, done: Done) -> None:
+        """Run `job`, after all that was asked for before; then `done` with what it returns."""
+        self._jobs.append((job, done))
+        if not self._is_busy:
+            self._begin()
+
+    def write_soon(self, partition: "Partition") -> None:
+        """Write what was appended, together with whatever else is appended until then."""
+        self._grown[partition] = None
+        if not self._writes:
+            self._writes = True
+            self.call(self._write, self._wrote)
+
+    def _begin(self) -> None:
+        self._is_busy = bool(self._jobs)
+        if self._is_busy:
+            process = self._process
+            process.later(process.world.writing_ms(process), self._do)
+
+    def _do(self) -> None:
+        job, done = self._jobs.popleft()
+        done(job())
+        self._begin()
+
+    def _write(self) -> "list[tuple[Partition, int]]":
+        grown, self._grown = [each for each in self._grown if each.is_open], {}
+        self._writes = False
+        return [(each, each.log.commit(sync=False).offset) for each in grown]
+
+    def _wrote(self, written: "list[tuple[Partition, int]]") -> None:
+        for partition, end in written:
+            if partition.is_open:
+                partition.wrote(end)

@@ -1,0 +1,72 @@
+"""What controllers do for brokers that ask them, as `controller.apis.brokers` does it with bytes.
+
+An answer is a value of the state machine, or why the controller could not be asked (`Unavailable`).
+"""
+
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from chaos.cluster.process import ClusterProcess, ControllerProcess
+from chaos.cluster.rpc import Respond, Serve
+from controller.heartbeats import NEVER_HEARD
+from controller.ports import Unavailable
+from statemachine import commands
+from statemachine.reassignment.copies import CopyReport
+
+
+def _controller(process: ClusterProcess) -> ControllerProcess:
+    assert isinstance(process, ControllerProcess), f"{process.id} is no controller"
+    return process
+
+
+def command(asked: commands.Command) -> Serve:
+    """What a controller is asked to decide."""
+
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        _controller(process).submit(asked, respond)
+
+    return serve
+
+
+def registration(asked: commands.RegisterBroker) -> Serve:
+    """An incarnation of a broker wants to belong to the cluster that the controller is of."""
+
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        node = _controller(process)
+        asked_here = replace(
+            asked,
+            our_cluster_id=node.cluster.id or "",
+            kraft_version=node.controller.kraft_version,
+        )
+        node.submit(asked_here, partial(_registered, node, asked.broker_id, respond))
+
+    return serve
+
+
+def _registered(node: ControllerProcess, broker_id: int, respond: Respond, answer: Any) -> None:
+    sessions = node.controller.sessions
+    is_done = isinstance(answer, commands.BrokerRegistered) and not answer.error.code
+    if sessions is not None and is_done:
+        sessions.touch(broker_id, NEVER_HEARD, node.now_ms())
+    respond(answer)
+
+
+def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = ()) -> Serve:
+    """A broker lives, says what it wants next, and how far its copies are."""
+
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        node = _controller(process)
+        controller, sessions = node.controller, node.controller.sessions
+        if sessions is None:
+            respond(Unavailable.NOT_ACTIVE)
+            return
+        broker = controller.image.brokers.get(asked.broker_id)
+        if broker is not None and broker.epoch == asked.broker_epoch:
+            sessions.touch(asked.broker_id, asked.metadata_offset, node.now_ms())
+            sessions.copies.reported(asked.broker_id, copies, node.now_ms())
+        lowest = sessions.lowest_live_offset(controller.image)
+        node.submit(replace(asked, lowest_live_offset=lowest), respond)
+
+    return serve

@@ -1,0 +1,156 @@
+"""The committed log of a cluster, checked batch by batch, and the metadata at each offset.
+
+A `View` is the metadata at one offset: folded by the checkers, or taken from a snapshot or an image
+of the product. The two must be equal (P22).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from broker.partition.assignment import PartitionKey
+from chaos.cluster.invariants.idempotency import Keys
+from chaos.cluster.invariants.metadata import Judged, Plans
+from chaos.cluster.invariants.model import Broker, Key, Model, Part, created
+from chaos.cluster.invariants.record_parser import Fact, fact
+from chaos.invariants.disk_format import Stored, records
+from chaos.invariants.history import History
+from statemachine.image.image import Image
+from statemachine.partitions.registration import PartitionRegistration
+
+_PLAIN = tuple(name for name in Part._fields if name != "base")
+
+
+class View(NamedTuple):
+    """Brokers, topics, partitions and configurations."""
+
+    brokers: dict[int, Broker]
+    topics: dict[str, str]
+    parts: dict[Key, Part]
+    settings: dict[tuple[int, str, str], str]
+
+    def difference(self, other: "View") -> str:
+        """What is in one of them and not in the other, in words; empty if they are equal."""
+        if self == other:
+            return ""
+        for name in self._fields:
+            mine, its = getattr(self, name), getattr(other, name)
+            for key in {**mine, **its}:
+                if mine.get(key) != its.get(key):
+                    return f"{name} {key} is {mine.get(key)}, not {its.get(key)}"
+        raise AssertionError("what differs is in none of them")
+
+
+NOTHING = View({}, {}, {}, {})
+
+
+def view_of_model(model: Model) -> View:
+    """What the judges make of the log as far as they have folded it."""
+    settings = {key: value for key, value in model.settings.items() if value}
+    return View(dict(model.brokers), dict(model.topics), dict(model.parts), settings)
+
+
+def view_of_snapshot(values: Iterable[bytes]) -> View:
+    """What the records of a snapshot say."""
+    view = View({}, {}, {}, {})
+    for place, value in enumerate(values):
+        found = fact(place, value)
+        said = found.said
+        match found.type:
+            case "RegisterBroker":
+                stops = bool(said.get("in_controlled_shutdown"))
+                broker = Broker(
+                    said["broker_epoch"], said["incarnation_id"], bool(said["fenced"]), stops
+                )
+                view.brokers[said["broker_id"]] = broker
+            case "Topic":
+                view.topics[said["topic_id"]] = said["name"]
+            case "Partition":
+                view.parts[said["topic_id"], said["partition_id"]] = created(said)
+            case "Config":
+                kind, resource, name, text = said.values()
+                view.settings[kind, resource, name] = text or ""
+            case _:
+                pass
+    return view
+
+
+def view_of_image(image: Image) -> View:
+    """What the product makes of the log."""
+    brokers = {
+        each.broker_id: Broker(
+            each.epoch, each.incarnation_id.hex, each.fenced, each.stopping_at is not None
+        )
+        for each in image.brokers.values()
+    }
+    topics = {topic_id.hex: topic.name for topic_id, topic in image.topics.items()}
+    parts = {
+        (topic_id.hex, number): _part(partition)
+        for topic_id, topic in image.topics.items()
+        for number, partition in topic.existing()
+    }
+    settings = {
+        (kind, resource, name): value
+        for (kind, resource), configs in image.configs.items()
+        for name, value in configs.items()
+        if value
+    }
+    return View(brokers, topics, parts, settings)
+
+
+def _part(partition: PartitionRegistration) -> Part:
+    told = {name: getattr(partition, name) for name in _PLAIN}
+    return Part(**told, base=partition.stage.base)
+
+
+class ClusterHistory(History):
+    """Grows, and never changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Judged(hears=True)
+        self.keys = Keys()
+        self.on_facts: list[Callable[[list[Fact]], None]] = []
+        """Told of each batch once it is folded."""
+        self._plans = Plans(self.model)
+
+    def view_at(self, offset: int) -> View:
+        """What everything below a boundary has come to."""
+        found = self.state_at(offset) if offset else NOTHING
+        assert isinstance(found, View)
+        return found
+
+    def contradiction(self, end: int, values: list[bytes]) -> tuple[str, str] | None:
+        """See `History`."""
+        difference = view_of_snapshot(values).difference(self.view_at(end))
+        return ("P22", f"in which {difference}") if difference else None
+
+    def _state_after(self, batch: Stored) -> View:
+        if batch.is_control:
+            return self.view_at(batch.base)
+        found = records(batch.data)
+        facts = [fact(batch.base + place, value) for place, (_, value) in enumerate(found)]
+        self._plans.take(facts)
+        self.keys.take(facts)
+        for tell in self.on_facts:
+            tell(facts)
+        return view_of_model(self.model)
+
+    def around(self, offset: int) -> tuple[View, ...]:
+        """What there is where a batch ends; within one, what was before it and is after it.
+
+        What several decisions have written at one time is one batch.
+        """
+        if self.is_boundary(offset):
+            return (self.view_at(offset),)
+        after = bisect_left(self._ends, offset)
+        return self.view_at(self._ends[after - 1] if after else 0), self.view_at(self._ends[after])
+
+    def was_no_replica(self, broker_id: int, key: PartitionKey, since: int, end: int) -> bool:
+        """Whether the broker was none at any boundary from `since` to `end`."""
+        name = (key.topic_id.hex, key.number)
+        for offset in [since, *(each.end for each in self.between(since, end))]:
+            part = self.view_at(offset).parts.get(name)
+            if part is None or broker_id not in part.replicas:
+                return True
+        return False

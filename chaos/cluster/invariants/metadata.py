@@ -1,0 +1,270 @@
+"""P1 to P17: invariants of committed metadata records, and of what clients and leaders asked for.
+
+`chaos.cluster.invariants.partition_rules` checks each change of a partition as it comes. What a
+decision must bring about is checked at the end of its batch. `Plans` computes the steps of a
+reassignment (KIP-435 as `docs/divergence.md` has it) a second time and compares them (P16).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from chaos.cluster.invariants.model import NOBODY, Broker, Ids, Key, Model, Part, changed, without
+from chaos.cluster.invariants.partition_rules import Change, of_a_change, of_a_state, require
+from chaos.cluster.invariants.record_parser import Fact
+from chaos.violation import Violation
+
+UNLIMITED: Final = 2**31 - 1
+LIMITS: Final = (
+    "parallel.partition.count",
+    "max.concurrent.replica.movements",
+    "parallel.replica.count",
+    "parallel.leader.movements",
+)
+
+
+class Judged(Model):
+    """One cluster. `take` each batch of the log in order, and `ask` before what clients ask.
+
+    Where it `hears` leaders, it is told with `propose` whom they want in the ISR: the log says who
+    is in sync, and not with which broker epoch they had fetched (KIP-903).
+    """
+
+    def __init__(self, *, hears: bool = False) -> None:
+        super().__init__()
+        self.watch: Callable[[Fact], None] = _nothing
+        """Told of each record that has counted."""
+        self.taken_back: Callable[[Key, Part, Part], None] = _nobody
+        """Told of each partition of which a step was under way, and is as before it now."""
+        self._hears = hears
+        self._epoch = -1
+        self._asked: set[tuple[str, int, Ids]] = set()
+        self._proposed: dict[tuple[Key, int], list[Mapping[int, int]]] = {}
+
+    def ask(self, topic: str, number: int, replicas: Ids) -> None:
+        """Somebody wants the partition to have these replicas."""
+        self._asked.add((topic, number, replicas))
+
+    def ask_back(self, topic: str, number: int) -> None:
+        """Somebody wants the partition to be as before the step that is under way."""
+        self.ask(topic, number, ())
+
+    def propose(self, key: Key, partition_epoch: int, members: Mapping[int, int]) -> None:
+        """A leader wants these brokers in sync, each by the broker epoch that it has fetched with,
+        on top of what it knows at that partition epoch."""
+        self._proposed.setdefault((key, partition_epoch), []).append(members)
+
+    def take(self, batch: Collection[Fact], refused: Collection[Key] = ()) -> None:
+        """The facts of one batch; what was `refused` by the decision behind it has none in it."""
+        for fact in batch if refused else ():
+            key = (fact.said.get("topic_id"), fact.said.get("partition_id"))
+            if key in refused:
+                raise Violation("P17", f"{key} was refused, and yet {fact} is in the log")
+        self.fold(batch)
+        for key, part in self.parts.items() if self.is_whole else ():
+            self._settle(key, part)
+
+    # --- what the rules ask ------------------------------------------------------------------
+
+    def allows_unclean(self, key: Key) -> bool:
+        """Whether somebody who is not in sync may lead the partition."""
+        value = self.setting(self.topics[key[0]], "unclean.leader.election.enable", "false")
+        return value == "true"
+
+    def min_isr(self, key: Key, replicas: Ids) -> int:
+        """How many must be in sync where these are the replicas."""
+        configured = self.setting(self.topics[key[0]], "min.insync.replicas", "1")
+        return min(max(1, int(configured)), len(replicas))
+
+    def is_complete(self, key: Key, part: Part, isr: Ids) -> bool:
+        """Whether the step under way does all that it was to do, once these are in sync."""
+        needed = min(self.min_isr(key, part.aimed), len(part.final))
+        enough = len(without(isr, part.removing)) >= needed
+        if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
+            is_there = set(part.aimed) & set(part.final) <= set(isr)
+            return is_there and (part.is_last or enough)
+        return enough and set(part.adding) <= set(isr)
+
+    def has_grown(self, part: Part, isr: Ids) -> bool:
+        """Whether it has added all that it was to add, and is not the last one."""
+        if part.is_last or not part.adding:
+            return False
+        if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
+            return set(part.aimed) & set(part.final) <= set(isr)
+        return set(part.adding) <= set(isr)
+
+    def limit(self, name: str) -> int:
+        """A limit of reassignments, by what follows "reassignment." in its name."""
+        return int(self.setting("", f"reassignment.{name}", str(UNLIMITED)))
+
+    @property
+    def goes_in_steps(self) -> bool:
+        """Whether anything is limited, so that a move may take several steps."""
+        return any(self.limit(name) != UNLIMITED for name in LIMITS)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what is under way is within the limits."""
+        under_way = [part for part in self.parts.values() if part.adding or part.removing]
+        added = sum(len(part.adding) for part in under_way)
+        return len(under_way) <= self.limit(LIMITS[0]) and added <= self.limit(LIMITS[1])
+
+    @property
+    def has_room_for_leaders(self) -> bool:
+        """Whether the steps that move a leader are within their limit."""
+        return sum(part.moves_leader for part in self.parts.values()) <= self.limit(LIMITS[3])
+
+    def was_asked(self, key: Key, replicas: Ids) -> bool:
+        """Whether anybody wanted the partition to have these replicas, and they exist."""
+        asked = (self.topics[key[0]], key[1], replicas) in self._asked
+        return asked and set(replicas) <= self.brokers.keys()
+
+    def was_asked_back(self, key: Key, replicas: Ids) -> bool:
+        """Whether anybody wanted a step of the partition taken back, or these as its target."""
+        return self.was_asked(key, ()) or self.was_asked(key, replicas)
+
+    def was_proposed(self, key: Key, partition_epoch: int, came: Iterable[int]) -> bool:
+        """Whether a leader has asked for all of them then, each as it is registered now."""
+        wanted = {(each, self.brokers[each].epoch) for each in came if each in self.brokers}
+        proposed = self._proposed.get((key, partition_epoch), ())
+        return not self._hears or any(wanted <= members.items() for members in proposed)
+
+    # --- what it judges ----------------------------------------------------------------------
+
+    def on_folded(self, fact: Fact) -> None:
+        self.watch(fact)
+
+    def on_created(self, fact: Fact, key: Key, part: Part) -> None:
+        require(fact, of_a_state(self, key, part))
+        require(fact, [("P10", all(map(self.live, part.isr)), "who is in sync is alive")])
+
+    def on_changed(self, fact: Fact, key: Key, before: Part, after: Part) -> None:
+        require((fact, before), of_a_state(self, key, after))
+        change = Change(before, after, "leader" in fact.said)
+        require((fact, before), of_a_change(self, key, change))
+        if change.reverts and (before.adding or before.removing):
+            self.taken_back(key, before, after)
+
+    def on_registered(self, fact: Fact, before: Broker | None, after: Broker) -> None:
+        if before is not None and before.incarnation == after.incarnation:
+            rules = [("P11", after.epoch == before.epoch, "an incarnation keeps its epoch")]
+        else:
+            rises = after.epoch == fact.offset > self._epoch
+            rules = [("P11", rises, "an epoch is the offset of its record, and rises")]
+        require(fact, rules)
+        self._epoch = max(self._epoch, after.epoch)
+
+    def _settle(self, key: Key, part: Part) -> None:
+        """What holds once a decision is whole."""
+        is_over = self.is_complete(key, part, part.isr) or self.has_grown(part, part.isr)
+        late = part.steps and is_over
+        led = part.leader == NOBODY or all(map(self.live, part.isr))
+        rules = [
+            ("P5" if part.adding else "P7", not late, "what could be complete is"),
+            ("P12", led, "a broker that may not be in sync is, or leads"),
+            ("P12", part.leader != NOBODY or len(part.isr) <= 1, "the last one alone stays"),
+        ]
+        require((key, part), rules)
+
+
+def _nothing(_: Fact) -> None:
+    """Nobody watches."""
+
+
+def _nobody(_key: Key, _before: Part, _after: Part) -> None:
+    """Nobody counts."""
+
+
+TELLING: Final = frozenset(
+    {
+        "RegisterBroker",
+        "UnregisterBroker",
+        "FenceBroker",
+        "UnfenceBroker",
+        "BrokerRegistrationChange",
+        "Config",
+    }
+)
+"""Types of records that a plan depends on, beside the partition itself."""
+
+
+class Begun(NamedTuple):
+    """A step that one record begins, of a partition that waited for it."""
+
+    key: Key
+    before: Part
+    after: Part
+
+
+class Plans:
+    """Folds what is committed into a model, and looks at each step that begins."""
+
+    def __init__(self, model: Judged) -> None:
+        self._model = model
+
+    def take(self, facts: Sequence[Fact]) -> None:
+        """The facts of one batch."""
+        begun = self._begun(facts)
+        # A batch may have several decisions, and one may say who is alive before its steps or after
+        # them: what counted for a step is what was before the batch, or at any record of it.
+        allowed = [[self._plan(each)] for each in begun]
+
+        def look(fact: Fact) -> None:
+            if fact.type in TELLING:
+                for each, plans in zip(begun, allowed, strict=True):
+                    plans.append(self._plan(each))
+
+        self._model.watch = look
+        self._model.take(facts)
+        for each, plans in zip(begun, allowed, strict=True):
+            done = without(each.after.replicas, each.before.replicas), each.after.removing
+            if None not in plans and done not in plans:
+                text = f"{each.key} {each.before} adds and drops {done}, planned is {plans[-1]}"
+                raise Violation("P16", text)
+
+    def _plan(self, step: Begun) -> tuple[Ids, Ids] | None:
+        """Whom it is to add and to drop, as things stand; None where nothing is limited."""
+        model, (key, before, _) = self._model, step
+        if not model.goes_in_steps or key[0] not in model.topics:
+            return None
+        min_isr = int(model.setting(model.topics[key[0]], "min.insync.replicas", "1"))
+        limits = [model.limit(LIMITS[which]) for which in (2, 1)]
+        return planned(before, min_isr, model.live, *limits)
+
+    def _begun(self, facts: Sequence[Fact]) -> list[Begun]:
+        found: list[Begun] = []
+        known: dict[Key, Part] = {}
+        for each in facts:
+            if each.type != "PartitionChange":
+                continue
+            key = (each.said["topic_id"], each.said["partition_id"])
+            before = known.get(key, self._model.parts.get(key))
+            if before is None:
+                continue
+            after = known[key] = changed(before, each.said)
+            waited = before.target and not (before.adding or before.removing)
+            if waited and after.target == before.target and (after.adding or after.removing):
+                found.append(Begun(key, before, after))
+        return found
+
+
+def planned(
+    part: Part, min_isr: int, live: Callable[[int], bool], most: int, movements: int
+) -> tuple[Ids, Ids]:
+    """Whom the next step adds and whom it drops, with at most so many of them at a time."""
+    current, target = part.replicas, part.target
+    old, new = without(current, target), without(target, current)
+    able = tuple(each for each in new if live(each))
+    dropped: Ids = ()
+    count = 1
+    if most == UNLIMITED or target[0] not in able:
+        dropped = old[:most]
+        missing = len(target) - len(current) + len(dropped)
+        count = min(most, missing) if missing > 0 else 0
+    kept = len(current) - len(dropped)
+    in_sync = len(without(part.isr, dropped))
+    if in_sync < kept and in_sync + count < min_isr:
+        count = min_isr - in_sync
+    added = able[: min(count, movements)]
+    # Never fewer replicas than before, or than there will be.
+    spare = len(current) + len(added) - min(len(current), len(target))
+    return added, dropped[:spare]

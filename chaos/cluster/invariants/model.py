@@ -1,0 +1,229 @@
+"""A model of a cluster: committed records folded into brokers, topics and partitions.
+
+It uses no code of the product. `chaos.cluster.invariants.metadata` overrides the hooks to check
+each registration and each change of a partition.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from chaos.cluster.invariants.record_parser import Fact
+
+Ids: TypeAlias = tuple[int, ...]
+
+Key: TypeAlias = tuple[str, int]
+"""A partition: the id of its topic, and its number."""
+
+NOBODY: Final = -1
+
+
+class Part(NamedTuple):
+    """The state of a partition; the names are those of the record parser's tables."""
+
+    replicas: Ids
+    isr: Ids
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    adding: Ids = ()
+    removing: Ids = ()
+    target: Ids = ()
+    original: Ids = ()
+    base: Ids = ()
+    elr: Ids = ()
+    last_known_elr: Ids = ()
+    recovery: int = 0
+
+    @property
+    def moves(self) -> bool:
+        """Whether a reassignment is under way, or waits for its turn."""
+        return bool(self.adding or self.removing or self.target)
+
+    @property
+    def steps(self) -> bool:
+        """Whether a step of it is under way; one that only changes the order adds nothing."""
+        in_step = self.adding or self.removing
+        return bool(in_step or (self.target and set(self.target) == set(self.replicas)))
+
+    @property
+    def moves_leader(self) -> bool:
+        """Whether another broker leads once the step under way is complete."""
+        is_led_by_new = bool(self.target) and self.target[0] in self.adding
+        return self.leader in self.removing or is_led_by_new
+
+    @property
+    def needed(self) -> Ids:
+        """Who may have what nobody else has, though it was only being added."""
+        return self.isr + self.elr + self.last_known_elr
+
+    @property
+    def aimed(self) -> Ids:
+        """The replicas once the step is complete: what is final in that order, then the others."""
+        kept = without(self.replicas, self.removing)
+        return tuple(r for r in self.target if r in kept) + without(kept, self.target)
+
+    @property
+    def final(self) -> Ids:
+        """The replicas once all that is asked for is done."""
+        return self.target or self.aimed
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no step follows on the one under way."""
+        return set(self.aimed) == set(self.final)
+
+    def went_back_to(self, replicas: Ids) -> bool:
+        """Whether a cancel leaves these: all but the added, in the order before the step."""
+        return replicas == (self.base or without(self.replicas, self.adding))
+
+
+def created(said: Mapping[str | int, Any]) -> Part:
+    """The partition that a Partition record says."""
+    return Part(**{name: said[name] for name in Part._fields if name in said})
+
+
+def changed(before: Part, said: Mapping[str | int, Any]) -> Part:
+    """The partition after a PartitionChange, as Kafka's readers count."""
+    told = {name: said[name] for name in Part._fields if name in said}
+    if "target" not in said and ("adding" in said or "removing" in said):
+        # Written by a controller that knows no targets.
+        told |= {"target": (), "original": ()}
+    told["leader_epoch"] = before.leader_epoch + ("leader" in said)
+    told["partition_epoch"] = before.partition_epoch + 1
+    after = before._replace(**told)
+    return after if after.target else after._replace(base=())
+
+
+def without(these: Ids, those: Ids) -> Ids:
+    """The first without the second, in order."""
+    return tuple(each for each in these if each not in those)
+
+
+class Broker(NamedTuple):
+    """A registered incarnation; only a live one may lead or come into an ISR."""
+
+    epoch: int
+    incarnation: str
+    fenced: bool
+    stops: bool
+
+
+class Model:
+    """One cluster."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[str, str] = {}
+        self.parts: dict[Key, Part] = {}
+        self.settings: dict[tuple[int, str, str], str] = {}
+        self._open: list[Fact] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no transaction is open."""
+        return self._open is None
+
+    def fold(self, batch: Iterable[Fact]) -> None:
+        """Take in the facts of one batch; those of a transaction count with its end."""
+        for fact in batch:
+            if fact.type == "BeginTransaction":
+                self._open = []
+            elif fact.type in ("EndTransaction", "AbortTransaction"):
+                whole, self._open = self._open or [], None
+                for each in whole if fact.type == "EndTransaction" else ():
+                    self._fold(each)
+            elif self._open is not None:
+                self._open.append(fact)
+            else:
+                self._fold(fact)
+
+    def live(self, broker_id: int) -> bool:
+        """Whether the broker may lead and be in sync."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not (broker.fenced or broker.stops)
+
+    def setting(self, topic: str, name: str, default: str) -> str:
+        """What is configured for the topic, else for the cluster."""
+        places = (2, topic, name), (4, "", name)
+        return next((value for value in map(self.settings.get, places) if value), default)
+
+    # --- for whoever judges ------------------------------------------------------------------
+
+    def on_folded(self, fact: Fact) -> None:
+        """A record has counted."""
+
+    def on_created(self, fact: Fact, key: Key, part: Part) -> None:
+        """There is a partition that was none."""
+
+    def on_changed(self, fact: Fact, key: Key, before: Part, after: Part) -> None:
+        """A record has changed a partition."""
+
+    def on_registered(self, fact: Fact, before: Broker | None, after: Broker) -> None:
+        """A broker is registered; `before` is what was known under its id."""
+
+    # --- the records -------------------------------------------------------------------------
+
+    def _fold(self, fact: Fact) -> None:
+        if fact.type in _FOLDED:
+            _FOLDED[fact.type](self, fact)
+            self.on_folded(fact)
+
+    def _create(self, fact: Fact) -> None:
+        key, part = (fact.said["topic_id"], fact.said["partition_id"]), created(fact.said)
+        self.parts[key] = part
+        self.on_created(fact, key, part)
+
+    def _change(self, fact: Fact) -> None:
+        key = (fact.said["topic_id"], fact.said["partition_id"])
+        before = self.parts[key]
+        after = self.parts[key] = changed(before, fact.said)
+        self.on_changed(fact, key, before, after)
+
+    def _name(self, fact: Fact) -> None:
+        self.topics[fact.said["topic_id"]] = fact.said["name"]
+
+    def _remove(self, fact: Fact) -> None:
+        name = self.topics.pop(fact.said["topic_id"])
+        self.parts = {k: v for k, v in self.parts.items() if k[0] != fact.said["topic_id"]}
+        self.settings = {k: v for k, v in self.settings.items() if k[:2] != (2, name)}
+
+    def _set(self, fact: Fact) -> None:
+        kind, resource, name, value = fact.said.values()
+        self.settings[kind, resource, name] = value or ""
+
+    def _clear(self, fact: Fact) -> None:
+        for key, part in self.parts.items():
+            is_meant = fact.said["topic_name"] in ("", self.topics[key[0]])
+            if is_meant and (part.elr or part.last_known_elr):
+                self.parts[key] = changed(part, {"elr": (), "last_known_elr": ()})
+
+    def _unregister(self, fact: Fact) -> None:
+        del self.brokers[fact.said["broker_id"]]
+
+    def _fence(self, fact: Fact) -> None:
+        broker = self.brokers[fact.said["broker_id"]]
+        now = _FENCES.get(fact.type, fact.said.get("fenced", 0))
+        stops = broker.stops or fact.said.get("in_controlled_shutdown", 0) > 0
+        fenced = now > 0 if now else broker.fenced
+        self.brokers[fact.said["broker_id"]] = broker._replace(fenced=fenced, stops=stops)
+
+    def _register(self, fact: Fact) -> None:
+        said, before = fact.said, self.brokers.get(fact.said["broker_id"])
+        stops = bool(said.get("in_controlled_shutdown"))
+        after = Broker(said["broker_epoch"], said["incarnation_id"], bool(said["fenced"]), stops)
+        self.on_registered(fact, before, after)
+        self.brokers[said["broker_id"]] = after
+
+
+_FENCES: Final = {"FenceBroker": 1, "UnfenceBroker": -1}
+_FOLDED: Final[dict[str, Callable[[Model, Fact], None]]] = {
+    "Partition": Model._create,
+    "PartitionChange": Model._change,
+    "Topic": Model._name,
+    "RemoveTopic": Model._remove,
+    "Config": Model._set,
+    "ClearElr": Model._clear,
+    "RegisterBroker": Model._register,
+    "UnregisterBroker": Model._unregister,
+    **dict.fromkeys(("FenceBroker", "UnfenceBroker", "BrokerRegistrationChange"), Model._fence),
+}

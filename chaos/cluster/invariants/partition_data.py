@@ -1,0 +1,231 @@
+"""P18 to P21: records of partitions and folders on the disks of brokers.
+
+Logs are read from their files by the checkers' own parser. Every in-sync replica has written what
+is committed; nothing of it is synced, as the product promises, and so simulated broker disks lose
+none of it. Also counts reassignment steps that were cancelled under way.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from broker.partition.assignment import PartitionKey
+from chaos.cluster.broker.replica_manager import folder_of, held_on
+from chaos.cluster.invariants.model import Key, Part, without
+from chaos.cluster.invariants.record_parser import Fact
+from chaos.cluster.workload.clients import KEPT
+from chaos.disk.virtual_disk import VirtualDisk
+from chaos.invariants.disk_format import Stored, batches, records
+from chaos.violation import Violation
+from quorum.core.vocabulary import ReplicaId
+
+if TYPE_CHECKING:
+    from broker.partition.partition import Partition
+    from chaos.cluster.broker.process import BrokerProcess
+    from chaos.cluster.world import ClusterWorld
+
+
+def values_of(stored: list[Stored] | tuple[Stored, ...]) -> dict[int, bytes]:
+    """The value at each offset of these batches."""
+    return {
+        batch.base + place: value
+        for batch in stored
+        for place, (_, value) in enumerate(records(batch.data))
+    }
+
+
+def log_on(disk: VirtualDisk, key: PartitionKey) -> list[Stored]:
+    """The batches of a partition in the files of its folder, in order."""
+    folder = folder_of(key)
+    if not disk.is_folder(folder):
+        return []
+    found: list[Stored] = []
+    for name in sorted(each for each in disk.names(folder) if each.endswith(".log")):
+        found += batches(disk.content(folder / name))
+    return found
+
+
+def end_on(disk: VirtualDisk, key: PartitionKey) -> int:
+    """Where the log of a partition ends in the files of its folder."""
+    folder = folder_of(key)
+    names = disk.names(folder) if disk.is_folder(folder) else []
+    for name in sorted((each for each in names if each.endswith(".log")), reverse=True):
+        stored = batches(disk.content(folder / name))
+        if stored:
+            return stored[-1].end
+    return 0
+
+
+class Records:
+    """Knows what was acknowledged and what was read; one for each run."""
+
+    def __init__(self, world: "ClusterWorld") -> None:
+        self._world = world
+        self._acknowledged: dict[int, dict[int, bytes]] = {}
+        self._read: dict[int, dict[int, bytes]] = {}
+        self._committed: dict[PartitionKey, int] = {}
+        self._lost: dict[int, str] = {}
+        """The incarnation whose disk has lost something, by its broker, until that is known."""
+
+    def acknowledged(self, number: int, base: int, values: list[bytes]) -> None:
+        """A producer was told that its records are there from this offset on."""
+        known = self._acknowledged.setdefault(number, {})
+        for offset, value in enumerate(values, base):
+            if known.setdefault(offset, value) != value:
+                text = f"{value!r} is acknowledged at {number}/{offset}, {known[offset]!r} was"
+                raise Violation("P18", text)
+
+    def read(self, number: int, stored: tuple[Stored, ...]) -> None:
+        """P20: a consumer was given these; what anybody has read there stays."""
+        known = self._read.setdefault(number, {})
+        for offset, value in values_of(stored).items():
+            if known.setdefault(offset, value) != value:
+                text = f"{value!r} is read at {number}/{offset}, before it was {known[offset]!r}"
+                raise Violation("P20", text)
+
+    def committed(self, process: "BrokerProcess", partition: "Partition") -> None:
+        """P19: who leads, and answers others, says that more is committed; all in sync have it."""
+        key = partition.key
+        part = self._world.history.model.parts.get((key.topic_id.hex, key.number))
+        if part is None or part.leader != process.broker_id or not process.is_open:
+            return
+        if part.leader_epoch != partition.leader_epoch:
+            return
+        end = partition.high_watermark
+        if self._world.history.model.topics[key.topic_id.hex] == KEPT:
+            self.is_committed(key, end)
+        for member in part.isr:
+            if member in self._lost:
+                continue
+            has = end_on(self._disk(member), partition.key)
+            if has < end:
+                raise Violation(
+                    "P19", f"{partition} is committed up to {end}, and {member} has {has} in sync"
+                )
+
+    def loses(self, broker_id: int) -> None:
+        """Its disk is about to lose something that others in sync have."""
+        self._lost[broker_id] = self._world.history.model.brokers[broker_id].incarnation
+
+    def is_committed(self, key: PartitionKey, end: int) -> None:
+        """Everything below is committed."""
+        self._committed[key] = max(end, self._committed.get(key, 0))
+
+    def changed(self, facts: Sequence[Fact]) -> None:
+        """P19, of who comes into the ISR: it has all that is known to be committed."""
+        for each in facts:
+            if each.type == "RegisterBroker":
+                self._registered(each.said["broker_id"], each.said["incarnation_id"])
+            if each.type != "PartitionChange" or "isr" not in each.said:
+                continue
+            key = PartitionKey(UUID(hex=each.said["topic_id"]), each.said["partition_id"])
+            end = self._committed.get(key, 0)
+            for member in without(each.said["isr"], tuple(self._lost)):
+                has = end_on(self._disk(member), key) if end else 0
+                if has < end:
+                    text = f"{member} comes into the ISR of {key} with {has} of {end}"
+                    raise Violation("P19", text)
+
+    def _registered(self, broker_id: int, incarnation: str) -> None:
+        """A loss is known with another incarnation; its own request may come twice."""
+        if self._lost.get(broker_id) != incarnation:
+            self._lost.pop(broker_id, None)
+
+    def are_alike(self) -> bool:
+        """Whether all replicas of each partition have the same records."""
+        return all(
+            len({tuple(log_on(self._disk(each), key)) for each in replicas}) == 1
+            for key, replicas in self._partitions()
+        )
+
+    def check_end(self) -> None:
+        """P18 and P20, once all replicas are alike."""
+        for key, replicas in self._partitions():
+            self._check_partition(key, log_on(self._disk(replicas[0]), key))
+
+    def _partitions(self) -> list[tuple[PartitionKey, tuple[int, ...]]]:
+        model = self._world.history.model
+        return [
+            (PartitionKey(UUID(hex=topic_id), number), part.replicas)
+            for (topic_id, number), part in model.parts.items()
+            if model.topics[topic_id] == KEPT
+        ]
+
+    def _disk(self, broker_id: int) -> VirtualDisk:
+        return self._world.machines[ReplicaId(broker_id)].disk
+
+    def _check_partition(self, key: PartitionKey, stored: list[Stored]) -> None:
+        there = values_of(stored)
+        for rule, known in (("P18", self._acknowledged), ("P20", self._read)):
+            for offset, value in known.get(key.number, {}).items():
+                if there.get(offset) != value:
+                    text = f"{value!r} was at {key.number}/{offset}, now is {there.get(offset)!r}"
+                    raise Violation(rule, text)
+        written = list(there.values())
+        if len({*written}) != len(written):
+            raise Violation("P18", f"a record of {key} is there twice")
+
+
+class Data:
+    """One for each run."""
+
+    def __init__(self, world: "ClusterWorld") -> None:
+        self._world = world
+        self._held_since: dict[tuple[ReplicaId, PartitionKey], int] = {}
+
+    def opens(self, process: "BrokerProcess", key: PartitionKey) -> None:
+        """A broker is about to have data of it."""
+        told = self._world.judge.told(process.speaker)
+        self._held_since.setdefault((process.id, key), told)
+
+    def removes(self, process: "BrokerProcess", key: PartitionKey) -> None:
+        """P21: a broker is about to remove its data; it has seen that it is no replica since."""
+        told = self._world.judge.told(process.speaker)
+        since = self._held_since.pop((process.id, key), 0)
+        self._world.note("data of a partition is removed")
+        self._world.cancels.removes(process.id, key)
+        if not self._world.history.was_no_replica(process.broker_id, key, since, told):
+            raise Violation(
+                "P21", f"{process.id} removes {key}, and has been a replica since {since}"
+            )
+
+    def loses(self, replica: ReplicaId) -> None:
+        """Its whole disk is gone."""
+        for each in [each for each in self._held_since if each[0] == replica]:
+            del self._held_since[each]
+
+    def check_end(self) -> None:
+        """P21: nobody has data of what is not on it."""
+        view = self._world.history.view_at(self._world.history.end)
+        for replica in self._world.brokers:
+            for key in held_on(self._world.machines[replica].disk):
+                part = view.parts.get((key.topic_id.hex, key.number))
+                if part is None or int(replica) not in part.replicas:
+                    raise Violation("P21", f"{replica} has data of {key}, which is not on it")
+
+
+TAKEN_BACK: Final = "a step is taken back"
+REMOVED: Final = "what was copied for a step that was taken back is removed"
+
+
+class Cancels:
+    """Of one run."""
+
+    def __init__(self, world: "ClusterWorld") -> None:
+        self._world = world
+        self._dropped: set[tuple[ReplicaId, PartitionKey]] = set()
+        """Who had begun to copy what, and was no replica any more."""
+
+    def taken_back(self, key: Key, before: Part, after: Part) -> None:
+        """A step of this partition was under way, and all is as before it."""
+        self._world.note(TAKEN_BACK)
+        partition = PartitionKey(UUID(hex=key[0]), key[1])
+        for each in map(ReplicaId, without(before.replicas, after.replicas)):
+            if partition in held_on(self._world.machines[each].disk):
+                self._dropped.add((each, partition))
+
+    def removes(self, replica: ReplicaId, partition: PartitionKey) -> None:
+        """It removes its data."""
+        if (replica, partition) in self._dropped:
+            self._dropped.discard((replica, partition))
+            self._world.note(REMOVED)

@@ -1,0 +1,299 @@
+"""What must hold of a partition, and of one change of it: the rules by their numbers.
+
+Each rule is a number, whether it holds, and words for the one who reads that it does not.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from chaos.cluster.invariants.model import NOBODY, Ids, Key, Part, without
+from chaos.violation import Violation
+
+Rule: TypeAlias = tuple[str, bool, str]
+
+
+class Cluster(Protocol):
+    """What a rule asks about everything but the partition."""
+
+    def live(self, broker_id: int) -> bool:
+        """Whether the broker may lead and be in sync."""
+        ...
+
+    def min_isr(self, key: Key, replicas: Ids) -> int:
+        """How many must be in sync where these are the replicas."""
+        ...
+
+    def is_complete(self, key: Key, part: Part, isr: Ids) -> bool:
+        """Whether the step under way does all that it was to do, once these are in sync."""
+        ...
+
+    def has_grown(self, part: Part, isr: Ids) -> bool:
+        """Whether it has added all that it was to add, and is not the last one."""
+        ...
+
+    @property
+    def goes_in_steps(self) -> bool:
+        """Whether anything is limited, so that a move may take several steps."""
+        ...
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what is under way is within the limits."""
+        ...
+
+    @property
+    def has_room_for_leaders(self) -> bool:
+        """Whether the steps that move a leader are within their limit."""
+        ...
+
+    def was_asked(self, key: Key, replicas: Ids) -> bool:
+        """Whether anybody wanted the partition to have these replicas, and they exist."""
+        ...
+
+    def was_asked_back(self, key: Key, replicas: Ids) -> bool:
+        """Whether anybody wanted a step of the partition taken back, or these as its target."""
+        ...
+
+    def was_proposed(self, key: Key, partition_epoch: int, came: Ids) -> bool:
+        """Whether a leader has asked for all of them then, each as it is registered now."""
+        ...
+
+    def allows_unclean(self, key: Key) -> bool:
+        """Whether somebody who is not in sync may lead the partition."""
+        ...
+
+
+def require(what: object, rules: Sequence[Rule]) -> None:
+    """Raise `Violation` for the first that does not hold."""
+    for number, holds, words in rules:
+        if not holds:
+            raise Violation(number, f"{words}; but {what}")
+
+
+def of_a_state(cluster: Cluster, key: Key, part: Part) -> list[Rule]:
+    """What holds of a partition after every change."""
+    parts = (part.isr, part.elr, part.adding, part.removing, part.last_known_elr)
+    return [
+        ("P1", all(set(each) <= set(part.replicas) for each in parts), "sets within sets"),
+        ("P1", len(set(part.replicas)) == len(part.replicas) > 0, "no replica is named twice"),
+        ("P1", part.leader in (NOBODY, *part.isr), "the leader is in sync"),
+        ("P1", not set(part.isr) & set(part.elr), "who is in sync is not eligible as well"),
+        (
+            "P1",
+            not part.elr or len(part.isr) < cluster.min_isr(key, part.aimed),
+            "eligible only under min ISR",
+        ),
+        ("P2", not set(part.adding) & set(part.removing), "nobody is added and removed"),
+        ("P2", not set(part.removing) & set(part.target), "nothing of the target is removed"),
+        ("P2", not part.target or set(part.adding) <= set(part.target), "added for the target"),
+        ("P2", part.moves or not (part.original or part.base), "nothing is left of a move"),
+    ]
+
+
+class Change(NamedTuple):
+    """A partition before and after one record, and whether that names the leader.
+
+    A step ends in one of four ways: it completes; it leaves whom it was to remove to the next one;
+    it is taken back; or what is asked for now needs no replica that is not there (a removal,
+    another order), so that it is done at once.
+    """
+
+    before: Part
+    after: Part
+    names_leader: bool
+
+    @property
+    def ends(self) -> bool:
+        """Whether a step is over, or the whole move, in whatever way."""
+        before, after, _ = self
+        was_in_step = bool(before.adding or before.removing) and before.target == after.target
+        step_is_over = was_in_step and not (after.adding or after.removing)
+        return step_is_over or (before.moves and not after.moves)
+
+    @property
+    def completes(self) -> bool:
+        """Whether the step that was under way is complete."""
+        return self.ends and self.before.steps and self.after.replicas == self.before.aimed
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it leaves all that it was to remove to the next one."""
+        before, after, _ = self
+        is_same = before.target == after.target and set(before.replicas) == set(after.replicas)
+        return self.ends and not self.completes and is_same and bool(before.adding)
+
+    @property
+    def reverts(self) -> bool:
+        """Whether it is taken back."""
+        is_over = self.completes or self.keeps
+        return self.ends and not is_over and self.before.went_back_to(self.after.replicas)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether what is asked for, or the next step of it, is done with this very change."""
+        before, after, _ = self
+        if self.completes or self.keeps or self.reverts or after.adding or after.removing:
+            return False
+        if after.moves and after.target != before.target:
+            # Whom the step was adding for the old target and the new one is in sync already.
+            return any(each in after.target for each in before.adding)
+        if after.moves:
+            return bool(self.gone)
+        return before.moves or before.replicas != after.replicas
+
+    @property
+    def gone(self) -> Ids:
+        """Replicas that are no replicas any more."""
+        return without(self.before.replicas, self.after.replicas)
+
+    @property
+    def grown(self) -> Ids:
+        """Replicas that were none."""
+        return without(self.after.replicas, self.before.replicas)
+
+    @property
+    def came(self) -> Ids:
+        """Who came into the ISR."""
+        return without(self.after.isr, self.before.isr)
+
+    @property
+    def done(self) -> Part:
+        """The step that is over: the one that was under way, or the one done at once."""
+        before, after, _ = self
+        if self.completes or self.keeps:
+            return before
+        adding = tuple(each for each in before.adding if each in after.replicas)
+        target = after.target or after.replicas
+        return before._replace(adding=adding, removing=self.gone, target=target)
+
+
+def of_a_change(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
+    """What holds of one record about a partition that exists."""
+    return [
+        *_of_epochs_and_growth(change),
+        # First: what nobody has asked for is no end that may be complete or not.
+        *_of_what_was_asked(cluster, key, change),
+        *_of_an_end(cluster, key, change),
+        *_of_the_isr(cluster, key, change),
+    ]
+
+
+def _of_epochs_and_growth(change: Change) -> list[Rule]:
+    before, after, names_leader = change
+    is_over, leads_on = change.ends or change.at_once, before.leader == after.leader
+    stayed, grown = without(before.replicas, change.gone), change.grown
+    given_up = without(before.adding, (*before.needed, *after.target))
+    return [
+        (
+            "P3",
+            names_leader == (is_over or not leads_on or bool(change.gone)),
+            "a leader epoch for each leader, each end, and whenever a replica goes",
+        ),
+        ("P4", set(grown) <= set(after.adding), "what grows is being added"),
+        ("P4", not grown or after.replicas == stayed + grown, "what grows comes last"),
+        ("P4", not grown or not after.target or grown == _in(after.target, grown), "in its order"),
+        ("P4", not grown or before.leader == NOBODY or leads_on, "growth leaves the leader alone"),
+        ("P4", not grown or before.leader == NOBODY or before.isr == after.isr, "and the ISR"),
+        ("P4", is_over or set(change.gone) <= set(given_up), "who goes early was only being added"),
+    ]
+
+
+def _of_an_end(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
+    before, after, _ = change
+    is_done = change.completes or change.keeps or change.at_once
+    is_over = change.ends or change.at_once
+    # Nobody of the ISR was alive, and somebody else leads: it has one member, whoever completed.
+    elected = after.recovery != 0 and after.isr == (after.leader,)
+    is_as_before = before.went_back_to(after.replicas) and not change.gone
+    # Nobody goes but who was only being added for what is not wanted any more.
+    is_whole = set(change.gone) <= set(before.adding) and not change.reverts
+    is_complete = cluster.is_complete(key, change.done, after.isr)
+    has_grown = is_whole and cluster.has_grown(change.done, after.isr)
+    in_time = elected or is_as_before or is_complete or has_grown
+    heirs = [each for each in after.replicas if each in after.isr and cluster.live(each)]
+    leaders = (NOBODY, before.leader, after.replicas[0], *heirs[:1])
+    needed = min(cluster.min_isr(key, after.replicas), len(after.final))
+    enough = is_whole or len(after.isr) >= needed
+    # What has not begun is dropped at any time: nothing changes by it.
+    not_begun = is_as_before and not (before.adding or before.removing)
+    may_end = enough or not_begun or cluster.allows_unclean(key)
+    return [
+        (
+            "P5" if before.adding else "P7",
+            not is_done or in_time,
+            "complete only when the rule holds",
+        ),
+        ("P7", not change.keeps or not is_complete, "a step removes whom it may remove"),
+        ("P6", not is_done or after.leader in leaders, "who leads comes first in the target"),
+        (
+            "P14",
+            not change.completes
+            or after.moves
+            or after.replicas == (before.target or before.aimed),
+            "a move that is complete leaves its target",
+        ),
+        ("P8", not is_over or may_end, "no move goes under min ISR"),
+    ]
+
+
+def _of_the_isr(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
+    before, after, _ = change
+    came, led = change.came, before.leader != NOBODY
+    let_in = led and (before.leader == after.leader or change.ends or change.at_once)
+    alone = after.isr == (after.leader,)
+    # Who was eligible, or nobody was: the controller itself lets in whom it elects.
+    is_over = change.completes or change.keeps or change.at_once
+    is_chosen = before.leader != after.leader and not is_over
+    elected = alone and (not led or is_chosen or bool(after.recovery) or set(came) <= {*before.elr})
+    known = cluster.was_proposed(key, before.partition_epoch, came)
+    return [
+        ("P9", not came or let_in or alone, "only the leader lets anybody in"),
+        ("P10", all(map(cluster.live, came)), "who comes into the ISR is alive"),
+        ("P10", not came or elected or known, "the leader has asked for this incarnation of it"),
+    ]
+
+
+def _of_what_was_asked(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
+    before, after, _ = change
+    wanted = change.at_once and cluster.was_asked(key, after.target or after.replicas)
+    is_explained = change.completes or change.keeps or change.reverts or wanted
+    is_led = before.leader == NOBODY or after.leader != NOBODY
+    is_new = bool(after.target) and after.target != before.target
+    begins = bool(change.grown or without(after.removing, before.removing))
+    given_up = without(before.adding, before.needed) if is_new else ()
+    whole = set(without(after.replicas, after.removing)) == set(after.target)
+    aims = {*after.target, *after.removing, *after.original}
+    # One that steps were meant for when it was let go may stay until the next of them begins.
+    sets_out = bool(after.target) and (is_new or begins)
+    return [
+        ("P13", not change.ends or is_explained, "a move that ends is done, or all is as before"),
+        ("P13", not change.reverts or is_led, "what is taken back leaves nobody without a leader"),
+        (
+            "P17",
+            not change.reverts or cluster.was_asked_back(key, after.replicas),
+            "nothing is taken back that nobody wants back",
+        ),
+        ("P17", not change.at_once or wanted, "nothing moves to where nobody wants it"),
+        ("P17", not is_new or cluster.was_asked(key, after.target), "or sets out for there"),
+        ("P14", not set(given_up) & set(without(after.replicas, after.target)), "given up at once"),
+        (
+            "P14",
+            not sets_out or cluster.goes_in_steps or set(after.replicas) <= aims,
+            "no orphan of an old target",
+        ),
+        ("P15", not begins or cluster.has_room, "no step begins beyond the limits"),
+        (
+            "P15",
+            not (begins and after.moves_leader) or cluster.has_room_for_leaders,
+            "no step that moves a leader begins beyond their limit",
+        ),
+        (
+            "P16",
+            not (begins and after.target) or whole or cluster.goes_in_steps,
+            "a step does all that is to be done",
+        ),
+    ]
+
+
+def _in(order: Ids, members: Ids) -> Ids:
+    return tuple(each for each in order if each in members)

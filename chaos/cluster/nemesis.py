@@ -1,0 +1,232 @@
+"""Faults of a whole cluster: data loss of one broker, and delayed requests for a larger ISR.
+
+`Losses` strikes one broker while the other in-sync replicas have everything and nothing in flight
+could make it the only one; the product promises that nothing acknowledged is lost then.
+`SuddenLosses` strikes at any moment: with eligible leader replicas (KIP-966) and min ISR 2 nothing
+acknowledged depends on one broker. Two exceptions: no other process ends until the cluster is whole
+again, and the metadata's only known holder is spared. `LateProposals` kills a broker that is about
+to join an ISR and delays the request until it may be registered as another incarnation (KIP-903).
+"""
+
+import random
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.alter_partition_manager import Batch
+from chaos.cluster.broker.process import BrokerProcess
+from chaos.cluster.invariants.model import NOBODY, Part
+from chaos.cluster.workload.clients import KEPT
+from chaos.nemesis.nemesis import Nemesis
+from chaos.network.virtual_network import STRAGGLING_MS_MAX
+from chaos.simulation.profile import BETWEEN_TWO, NEEDS, Fault, Strike
+from quorum.core.vocabulary import ReplicaId
+
+if TYPE_CHECKING:
+    from chaos.cluster.run import ClusterSimulation
+    from chaos.cluster.world import ClusterWorld
+
+STILL_MS_MAX: Final = 25_000
+"""How long it is waited for the moment; in some runs it does not come."""
+BACK_MS_MAX: Final = 25_000
+"""And for the one who was struck to be registered anew."""
+
+
+class Losses:
+    """Of one run; `strike` takes some virtual time."""
+
+    def __init__(self, simulation: "ClusterSimulation", rng: random.Random) -> None:
+        self._simulation = simulation
+        self._world = simulation.cluster
+        self._rng = rng
+
+    def strike(self) -> None:
+        """Wait for the moment, strike, and wait until that is known."""
+        world = self._world
+        world.make_whole()
+        world.holds_still = True
+        self._simulation.pass_ms(STRAGGLING_MS_MAX)
+        if self._waits(self._is_still, STILL_MS_MAX):
+            victims = [each for each in world.brokers if self._can_do_without(each, self._kept())]
+            if victims:
+                is_known = self._lose(self._rng.choice(victims))
+                self._waits(is_known, BACK_MS_MAX)
+            else:
+                world.note("nobody can be done without")
+        else:
+            world.note("no moment for a loss")
+        world.holds_still = False
+
+    def _lose(self, victim: ReplicaId) -> Callable[[], bool]:
+        """Let it lose something; returns what tells whether that is known."""
+        world = self._world
+        # Who had the only replica of anything waits for its disk to come back.
+        may_lose_all = self._can_do_without(victim, world.history.model.parts.values())
+        epoch = world.history.model.brokers[int(victim)].epoch
+        world.records.loses(int(victim))
+        loses_all = may_lose_all and self._rng.randrange(3) > 0
+        if not (loses_all and self._simulation.operator.lose_disk(victim)):
+            world.lose_what_is_not_synced(victim)
+            world.note("a broker loses what it has not synced")
+        else:
+            world.data.loses(victim)
+            world.note("a broker loses its disk")
+
+        def is_known() -> bool:
+            broker = world.history.model.brokers.get(int(victim))
+            return broker is None or broker.epoch != epoch
+
+        return is_known
+
+    def _waits(self, is_reached: Callable[[], bool], ms_max: int) -> bool:
+        timeline = self._world.timeline
+        return timeline.run_until(is_reached, deadline_ms=timeline.now_ms + ms_max)
+
+    def _kept(self) -> list[Part]:
+        model = self._world.history.model
+        return [part for (topic, _), part in model.parts.items() if model.topics[topic] == KEPT]
+
+    def _is_still(self) -> bool:
+        """Whether nobody waits for an answer, no partition with records moves, and all is well."""
+        if not self._simulation.is_quiet or not all(map(self._world.is_known, self._world.brokers)):
+            return False
+        return all(
+            part.leader != NOBODY and not part.moves and set(part.isr) == set(part.replicas)
+            for part in self._kept()
+        )
+
+    def _can_do_without(self, victim: ReplicaId, parts: Iterable[Part]) -> bool:
+        """Whether others are in sync with whatever of this it has."""
+        return all(
+            int(victim) not in part.replicas or self._holders(part) - {int(victim)}
+            for part in parts
+        )
+
+    def _holders(self, part: Part) -> set[int]:
+        """Who has all that was acknowledged, as far as is committed."""
+        return {*part.isr}
+
+
+ENDING_NOBODY: Final = (
+    Fault.SPLIT,
+    Fault.ISOLATE,
+    Fault.DEAF,
+    Fault.MUTE,
+    Fault.RING,
+    Fault.CLOG,
+    Fault.RESET,
+    Fault.MISLEAD,
+    Fault.OUST,
+    Fault.HEAL,
+    Fault.PAUSE,
+    Fault.SLOW_DISK,
+    Fault.TRANSFER,
+    Fault.CLOCK_JUMP,
+)
+STRIKES_MAX: Final = 8
+SUDDEN_MS_MAX: Final = 6_000
+"""In which the others strike, and the loss does."""
+
+
+class SuddenLosses(Losses):
+    """Of one run; `strike` takes some virtual time."""
+
+    def __init__(self, simulation: "ClusterSimulation", rng: random.Random) -> None:
+        super().__init__(simulation, rng)
+        voters = len(self._world.voters)
+        self._kinds = [
+            each
+            for each in ENDING_NOBODY
+            if voters >= NEEDS.get(each, 2 if each in BETWEEN_TWO else 1)
+        ]
+
+    def strike(self) -> None:
+        """Let everybody be well, then much go wrong at once; and see that all is whole again."""
+        world, simulation, rng = self._world, self._simulation, self._rng
+        self._recovers()
+        world.disturb(simulation.profile.rates)
+        Nemesis(world, simulation.operator).begin(tuple(self._strikes()))
+        world.timeline.after(rng.randrange(SUDDEN_MS_MAX), self._lose_suddenly)
+        simulation.pass_ms(SUDDEN_MS_MAX)
+        self._recovers()
+
+    def _recovers(self) -> None:
+        self._world.make_whole()
+        self._simulation.reach(self._is_whole, "not all in sync are so again after a loss")
+
+    def _strikes(self) -> list[Strike]:
+        rng, everyone = self._rng, len(self._world.everyone)
+        return [
+            Strike(
+                rng.randrange(SUDDEN_MS_MAX),
+                rng.choice(self._kinds),
+                rng.randrange(everyone),
+                rng.randrange(1_000),
+            )
+            for _ in range(rng.randrange(1, STRIKES_MAX + 1))
+        ]
+
+    def _lose_suddenly(self) -> None:
+        brokers = self._world.brokers
+        victims = [each for each in brokers if self._can_do_without(each, self._kept())]
+        if victims and all(map(self._is_itself, brokers)):
+            self._lose(self._rng.choice(victims))
+            self._world.note("a broker loses something in the middle of everything else")
+        else:
+            self._world.note("nobody can be done without")
+
+    def _is_whole(self) -> bool:
+        """Whether everybody is known, and all replicas of what is kept are in sync."""
+        return all(map(self._world.is_known, self._world.brokers)) and all(
+            set(part.isr) == set(part.replicas) for part in self._kept()
+        )
+
+    def _is_itself(self, replica: ReplicaId) -> bool:
+        """Whether the process that runs there is the one that is registered, fenced or not."""
+        broker = self._world.history.model.brokers.get(int(replica))
+        process = self._world.process_of(replica)
+        return (
+            broker is not None
+            and isinstance(process, BrokerProcess)
+            and broker.epoch == process.broker_epoch
+        )
+
+    def _holders(self, part: Part) -> set[int]:
+        return {*part.isr, *part.elr}
+
+
+ONE_IN: Final = 2
+LATER_MS_MAX: Final = 2_000
+"""After the session of who has died is over, at most."""
+
+
+class LateProposals:
+    """Of one run."""
+
+    def __init__(self, world: "ClusterWorld", rng: random.Random) -> None:
+        self._world = world
+        self._rng = rng
+
+    def held_ms(self, batch: Batch) -> int:
+        """How long to hold back what proposes this; 0 is not at all."""
+        world, settings = self._world, self._world.settings
+        joining = [
+            member
+            for partition, proposal in batch.values()
+            if partition.leading is not None
+            for member in proposal.isr
+            if member not in partition.leading.isr
+        ]
+        # Nothing is promised where another one ends uncleanly while a loss is not known yet.
+        may = settings.has_late_proposals and world.disturbed and not world.holds_still
+        may = may and bool(joining)
+        if not may or self._rng.randrange(ONE_IN):
+            return 0
+        world.note("who is to join the ISR dies, and the request is late")
+        # Not within a turn of who asks.
+        world.timeline.after(0, partial(self._end, ReplicaId(joining[0])))
+        return settings.session_timeout_ms + self._rng.randrange(LATER_MS_MAX)
+
+    def _end(self, victim: ReplicaId) -> None:
+        self._world.kill(victim)
+        self._world.boot_soon(victim)

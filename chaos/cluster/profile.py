@@ -1,0 +1,157 @@
+"""What a simulated cluster is, beside its quorum: drawn from a seed of streams of its own."""
+
+import random
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from chaos.simulation.profile import NEEDS, Fault, Profile, Rates
+from controller.event_queue import SLICE_US
+from quorum.snapshotting import SnapshotLimits
+
+FAULTS: Final = frozenset(
+    {
+        Fault.SPLIT,
+        Fault.ISOLATE,
+        Fault.DEAF,
+        Fault.MUTE,
+        Fault.CLOG,
+        Fault.RESET,
+        Fault.MISLEAD,
+        Fault.OUST,
+        Fault.HEAL,
+        Fault.RING,
+        Fault.KILL,
+        Fault.POWER,
+        Fault.BLACKOUT,
+        Fault.DIES_IN_TURN,
+        Fault.DIES_IN_WRITING,
+        Fault.PAUSE,
+        Fault.STOP,
+        Fault.ROLL,
+        Fault.SLOW_DISK,
+        Fault.TRANSFER,
+        Fault.CLOCK_JUMP,
+    }
+)
+"""Those of the quorum that strike controllers and brokers; what damages logs of the quorum, and who
+votes, is judged without anything above it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What brokers and controllers are configured with, and what is asked of them."""
+
+    has_elr: bool
+    """Whether the cluster is founded with eligible leader replicas (KIP-966)."""
+    min_isr: int
+    """Of topics that say nothing else."""
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    lag_ms_max: int
+    partitions: int
+    factor: int
+    clients: int
+    pause_ms_max: int
+    """Between two things that a client asks."""
+    producers: int
+    slice_us: int
+    """Of work that a controller does before others have a turn; a change of a partition is 20."""
+    losses: int
+    """How often a broker is to lose what it has written, or its whole disk."""
+    has_late_proposals: bool
+    """Whether requests for a larger ISR are held back until who is to join is another incarnation.
+    """
+    sudden_losses: int
+    """How often one loses that in the middle of everything else: where nothing depends on one."""
+
+    @property
+    def replicas_min(self) -> int:
+        """How many replicas clients want of a partition, at least."""
+        return 2 if self.sudden_losses else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterProfile(Profile):
+    """A profile of a quorum, and of the cluster that it keeps."""
+
+    settings: Settings
+
+    @property
+    def kind(self) -> str:
+        """See `Profile`."""
+        return "cluster"
+
+    @property
+    def is_late(self) -> bool:
+        """Never: the last observer is a broker, which founds nothing."""
+        return False
+
+    @classmethod
+    def drawn(cls, seed: int, *, departs: bool = False) -> "ClusterProfile":
+        """The profile of this seed, always the same one; nobody departs who votes."""
+        rng = random.Random(f"{seed}/cluster")
+        base = Profile.drawn(seed, departs=departs)
+        brokers = rng.choice((2, 3, 3, 3, 4, 5))
+        voters = rng.choice((1, 3, 3, 3, 5))
+        possible = {each for each in FAULTS if voters >= NEEDS.get(each, 1)}
+        strikes = tuple(
+            replace(each, victim=_victim(rng, each.victim, voters, brokers))
+            for each in base.strikes
+            if each.fault in possible
+        )
+        told = {each.name: getattr(base, each.name) for each in fields(Profile)}
+        told |= {
+            "voters": voters,
+            "observers": brokers,
+            "faults": tuple(each for each in base.faults if each in possible),
+            "strikes": strikes,
+            "rates": _rates(rng, base.rates),
+            "segment_bytes": rng.choice((4_000, 1 << 20)),
+            "snapshots": SnapshotLimits(
+                bytes_between=rng.choice((4_000, 15_000, 1 << 30)),
+                interval_ms=0,
+                retention_bytes=10_000,
+            ),
+            "part_bytes_max": 4_000,
+        }
+        return cls(**told, settings=_settings(rng, brokers))
+
+
+def _victim(rng: random.Random, victim: int | None, voters: int, brokers: int) -> int | None:
+    return None if victim is None else rng.randrange(voters + brokers)
+
+
+def _rates(rng: random.Random, rates: Rates) -> Rates:
+    """What is wrong all the time; connections do not lose every third call."""
+    return replace(
+        rates,
+        lost_requests=rng.choice((0.0, 0.0, 0.02, 0.1)),
+        lost_answers=rng.choice((0.0, 0.0, 0.02, 0.1)),
+        stragglers=rng.choice((0.0, 0.0, 0.02, 0.1)),
+        flush_ms_max=rng.choice((1, 5, 50)),
+        report_ms_max=rng.choice((0, 0, 3)),
+    )
+
+
+def _settings(rng: random.Random, brokers: int) -> Settings:
+    factor = min(brokers, rng.choice((2, 3, 3)))
+    drawn = Settings(
+        has_elr=rng.random() < 0.5,
+        min_isr=rng.choice((1, min(2, factor))),
+        session_timeout_ms=rng.choice((2_000, 9_000)),
+        heartbeat_interval_ms=500,
+        lag_ms_max=rng.choice((1_500, 10_000)),
+        partitions=rng.choice((1, 2, 4)),
+        factor=factor,
+        clients=rng.choice((1, 2, 4)),
+        pause_ms_max=rng.choice((200, 1_000)),
+        producers=rng.choice((1, 1, 2)),
+        slice_us=rng.choice((1, 30, 60, SLICE_US)),
+        has_late_proposals=rng.random() < 0.25,
+        losses=rng.choice((0, 0, 0, 2)),
+        sudden_losses=rng.choice((0, 1, 2)),
+    )
+    if not drawn.has_elr or drawn.min_isr < 2 or drawn.has_late_proposals:
+        drawn = replace(drawn, sudden_losses=0)
+    # Another incarnation is there before the leader asks again.
+    return replace(drawn, session_timeout_ms=2_000) if drawn.has_late_proposals else drawn

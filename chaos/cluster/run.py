@@ -1,0 +1,264 @@
+"""One run of a whole cluster: the parts of a run of the quorum, with brokers and clients above it.
+
+Warm-up, faults, then only a majority of controllers healed, then everything, until every move has
+ended and every replica is in sync. Then what is left is read, and all histories are judged.
+"""
+
+import random
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from broker.partition.assignment import PartitionKey
+from chaos.cluster.broker.replica_manager import held_on
+from chaos.cluster.invariants.model import NOBODY, Part
+from chaos.cluster.invariants.stale_reads import look
+from chaos.cluster.nemesis import Losses, SuddenLosses
+from chaos.cluster.process import ControllerProcess
+from chaos.cluster.profile import ClusterProfile
+from chaos.cluster.workload import requests
+from chaos.cluster.workload.clients import KEPT, LIMITS, MOVED, NOTED, PASSING, Client
+from chaos.cluster.workload.producers import Consumer, Producer
+from chaos.cluster.workload.requests import Request
+from chaos.cluster.world import ClusterWorld
+from chaos.linearizability import models as said
+from chaos.simulation.profile import Profile
+from chaos.simulation.run import Report, Simulation
+from chaos.simulation.world import World
+from chaos.violation import HarnessError, Violation
+from quorum.core.vocabulary import ReplicaId
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE
+
+RETRY_MS: Final = 200
+ANSWERED_MIN: Final = 10
+"""Answers to clients; a run with fewer has shown nothing."""
+RULE: Final = "reassignment.completion.rule"
+THROTTLED: Final = "replication.throttled"
+"""In the names of all configurations of a throttle; nobody but moves sets them here."""
+
+
+class ClusterSimulation(Simulation):
+    """Runs one profile; see `Simulation`."""
+
+    def __init__(self, profile: ClusterProfile) -> None:
+        super().__init__(profile)
+        cluster = self.cluster
+        self._clients = [
+            Client(cluster, number, self._stream(f"client {number}"))
+            for number in range(profile.settings.clients)
+        ]
+        self._askers: list[Producer | Consumer] = [
+            Producer(cluster, number, self._stream(f"producer {number}"))
+            for number in range(profile.settings.producers)
+        ]
+        self._askers.append(Consumer(cluster, len(self._askers), self._stream("consumer")))
+        self._helper = Client(cluster, len(self._clients), self._stream("helper"))
+        self._losses = Losses(self, self._stream("losses"))
+        self._sudden = SuddenLosses(self, self._stream("sudden losses"))
+        self._has_begun = False
+        self._closes = self._is_closed = False
+
+    @property
+    def cluster(self) -> ClusterWorld:
+        """The world, as what it is here."""
+        assert isinstance(self.world, ClusterWorld)
+        return self.world
+
+    def _stream(self, name: str) -> random.Random:
+        return random.Random(f"{self.profile.seed}/{name}")
+
+    def _world(self, profile: Profile) -> World:
+        assert isinstance(profile, ClusterProfile)
+        return ClusterWorld(profile)
+
+    # --- the beginning -----------------------------------------------------------------------
+
+    def _propose_again(self) -> None:
+        """Let the topics be created that stay, and the clients begin."""
+        settings = self.cluster.settings
+        topics = [
+            partial(
+                requests.create,
+                name,
+                UUID(int=self._rng.getrandbits(128), version=4),
+                partitions=settings.partitions,
+                factor=settings.factor,
+            )
+            for name in (KEPT, MOVED)
+        ]
+        self._create([each() for each in topics])
+
+    def _create(self, wanted: list[Request]) -> None:
+        if not wanted:
+            self._has_begun = True
+            for each in (*self._clients, *self._askers):
+                each.begin()
+            return
+
+        def told(answer: Hashable) -> None:
+            is_there = isinstance(answer, said.Created | said.Exists)
+            rest = wanted[1:] if is_there else wanted
+            self._helper.later(RETRY_MS, partial(self._create, rest))
+
+        self._helper.ask(wanted[0], told)
+
+    def _commit_more(self, count: int, failure: str) -> None:
+        super()._commit_more(count, failure)
+        if not self._has_begun:
+            self._reach(lambda: self._has_begun, "brokers of a new cluster hold nothing")
+
+    def _read_of_others(self, told: ReplicaId) -> None:
+        super()._read_of_others(told)
+        judge = self.world.judge
+        for process in self.cluster.running():
+            if not isinstance(process, ControllerProcess) or process.id == told:
+                continue
+            if process.controller.is_active and judge.told(process.speaker) < judge.to_be_read:
+                self.world.timeline.after(0, partial(look, process))
+
+    # --- what is lost on the way -------------------------------------------------------------
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no client waits for an answer."""
+        return not any(each.waits for each in (*self._clients, self._helper))
+
+    def pass_ms(self, ms: int) -> None:
+        """Let so much time pass."""
+        self._pass(ms)
+
+    def reach(self, is_reached: Callable[[], bool], failure: str) -> None:
+        """Let time pass until that is so; else the run has failed."""
+        self._reach(is_reached, failure)
+
+    def _disturb(self) -> None:
+        super()._disturb()
+        for _ in range(self.cluster.settings.losses):
+            self._losses.strike()
+        for _ in range(self.cluster.settings.sudden_losses):
+            self._sudden.strike()
+
+    # --- the end -----------------------------------------------------------------------------
+
+    def _has_converged(self) -> bool:
+        for each in (*self._clients, *self._askers):
+            each.is_done = True
+        # What somebody still waits for may pause a move once more.
+        if not self._closes and self.is_quiet:
+            self._closes = True
+            self._close(self._last_wishes())
+        return self._is_closed and self._is_settled() and super()._has_converged()
+
+    def _last_wishes(self) -> list[Request]:
+        """That nothing keeps moves from ending."""
+        wishes = [
+            requests.configure(BROKER_RESOURCE, "", name, None)._replace(key=None)
+            for name in (*LIMITS, RULE)
+        ]
+        topic_wide = requests.configure(TOPIC_RESOURCE, MOVED, "min.insync.replicas", None)
+        wishes.append(topic_wide._replace(key=None))
+        wishes += [
+            requests.resume(move_id, who="helper", key=f"resume {move_id}")._replace(key=None)
+            for move_id in self.cluster.history.keys.moves
+        ]
+        return wishes
+
+    def _close(self, wishes: list[Request]) -> None:
+        if not wishes:
+            self._is_closed = True
+            return
+
+        def told(answer: Hashable) -> None:
+            rest = wishes if answer is None else wishes[1:]
+            self._helper.later(1, partial(self._close, rest))
+
+        self._helper.ask(wishes[0], told)
+
+    def _is_settled(self) -> bool:
+        return next(self._unsettled(), None) is None
+
+    def _unsettled(self) -> Iterator[object]:
+        """Brokers that are not at work, throttles that are left, and partitions that still move, or
+        of which not all replicas are in sync."""
+        model = self.cluster.history.model
+        yield from (each for each in self.cluster.brokers if not self.cluster.is_known(each))
+        forlorn = {key for key, part in model.parts.items() if self._is_forlorn(*key, part)}
+        # A move goes on for as long as one of its partitions does, and so does its throttle.
+        if not any(model.parts[key].moves for key in forlorn):
+            throttles = (key for key, value in model.settings.items() if value)
+            yield from (key for key in throttles if THROTTLED in key[2])
+        for key, part in model.parts.items():
+            is_whole = part.leader != NOBODY and len(part.isr) == len(part.replicas)
+            if (part.moves or not is_whole) and key not in forlorn:
+                yield key, part
+
+    def _is_forlorn(self, topic_id: str, number: int, part: Part) -> bool:
+        """Whether nobody may lead it who has it: who led it last, when the others were not in sync,
+        has lost its disk. An operator may let another one lead, who knows what that loses.
+
+        With eligible leader replicas the last one is out of the ISR by then, without them in it.
+        """
+        those_last = part.isr or part.last_known_elr
+        if part.leader != NOBODY or part.elr or len(those_last) != 1:
+            return False
+        key = PartitionKey(UUID(hex=topic_id), number)
+        last = ReplicaId(those_last[0])
+        is_lost = key not in held_on(self.world.machines[last].disk)
+        if is_lost:
+            self.world.note("a partition waits for an operator")
+        return is_lost
+
+    def _reach(self, is_reached: Callable[[], bool], failure: str) -> None:
+        try:
+            super()._reach(is_reached, failure)
+        except Violation as late:
+            if late.rule != "liveness":
+                raise
+            rest = "".join(f"\nnot settled: {each}" for each in self._unsettled())
+            raise Violation(late.rule, f"{failure}{rest}") from late
+
+    def _start_once_more(self) -> None:
+        self._read_what_is_left()
+        self._check_views()
+        self.cluster.data.check_end()
+        self._reach(self.cluster.records.are_alike, "the replicas do not become alike")
+        self.cluster.records.check_end()
+        for _ in range(self.cluster.book.check()):
+            self.world.note("a history is not decided")
+        super()._start_once_more()
+
+    def _read_what_is_left(self) -> None:
+        self.cluster.book.closes()
+        wanted = [
+            *(
+                requests.list_partition(KEPT, number)
+                for number in range(self.cluster.settings.partitions)
+            ),
+            *map(requests.describe, PASSING),
+            requests.config_of(KEPT, NOTED),
+            *map(requests.look, self.cluster.moves),
+        ]
+        told: list[Hashable] = []
+        # All at once: where voters echo no rounds, each read waits for the next record.
+        for each in wanted:
+            self._helper.ask(each, told.append)
+        self._reach(lambda: len(told) == len(wanted), "what is left cannot be read")
+
+    def _check_views(self) -> None:
+        """P22, of everybody who runs."""
+        for process in self.cluster.running():
+            end = process.image.end_offset
+            if self.cluster.history.is_boundary(end):
+                process.check_view(end)
+
+    def _check_harness(self) -> None:
+        super()._check_harness()
+        answered = self.world.story.counts["a client is answered"]
+        if answered < ANSWERED_MIN:
+            raise HarnessError(f"only {answered} requests of clients were answered")
+
+
+def simulate(seed: int) -> Report:
+    """Run the cluster that this seed draws."""
+    return ClusterSimulation(ClusterProfile.drawn(seed)).run()

@@ -1,0 +1,1 @@
+"""Clients, producers and consumers of a simulated cluster."""

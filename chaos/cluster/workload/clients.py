@@ -1,0 +1,405 @@
+"""Clients of the controllers: each sends requests one after the other and records the answers.
+
+A client has to find the active controller. It repeats a request that was certainly not carried out;
+one that may have been only if it is a read or has an idempotency key. It hedges some requests.
+"""
+
+import random
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from chaos.cluster.process import ClusterProcess, ControllerProcess
+from chaos.cluster.rpc import Respond
+from chaos.cluster.workload import redirected_moves, requests
+from chaos.cluster.workload.requests import Request
+from chaos.linearizability import models as said
+from chaos.violation import Violation
+from controller.ports import Unavailable
+from quorum.core.vocabulary import ReplicaId
+from statemachine.image.image import Image
+from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE, Replicas
+
+if TYPE_CHECKING:
+    from chaos.cluster.world import ClusterWorld
+
+KEPT: Final = "kept"
+"""Of its partitions a history is written; nobody changes how it is configured, but for one name."""
+MOVED: Final = "moved"
+"""Its partitions belong to moves, and its configurations change."""
+PASSING: Final = ("one", "two")
+"""Topics that come and go."""
+NOTED: Final = "retention.ms"
+LIMITS: Final = (
+    "reassignment.parallel.replica.count",
+    "reassignment.parallel.partition.count",
+    "reassignment.parallel.leader.movements",
+    "reassignment.max.concurrent.replica.movements",
+)
+RATES: Final = (0, 0, 2_000, 20_000)
+"""Of moves, in bytes a second; 0 is no throttle."""
+SECOND_THOUGHTS_MS_MAX: Final = (20, 200, 2_000)
+"""Until what has just begun is taken back: in the middle of a step, if one is under way by then."""
+HEDGE_MS: Final = 300
+"""Until it asks a second time beside the first."""
+
+
+class Client:
+    """One of those who ask; the network knows it by its id."""
+
+    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+        self.world = world
+        self.rng = rng
+        self.book = world.book
+        self._id = ReplicaId(1_000 + number)
+        self._active: ReplicaId | None = None
+        self._count = 0
+        self._seen: dict[int, int] = {}
+        self._looks = False
+        self._began: int | None = None
+        self._numbers: tuple[int, ...] = ()
+        self._redirects = False
+        self.waits = 0
+        """How much it has asked that is neither answered nor given up."""
+        self.is_done = False
+        """Whether it asks nothing more."""
+
+    @property
+    def id(self) -> ReplicaId:
+        """See `chaos.cluster.rpc.Caller`."""
+        return self._id
+
+    def enter(self, happen: Callable[[], None]) -> None:
+        """See `chaos.cluster.rpc.Caller`."""
+        happen()
+
+    def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
+        """See `chaos.cluster.rpc.Caller`."""
+        self.world.timeline.after(delay_ms, happen)
+
+    def guess(self) -> ReplicaId:
+        """Whom it takes for the active controller."""
+        if self._active is None:
+            self._active = self.rng.choice(self.world.voters)
+        return self._active
+
+    def is_not_active(self, controller: ReplicaId) -> None:
+        """That one does not answer, or says that it is not."""
+        if self._active == controller:
+            self._active = None
+
+    def begin(self) -> None:
+        """Ask one thing after the other from now on."""
+        self.later(self.rng.randrange(1, self.world.settings.pause_ms_max), self._go_on)
+
+    def ask(self, request: Request, then: Callable[[Hashable], None]) -> None:
+        """Ask this, write down what comes of it, and go on with what it was told; None: nothing."""
+        noted = None if request.key is None else self.book.calls(request.key, request.asked)
+        self.waits += 1
+
+        def done(answer: Any) -> None:
+            self.waits -= 1
+            told: Hashable = None
+            if answer is None:
+                self.world.note("a client is told nothing")
+            elif isinstance(answer, Unavailable):
+                self.world.note("a client finds no active controller")
+                if noted is not None:
+                    self.book.forgets(noted)
+            else:
+                told = request.understood(answer)
+                self.world.note("a client is answered")
+                self.world.tell(self._id, f"{request.asked}: {told}")
+                if noted is not None:
+                    self.book.returns(noted, told)
+            then(told)
+
+        asking = Asking(self, request, done)
+        asking.go()
+        if request.may_repeat and self.rng.randrange(4) == 0:
+            self.later(HEDGE_MS, asking.go)
+
+    # --- what it asks for --------------------------------------------------------------------
+
+    def _go_on(self, _: Hashable = None) -> None:
+        if self.is_done:
+            return
+        if self.world.holds_still:
+            self._pause(None)
+            return
+        if self.rng.randrange(6) == 0:
+            self._look_somewhere()
+        request = self._anything()
+        self.ask(request, partial(self._go_on_from, request))
+
+    def _go_on_from(self, request: Request, told: Hashable) -> None:
+        """Of what has just begun a part is taken back or sent elsewhere: a step is over sooner than
+        somebody who asks for anything comes to think of it."""
+        began, self._began = self._began, None
+        if isinstance(told, said.Accepted) and request.key is not None:
+            topic, number = KEPT, int(request.key[2])
+            back = partial(self._a_cancel, number)
+        elif began is not None:
+            topic, number = MOVED, self.rng.choice(self._numbers)
+            back = partial(self._a_move_back, began)
+        else:
+            self._pause(told)
+            return
+        watches, self._redirects = self._redirects, False
+        match self.rng.randrange(4):
+            case _ if watches:
+                then = partial(self._redirect, topic, number)
+                redirected_moves.Redirect(self, topic, number, then).watch()
+            case 0 | 1:
+                self._pause(told)
+            case _:
+                wait_ms = self.rng.randrange(1, self.rng.choice(SECOND_THOUGHTS_MS_MAX))
+                self.later(wait_ms, partial(self._think_better, back))
+
+    def _redirect(self, topic: str, number: int, replicas: Replicas) -> None:
+        if not replicas or self.is_done or self.world.holds_still:
+            self._pause(None)
+            return
+        self.world.note(redirected_moves.REDIRECTED)
+        request = self._a_change(topic, number, replicas)
+        self.ask(request, partial(self._go_on_from, request))
+
+    def _think_better(self, back: Callable[[], Request]) -> None:
+        if self.is_done or self.world.holds_still:
+            self._pause(None)
+        else:
+            self.ask(back(), self._pause)
+
+    def _pause(self, _: Hashable) -> None:
+        self.later(self.rng.randrange(1, self.world.settings.pause_ms_max), self._go_on)
+
+    def _anything(self) -> Request:
+        kind = self.rng.choices(
+            (
+                self._about_a_partition,
+                self._about_a_topic,
+                self._about_a_config,
+                self._about_a_move,
+                self._of_the_cluster,
+                self._to_be_redirected,
+            ),
+            (6, 2, 2, 5, 2, 3),
+        )[0]
+        return kind()
+
+    def _key(self) -> str:
+        self._count += 1
+        return f"{self._id}/{self._count}"
+
+    def _replicas(self) -> Replicas:
+        """Brokers that exist, now and then one that does not."""
+        brokers = list(map(int, self.world.brokers))
+        settings = self.world.settings
+        least = settings.replicas_min
+        factor = min(len(brokers), self.rng.randrange(least, settings.factor + 1))
+        found = tuple(self.rng.sample(brokers, factor))
+        return (*found, 999) if self.rng.randrange(40) == 0 else found
+
+    def _about_a_partition(self) -> Request:
+        number = self.rng.randrange(self.world.settings.partitions)
+        chance = self.rng.random()
+        if chance < 0.4:
+            return requests.list_partition(KEPT, number)
+        key = self._key() if self.rng.randrange(2) else ""
+        if chance < 0.6:
+            return self._a_cancel(number, key)
+        return self._a_reassignment(number, self._replicas(), key, self.rng.choice(RATES))
+
+    def _a_reassignment(self, number: int, replicas: Replicas, key: str, rate: int) -> Request:
+        self.world.history.model.ask(KEPT, number, replicas)
+        return requests.reassign(KEPT, number, replicas, who=str(self._id), key=key, rate=rate)
+
+    def _a_cancel(self, number: int, key: str = "") -> Request:
+        self.world.history.model.ask_back(KEPT, number)
+        return requests.reassign(KEPT, number, None, who=str(self._id), key=key)
+
+    def _to_be_redirected(self) -> Request:
+        """Let several new replicas come at once; before all of them have, it goes elsewhere."""
+        topic, number, replicas = redirected_moves.newcomers(self, (KEPT, MOVED))
+        if not replicas:
+            return self._about_a_partition()
+        self._redirects = True
+        return self._a_change(topic, number, replicas)
+
+    def _a_change(self, topic: str, number: int, replicas: Replicas) -> Request:
+        if topic == MOVED:
+            return self._a_move(((MOVED, number, replicas),), 0)
+        return self._a_reassignment(number, replicas, self._key(), 0)
+
+    def _about_a_topic(self) -> Request:
+        name = self.rng.choice(PASSING)
+        match self.rng.randrange(4):
+            case 0:
+                return requests.delete(name)
+            case 1:
+                return requests.describe(name)
+            case _:
+                topic_id = UUID(int=self.rng.getrandbits(128), version=4)
+                least = self.world.settings.replicas_min
+                return requests.create(name, topic_id, partitions=2, factor=least)
+
+    def _about_a_config(self) -> Request:
+        if self.rng.randrange(2):
+            return requests.config_of(KEPT, NOTED)
+        value = self.rng.choice((None, *(str(1_000 * each) for each in range(1, 5))))
+        return requests.configure(TOPIC_RESOURCE, KEPT, NOTED, value)
+
+    def _about_a_move(self) -> Request:
+        moves = self.world.moves
+        kind = self.rng.randrange(8) if moves else 0
+        if kind < 2:
+            return self._a_move(self._anywhere(), self.rng.choice(RATES))
+        move_id, who = self.rng.choice(moves), str(self._id)
+        match kind:
+            case 2 | 3:
+                return requests.pause(move_id, who=who, key=self._key())
+            case 4 | 5:
+                return requests.resume(move_id, who=who, key=self._key())
+            case 6 if self.rng.randrange(2):
+                return self._a_move_back(move_id)
+            case 6 if self.rng.randrange(2):
+                return requests.prefer(move_id, self.rng.randrange(-2, 3), key=self._key())
+            case 6:
+                return requests.slow_down(move_id, self.rng.choice(RATES), key=self._key())
+            case _ if self.rng.randrange(2):
+                return requests.left_of(self.rng.choice(self.world.history.keys.moves))
+            case _:
+                return requests.look(move_id)
+
+    def _anywhere(self) -> redirected_moves.Parts:
+        count = self.world.settings.partitions
+        numbers = self.rng.sample(range(count), self.rng.randrange(1, count + 1))
+        return tuple((MOVED, number, self._replicas()) for number in numbers)
+
+    def _a_move(self, parts: redirected_moves.Parts, rate: int) -> Request:
+        self._numbers = tuple(number for _, number, _ in parts)
+        for topic, number, replicas in parts:
+            self.world.history.model.ask(topic, number, replicas)
+        return requests.begin(parts, self._begins, who=str(self._id), key=self._key(), rate=rate)
+
+    def _begins(self, move_id: int) -> None:
+        self.world.moves.append(move_id)
+        self._began = move_id
+
+    def _a_move_back(self, move_id: int) -> Request:
+        for number in range(self.world.settings.partitions):
+            self.world.history.model.ask_back(MOVED, number)
+        return requests.take_back(move_id, key=self._key())
+
+    def _of_the_cluster(self) -> Request:
+        """How moves go, and what is asked of the partitions that they move."""
+        factor = self.world.settings.factor
+        name, values = self.rng.choice(
+            (
+                ("min.insync.replicas", [str(each) for each in range(1, factor + 1)]),
+                ("unclean.leader.election.enable", ["true", "false"]),
+                ("reassignment.completion.rule", ["min-isr", "all-target"]),
+                *((limit, ["1", "2", "3"]) for limit in LIMITS),
+            )
+        )
+        value = self.rng.choice([None, *values])
+        if name.startswith("reassignment"):
+            request = requests.configure(BROKER_RESOURCE, "", name, value)
+        else:
+            request = requests.configure(TOPIC_RESOURCE, MOVED, name, value)
+        return request._replace(key=None)
+
+    # --- reads that may be old ---------------------------------------------------------------
+
+    def _look_somewhere(self) -> None:
+        """L6: what a stale read shows is what the log comes to where it says, and one process never
+        goes back."""
+        if self._looks:
+            return
+        self._looks = True
+        to = self.rng.choice(self.world.voters)
+        self.world.wire.ask(self, to, _stale_read, self._shown, timeout_ms=TIMEOUT_MS)
+
+    def _shown(self, answer: Any) -> None:
+        self._looks = False
+        if answer is None or isinstance(answer, Unavailable):
+            return
+        boot, end, found = answer
+        history = self.world.history
+        self.world.note("a stale read is answered")
+        if end < self._seen.get(boot, 0):
+            raise Violation("L6", f"a process reads at {end}, and before at {self._seen[boot]}")
+        self._seen[boot] = end
+        if end > history.end:
+            raise Violation("L6", f"a read is as of {end}, committed is {history.end}")
+        views = history.around(end)
+        if all(found != view.topics for view in views):
+            raise Violation("L6", f"as of {end} there is {found}, not {views[-1].topics}")
+
+
+def _stale_read(process: ClusterProcess, respond: Respond) -> None:
+    assert isinstance(process, ControllerProcess)
+
+    def read(image: Image) -> tuple[int, int, dict[str, str]]:
+        topics = {topic_id.hex: topic.name for topic_id, topic in image.topics.items()}
+        return process.boot, image.end_offset, topics
+
+    process.controller.query(read, respond, stale=True)
+
+
+TIMEOUT_MS: Final = 3_000
+TRIES_MAX: Final = 12
+PAUSE_MS: Final = (20, 200)
+"""Before another controller is asked."""
+
+
+class Asking:
+    """One request of one client, until it is answered or given up."""
+
+    def __init__(self, client: "Client", request: Request, done: Callable[[Any], None]) -> None:
+        self._client = client
+        self._request = request
+        self._done = done
+        self._tries = 0
+        self._may_be_done = 0
+        """How often it was asked where it is not known that nothing came of that."""
+        self._is_over = False
+
+    def go(self) -> None:
+        """Ask somebody."""
+        if self._is_over:
+            return
+        self._tries += 1
+        self._may_be_done += 1
+        client = self._client
+        to = client.guess()
+        answered = partial(self._answered, to)
+        client.world.wire.ask(client, to, self._request.serve, answered, timeout_ms=TIMEOUT_MS)
+
+    def _answered(self, to: ReplicaId, answer: Any) -> None:
+        if isinstance(answer, Unavailable):
+            requests.may_be_told(answer)
+        elif answer is not None:
+            self._end(answer)
+            return
+        is_open = answer is None or answer.may_be_done
+        if is_open and not self._request.may_repeat:
+            self._end(None)
+            return
+        self._may_be_done -= not is_open
+        self._client.is_not_active(to)
+        if self._tries >= TRIES_MAX:
+            self._end(None if self._may_be_done else Unavailable.NOT_ACTIVE)
+        else:
+            self._client.later(self._client.rng.randrange(*PAUSE_MS), self.go)
+
+    def _end(self, answer: Any) -> None:
+        """The first answer counts; a second one, to the same key, must be the same."""
+        if answer is not None and not isinstance(answer, Unavailable):
+            key = self._request.idempotency_key
+            if key:
+                self._client.book.answers(key, requests.essence(answer))
+        if not self._is_over:
+            self._is_over = True
+            self._done(answer)

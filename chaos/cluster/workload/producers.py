@@ -1,0 +1,252 @@
+"""Producers and consumers of a simulated cluster: they ask brokers, and are told where records lie.
+
+A producer is idempotent (KIP-98): it sends one batch at a time to a partition, the same one until
+it is acknowledged by all in sync, however often that takes. A consumer reads what is committed,
+from the beginning again and again.
+"""
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from broker.partition.assignment import Appended, PartitionKey, Refusal
+from broker.partition.partition import Partition
+from broker.storage.producer_state import SequenceError
+from chaos.cluster.process import ClusterProcess
+from chaos.cluster.rpc import Respond, Serve
+from chaos.cluster.workload.clients import KEPT
+from chaos.invariants.disk_format import Stored, batches
+from chaos.violation import Violation
+from quorum.core.vocabulary import Offset, ReplicaId
+from quorum.records.encode import ClientRecord, encode_client
+from statemachine.vocabulary import NO_LEADER
+
+if TYPE_CHECKING:
+    from chaos.cluster.world import ClusterWorld
+
+PRODUCER_IDS: Final = 5_000
+PRODUCE_TIMEOUT_MS: Final = 2_000
+PATIENCE_MS: Final = 5_000
+"""How long an answer is waited for."""
+PAUSE_MS: Final = (20, 300)
+"""Before a broker is asked again, or another one."""
+READ_BYTES: Final = 2_000
+
+
+class Written(NamedTuple):
+    """Where a batch lies that was acknowledged."""
+
+    topic_id: UUID
+    base_offset: int
+
+
+class OutOfOrder(NamedTuple):
+    """A leader does not know what was written before; one that is deposed may not."""
+
+    key: PartitionKey
+    leader: int
+    leader_epoch: int
+
+
+class Read(NamedTuple):
+    """What a consumer was given."""
+
+    topic_id: UUID
+    batches: tuple[Stored, ...]
+
+
+class _Asker(ABC):
+    """Somebody who asks brokers; see `chaos.cluster.rpc.Caller`."""
+
+    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+        self.world = world
+        self.rng = rng
+        self._id = ReplicaId(2_000 + number)
+        self.is_done = False
+        """Whether it asks nothing more."""
+
+    @property
+    def id(self) -> ReplicaId:
+        """See `Caller`."""
+        return self._id
+
+    def enter(self, happen: Callable[[], None]) -> None:
+        """See `Caller`."""
+        happen()
+
+    def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
+        """See `Caller`."""
+        self.world.timeline.after(delay_ms, happen)
+
+    def begin(self) -> None:
+        """Ask one thing after the other from now on."""
+        self.later(self.rng.randrange(*PAUSE_MS), self._go_on)
+
+    @abstractmethod
+    def _go_on(self) -> None:
+        """Ask the next thing."""
+
+    def find_leader(self, number: int, then: Callable[[ReplicaId | None], None]) -> None:
+        """Ask any broker who leads this partition of the topic."""
+
+        def told(answer: Any) -> None:
+            then(None if answer is None or answer == NO_LEADER else ReplicaId(answer))
+
+        to = self.rng.choice(self.world.brokers)
+        self.world.wire.ask(self, to, _leader_of(number), told, timeout_ms=PATIENCE_MS)
+
+
+class Producer(_Asker):
+    """Writes to the partitions of the topic in turn."""
+
+    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+        super().__init__(world, number, rng)
+        self._producer_id = PRODUCER_IDS + number
+        self._sequences: dict[int, int] = {}
+        self._words = 0
+
+    def _go_on(self) -> None:
+        if self.is_done:
+            return
+        number = self.rng.randrange(self.world.settings.partitions)
+        sequence, count = self._sequences.get(number, 0), self.rng.randrange(1, 4)
+        values = [f"{self._producer_id}/{self._words + each}".encode() for each in range(count)]
+        self._words += count
+        now_ms = self.world.timeline.now_ms
+        batch = encode_client(
+            [ClientRecord(now_ms, None, value) for value in values],
+            producer_id=self._producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+        self._sequences[number] = sequence + count
+        self._send(number, bytes(batch), values)
+
+    def _send(self, number: int, batch: bytes, values: list[bytes]) -> None:
+        """Until it is acknowledged, or nobody wants to know any more."""
+        if self.is_done:
+            return
+
+        def found(leader: ReplicaId | None) -> None:
+            if leader is None:
+                self._again(number, batch, values)
+                return
+            answered = partial(self._answered, number, batch, values)
+            serve = _produce(number, batch)
+            self.world.wire.ask(self, leader, serve, answered, timeout_ms=PATIENCE_MS)
+
+        self.find_leader(number, found)
+
+    def _again(self, number: int, batch: bytes, values: list[bytes]) -> None:
+        self.later(self.rng.randrange(*PAUSE_MS), partial(self._send, number, batch, values))
+
+    def _answered(self, number: int, batch: bytes, values: list[bytes], answer: Any) -> None:
+        if isinstance(answer, Written):
+            self.world.note("a batch is acknowledged")
+            self.world.records.acknowledged(number, answer.base_offset, values)
+            self.begin()
+        elif isinstance(answer, OutOfOrder) and self._leads(answer):
+            raise Violation(
+                "P18",
+                f"what {self._id} wrote to {number} before {values}, and was told so, is gone",
+            )
+        else:
+            self._again(number, batch, values)
+
+    def _leads(self, answer: OutOfOrder) -> bool:
+        """Whether who answered leads, as far as is committed."""
+        key = answer.key
+        part = self.world.history.model.parts.get((key.topic_id.hex, key.number))
+        led = None if part is None else (part.leader, part.leader_epoch)
+        return led == (answer.leader, answer.leader_epoch)
+
+
+class Consumer(_Asker):
+    """Reads the partitions, each from its beginning to its end and again."""
+
+    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+        super().__init__(world, number, rng)
+        self._positions: dict[int, int] = {}
+
+    def _go_on(self) -> None:
+        if self.is_done:
+            return
+        number = self.rng.randrange(self.world.settings.partitions)
+
+        def found(leader: ReplicaId | None) -> None:
+            if leader is None:
+                self.begin()
+                return
+            serve = _consume(number, self._positions.get(number, 0))
+            read = partial(self._read, number)
+            self.world.wire.ask(self, leader, serve, read, timeout_ms=PATIENCE_MS)
+
+        self.find_leader(number, found)
+
+    def _read(self, number: int, answer: Any) -> None:
+        if isinstance(answer, Read):
+            self.world.records.read(number, answer.batches)
+            end = answer.batches[-1].end if answer.batches else 0
+            self._positions[number] = end
+        self.begin()
+
+
+# --- what brokers do for them ----------------------------------------------------------------
+
+
+def _leader_of(number: int) -> Serve:
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        topic = process.image.topic_named(KEPT)
+        found = None if topic is None else topic.partition(number)
+        respond(NO_LEADER if found is None else found.leader)
+
+    return serve
+
+
+def _partition(process: ClusterProcess, number: int) -> Partition | None:
+    topic_id = process.image.topic_ids.get(KEPT)
+    if topic_id is None:
+        return None
+    return process.serving.held(PartitionKey(topic_id, number))
+
+
+def _produce(number: int, batch: bytes) -> Serve:
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        partition = _partition(process, number)
+        if partition is None:
+            respond(Refusal.UNKNOWN_TOPIC_OR_PARTITION)
+            return
+        result = partition.produce(batch, for_all=True, wall_ms=process.now_wall_ms())
+        if result is SequenceError.OUT_OF_ORDER:
+            leader = int(process.id)
+            respond(OutOfOrder(partition.key, leader, partition.leader_epoch))
+            return
+        if not isinstance(result, Appended):
+            respond(result)
+            return
+        written = Written(partition.key.topic_id, result.base_offset)
+        deadline_ms = process.now_ms() + PRODUCE_TIMEOUT_MS
+
+        def told(refusal: Refusal | None) -> None:
+            respond(written if refusal is None else refusal)
+
+        partition.when_committed(result.end_offset, deadline_ms, told)
+
+    return serve
+
+
+def _consume(number: int, offset: int) -> Serve:
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        partition = _partition(process, number)
+        refusal = None if partition is None else partition.fetch_refusal(-1)
+        if partition is None or refusal is not None:
+            respond(Refusal.UNKNOWN_TOPIC_OR_PARTITION if refusal is None else refusal)
+            return
+        start, end = Offset(offset), Offset(partition.high_watermark)
+        data = partition.log.read(start, end, READ_BYTES) if end > start else b""
+        respond(Read(partition.key.topic_id, tuple(batches(data))))
+
+    return serve

@@ -1,0 +1,100 @@
+"""Moves that are sent elsewhere when a part of what they bring in is in sync, and the rest is not.
+
+Somebody lets several new replicas come at once, watches them, and as soon as one is there he wants
+the partition to have others, without that one. It counts until the end of the step, and goes then;
+if that is forgotten it stays on (P14).
+Looked at is what is committed, as an administrator sees it who asks again and again. So that they
+do not all come at once, one of them is held up, as long as anything may go wrong.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from chaos.cluster.invariants.model import Ids, Part, without
+from quorum.core.vocabulary import ReplicaId
+from statemachine.vocabulary import Replicas
+
+if TYPE_CHECKING:
+    from chaos.cluster.workload.clients import Client
+
+Parts: TypeAlias = tuple[tuple[str, int, Replicas], ...]
+"""Of a move: topics, numbers of their partitions, and where each is to go."""
+
+LOOKS_EVERY_MS: Final = 3
+WATCHES_MS_MAX: Final = 3_000
+HELD_UP_MS: Final = 300
+"""How long what one of the new replicas sends and is sent is held back after the move was sent
+elsewhere: it must not come into sync before that arrives."""
+REDIRECTED: Final = "a move is redirected of which a part is in sync"
+
+
+class Redirect:
+    """Watches one partition; `then` is told where to send it; nowhere if the time never came."""
+
+    def __init__(
+        self, client: "Client", topic: str, number: int, then: Callable[[Replicas], None]
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._number = number
+        self._then = then
+        self._left_ms = WATCHES_MS_MAX
+        self._held_up: ReplicaId | None = None
+
+    def watch(self) -> None:
+        """Look now, and again until there is something to do about it."""
+        part, client = _part(self._client, self._topic, self._number), self._client
+        if part is None or not part.moves or self._left_ms <= 0 or client.is_done:
+            self._end(())
+            return
+        missing = without(part.adding, part.isr)
+        arrived = without(part.adding, missing)
+        if arrived and missing:
+            self._end(self._elsewhere(part, arrived, missing))
+            return
+        if len(missing) > 1 and self._held_up is None and client.world.disturbed:
+            self._held_up = ReplicaId(client.rng.choice(missing))
+            client.world.network.clog(self._held_up)
+        self._left_ms -= LOOKS_EVERY_MS
+        client.later(LOOKS_EVERY_MS, self.watch)
+
+    def _end(self, replicas: Replicas) -> None:
+        if self._held_up is not None:
+            self._client.later(HELD_UP_MS, partial(self._let_go, self._held_up))
+        self._then(replicas)
+
+    def _let_go(self, held_up: ReplicaId) -> None:
+        self._client.world.network.unclog(held_up)
+
+    def _elsewhere(self, part: Part, arrived: Ids, missing: Ids) -> Replicas:
+        """One of those that have not come and others beside it, but none that has just come."""
+        rng, settings = self._client.rng, self._client.world.settings
+        first = rng.choice(missing)
+        others = without(tuple(map(int, self._client.world.brokers)), (first, *arrived))
+        if 1 + len(others) < settings.replicas_min:
+            return ()
+        most = min(1 + len(others), settings.factor)
+        beside = rng.sample(others, rng.randrange(settings.replicas_min, most + 1) - 1)
+        found = tuple(rng.sample((first, *beside), 1 + len(beside)))
+        return () if found == part.target else found
+
+
+def newcomers(client: "Client", topics: tuple[str, ...]) -> tuple[str, int, Replicas]:
+    """A partition of one of these topics, and at least two that it is not on, to be all that it is
+    on; none if it may not be, or where a step brings in one after the other."""
+    settings = client.world.settings
+    topic, number = client.rng.choice(topics), client.rng.randrange(settings.partitions)
+    part, least = _part(client, topic, number), max(2, settings.replicas_min)
+    if part is None or client.world.history.model.goes_in_steps:
+        return topic, number, ()
+    found = without(tuple(map(int, client.world.brokers)), part.replicas)
+    if len(found) < least or settings.factor < least:
+        return topic, number, ()
+    return topic, number, tuple(client.rng.sample(found, min(len(found), settings.factor)))
+
+
+def _part(client: "Client", topic: str, number: int) -> Part | None:
+    model = client.world.history.model
+    named = (each for each, name in model.topics.items() if name == topic)
+    return model.parts.get((next(named, ""), number))

@@ -1,0 +1,333 @@
+"""What clients may ask of controllers, each with what its answers mean for their history.
+
+A request is put to a controller as a command or as a query; an answer of the product becomes one of
+`chaos.linearizability.models`. L7: an answer is one of those that the request may have, or none.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from chaos.cluster import controller_apis
+from chaos.cluster.process import ClusterProcess, ControllerProcess
+from chaos.cluster.rpc import Respond, Serve
+from chaos.linearizability import models as said
+from chaos.linearizability.checker import Key
+from chaos.violation import Violation
+from controller.ports import Unavailable
+from statemachine import commands
+from statemachine.errors import Error
+from statemachine.image.image import Image
+from statemachine.queries import reassignments
+from statemachine.reassignment.copies import move_copies
+from statemachine.reassignment.move_queries import summary_of
+from statemachine.vocabulary import TOPIC_RESOURCE, MoveState, Replicas
+
+MOVE_ERRORS: Final = frozenset(
+    {
+        Error.NONE,
+        Error.UNKNOWN_TOPIC_OR_PARTITION,
+        Error.INVALID_REPLICA_ASSIGNMENT,
+        Error.NO_REASSIGNMENT_IN_PROGRESS,
+    }
+)
+TOPIC_ERRORS: Final = frozenset(
+    {
+        Error.NONE,
+        Error.TOPIC_ALREADY_EXISTS,
+        Error.UNKNOWN_TOPIC_OR_PARTITION,
+        Error.INVALID_REPLICATION_FACTOR,
+    }
+)
+
+
+class Request(NamedTuple):
+    """One thing to ask, and how to understand what comes back."""
+
+    key: Key | None
+    """None for what is in nobody's history."""
+    asked: Hashable
+    serve: Serve
+    understood: Callable[[Any], Hashable]
+    may_repeat: bool = False
+    """Whether it may be asked again although it may have been done."""
+    idempotency_key: str = ""
+
+
+def require_of(answer: Any, kind: type, error: Error, allowed: frozenset[Error]) -> None:
+    """L7: the answer is of this kind, and its error one of these."""
+    if not isinstance(answer, kind) or error not in allowed:
+        raise Violation("L7", f"{answer} is no answer: it may be {sorted(e.name for e in allowed)}")
+
+
+def may_be_told(unavailable: Unavailable) -> None:
+    """L7: nobody here asks for too much at once."""
+    if unavailable is Unavailable.TOO_LARGE:
+        raise Violation("L7", f"too much for one request: {unavailable}")
+
+
+def essence(answer: Any) -> Hashable:
+    """What is the same each time that a request with a key is answered.
+
+    What partitions have by then is told as it is then.
+    """
+    match answer:
+        case commands.MoveStarted():
+            return answer.move_id, answer.error, answer.accepted, answer.refused_count
+        case commands.ReassignmentsAltered():
+            return answer.move_id, tuple(each.error for each in answer.partitions)
+        case commands.MovesAltered():
+            return tuple((each.move_id, each.error) for each in answer.moves)
+        case commands.MovesCancelled():
+            return tuple((each.topic, each.partition, each.error) for each in answer.partitions)
+        case _:
+            raise Violation("L7", f"{answer} is no answer to what has a key")
+
+
+# --- reassignments ---------------------------------------------------------------------------
+
+
+def reassign(
+    topic: str, number: int, replicas: Replicas | None, *, who: str, key: str = "", rate: int = 0
+) -> Request:
+    """Let the partition have these replicas, copied at that rate; None takes back what is under
+    way."""
+    part = commands.Reassignment(topic=topic, partition=number, replicas=replicas)
+    command = commands.AlterReassignments(reassignments=(part,), who=who, throttle_bytes_per_s=rate)
+    asked = said.Cancel() if replicas is None else said.Reassign(replicas)
+
+    def understood(answer: Any) -> Hashable:
+        if isinstance(answer, commands.Done):
+            raise Violation("L7", f"a key of its own is refused: {answer.message}")
+        require_of(answer, commands.ReassignmentsAltered, answer.partitions[0].error, MOVE_ERRORS)
+        (found,) = answer.partitions
+        if found.error is Error.NO_REASSIGNMENT_IN_PROGRESS:
+            return said.NothingUnderWay()
+        if found.error is not Error.NONE:
+            return said.Refused(found.error.name)
+        if replicas is not None:
+            return said.Accepted()
+        # Of one that was answered before it is not told what it had left, but what there is now.
+        return None if answer.repeated else said.Cancelled(found.replicas)
+
+    serve = controller_apis.command(_keyed(command, key) if key else command)
+    return Request(("partition", topic, str(number)), asked, serve, understood, bool(key), key)
+
+
+def list_partition(topic: str, number: int) -> Request:
+    """What is under way with this partition?"""
+
+    def read(image: Image) -> Hashable:
+        found = reassignments(image, ((topic, number),))
+        return said.UnderWay(found[0].target) if found else said.NothingUnderWay()
+
+    return _query(("partition", topic, str(number)), said.List(), read)
+
+
+# --- topics ----------------------------------------------------------------------------------
+
+
+def create(
+    name: str,
+    topic_id: UUID,
+    *,
+    partitions: int,
+    factor: int,
+    configs: tuple[tuple[str, str | None], ...] = (),
+) -> Request:
+    """Let there be a topic of this name."""
+    new = commands.NewTopic(
+        name=name,
+        topic_id=topic_id,
+        partition_count=partitions,
+        replication_factor=factor,
+        configs=configs,
+    )
+
+    def understood(answer: Any) -> Hashable:
+        require_of(answer, commands.TopicsCreated, answer.topics[0].error, TOPIC_ERRORS)
+        match answer.topics[0].error:
+            case Error.NONE:
+                return said.Created(topic_id.hex)
+            case Error.TOPIC_ALREADY_EXISTS:
+                return said.Exists(None)
+            case error:
+                return said.Refused(error.name)
+
+    serve = controller_apis.command(commands.CreateTopics(topics=(new,)))
+    return Request(("topic", name), said.Create(), serve, understood)
+
+
+def delete(name: str) -> Request:
+    """Let there be none of this name."""
+
+    def understood(answer: Any) -> Hashable:
+        require_of(answer, commands.TopicsDeleted, answer.topics[0].error, TOPIC_ERRORS)
+        is_absent = answer.topics[0].error is Error.UNKNOWN_TOPIC_OR_PARTITION
+        return said.Absent() if is_absent else said.Deleted()
+
+    serve = controller_apis.command(commands.DeleteTopics(topics=(name,)))
+    return Request(("topic", name), said.Delete(), serve, understood)
+
+
+def describe(name: str) -> Request:
+    """Is there one of this name?"""
+
+    def read(image: Image) -> Hashable:
+        found = image.topic_ids.get(name)
+        return said.Absent() if found is None else said.Exists(found.hex)
+
+    return _query(("topic", name), said.Describe(), read)
+
+
+# --- configurations --------------------------------------------------------------------------
+
+
+def configure(kind: int, resource: str, name: str, value: str | None) -> Request:
+    """Let it have this value; None is no value of its own."""
+    operation = commands.ConfigOperation.DELETE if value is None else commands.ConfigOperation.SET
+    op = commands.ConfigOp(name=name, operation=operation, value=value)
+    change = commands.ConfigChange(resource_type=kind, resource_name=resource, ops=(op,))
+    allowed = frozenset({Error.NONE, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_CONFIG})
+
+    def understood(answer: Any) -> Hashable:
+        require_of(answer, commands.ConfigsAltered, answer.resources[0].error, allowed)
+        error = answer.resources[0].error
+        return said.Done() if error is Error.NONE else said.Refused(error.name)
+
+    serve = controller_apis.command(commands.IncrementalAlterConfigs(changes=(change,)))
+    return Request(("config", resource, name), said.Set(value), serve, understood)
+
+
+def config_of(topic: str, name: str) -> Request:
+    """Which value does it have?"""
+
+    def read(image: Image) -> Hashable:
+        return said.Value(image.configs.get((TOPIC_RESOURCE, topic), {}).get(name))
+
+    return _query(("config", topic, name), said.Get(), read)
+
+
+# --- moves -----------------------------------------------------------------------------------
+
+
+def begin(
+    parts: tuple[tuple[str, int, Replicas], ...],
+    began: Callable[[int], None],
+    *,
+    who: str,
+    key: str,
+    rate: int = 0,
+) -> Request:
+    """Begin a move of these partitions; `began` is told its id, 0 where nothing had to change."""
+    asked = tuple(
+        commands.Reassignment(topic=topic, partition=number, replicas=replicas)
+        for topic, number, replicas in parts
+    )
+    command = commands.BeginMove(reassignments=asked, who=who, throttle_bytes_per_s=rate)
+    allowed = frozenset({Error.NONE, Error.INVALID_REQUEST, Error.INVALID_REPLICA_ASSIGNMENT})
+
+    def understood(answer: Any) -> Hashable:
+        require_of(answer, commands.MoveStarted, answer.error, allowed)
+        if answer.move_id:
+            began(answer.move_id)
+        return said.Done()
+
+    return Request(
+        None, parts, controller_apis.command(_keyed(command, key)), understood, True, key
+    )
+
+
+def pause(move_id: int, *, who: str, key: str) -> Request:
+    """Let no further step of the move begin."""
+    return _altered(move_id, said.Pause(), commands.PauseMoves(moves=(move_id,), who=who), key)
+
+
+def resume(move_id: int, *, who: str, key: str) -> Request:
+    """Let steps of the move begin again."""
+    return _altered(move_id, said.Resume(), commands.ResumeMoves(moves=(move_id,), who=who), key)
+
+
+def prefer(move_id: int, priority: int, *, key: str) -> Request:
+    """Let the move go before others, or after them."""
+    altered = commands.AlterMove(move_id=move_id, priority=priority)
+    return _altered(move_id, None, altered, key)._replace(key=None)
+
+
+def slow_down(move_id: int, rate: int, *, key: str) -> Request:
+    """Let the move copy so many bytes a second at most; 0 is as fast as it can."""
+    altered = commands.AlterMove(move_id=move_id, throttle_bytes_per_s=rate)
+    return _altered(move_id, None, altered, key)._replace(key=None)
+
+
+def left_of(move_id: int) -> Request:
+    """How much is left to be copied of the move?"""
+
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        assert isinstance(process, ControllerProcess)
+        told = process.controller.told_of_copies()
+        process.controller.query(lambda image: move_copies(image, move_id, told), respond)
+
+    def understood(left: Any) -> Hashable:
+        if min(left.bytes_left, left.bytes_per_s, left.known, left.unknown) < 0:
+            raise Violation("L7", f"of the move {move_id} there is left {left}")
+        return said.Done()
+
+    return Request(None, ("left of", move_id), serve, understood, may_repeat=True)
+
+
+def take_back(move_id: int, *, key: str) -> Request:
+    """Let the move end now, each partition as before the step that is under way."""
+
+    def understood(answer: Any) -> Hashable:
+        require_of(answer, commands.MovesCancelled, Error.NONE, frozenset({Error.NONE}))
+        return said.Done()
+
+    command = commands.CancelMoves(moves=(move_id,))
+    return Request(
+        None, move_id, controller_apis.command(_keyed(command, key)), understood, True, key
+    )
+
+
+def look(move_id: int) -> Request:
+    """What is the move doing?"""
+
+    def read(image: Image) -> Hashable:
+        found = summary_of(image, move_id)
+        if found is None or found.outcome is not None:
+            return said.Moving(said.ENDED)
+        is_paused = found.move.state == MoveState.PAUSED
+        return said.Moving(said.PAUSED if is_paused else said.RUNNING)
+
+    return _query(("move", str(move_id)), said.Look(), read)
+
+
+def _altered(move_id: int, asked: Hashable, command: commands.KeyedCommand, key: str) -> Request:
+    allowed = frozenset({Error.NONE, Error.INVALID_REQUEST})
+
+    def understood(answer: Any) -> Hashable:
+        require_of(answer, commands.MovesAltered, answer.moves[0].error, allowed)
+        (found,) = answer.moves
+        if found.error is Error.NONE:
+            return said.Done()
+        has_ended = "has ended" in found.message
+        return said.Over() if has_ended else said.Refused(found.message)
+
+    serve = controller_apis.command(_keyed(command, key))
+    return Request(("move", str(move_id)), asked, serve, understood, True, key)
+
+
+def _keyed(command: commands.KeyedCommand, key: str) -> commands.Keyed:
+    return commands.Keyed(key=key, fingerprint=key.encode()[:64], command=command)
+
+
+def _query(key: Key, asked: Hashable, read: Callable[[Image], Hashable]) -> Request:
+    def serve(process: ClusterProcess, respond: Respond) -> None:
+        assert isinstance(process, ControllerProcess)
+        process.controller.query(read, respond)
+
+    def understood(answer: Any) -> Hashable:
+        found: Hashable = answer
+        return found
+
+    return Request(key, asked, serve, understood, may_repeat=True)

@@ -1,0 +1,1 @@
+"""The simulated disk, and recovery from a power loss at every operation."""

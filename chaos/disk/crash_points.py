@@ -1,0 +1,428 @@
+"""Power loss at every operation of a node's disk, and recovery from what may be left.
+
+`Life` runs the product's storage code through appends, commits, votes, truncations, boots and
+snapshots, and keeps its own account of what a crash at any moment must preserve. Before every
+operation that changes the disk the power fails: of all unsynced changes every subset that may
+survive is a crash image, and each image must recover.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from chaos.disk.disk_state import Chance
+from chaos.disk.virtual_disk import Fault, Kind, Operation, VirtualDisk
+from quorum.core.vocabulary import Election, Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.log.boot_timestamp import next_boot
+from quorum.log.errors import StorageError
+from quorum.log.segments import SegmentedLog
+from quorum.log.snapshot_folder import SnapshotFolder
+from quorum.opening import LOG_FOLDER, Past, QuorumConfig, remember
+from quorum.records.encode import encode
+from quorum.records.snapshot_batches import SnapshotBatches
+
+FOLDER: Final = Path("/node")
+CONFIG: Final = QuorumConfig(
+    node_id=ReplicaId(1),
+    cluster_id=None,
+    folder=FOLDER,
+    voters={ReplicaId(each): ("localhost", 9_000 + each) for each in (1, 2, 3)},
+    segment_bytes=1_500,
+)
+CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
+RECORD_SIZES: Final = (5, 5, 100, 450, 1_200)
+STEPS: Final = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a disk holds: all of `batches` up to `kept`, perhaps more of them, and nothing else."""
+
+    first: int = 0
+    """The offset of the first of `batches`, which follow each other and hold one record each."""
+    batches: tuple[bytes, ...] = ()
+    kept: int = 0
+    """Everything below was acknowledged."""
+    needed: int = 0
+    """From here on the log holds it; a snapshot says what came before."""
+    election: Election = field(default_factory=Election)
+    boot: int = -1
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.batches)
+
+
+class Life:
+    """One node on a disk that keeps its power; `allowed` is what may be found if it does not."""
+
+    def __init__(self, seed: int, disk: VirtualDisk) -> None:
+        self.rng = random.Random(seed)
+        self.disk = disk
+        self.allowed: tuple[Promise, ...] = (Promise(),)
+        self.directory_ids: set[object] = set()
+        self.doing = "nothing yet"
+
+    def run(self) -> None:
+        """Live; whoever watches the disk sees every moment of it."""
+        self.doing = "found the folder"
+        past = remember(CONFIG, rng=self.rng, wall_clock=self._wall_ms, fs=self.disk)
+        self.directory_ids.add(past.key.directory_id)
+        self.log, self.elections = past.log, past.elections
+        self.store = SnapshotFolder(FOLDER / LOG_FOLDER, self.disk)
+        deeds: list[Callable[[], None]] = [
+            *(self._append,) * 5,
+            *(self._commit,) * 5,
+            *(self._vote,) * 2,
+            self._truncate,
+            self._truncate,
+            self._boot,
+            self._learn_cluster,
+            self._take_snapshot,
+            self._take_snapshot,
+            self._install_snapshot,
+        ]
+        for _ in range(STEPS):
+            deed = self.rng.choice(deeds)
+            self.doing = deed.__name__.strip("_").replace("_", " ")
+            deed()
+        self.doing = "close"
+        self._will(kept=self._now.end)
+        self.log.close()
+        self._done()
+
+    def _wall_ms(self) -> int:
+        return 1_795_236_537_164
+
+    @property
+    def _now(self) -> Promise:
+        return self.allowed[-1]
+
+    def _will(self, **changes: object) -> None:
+        """From here on it may be so, but need not."""
+        self.allowed = (*self.allowed, replace(self._now, **changes))  # type: ignore[arg-type]
+
+    def _done(self) -> None:
+        """From here on it is so."""
+        self.allowed = (self._now,)
+
+    # --- what it does ------------------------------------------------------------------------
+
+    def _append(self) -> None:
+        if not self._now.election.epoch:
+            self._vote()
+        now = self._now
+        batch = append(self.log, now.election.epoch, self.rng)
+        # Not asked to be kept, it may be all the same, as soon as something is written.
+        self._will(batches=(*now.batches, batch))
+        self._done()
+
+    def _commit(self) -> None:
+        self._will(kept=self._now.end)
+        self.log.commit()
+        self._done()
+
+    def _vote(self) -> None:
+        epoch = Epoch(self._now.election.epoch + 1)
+        election = Election(epoch, voted_for=ReplicaKey(ReplicaId(self.rng.randrange(1, 4))))
+        self._will(election=election)
+        self.elections.write(election)
+        self._done()
+
+    def _truncate(self) -> None:
+        now = self._now
+        end = self.rng.randint(max(now.needed, self.log.start), now.end)
+        # It goes from its end, a file at a time: any of it that is to go may be gone.
+        self._will(kept=min(now.kept, end))
+        self._will(batches=now.batches[: end - now.first])
+        self.log.truncate_to(Offset(end))
+        self._done()
+
+    def _boot(self) -> None:
+        boot = self._now.boot + 1
+        self._will(boot=boot)
+        assert next_boot(FOLDER, 0, fs=self.disk) == boot
+        self._done()
+
+    def _learn_cluster(self) -> None:
+        """It is written down by the next vote, as the driver has it."""
+        self.elections.cluster_id = CLUSTER_ID
+        self._vote()
+
+    def _take_snapshot(self) -> None:
+        now = self._now
+        end = self.rng.randint(now.needed, now.kept)
+        if end == now.needed:
+            return
+        id_ = self._id_at(end)
+        for at, data in self._snapshot(id_):
+            self.store.write(id_, data, at)
+        self.store.finish(id_)
+        self._note(id_)
+        while len(self.store.ids) > 2:
+            oldest = self.store.ids[0]
+            self.store.forget(oldest)
+            while self.store.remove(oldest):
+                pass
+        self._will(needed=int(self.store.ids[0].offset))
+        self._done()
+        self.log.advance_start(self.store.ids[0].offset)
+        while self.log.remove_obsolete():
+            pass
+
+    def _install_snapshot(self) -> None:
+        """The leader has gone far ahead, and its log does not reach back to ours."""
+        now = self._now
+        if not now.election.epoch:
+            return
+        id_ = LogEnd(now.election.epoch, Offset(now.end + self.rng.randint(1, 20)))
+        for at, data in self._snapshot(id_):
+            self.store.receive(id_, data, at)
+        start = int(id_.offset)
+        # Once the snapshot is there, the old log may be found, or any front of it, or none.
+        ahead = replace(now, first=start, batches=(), kept=start, needed=start)
+        self.allowed = (now, ahead)
+        installed = self.store.install(id_, is_mixed=False)
+        assert not isinstance(installed, str), installed
+        self.log.begin_anew(id_.offset)
+        while self.log.remove_obsolete():
+            pass
+        self._done()
+        self._note(id_)
+        for older in self.store.ids[:-1]:
+            self.store.forget(older)
+            while self.store.remove(older):
+                pass
+
+    # --- snapshots ---------------------------------------------------------------------------
+
+    def _id_at(self, end: int) -> LogEnd:
+        """The id of a snapshot of what the log says below `end`."""
+        epoch = max(epoch for epoch, first in self.log.epochs if first < end)
+        return LogEnd(epoch, Offset(end))
+
+    def _snapshot(self, id_: LogEnd) -> list[tuple[int, bytes]]:
+        """Its pieces, each with its place in the file."""
+        batches = SnapshotBatches(id_.epoch, 1)
+        pieces = [batches.opening(None, None)]
+        pieces += [batches.data([b"x" * self.rng.choice(RECORD_SIZES)]) for _ in range(3)]
+        pieces.append(batches.closing())
+        at, placed = 0, []
+        for piece in pieces:
+            placed.append((at, bytes(piece)))
+            at += len(piece)
+        return placed
+
+    def _note(self, id_: LogEnd) -> None:
+        """It counts from now on."""
+        path = FOLDER / LOG_FOLDER / f"{id_.offset:020}-{id_.epoch:010}.checkpoint"
+        self.store.note(id_, self.disk.size(path))
+
+
+def append(log: SegmentedLog, epoch: Epoch, rng: random.Random) -> bytes:
+    """Append one record, as long as chance wants; return its batch."""
+    offset = log.end.offset
+    value = f"{offset}@{epoch} ".encode().ljust(rng.choice(RECORD_SIZES), b".")
+    batch = bytes(encode([value], timestamp_ms=1, base_offset=offset, epoch=epoch))
+    log.append(batch)
+    return batch
+
+
+IMAGES_PER_POINT: Final = 8
+CRASHES_IN_RECOVERY: Final = 4
+"""One image of so many loses its power again while it is recovered."""
+
+
+class Lost(Exception):
+    """An image that could not be recovered, or broke a promise: where, and what."""
+
+
+class _Died(Exception):
+    """The power is gone."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has been tried."""
+
+    lives: int = 0
+    points: int = 0
+    whole: int = 0
+    """Points at which every part that may be left was tried."""
+    images: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.images:,} crash images of {self.lives:,} lives at {self.points:,} points, "
+            f"at {self.whole:,} of them all that there are: none unrecoverable, "
+            "nothing acknowledged lost"
+        )
+
+
+class Script:
+    """A chance that tries everything: the same questions are answered otherwise each time."""
+
+    def __init__(self) -> None:
+        self._answers: list[int] = []
+        self._counts: list[int] = []
+        self._at = 0
+
+    def randrange(self, stop: int, /) -> int:
+        if self._at == len(self._answers):
+            self._answers.append(0)
+            self._counts.append(stop)
+        answer = self._answers[self._at]
+        self._at += 1
+        return answer
+
+    def next(self) -> bool:
+        """Go on to the next answers; whether there are any."""
+        del self._answers[self._at :], self._counts[self._at :]
+        self._at = 0
+        while self._answers and self._answers[-1] + 1 == self._counts[-1]:
+            self._answers.pop()
+            self._counts.pop()
+        if not self._answers:
+            return False
+        self._answers[-1] += 1
+        return True
+
+
+def crash_everywhere(seed: int, tally: Tally, *, images_max: int) -> None:
+    """One life, and all its crashes, until so many images have been tried; raises `Lost`."""
+    disk = VirtualDisk()
+    life = Life(seed, disk)
+    rng = random.Random(f"crashes of {seed}")
+    tally.lives += 1
+
+    def watch(operation: Operation) -> Fault | None:
+        where = f"seed {seed}, {life.doing}, "
+        if operation.changes and tally.images < images_max:
+            _crash(life, f"{where}before: {operation}", rng, tally)
+        if operation.kind is Kind.SYNC and tally.images < images_max:
+            _fail_sync(life, operation, f"{where}after a failed {operation}", rng, tally)
+        return None
+
+    disk.watch = watch
+    life.run()
+    if tally.images < images_max:
+        _crash(life, f"seed {seed}, at the end", rng, tally)
+
+
+def crash_images(images_max: int, *, base: int = 0) -> Iterator[Tally]:
+    """Lives from the seed `base` on, until there were so many images; tells after each."""
+    tally, seed = Tally(), base
+    while tally.images < images_max:
+        crash_everywhere(seed, tally, images_max=images_max)
+        seed += 1
+        yield tally
+
+
+def _crash(life: Life, where: str, rng: random.Random, tally: Tally) -> None:
+    """Lose power here, in many ways."""
+    tally.points += 1
+    script = Script()
+    for number in range(IMAGES_PER_POINT):
+        # Where there is more than can be tried, half of the tries are drawn.
+        chance: Chance = script if number < IMAGES_PER_POINT // 2 else rng
+        _recover(life, life.disk.after_power_loss(chance), f"{where}, image {number}", rng)
+        tally.images += 1
+        if chance is script and not script.next():
+            tally.whole += 1
+            return
+
+
+def _recover(life: Life, image: VirtualDisk, where: str, rng: random.Random) -> None:
+    if not rng.randrange(CRASHES_IN_RECOVERY):
+        image = _crashed_again(image, where, rng)
+        where += ", and again in recovery"
+    past, boot = _opened(image, where)
+    shown = _content(past)
+    _check(life, past, shown, boot, where)
+    again, _ = _opened(image.after_power_loss(rng), f"{where}, then once more")
+    if not _content(again).startswith(shown):
+        raise Lost(f"{where}: what the restarted node had shown is gone after another crash")
+
+
+def _fail_sync(life: Life, sync: Operation, where: str, rng: random.Random, tally: Tally) -> None:
+    """Let this sync fail, start again on the running system, go on, and only then lose power."""
+    tally.images += 1
+    running = life.disk.copy()
+    running.forget(sync.path)
+    past, boot = _opened(running, where)
+    _check(life, past, _content(past), boot, where)
+    election = past.election
+    if not election.epoch or rng.randrange(2):
+        election = Election(Epoch(election.epoch + 1), voted_for=past.key)
+        past.elections.write(election)
+    for _ in range(rng.randrange(3)):
+        append(past.log, election.epoch, rng)
+    past.log.commit()
+    again, _ = _opened(running.after_power_loss(rng), f"{where}, then a crash")
+    if _content(again) != _content(past):
+        raise Lost(f"{where}: what the restarted node had kept is not what is there after a crash")
+    if (again.election, again.key) != (election, past.key):
+        raise Lost(f"{where}: the restarted node forgot a vote, or who it is, in a crash")
+
+
+def _crashed_again(image: VirtualDisk, where: str, rng: random.Random) -> VirtualDisk:
+    """What is left when the power goes while the image is recovered."""
+    left = rng.randrange(6)
+
+    def watch(operation: Operation) -> Fault | None:
+        nonlocal left
+        left -= operation.changes
+        if left < 0:
+            raise _Died
+        return None
+
+    image.watch = watch
+    try:
+        remember(CONFIG, rng=rng, fs=image)
+    except _Died:
+        return image.after_power_loss(rng)
+    except StorageError as error:
+        raise Lost(f"{where}: {error}") from error
+    image.kill()
+    image.watch = None
+    return image
+
+
+def _opened(image: VirtualDisk, where: str) -> tuple[Past, int]:
+    try:
+        past = remember(CONFIG, rng=random.Random(0), fs=image)
+        return past, next_boot(FOLDER, 0, fs=image) - 1
+    except StorageError as error:
+        raise Lost(f"{where}: {error}") from error
+
+
+def _content(past: Past) -> bytes:
+    log = past.log
+    return log.read(log.start, log.end.offset, 1 << 30)
+
+
+def _check(life: Life, past: Past, shown: bytes, boot: int, where: str) -> None:
+    """Whether one of the promises that may be in force is kept, all of it."""
+    if life.directory_ids and past.key.directory_id not in life.directory_ids:
+        raise Lost(f"{where}: the folder is another directory now")
+    problems = [_problem(each, past, shown, boot) for each in life.allowed]
+    if None not in problems:
+        raise Lost(f"{where}: {'; or '.join(dict.fromkeys(map(str, problems)))}")
+
+
+def _problem(promise: Promise, past: Past, shown: bytes, boot: int) -> str | None:
+    """How the promise is broken, or None."""
+    start, end = past.log.start, past.log.end.offset
+    if past.election != promise.election:
+        return f"the election is {past.election}, not {promise.election}"
+    if boot != promise.boot:
+        return f"the last boot was {boot}, not {promise.boot}"
+    if not promise.first <= start <= promise.needed:
+        return f"the log begins at {start}, not in [{promise.first}, {promise.needed}]"
+    if not promise.kept <= end <= promise.end:
+        return f"the log ends at {end}, not in [{promise.kept}, {promise.end}]"
+    if shown != b"".join(promise.batches[start - promise.first : end - promise.first]):
+        return f"the records [{start}, {end}) are not those that were written"
+    return None

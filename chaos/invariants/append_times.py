@@ -1,0 +1,167 @@
+"""R27: what the indexes of append times say, read without the product's help, against the log.
+
+What is durable of an index never speaks of records that are not, nor of others than there are: its
+entries rise, each ends where a batch of its segment does, all batches that it speaks of are of its
+epoch, and its time is one that the clock of that machine has shown. Entries may be missing, as a
+loss of power, a full disk or a sync that fails leaves them.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from chaos.disk.disk_state import File, Node
+from chaos.disk.virtual_disk import VirtualDisk
+from chaos.invariants.disk_format import Stored
+from chaos.violation import Violation
+from quorum.log.append_times import append_times
+from quorum.log.errors import FileDamaged
+
+SUFFIX: Final = ".appendtime"
+HEADER: Final = b"MQAT\0\1\0\0"
+UNKNOWN: Final = (-1, -1)
+
+_ENTRY: Final = Struct(">qqiI")
+_CRC_AT: Final = 20
+
+
+class Entry(NamedTuple):
+    """The records up to `end` were appended at this time, in this epoch."""
+
+    time_ms: int
+    end: int
+    epoch: int
+
+
+class Clock(NamedTuple):
+    """Between which times of day something can have happened."""
+
+    earliest_ms: int
+    latest_ms: int
+
+
+class _Read(NamedTuple):
+    """How far an index was read, and with what it was compared."""
+
+    data: bytes
+    batches: Sequence[Stored]
+    end: int
+    """Of the records that it spoke of."""
+    is_sound: bool
+    """Whether its last entry was."""
+
+
+def entries(data: bytes, position: int = len(HEADER)) -> list[Entry | None]:
+    """What an index says from there on; None for an entry that is not whole. Raises `ValueError`
+    for no index."""
+    header = data[: len(HEADER)]
+    if not HEADER.startswith(header) and not HEADER.startswith(header.rstrip(b"\0")):
+        raise ValueError(f"it begins with {header!r}")
+    found: list[Entry | None] = []
+    for at in range(position, len(data) - _ENTRY.size + 1, _ENTRY.size):
+        time_ms, end, epoch, crc = _ENTRY.unpack_from(data, at)
+        is_sound = crc32c(data[at : at + _CRC_AT]) == crc
+        found.append(Entry(time_ms, end, epoch) if is_sound else None)
+    return found
+
+
+class AppendTimes:
+    """What was read of the indexes of one machine; what has not changed is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[bytes, tuple[int, int]]] = {}
+        self._read: dict[str, _Read] = {}
+
+    def check(
+        self,
+        who: object,
+        segments: Iterable[tuple[str, Sequence[Stored]]],
+        names: Mapping[str, Node],
+        clock: Clock,
+        spoiled: Collection[str] = (),
+    ) -> None:
+        """Whether what is durable in the indexes beside these segments agrees with them.
+
+        Of those that were `spoiled` by others, what is sound still must.
+        """
+        for segment, batches in segments:
+            name = segment.removesuffix(".log") + SUFFIX
+            file = names.get(name)
+            if not isinstance(file, File):
+                continue
+            last = (batches[-1].end, batches[-1].epoch) if batches else (0, 0)
+            data = bytes(file.durable)
+            if self._known.get(name) != (data, last):
+                if name not in spoiled or _has_header(data):
+                    nothing = _Read(HEADER, [], int(segment[:20]), True)
+                    read = self._read.get(name, nothing)
+                    if not _goes_on(read, data, batches):
+                        read = nothing
+                    self._read[name] = _check(f"{who}: {name}", read, data, batches, clock)
+                self._known[name] = data, last
+
+
+def _goes_on(read: _Read, data: bytes, batches: Sequence[Stored]) -> bool:
+    """Whether these begin with what was read and compared: that is as right as it was, for the
+    times that a clock has shown only become more."""
+    return data.startswith(read.data) and batches[: len(read.batches)] == read.batches
+
+
+def check_whole(who: object, index: bytes, last: Stored) -> None:
+    """Whether an index tells of everything; it must while who writes it lives, and for good once
+    its segment is complete."""
+    last_at = (len(index) - len(HEADER)) // _ENTRY.size * _ENTRY.size - _ENTRY.size
+    told = entries(index, len(HEADER) + max(0, last_at))
+    if not told or told[-1] is None or told[-1].end != last.end:
+        raise Violation("R27", f"{who} tells of {told[-1:]} at last, the log has {last}")
+
+
+def check_read(who: object, path: Path, disk: VirtualDisk, batches: Sequence[Stored]) -> None:
+    """Whether the product, reading an index that others have spoiled, takes nothing for true that
+    is not; that it does not know, or that this is no index, it may say."""
+    try:
+        told = [each for each in append_times(path, disk) if each.time_ms is not None]
+    except FileDamaged:
+        return
+    for each in told:
+        epochs = {b.epoch for b in batches if each.base <= b.base < each.end}
+        if epochs != {each.epoch}:
+            raise Violation("R27", f"{who} reads {each} in {path.name}, the log has {epochs}")
+
+
+def _has_header(data: bytes) -> bool:
+    return data.startswith(HEADER)
+
+
+def _check(where: str, read: _Read, data: bytes, batches: Sequence[Stored], clock: Clock) -> _Read:
+    """Judge what follows what was read before; return all that is read now."""
+    try:
+        found = entries(data, len(read.data))
+    except ValueError as error:
+        raise Violation("R27", f"{where} is no index: {error}") from error
+    at, start, is_sound = len(read.batches), read.end, read.is_sound
+    for entry in found:
+        if entry is None:
+            is_sound = False
+            continue
+        first = at
+        while at < len(batches) and batches[at].end <= entry.end:
+            at += 1
+        if entry.end <= start or at == 0 or batches[at - 1].end != entry.end:
+            raise Violation("R27", f"{where} has {entry} after {start}, no such batch is there")
+        if is_sound and (entry.time_ms, entry.epoch) != UNKNOWN:
+            _check_known(where, entry, batches[first:at], clock)
+        start, is_sound = entry.end, True
+    whole_bytes = len(read.data) + len(found) * _ENTRY.size
+    return _Read(read.data + data[len(read.data) : whole_bytes], batches[:at], start, is_sound)
+
+
+def _check_known(where: str, entry: Entry, batches: Sequence[Stored], clock: Clock) -> None:
+    for each in batches:
+        if each.epoch != entry.epoch:
+            raise Violation("R27", f"{where} has {entry}, and speaks of {each}")
+    if not clock.earliest_ms <= entry.time_ms <= clock.latest_ms:
+        raise Violation("R27", f"{where} has {entry}, which is no time of {clock}")

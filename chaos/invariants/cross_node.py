@@ -1,0 +1,214 @@
+"""Invariants over the messages between nodes: R12 (durability regressions), R25, R26 and R28.
+
+R12: a voter that fetches from below its last acknowledgement has lost data; the leader to which it
+had acknowledged more must name it in its log. R28: the leader changes the voter set only to one of
+which a majority has fetched since the request, and since the previous set was appended.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from chaos.invariants.disk_format import batches
+from chaos.invariants.durable_state import Speaker
+from chaos.invariants.leadership import Stickiness, Zombies
+from chaos.invariants.quorum import Judge
+from chaos.invariants.voter_sets import Assigned, Electorates, assigned_by, names
+from chaos.network.virtual_network import Packet
+from chaos.violation import Violation
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+    VoterRequest,
+)
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+
+if TYPE_CHECKING:
+    from chaos.simulation.process import Process
+
+
+class Witnesses:
+    """One for each run."""
+
+    def __init__(self, judge: Judge, fetch_timeout_ms: int, note: Callable[[str], None]) -> None:
+        self.lapses = Lapses(judge, note)
+        self._judge = judge
+        self._stickiness = Stickiness(judge, fetch_timeout_ms)
+        self._zombies = Zombies(judge, fetch_timeout_ms)
+
+    def asks(self, who: "Process", to: ReplicaId, request: Request, call: int) -> None:
+        """A request leaves."""
+        self._stickiness.asks(who.speaker, to, request, call)
+        if isinstance(request, BeginQuorumEpochRequest) and not _is_overdue(who):
+            self._zombies.says(who.speaker, request, who.now_ms())
+
+    def asked(self, who: "Process", packet: Packet) -> None:
+        """One has come."""
+        self._stickiness.asked(who.speaker, packet.boot, packet.call, packet.request)
+        self._zombies.asked(who.speaker, packet.request, who.now_ms())
+
+    def answers(self, who: "Process", packet: Packet, response: Response, records: bytes) -> None:
+        """Its answer leaves."""
+        self._judge.answers(who.speaker, packet.sender, packet.request, response, records)
+        self.lapses.answers(who.speaker, packet.request, response)
+        if _is_overdue(who):
+            self.woken(who)
+        self._zombies.says(who.speaker, response, who.now_ms())
+        if isinstance(response, VoteResponse) and response.granted:
+            assert isinstance(packet.request, VoteRequest)
+            if packet.request.pre_vote:
+                asker = packet.boot, packet.call
+                self._stickiness.promises(who.speaker, *asker, who.now_ms())
+
+    def cannot_promise(self, asker: int, epoch: int) -> None:
+        """A voter that knows no pre-vote was asked for one, by the process of boot `asker`."""
+        self._stickiness.must_stand(asker, epoch)
+
+    def hears(self, who: "Process", call: int, response: Response) -> None:
+        """An answer has come that is waited for."""
+        self._stickiness.hears(who.speaker, call, response, who.now_ms())
+
+    def loses(self, who: "Process") -> None:
+        """It takes its leader for gone."""
+        self._stickiness.forgets(who.speaker)
+
+    def woken(self, who: "Process") -> None:
+        """It has stood still, or as good as that: its time was up, and nobody told it."""
+        self._zombies.woken(who.speaker, who.now_ms())
+
+
+def _is_overdue(who: "Process") -> bool:
+    """Whether its time is up, and its timer is late."""
+    return who.timer_ms is not None and who.timer_ms <= who.world.timeline.now_ms
+
+
+@dataclass(slots=True)
+class _Acknowledged:
+    """Up to where one replica has everything, as the process of one leader has taken in."""
+
+    epoch: int
+    end: int
+
+
+class Lapses(logging.Handler):
+    """Knows what was acknowledged to whom, and hears what is warned of; one for each run."""
+
+    def __init__(self, judge: Judge, note: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._note = note
+        self._judge = judge
+        self._acknowledged: dict[tuple[int, ReplicaKey], _Acknowledged] = {}
+        self._said: set[str] = set()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear what the product warns of, for as long as the block lasts."""
+        logger = logging.getLogger("quorum")
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        said, found, _ = record.getMessage().partition(": its disk has lost that, or an older copy")
+        if found:
+            self._said.add(said)
+
+    def answers(self, who: Speaker, request: Request, response: Response) -> None:
+        """It answers a fetch that it has taken for an acknowledgement."""
+        if (
+            not isinstance(request, FetchRequest)
+            or not isinstance(response, FetchResponse)
+            or response.error
+            or response.leader != who.id
+            or response.diverging is not None
+            or response.snapshot is not None
+        ):
+            return
+        end, key = request.log_end.offset, request.replica
+        known = self._acknowledged.get((who.boot, key))
+        if known is None or known.epoch != response.epoch:
+            self._acknowledged[who.boot, key] = _Acknowledged(response.epoch, end)
+            return
+        before, known.end = known.end, end
+        if end < before and self._votes(key):
+            self._note("a voter has forgotten what it acknowledged")
+            said = f"voter {key} fetches from offset {end}, but had acknowledged everything "
+            if f"{said}below {before}" not in self._said:
+                raise Violation("R12", f"{who} does not say: {said}below {before}")
+
+    def _votes(self, key: ReplicaKey) -> bool:
+        """Whether it is a voter by whatever log."""
+        electorates = self._judge.possible_electorates
+        return all(any(names(v, key) for v in each.voters) for each in electorates)
+
+
+SLACK_MS: Final = 500
+"""For what a leader had begun when its time was up."""
+
+
+class Rolls:
+    """Knows who has fetched from whom since voters could be changed there; one for each run."""
+
+    def __init__(self, electorates: Electorates, fetch_timeout_ms: int) -> None:
+        self._electorates = electorates
+        self._silent_ms_max = fetch_timeout_ms + SLACK_MS
+        self._fetched_ms: dict[int, dict[ReplicaKey, int]] = {}
+        self._wanted: dict[int, list[VoterRequest]] = {}
+
+    def asked(self, who: Speaker, request: Request, now_ms: int) -> None:
+        """A request has come."""
+        if isinstance(request, FetchRequest):
+            self._fetched_ms.setdefault(who.boot, {})[request.replica] = now_ms
+
+    def wanted(self, boot: int, request: VoterRequest) -> None:
+        """Somebody asks this process for other voters; it hears of it in its next turn."""
+        self._wanted.setdefault(boot, []).append(request)
+
+    def refused(self, boot: int, request: VoterRequest) -> None:
+        """That is not done. If it is said at once, nothing that is appended later is for it."""
+        if request in self._wanted.get(boot, ()):
+            self._wanted[boot].remove(request)
+
+    def turned(self, boot: int) -> None:
+        """It has had a turn: who had fetched before it was asked may be dead by now."""
+        if self._wanted.pop(boot, None):
+            self._fetched_ms.pop(boot, None)
+
+    def appends(self, who: Speaker, records: bytes, now_ms: int) -> None:
+        """It has appended records of the quorum's own, by its own clock now."""
+        for batch in batches(records):
+            new = assigned_by(*batch)
+            if new is not None and new.base > 0:
+                before = self._electorates.before(who.truth.assigned, who.truth.end, new)
+                self.names(who, before, new, now_ms)
+
+    def names(self, who: Speaker, before: Assigned, new: Assigned, now_ms: int) -> None:
+        """It names these as voters in the place of those before."""
+        fetched_ms = self._fetched_ms.pop(who.boot, {})
+        if _are_the_same(before, new):
+            return
+        there = [who.key, *(key for key, at in fetched_ms.items() if self._is_recent(at, now_ms))]
+        found = [each for each in new.voters if any(names(each, key) for key in there)]
+        if 2 * len(found) <= len(new.voters):
+            told = " ".join(map(str, found))
+            raise Violation("R28", f"{who} appends {new}, of which it has heard of {told} only")
+
+    def _is_recent(self, at_ms: int, now_ms: int) -> bool:
+        return now_ms - at_ms <= self._silent_ms_max
+
+
+def _are_the_same(before: Assigned, new: Assigned) -> bool:
+    """Whether nobody comes or goes; a directory that was not known may be by now."""
+    return len(before.voters) == len(new.voters) and all(
+        any(names(each, key) for each in before.voters) for key in new.voters
+    )

@@ -1,0 +1,305 @@
+"""What is really on a disk, read without the product's help: the durable log, vote and snapshots.
+
+The judges compare what a node says with this. It follows a log as it grows; after a truncation or
+a crash it reads everything anew. Where a snapshot takes the place of a log, or of its front, what
+is committed is read instead: that is what a snapshot stands for, and the judges see to it.
+"""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from chaos.disk.disk_state import File, Folder, Node
+from chaos.disk.virtual_disk import VirtualDisk
+from chaos.invariants.disk_format import Checkpoint, Stored, batches, checkpoints, same_front
+from chaos.invariants.history import History
+from chaos.invariants.voter_sets import Assigned, assigned_by
+from chaos.violation import Violation
+from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+
+
+class Ballot(NamedTuple):
+    """What a replica has promised, as its file says."""
+
+    epoch: int = 0
+    voted_for: int | None = None
+    leader: int | None = None
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a segment has been read."""
+
+    name: str
+    file: File
+    position: int
+
+
+class DiskTruth:
+    """The durable log, vote and snapshots in one folder of one disk."""
+
+    def __init__(self, folder: Path, history: History) -> None:
+        self.folder = folder
+        self._history = history
+        self.start = 0
+        """From here on the log is in files."""
+        self.checkpoints: dict[str, Checkpoint] = {}
+        self.received_end = 0
+        """The end of the last snapshot that took the place of a log."""
+        self.batches: list[Stored] = []
+        self.ends: list[int] = []
+        """Of each batch; for finding one by its offset."""
+        self.assigned: list[Assigned] = []
+        """What the log says of the voters, the last one in force."""
+        self.ballot = Ballot()
+        self.names: dict[str, Node] | None = None
+        """What the folder names for good, as it was looked at last."""
+        self._segments: list[str] = []
+        self._place: _Place | None = None
+        self._ballot_bytes = b""
+        self._ballot_path = folder / "quorum-state"
+        self._sound: dict[str, list[Stored]] = {}
+        """The batches of each segment that were sound when it was read anew last."""
+
+    def of_another(self) -> "DiskTruth":
+        """Of an empty disk in the place of this one."""
+        return DiskTruth(self.folder, self._history)
+
+    def holds(self, other: "DiskTruth") -> bool:
+        """Whether all that the other has in its log is in this one."""
+        return self.end >= other.end and (
+            self.epoch_before(other.end) == other.epoch_before(other.end)
+        )
+
+    def __str__(self) -> str:
+        epochs = {each.epoch: each.base for each in reversed(self.batches)}
+        starts = ", ".join(f"{epoch} from {epochs[epoch]}" for epoch in sorted(epochs))
+        return f"{self.ballot}; log up to {self.end}; epochs {starts or 'none'}"
+
+    @property
+    def end(self) -> int:
+        """Up to where the log is durable."""
+        return self.ends[-1] if self.ends else 0
+
+    def end_at(self, offset: int) -> LogEnd:
+        """The end of the log if it were cut there; the epoch is -1 where no batch ends."""
+        return LogEnd(Epoch(self.epoch_before(offset)), Offset(offset))
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the last record if the log were cut there, 0 at its beginning; -1 where no
+        batch ends."""
+        if offset == 0:
+            return 0
+        at = bisect_left(self.ends, offset)
+        found = at < len(self.ends) and self.ends[at] == offset
+        return self.batches[at].epoch if found else -1
+
+    def between(self, start: int, end: int) -> list[Stored]:
+        """The batches from `start` to `end`, both of them boundaries or beyond the log."""
+        return self.batches[bisect_left(self.ends, start + 1) : bisect_left(self.ends, end + 1)]
+
+    def place_of(self, batch: Stored, disk: VirtualDisk) -> tuple[Path, int]:
+        """The file that holds a batch, and where in it."""
+        folder = disk.kept(self.folder)
+        assert isinstance(folder, Folder)
+        for name in sorted(folder.durable):
+            file = folder.durable[name]
+            at = file.durable.find(batch.data) if isinstance(file, File) else -1
+            if at >= 0:
+                return self.folder / name, at
+        raise AssertionError(f"{batch} is in no file")
+
+    def reread(self, disk: VirtualDisk) -> list[Checkpoint]:
+        """Read everything anew, and believe only what is whole; return all snapshots."""
+        self.names, self.checkpoints = None, {}
+        disk.rewritten.clear()
+        found = self.look_at_names(disk)
+        self._go_on_from(self.start)
+        self._read_anew()
+        if self.end == self.start:
+            self.received_end = self.start
+        newest = self.newest
+        if newest is not None and self.epoch_before(newest.end) != newest.epoch:
+            # Power went while the log was being replaced: it will be when it is opened.
+            self._go_on_from(newest.end)
+            self.received_end = newest.end
+        self.look_at_ballot(disk)
+        return found
+
+    def _read_anew(self) -> None:
+        """Read all segments, and see which batches are sound.
+
+        The checksum of one that was found sound before is not computed again as long as it is the
+        same, byte for byte: it is of these bytes and of nothing else.
+        """
+        sound, self._sound = self._sound, {}
+        for name in self._segments:
+            if self._place is not None and self._place.position < len(self._place.file.durable):
+                break  # The segment before is torn: nothing behind it belongs to the log.
+            file = (self.names or {})[name]
+            assert isinstance(file, File)
+            self._place = place = _Place(name, file, 0)
+            known = self._take(place, same_front(file.durable, sound.get(name, ())))
+            self._sound[name] = known + self._read_file(place, checked=True)
+
+    def _go_on_from(self, start: int) -> None:
+        """Begin with all that is committed below, and with nothing else."""
+        if not self._history.is_boundary(start):
+            raise Violation("R21", f"a log goes on from {start}: {self._history.end} is committed")
+        self.batches = self._history.between(0, start)
+        self.ends = [each.end for each in self.batches]
+        self.assigned = self._history.assigned_at(start)
+        self._place = None
+
+    @property
+    def newest(self) -> Checkpoint | None:
+        """The last snapshot that is whole."""
+        whole = [each for each in self.checkpoints.values() if each.content is not None]
+        return max(whole, key=lambda each: each.end, default=None)
+
+    @property
+    def can_fall_back(self) -> bool:
+        """Whether what is in files goes on from a snapshot that is whole, or from the beginning."""
+        newest = self.newest
+        return self.start == 0 or (newest is not None and newest.end >= self.start)
+
+    def look_at_names(self, disk: VirtualDisk) -> list[Checkpoint]:
+        """See which segments and snapshots there are; return the snapshots that are new."""
+        folder = disk.kept(self.folder)
+        names = folder.durable if isinstance(folder, Folder) else {}
+        if names is self.names:
+            return []
+        self.names = names
+        self._segments = sorted([n for n in names if n.endswith(".log") and len(n) == 24])
+        self.start = int(self._segments[0][:20]) if self._segments else 0
+        self.checkpoints, new = checkpoints(names, self.checkpoints)
+        return new
+
+    def read_on(self) -> list[Stored]:
+        """Read what has become durable behind what was there; return that."""
+        return self._read_on()
+
+    def is_another(self, disk: VirtualDisk) -> bool:
+        """Whether something is gone that was read before, or the log begins elsewhere."""
+        place, names = self._place, self.names or {}
+        rewritten, disk.rewritten = disk.rewritten, []
+        if place is None:
+            return self.start > self.end
+        if names.get(place.name) is not place.file:
+            return True
+        found = [self._is_rewritten(each, names) for each in rewritten]  # Each is looked at.
+        return any(found)
+
+    def _is_rewritten(self, file: File, names: Mapping[str, Node]) -> bool:
+        """Whether something else lies now where a batch or a snapshot was read, in any file.
+
+        So it is where a truncation was not kept and others were written over the old tail, which
+        leaves a file as long as it was, and where a write went to a wrong place.
+        """
+        start, file.rewritten_from = file.rewritten_from, None
+        name = next((each for each, node in names.items() if node is file), "")
+        if name in self.checkpoints:
+            return True
+        if name not in self._segments or start is None:
+            return False
+        position = 0
+        for batch in self._batches_in(name):
+            end = position + len(batch.data)
+            if end > start and file.durable[position:end] != batch.data:
+                return True
+            position = end
+        return False
+
+    def segments(self, newest: int | None = None) -> list[tuple[str, list[Stored]]]:
+        """The files that the log was read from, all or so many, and what was found in each."""
+        if self._place is None:
+            return []
+        return [(each, self._batches_in(each)) for each in self._segments[-(newest or 0) :]]
+
+    def _batches_in(self, segment: str) -> list[Stored]:
+        at = bisect_right(self._segments, segment)
+        end = int(self._segments[at][:20]) if at < len(self._segments) else self.end
+        return self.between(int(segment[:20]), end)
+
+    def led(self, replica: int, disk: VirtualDisk) -> int:
+        """The epoch that this replica led by what its disk shows, durable or not; 0 if it did not.
+
+        What a process wrote that was killed is kept by a sync of the next one.
+        """
+        if not disk.exists(self._ballot_path):
+            return 0
+        state = json.loads(disk.content(self._ballot_path))
+        return int(state["leaderEpoch"]) if state["leaderId"] == replica else 0
+
+    def look_at_ballot(self, disk: VirtualDisk) -> bool:
+        """Read the vote again; whether it is another one."""
+        file = disk.kept(self._ballot_path)
+        durable = file.durable if isinstance(file, File) else b""
+        if durable == self._ballot_bytes:
+            return False
+        self._ballot_bytes = content = bytes(durable)
+        if not content:
+            self.ballot = Ballot()
+            return True
+        try:
+            state = json.loads(content)
+        except ValueError as error:
+            raise Violation("R2", f"a vote is lost: {content!r} is on disk") from error
+        voted, leader = state["votedId"], state["leaderId"]
+        self.ballot = Ballot(
+            state["leaderEpoch"], None if voted < 0 else voted, None if leader < 0 else leader
+        )
+        return True
+
+    def _read_on(self) -> list[Stored]:
+        found: list[Stored] = []
+        place = self._place
+        if place is not None:
+            found += self._read_file(place)
+        for name in self._segments[bisect_right(self._segments, place.name if place else "") :]:
+            if place is not None and place.position < len(place.file.durable):
+                break  # The segment before is torn: nothing behind it belongs to the log.
+            file = (self.names or {})[name]
+            assert isinstance(file, File)
+            place = self._place = _Place(name, file, 0)
+            found += self._read_file(place)
+        return found
+
+    def _read_file(self, place: _Place, *, checked: bool = False) -> list[Stored]:
+        return self._take(place, batches(place.file.durable, place.position, checked=checked))
+
+    def _take(self, place: _Place, new: Sequence[Stored]) -> list[Stored]:
+        """Those that lie there next, up to the first that does not continue the log."""
+        found: list[Stored] = []
+        for batch in new:
+            if batch.base != self.end:
+                break
+            place.position += len(batch.data)
+            self.batches.append(batch)
+            self.ends.append(batch.end)
+            found.append(batch)
+            if batch.is_control:
+                assigned = assigned_by(*batch)
+                self.assigned += [] if assigned is None else [assigned]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """A process, as the judge knows it: who it is, the how-manieth, and its disk."""
+
+    key: ReplicaKey
+    boot: int
+    truth: DiskTruth
+    led: int = 0
+    """The epoch that a process before it led last, where its disk shows that when it starts."""
+    id: ReplicaId = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", self.key.id)
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -1,0 +1,136 @@
+"""The committed log, as the checkers have counted it, and the state it folds to.
+
+A log whose prefix was replaced by a snapshot continues from here: the snapshot stands for a prefix
+of this history. `State` specifies the state machine of the simulated nodes (`Ledger`) a second
+time, over the bytes of the log. A record puts its text into a slot by its number. `(` opens a
+transaction; its records count when `)` closes it, and are dropped when another one is opened.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from chaos.invariants.disk_format import Stored, records
+from chaos.invariants.voter_sets import Assigned, assigned_by
+
+
+class History:
+    """Grows, and never changes."""
+
+    def __init__(self) -> None:
+        self.batches: list[Stored] = []
+        self.assigned: list[Assigned] = []
+        """What it says of the voters."""
+        self._ends: list[int] = []
+        self._by: list[int] = []
+        self._states: list[Any] = []
+
+    @property
+    def end(self) -> int:
+        """Everything below is committed."""
+        return self._ends[-1] if self._ends else 0
+
+    def add(self, batch: Stored, epoch: int) -> None:
+        """This is committed as well, by the leader of that epoch."""
+        self.batches.append(batch)
+        self._ends.append(batch.end)
+        self._by.append(epoch)
+        self._states.append(self._state_after(batch))
+        assigned = assigned_by(*batch) if batch.is_control else None
+        self.assigned += [] if assigned is None else [assigned]
+
+    def has(self, batch: Stored) -> bool:
+        """Whether this very batch is committed."""
+        at = bisect_left(self._ends, batch.end)
+        return at < len(self.batches) and self.batches[at] == batch
+
+    def between(self, start: int, end: int) -> list[Stored]:
+        """The batches from `start` to `end`, both of them boundaries."""
+        low, high = (bisect_right(self._ends, each) for each in (start, end))
+        return self.batches[low:high]
+
+    def before_epoch(self, epoch: int) -> list[Stored]:
+        """What the leaders of lower epochs have committed."""
+        return self.batches[: bisect_left(self._by, epoch)]
+
+    # --- as of one offset --------------------------------------------------------------------
+
+    def is_boundary(self, offset: int) -> bool:
+        """Whether a batch ends there, and all before it is committed."""
+        at = bisect_left(self._ends, offset)
+        return offset == 0 or (at < len(self._ends) and self._ends[at] == offset)
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the last record before a boundary; 0 where there is none."""
+        return self.batches[bisect_left(self._ends, offset)].epoch if offset else 0
+
+    def state_at(self, offset: int) -> Any:
+        """What everything below a boundary has come to."""
+        return self._states[bisect_left(self._ends, offset)] if offset else State()
+
+    def contradiction(self, end: int, values: list[bytes]) -> tuple[str, str] | None:
+        """The rule that a snapshot up to `end` breaks with these records, and how; or None."""
+        state = self.state_at(end)
+        if state.pending is not None:
+            return "R21", "in the middle of a transaction"
+        return None if values == state.told() else ("R20", f"with {values}, not {state.told()}")
+
+    def _state_after(self, batch: Stored) -> Any:
+        """What all that is committed comes to with this batch, the last one."""
+        return after(self._states[-1] if self._states else State(), batch)
+
+    def assigned_at(self, offset: int) -> list[Assigned]:
+        """What was said of the voters below a boundary."""
+        return [each for each in self.assigned if each.end <= offset]
+
+
+def in_common(before: Sequence[Stored], now: Sequence[Stored]) -> int:
+    """How many batches two logs begin with alike."""
+    common = min(len(before), len(now))
+    if before[:common] == now[:common]:
+        return common
+    return next(at for at in range(common) if before[at] != now[at])
+
+
+SLOTS: Final = 8
+OPENS: Final = b"("
+CLOSES: Final = b")"
+
+Slots: TypeAlias = tuple[bytes, ...]
+
+
+class State(NamedTuple):
+    """What a log has come to. How many records have counted shows that none did twice."""
+
+    counted: int = 0
+    slots: Slots = (b"",) * SLOTS
+    pending: tuple[bytes, ...] | None = None
+    """The records of an open transaction; None where there is none."""
+
+    def told(self) -> list[bytes]:
+        """The records that a snapshot of it has: outside of a transaction, for it says nothing."""
+        return [b"%d" % self.counted, *self.slots]
+
+
+def after(state: State, batch: Stored) -> State:
+    """The state once this batch is committed."""
+    if batch.is_control:
+        return state
+    counted, slots, pending = state.counted, list(state.slots), state.pending
+    for _, value in records(batch.data):
+        if value.startswith(OPENS):
+            pending = ()
+        elif value.startswith(CLOSES):
+            for each in pending or ():
+                counted, slots = counted + 1, _put(slots, each)
+            pending = None
+        elif pending is not None:
+            pending = (*pending, value)
+        else:
+            counted, slots = counted + 1, _put(slots, value)
+    return State(counted, tuple(slots), pending)
+
+
+def _put(slots: list[bytes], value: bytes) -> list[bytes]:
+    slots[int(value.split(b" ", 1)[0]) % SLOTS] = value
+    return slots

@@ -1,0 +1,235 @@
+"""R25 and R26: a working leader stays, and a leader without a majority stops leading.
+
+R25: a replica does not grant a pre-vote while its leader answers its fetches, and a candidate has
+the pre-votes of a majority, unless the resigning leader named it as a successor. R26: a leader that
+a majority has stopped fetching from no longer claims to lead; a leader that is its own majority
+leads on. Both are checked from the wire alone, with each replica's own clock.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from chaos.invariants.durable_state import Speaker
+from chaos.invariants.quorum import Judge
+from chaos.invariants.voter_sets import Assigned, has_majority, names
+from chaos.violation import Violation
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    Request,
+    Response,
+    VoteRequest,
+)
+from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
+
+
+@dataclass(slots=True)
+class _Following:
+    """How one process follows its leader, by what it has sent and was answered; its own clock."""
+
+    leader: ReplicaId
+    epoch: int
+    call: int
+    """Its last fetch."""
+    heard_ms: int | None = None
+    """When that was answered, and well."""
+    shown_ms: int | None = None
+    """When an answer came after which it has asked again: so it has looked at that answer."""
+
+
+class Stickiness:
+    """Knows who follows whom, and who has promised what; one for each run."""
+
+    def __init__(self, judge: Judge, fetch_timeout_ms: int) -> None:
+        self._judge = judge
+        self._fetch_timeout_ms = fetch_timeout_ms
+        self._following: dict[int, _Following] = {}
+        self._held: dict[tuple[int, int, int], tuple[_Following, int]] = {}
+        self._promised: dict[int, set[ReplicaKey]] = {}
+        self._successors: set[tuple[int, int]] = set()
+        self._stood: set[tuple[int, int]] = set()
+        self._resigned: set[tuple[ReplicaId, int]] = set()
+
+    def asks(self, who: Speaker, to: ReplicaId, request: Request, call: int) -> None:
+        """A request leaves."""
+        match request:
+            case FetchRequest(max_wait_ms=0):
+                self.forgets(who)  # It does not follow: it looks for a leader.
+            case FetchRequest(epoch=epoch) | FetchSnapshotRequest(epoch=epoch):
+                self._fetches(who, to, epoch, call)
+            case VoteRequest(epoch=epoch, log_end=log_end, pre_vote=pre_vote):
+                self.forgets(who)
+                if not pre_vote:
+                    self._stands(who, epoch, log_end)
+            case EndQuorumEpochRequest(epoch=epoch):
+                self._resigned.add((who.id, epoch))
+            case _:
+                pass
+
+    def hears(self, who: Speaker, call: int, response: Response, now_ms: int) -> None:
+        """An answer has come that is waited for; `now_ms` is by the process's own clock."""
+        following = self._following.get(who.boot)
+        if following is None or following.call != call or not isinstance(response, FetchResponse):
+            return
+        answerer = (response.epoch, response.leader)
+        if response.error or answerer != (following.epoch, following.leader):
+            self.forgets(who)
+        else:
+            following.heard_ms = now_ms
+
+    def forgets(self, who: Speaker) -> None:
+        """It has a reason to take its leader for gone, or is about to look for another."""
+        self._following.pop(who.boot, None)
+
+    def asked(self, who: Speaker, by: int, call: int, request: Request) -> None:
+        """A request of the process of boot `by` has come."""
+        match request:
+            case FetchRequest():
+                pass
+            case EndQuorumEpochRequest(epoch=epoch, preferred_successors=successors):
+                self.forgets(who)
+                if who.id in successors:
+                    self._successors.add((who.boot, epoch))
+            case VoteRequest(pre_vote=True):
+                following = self._following.get(who.boot)
+                if following is not None and following.shown_ms is not None:
+                    until_ms = following.shown_ms + self._fetch_timeout_ms
+                    self._held[who.boot, by, call] = (following, until_ms)
+            case _:
+                pass
+
+    def must_stand(self, by: int, epoch: int) -> None:
+        """The process of boot `by` is in this epoch, and somebody can promise it nothing."""
+        self._successors.add((by, epoch))
+
+    def promises(self, who: Speaker, by: int, call: int, now_ms: int) -> None:
+        """Its answer to a pre-vote leaves: it would vote for the process of boot `by`."""
+        epoch = who.truth.ballot.epoch
+        if self._judge.leads(who, epoch) and (who.id, epoch) not in self._resigned:
+            raise Violation("R25", f"{who} leads epoch {epoch}, and would vote for another")
+        following, until_ms = self._held.pop((who.boot, by, call), (None, 0))
+        if (
+            following is not None
+            and following is self._following.get(who.boot)
+            and who.truth.ballot[::2] == (following.epoch, following.leader)
+            and now_ms < until_ms
+        ):
+            raise Violation("R25", f"{who} would vote for another, but {following.leader} lives")
+        self._promised.setdefault(by, set()).add(who.key)
+
+    def _fetches(self, who: Speaker, leader: ReplicaId, epoch: int, call: int) -> None:
+        known = self._following.get(who.boot)
+        if known is None or (known.leader, known.epoch) != (leader, epoch):
+            self._following[who.boot] = _Following(leader, epoch, call)
+            return
+        if known.heard_ms is not None:
+            known.shown_ms, known.heard_ms = known.heard_ms, None
+        known.call = call
+
+    def _stands(self, who: Speaker, epoch: int, log_end: LogEnd) -> None:
+        if (who.boot, epoch) in self._stood:
+            return
+        self._stood.add((who.boot, epoch))
+        promised = {who.key, *self._promised.pop(who.boot, ())}
+        is_named = (who.boot, epoch - 1) in self._successors
+        if not is_named and not self._would_win(who, log_end, promised):
+            told = " ".join(sorted(map(str, promised)))
+            raise Violation("R25", f"{who} stands in epoch {epoch}, promised were votes of {told}")
+
+    def _would_win(self, who: Speaker, log_end: LogEnd, voters: Collection[ReplicaKey]) -> bool:
+        """Whether these are a majority of all who may vote, by some log or by that of the asker.
+
+        What others have appended in the epoch that it stands in is not in its log: it may have been
+        held up by its disk until somebody else leads that epoch.
+        """
+        truth = who.truth
+        electorates = self._judge.electorates.of_log(truth.assigned, truth.end, log_end)
+        electorates += self._judge.possible_electorates
+        return any(has_majority(each, voters) for each in electorates)
+
+
+SLACK_MS: Final = 500
+"""For what a leader had begun when its time was up."""
+
+
+@dataclass(slots=True)
+class _Leading:
+    """One process in one epoch, by its own clock."""
+
+    epoch: int
+    since_ms: int
+    """When it said so first, or woke: before that nobody could have fetched."""
+    fetched_ms: dict[ReplicaKey, int] = field(default_factory=dict)
+    fine_until_ms: int = 0
+    """Nothing can be wrong before; looked up anew when it comes."""
+
+
+class Zombies:
+    """Knows who says to lead, and who fetches from whom; one for each run."""
+
+    def __init__(self, judge: Judge, fetch_timeout_ms: int) -> None:
+        self._judge = judge
+        self._silent_ms_max = fetch_timeout_ms * 3 // 2 + SLACK_MS
+        self._leading: dict[int, _Leading] = {}
+
+    def asked(self, who: Speaker, request: Request, now_ms: int) -> None:
+        """A request has come."""
+        leading = self._leading.get(who.boot)
+        if (
+            leading is not None
+            and isinstance(request, FetchRequest | FetchSnapshotRequest)
+            and request.epoch == leading.epoch
+        ):
+            leading.fetched_ms[request.replica] = now_ms
+
+    def woken(self, who: Speaker, now_ms: int) -> None:
+        """It has stood still, and could hear nobody."""
+        leading = self._leading.get(who.boot)
+        if leading is not None:
+            leading.since_ms, leading.fine_until_ms = now_ms, 0
+
+    def says(self, who: Speaker, what: Request | Response, now_ms: int) -> None:
+        """It sends this."""
+        match what:
+            case FetchResponse(epoch=epoch, leader=leader) if leader == who.id and not what.error:
+                self._leads(who, epoch, now_ms)
+            case BeginQuorumEpochRequest(epoch=epoch):
+                self._leads(who, epoch, now_ms)
+            case _:
+                pass
+
+    def _leads(self, who: Speaker, epoch: int, now_ms: int) -> None:
+        leading = self._leading.get(who.boot)
+        if leading is None or leading.epoch != epoch:
+            leading = self._leading[who.boot] = _Leading(epoch, now_ms)
+        if now_ms < leading.fine_until_ms:
+            return
+        heard_ms = max(_heard_ms(who, each, leading, now_ms) for each in self._by(who, epoch))
+        leading.fine_until_ms = heard_ms + self._silent_ms_max
+        if now_ms > leading.fine_until_ms:
+            raise Violation(
+                "R26", f"{who} leads epoch {epoch}, a majority fetched {now_ms - heard_ms} ms ago"
+            )
+
+    def _by(self, who: Speaker, epoch: int) -> list[Assigned]:
+        """The voters in force in its log; or those of earlier epochs, which its disk may lack."""
+        judge, truth = self._judge, who.truth
+        last = judge.electorates.chain(truth.assigned, truth.end, epoch)[-1]
+        return [last, *(each for each in judge.possible_electorates if each.base >= truth.end)]
+
+
+def _heard_ms(who: Speaker, electorate: Assigned, leading: _Leading, now_ms: int) -> int:
+    """When a majority had last fetched, itself counted."""
+    heard = sorted(_last_ms(who, each, leading, now_ms) for each in electorate.voters)
+    return heard[(len(heard) - 1) // 2]
+
+
+def _last_ms(who: Speaker, voter: ReplicaKey, leading: _Leading, now_ms: int) -> int:
+    if names(voter, who.key):
+        return now_ms
+    fetched = (at for key, at in leading.fetched_ms.items() if names(voter, key))
+    return max((leading.since_ms, *fetched))

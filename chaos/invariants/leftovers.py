@@ -1,0 +1,39 @@
+"""R23, on disks: whatever is in the folder of a replica that was started anew has a reason.
+
+Names only; what the files say is judged elsewhere.
+"""
+
+import re
+from typing import Final
+
+from chaos.simulation.machine import FOLDER, LOG, Machine
+from chaos.violation import Violation
+
+EXPECTED: Final = re.compile(
+    r"meta\.properties|boot-timestamp|quorum-state|\.lock|__cluster_metadata-0"
+    # What a crash leaves of a file that was to be replaced; the next time overwrites it.
+    r"|(meta\.properties|boot-timestamp|quorum-state)\.tmp"
+    r"|\d{20}\.log|\d{20}-\d{10}\.checkpoint"
+)
+RECEIVED: Final = re.compile(r"(\d{20})-\d{10}\.checkpoint\.received\.part")
+INDEX: Final = re.compile(r"(\d{20})\.appendtime")
+DAMAGED: Final = ".checkpoint.damaged"
+
+
+def check_leftovers(machine: Machine) -> None:
+    """Whether there is a reason for every file of a replica that has just been started."""
+    segments = {name for name in machine.disk.names(LOG) if name.endswith(".log")}
+    for folder in (FOLDER, LOG):
+        for name in machine.disk.names(folder):
+            if not (EXPECTED.fullmatch(name) or _is_explained(name, machine, segments)):
+                raise Violation("R23", f"{machine.key}: nothing explains {folder / name}")
+
+
+def _is_explained(name: str, machine: Machine, segments: set[str]) -> bool:
+    if name.endswith(DAMAGED):
+        return name.removesuffix(".damaged") in machine.spoiled
+    received, index = RECEIVED.fullmatch(name), INDEX.fullmatch(name)
+    if index is not None:
+        return f"{index[1]}.log" in segments
+    # It is gone on with as long as the log does not hold what it says.
+    return received is not None and int(received[1]) > machine.truth.end

@@ -1,0 +1,419 @@
+"""The invariants of the quorum, checked from the wire and the disks (R1 to R12, R15 to R21, R29).
+
+The checker never reads a variable of a node. It sees every message before it leaves, every change
+of what is durable, and everything that a replica tells its state machine. It raises `Violation`
+with the number of the invariant. All checks are incremental: a run costs what happens in it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from chaos.invariants.disk_format import Stored, batches
+from chaos.invariants.durable_state import Ballot, DiskTruth, Speaker
+from chaos.invariants.history import History, State, in_common
+from chaos.invariants.snapshots import check_part
+from chaos.invariants.voter_sets import (
+    Assigned,
+    Electorates,
+    assigned_by,
+    has_majority,
+    reached_by_majority,
+)
+from chaos.violation import Violation
+from quorum.core.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+
+
+class Audience:
+    """Knows what was told to whom."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._told: dict[tuple[ReplicaId, int], int] = {}
+        self._told_anybody = 0
+
+    @property
+    def committed_end(self) -> int:
+        """Everything below is committed, as counted here."""
+        return self.history.end
+
+    def told(self, who: Speaker) -> int:
+        """Up to where this process takes the log for committed."""
+        return self._told.get((who.id, who.boot), 0)
+
+    def tells(self, who: Speaker, high_watermark: int, records: bytes) -> None:
+        """R8 and R9: a replica takes only that for committed which is, and never less than before.
+
+        `records` are those between what it was told before and `high_watermark`, as it reads them.
+        """
+        before = self.told(who)
+        if high_watermark > self.committed_end:
+            raise Violation(
+                "R8", f"{who} commits {high_watermark}, on disks is {self.committed_end}"
+            )
+        if high_watermark <= before:
+            raise Violation("R9", f"{who}: {before} was committed, then {high_watermark}")
+        self._told[who.id, who.boot] = high_watermark
+        self._told_anybody = max(self._told_anybody, high_watermark)
+        committed = self.history.between(before, high_watermark)
+        if records != b"".join(each.data for each in committed):
+            raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")
+
+    def hands_over(self, who: Speaker, proposed_end: int) -> None:
+        """R29: it has given its lead to another one, and so the log that it was given ends."""
+        if self.told(who) < proposed_end:
+            raise Violation(
+                "R29", f"{who} hands over at {self.told(who)}, was given up to {proposed_end}"
+            )
+
+    def holds(self, who: Speaker, end: int, state: State) -> None:
+        """R20: its state machine has come to what the records below `end` come to."""
+        if state != self.history.state_at(end):
+            raise Violation("R20", f"{who} is {state} at {end}, not {self.history.state_at(end)}")
+
+    def loads(self, who: Speaker, end: int, epoch: int, state: State) -> None:
+        """R20 and R21: it has been given a snapshot that ends there instead of records."""
+        if not self.history.is_boundary(end) or epoch != self.history.epoch_before(end):
+            raise Violation("R21", f"{who} loads {end}@{epoch}, committed is {self.committed_end}")
+        if end < self.told(who):
+            raise Violation("R9", f"{who} loads {end}, {self.told(who)} was committed")
+        self._told[who.id, who.boot] = end
+        self.holds(who, end, state)
+
+    @property
+    def to_be_read(self) -> int:
+        """What a read that begins now must see: all that anybody was told is committed."""
+        return self._told_anybody
+
+    def reads(self, who: Speaker, floor: int, offset: int) -> None:
+        """L2: a read sees what was to be read when it began, and its state machine has it."""
+        if offset < floor:
+            raise Violation("L2", f"{who} reads at {offset}, when it began {floor} was known")
+        if offset > self.told(who):
+            raise Violation("L2", f"{who} reads at {offset}, it was told of {self.told(who)}")
+
+
+NO_BOOT: Final = 0
+"""Of a process that is gone."""
+
+
+@dataclass(slots=True)
+class _Epoch:
+    """What is known of one leadership."""
+
+    leader: ReplicaId
+    boot: int
+    start: int | None = None
+    """Where its first batch lies; None until some disk holds it, or the wire."""
+    durable_ends: dict[ReplicaKey, int] = field(default_factory=dict)
+    """How far each disk has come in this epoch, while it was in no later one."""
+    truths: dict[ReplicaKey, DiskTruth] = field(default_factory=dict)
+    compared: int = 0
+    """Up to here the log of this leadership was compared with what was committed before."""
+
+
+class Judge(Audience):
+    """Knows what was said and what is durable; one for each run."""
+
+    def __init__(self, voters: Sequence[ReplicaId], history: History | None = None) -> None:
+        super().__init__(History() if history is None else history)
+        self.electorates = Electorates(voters)
+        self._epochs: dict[int, _Epoch] = {}
+        self._ballots: dict[ReplicaId, Ballot] = {}
+        self._votes: dict[int, dict[ReplicaKey, ReplicaId]] = {}
+        self._identity: dict[tuple[int, int], tuple[bytes, int]] = {}
+        self._shown: tuple[int, int] = (0, 0)
+
+    @property
+    def leader(self) -> ReplicaId | None:
+        """Who claimed the highest epoch of all."""
+        return self._epochs[max(self._epochs)].leader if self._epochs else None
+
+    @property
+    def electorate(self) -> Assigned:
+        """Who votes by all that is committed."""
+        assigned = self.history.assigned
+        return assigned[-1] if assigned else self.electorates.first
+
+    @property
+    def possible_electorates(self) -> list[Assigned]:
+        """All that a replica may go by."""
+        return self.electorates.possible(self.history.assigned)
+
+    def leads(self, who: Speaker, epoch: int) -> bool:
+        """Whether this very process has claimed to lead that epoch."""
+        leadership = self._epochs.get(epoch)
+        return leadership is not None and (leadership.leader, leadership.boot) == (who.id, who.boot)
+
+    # --- what is on the wire -----------------------------------------------------------------
+
+    def asks(self, who: Speaker, to: ReplicaId, request: Request) -> None:
+        """A request is about to leave."""
+        self._speaks(who, request.epoch, request)
+        if isinstance(request, VoteRequest):
+            log = who.truth.assigned, who.truth.end, request.log_end
+            self.electorates.check_asked(who.key, to, *log)
+        match request:
+            case FetchRequest():
+                self._acknowledges(who, request)
+            case VoteRequest(epoch=epoch, pre_vote=False):
+                self._vote(who, epoch, who.id)
+            case BeginQuorumEpochRequest(epoch=epoch):
+                self._leads(who, epoch)
+            case EndQuorumEpochRequest(epoch=epoch):
+                leadership = self._epochs.get(epoch)
+                if leadership is None or leadership.leader != who.id:
+                    raise Violation("R1", f"{who} ends epoch {epoch}, which it does not lead")
+            case VoteRequest() | FetchSnapshotRequest():
+                pass  # A question of no consequence; it acknowledges nothing.
+
+    def _acknowledges(self, who: Speaker, request: FetchRequest) -> None:
+        truth, epoch, end = who.truth, request.epoch, request.log_end
+        if epoch != truth.ballot.epoch:
+            raise Violation("R4", f"{who} fetches in epoch {epoch}, its disk: {truth.ballot}")
+        if truth.epoch_before(end.offset) != end.epoch:
+            raise Violation("R12", f"{who} acknowledges {end}, durable is {truth.end}")
+
+    def answers(
+        self, who: Speaker, to: ReplicaId, request: Request, response: Response, records: bytes
+    ) -> None:
+        """An answer is about to leave."""
+        self._speaks(who, response.epoch, response)
+        named, leadership = response.leader, self._epochs.get(response.epoch)
+        if named is not None and leadership is not None and named != leadership.leader:
+            raise Violation("R1", f"{who} names {named} as leader of {response.epoch}")
+        match response:
+            case FetchResponse() if named == who.id and not response.error:
+                self._leads(who, response.epoch)
+                self._shows(who, response)
+                sent = batches(records) if records else ()
+                self._appear(who, sent, None)
+                if sent and sent[-1].end > self.committed_end:
+                    self._shows_uncommitted(who, to, sent[-1])
+            case VoteResponse(granted=True, epoch=epoch):
+                assert isinstance(request, VoteRequest)
+                if not request.pre_vote:
+                    self._vote(who, epoch, request.candidate.id)
+            case FetchSnapshotResponse() if not response.error:
+                check_part(who, who.truth, response, records)
+            case _:
+                pass
+
+    def _shows_uncommitted(self, who: Speaker, to: ReplicaId, last: Stored) -> None:
+        if not self.electorates.may_vote(to, self.history.assigned):
+            raise Violation("R8", f"{who} shows {last} to observer {to}: not committed")
+
+    def _speaks(self, who: Speaker, epoch: int, what: Request | Response) -> None:
+        if epoch > who.truth.ballot.epoch:
+            raise Violation("R3", f"{who}: {what}, but its disk is in {who.truth.ballot}")
+
+    def _vote(self, who: Speaker, epoch: int, candidate: ReplicaId) -> None:
+        ballot = who.truth.ballot
+        if (ballot.epoch, ballot.voted_for) != (epoch, candidate):
+            raise Violation("R3", f"{who} votes for {candidate} in {epoch}, its disk: {ballot}")
+        first = self._votes.setdefault(epoch, {}).setdefault(who.key, candidate)
+        if first != candidate:
+            raise Violation("R2", f"{who} voted for {first} and {candidate} in epoch {epoch}")
+
+    def _leads(self, who: Speaker, epoch: int) -> None:
+        """R1, by what is said and by the votes given; R11 by the process that says it."""
+        leadership = self._epochs.get(epoch)
+        if leadership is not None:
+            if leadership.leader != who.id:
+                raise Violation("R1", f"{leadership.leader} and {who} lead epoch {epoch}")
+            if leadership.boot != who.boot:
+                raise Violation("R11", f"{who} leads epoch {epoch} again after a restart")
+            return
+        given = {key for key, to in self._votes.get(epoch, {}).items() if to == who.id}
+        # Its own vote is on its disk and went to nobody where it is the only voter.
+        if who.truth.ballot[:2] == (epoch, who.id):
+            given.add(who.key)
+        electorate = self.electorates.chain(who.truth.assigned, who.truth.end, epoch)[-1]
+        if not has_majority(electorate, given):
+            told = " ".join(sorted(map(str, given)))
+            raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {told}: {electorate}")
+        # It may have ended before anybody heard of it: who comes after it must not lead there.
+        self._epochs[epoch] = _Epoch(who.id, NO_BOOT if epoch == who.led else who.boot)
+
+    def _shows(self, who: Speaker, answer: FetchResponse) -> None:
+        """R9: a high watermark is shown after a commit in the leader's epoch, and never falls."""
+        shown = answer.high_watermark
+        if shown is None:
+            return
+        start = self._epochs[answer.epoch].start
+        if start is None or shown <= start:
+            raise Violation("R9", f"{who} shows {shown} before a commit in epoch {answer.epoch}")
+        if shown > self.committed_end:
+            raise Violation("R8", f"{who} shows {shown}, committed is {self.committed_end}")
+        epoch, highest = self._shown
+        if answer.epoch >= epoch:
+            if shown < highest:
+                raise Violation("R9", f"{who} shows {shown} after {highest} was shown")
+            self._shown = (answer.epoch, shown)
+
+    def forget(self, replica: ReplicaId) -> None:
+        """Its disk is gone, and with it what it had promised; another one comes under its id."""
+        self._ballots.pop(replica, None)
+
+    def forget_since(self, key: ReplicaKey, kept: Ballot) -> None:
+        """Its disk is an older one of its own: what it has promised since means nothing more."""
+        self._ballots[key.id] = kept
+        for epoch, votes in self._votes.items():
+            if epoch > kept.epoch or (epoch == kept.epoch and kept.voted_for is None):
+                votes.pop(key, None)
+
+    # --- what is durable ---------------------------------------------------------------------
+
+    def ballot_kept(self, who: Speaker) -> None:
+        """The vote on its disk is another one than before."""
+        before, now = self._ballots.get(who.id, Ballot()), who.truth.ballot
+        if before == now:
+            return
+        if now.epoch < before.epoch:
+            raise Violation("R4", f"{who}: {before}, then {now}")
+        if now.epoch == before.epoch and (
+            before.voted_for not in (None, now.voted_for) or before.leader not in (None, now.leader)
+        ):
+            raise Violation("R2", f"{who} forgets: {before}, then {now}")
+        self._ballots[who.id] = now
+        if now.leader == who.id:
+            self._leads(who, now.epoch)
+
+    def log_kept(self, who: Speaker, new: Sequence[Stored]) -> None:
+        """More of its log is durable than before: `new`, at its end."""
+        truth = who.truth
+        at = bisect_left(truth.ends, new[0].end) if new else 0
+        self._appear(who, new, truth.batches[at - 1].epoch if at else 0)
+        for batch in new:
+            leadership = self._epochs.get(batch.epoch)
+            if leadership is not None and leadership.start == batch.base:
+                self._opened(truth, batch.epoch, batch.base)
+        self.count(who)
+
+    def log_reread(self, who: Speaker, before: Sequence[Stored]) -> None:
+        """Its log was `before`, and something has happened to all of it."""
+        truth = who.truth
+        common = in_common(before, truth.batches)
+        differs = common < min(len(before), len(truth.batches))
+        if differs and truth.batches[common].base >= truth.received_end:
+            raise Violation("R10", f"{who} has other batches than before: {before[common:][:3]}")
+        for batch in before[common:]:
+            if self.history.has(batch):
+                raise Violation("R10", f"{who} cuts {batch}, which is committed")
+            if truth.ballot.leader == who.id and truth.ballot.epoch == batch.epoch:
+                raise Violation("R11", f"{who} leads {batch.epoch} and cuts {batch}")
+        self.log_kept(who, truth.batches[common:])
+
+    def appends_control(self, who: Speaker, records: bytes) -> None:
+        """A leader has appended records of the quorum's own; they need not be durable."""
+        for batch in batches(records):
+            self._names_voters(who, batch)
+
+    def _names_voters(self, who: Speaker, batch: Stored) -> None:
+        """R15, where a control batch is heard of first: at its append, on the wire, on a disk."""
+        assigned = assigned_by(*batch)
+        if assigned is None or batch.base == 0:
+            return
+        leadership = self._led(batch)
+        start, truth = leadership.start, who.truth
+        is_news = self.electorates.append(
+            truth.assigned,
+            truth.end,
+            assigned,
+            committed=self.committed_end,
+            opened=start is not None and self.committed_end > start,
+        )
+        if is_news:
+            self._count(batch.epoch, leadership)
+
+    def _led(self, batch: Stored) -> _Epoch:
+        """R1: a record is of an epoch that somebody leads, by his disk or his word."""
+        leadership = self._epochs.get(batch.epoch)
+        if leadership is None:
+            raise Violation("R1", f"{batch} is of an epoch that nobody leads")
+        return leadership
+
+    def count(self, who: Speaker) -> None:
+        """Count anew what is committed (R8, Raft §5.4.2).
+
+        A record counts when it is durable while its disk is still in the record's epoch.
+        """
+        truth = who.truth
+        epoch = truth.batches[-1].epoch if truth.batches else 0
+        leadership = self._epochs.get(epoch)
+        if leadership is None or epoch != truth.ballot.epoch:
+            return
+        leadership.truths[who.key] = truth
+        ends = leadership.durable_ends
+        ends[who.key] = max(truth.end, ends.get(who.key, 0))
+        self._count(epoch, leadership)
+
+    def _count(self, epoch: int, leadership: _Epoch) -> None:
+        """While other voters are not committed yet, what lies below them may count by either."""
+        ends = leadership.durable_ends
+        if leadership.start is None or not ends:
+            return
+        longest = max(leadership.truths.values(), key=lambda each: each.end)
+        if longest.end <= leadership.compared:
+            return  # Whoever counts, no more than this can be committed, and that was compared.
+        *before, last = self.electorates.chain(longest.assigned, longest.end, epoch)
+        counted = reached_by_majority(last, ends)
+        for each in before:
+            counted = max(counted, min(last.base, reached_by_majority(each, ends)))
+        counted = min(counted, longest.end)
+        if counted > leadership.start and counted > leadership.compared:
+            self._commit(longest, epoch, leadership, counted)
+
+    def _appear(self, who: Speaker, new: Sequence[Stored], epoch_before: int | None) -> None:
+        """R5: the same epoch at the same offset is the same batch, and before it the same epoch.
+
+        By induction that is the same prefix. On the wire nobody says what lies before the first.
+        """
+        for batch in new:
+            key = (batch.base, batch.epoch)
+            first = self._identity.get(key)
+            if first is None:
+                if epoch_before is not None:
+                    self._identity[key] = (batch.data, epoch_before)
+                if epoch_before not in (None, batch.epoch):
+                    leadership = self._led(batch)
+                    if leadership.start is not None:
+                        raise Violation("R11", f"epoch {batch.epoch} is opened twice: {batch}")
+                    leadership.start = batch.base
+                if batch.is_control:
+                    self._names_voters(who, batch)
+            elif first[0] != batch.data or epoch_before not in (None, first[1]):
+                raise Violation(
+                    "R5", f"{batch} after epoch {epoch_before} is another one elsewhere"
+                )
+            epoch_before = batch.epoch
+
+    def _opened(self, truth: DiskTruth, epoch: int, start: int) -> None:
+        """R7: the log that a leader began its epoch with holds all that was committed before."""
+        before = self.history.before_epoch(epoch)
+        end = before[-1].end if before else 0
+        if end > start or truth.between(0, end) != before:
+            raise Violation("R7", f"epoch {epoch} begins at {start}, without all below {end}")
+
+    def _commit(self, truth: DiskTruth, epoch: int, leadership: _Epoch, end: int) -> None:
+        """R6: what was committed stays; what is new comes after it."""
+        start, leadership.compared = leadership.compared, end
+        known = min(end, self.committed_end)
+        if truth.between(start, known) != self.history.between(start, known):
+            raise Violation("R6", f"epoch {epoch} commits something else below {known}")
+        for batch in truth.between(self.committed_end, end):
+            self.electorates.check_founding(batch.base, assigned_by(*batch), batch.data)
+            self.history.add(batch, epoch)

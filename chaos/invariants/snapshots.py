@@ -1,0 +1,86 @@
+"""R20 and R21: what a snapshot says, where it ends, and what of the log it may take the place of.
+
+Each is read from the disk when its name is there for good, and whenever a disk is read anew.
+"""
+
+from collections.abc import Collection, Sequence
+
+from chaos.invariants.disk_format import SUFFIX, Checkpoint, Content
+from chaos.invariants.durable_state import DiskTruth
+from chaos.invariants.history import History
+from chaos.violation import Violation
+from quorum.core.messages import FetchSnapshotResponse
+
+KEPT_MIN = 2
+"""Nothing that a node has in its log goes before this many snapshots say it."""
+
+
+def check_snapshots(
+    who: object, new: Sequence[Checkpoint], history: History, *, damaged: str | None
+) -> None:
+    """Whether each of them is whole, ends where it may, and says what the log says.
+
+    `damaged` is the name of one that the harness has spoiled itself.
+    """
+    for each in new:
+        if each.content is not None:
+            _check_end(who, each, history)
+            _check_content(who, each, each.content, history)
+        elif each.name != damaged:
+            raise Violation("R21", f"{who} has {each}, which is not whole on its disk")
+
+
+def _check_end(who: object, snapshot: Checkpoint, history: History) -> None:
+    end, epoch = snapshot.end, snapshot.epoch
+    if end > history.end:
+        raise Violation("R21", f"{who} has {snapshot}, but committed is {history.end}")
+    if not history.is_boundary(end):
+        raise Violation("R21", f"{who} has {snapshot}, which ends in the middle of a batch")
+    if epoch != history.epoch_before(end):
+        raise Violation(
+            "R21", f"{who} has {snapshot}, the last record is of {history.epoch_before(end)}"
+        )
+
+
+def _check_content(who: object, snapshot: Checkpoint, content: Content, history: History) -> None:
+    wrong = history.contradiction(snapshot.end, content.values)
+    if wrong is not None:
+        raise Violation(wrong[0], f"{who} has {snapshot}, {wrong[1]}")
+    told = [(each.voters, each.target) for each in history.assigned_at(snapshot.end)[-1:]]
+    said = content.assigned
+    if ([] if said is None else [(said.voters, said.target)]) != told:
+        raise Violation("R21", f"{who} has {snapshot} with {said}, not {told}")
+
+
+def check_start(who: object, truth: DiskTruth, before: int) -> None:
+    """Whether what is gone from the front of a log is in snapshots; it began at `before`."""
+    ends = [each.end for each in truth.checkpoints.values() if each.end >= truth.start]
+    if truth.start and not ends:
+        raise Violation("R21", f"{who} has a log from {truth.start}, and no snapshot of the rest")
+    if before < truth.start != truth.received_end and len(ends) < KEPT_MIN:
+        raise Violation("R21", f"{who} cuts its log at {truth.start}, and only {ends} remain")
+
+
+def check_names(who: object, names: Collection[str]) -> None:
+    """Whether a loss of power just now would leave a log that goes on from a snapshot it has.
+
+    `names` are those that the folder of the log has for good.
+    """
+    # Their numbers are written with all zeros: the order of the names is theirs.
+    start = int(min([each for each in names if each.endswith(".log")], default="0")[:20])
+    if not start:
+        return
+    end = int(max([each for each in names if each.endswith(SUFFIX)], default="0")[:20])
+    if end < start:
+        raise Violation("R21", f"{who} has a log from {start}, and as yet no snapshot of the rest")
+
+
+def check_part(who: object, truth: DiskTruth, part: FetchSnapshotResponse, data: bytes) -> None:
+    """Whether a part of a snapshot that is about to leave is what its disk has, for good."""
+    for each in truth.checkpoints.values():
+        if (each.epoch, each.end) == (part.snapshot.epoch, part.snapshot.offset):
+            end = part.position + len(data)
+            if each.file.durable[part.position : end] != data or part.length != len(data):
+                raise Violation("R21", f"{who} sends {part}: its disk has something else")
+            return
+    raise Violation("R21", f"{who} sends {part}, which is not on its disk for good")

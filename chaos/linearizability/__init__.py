@@ -1,0 +1,1 @@
+"""Client histories and a linearizability checker for them (L1 to L5)."""

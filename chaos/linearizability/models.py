@@ -1,0 +1,302 @@
+"""Sequential models of what clients may be told, one for each kind of key.
+
+Input of `chaos.linearizability.checker`. A model maps a state, a request and its answer (None: not
+known) to the states that may follow; there is none if the answer is impossible.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from chaos.linearizability.checker import Key, Model
+
+Replicas: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It was not done, for a reason of which the model knows nothing."""
+
+    reason: str
+
+
+# One partition: AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign:
+    """Let the partition have these replicas."""
+
+    replicas: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Go back, if a move is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """What is under way?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The reassignment is under way, or complete, or nothing was to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Nothing is under way any more, and these are the replicas."""
+
+    replicas: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class NothingUnderWay:
+    """NO_REASSIGNMENT_IN_PROGRESS; or what is listed is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """The partition is on its way to these replicas."""
+
+    target: Replicas
+
+
+class PartitionState(NamedTuple):
+    """Where the partition is, and where it is going."""
+
+    replicas: Replicas | None
+    """While nothing is under way; None where nobody has said what they are."""
+    target: Replicas | None = None
+
+
+def after_partition(
+    state: PartitionState,
+    asked: Reassign | Cancel | List,
+    answer: Accepted | Cancelled | NothingUnderWay | UnderWay | Refused | None,
+) -> tuple[PartitionState, ...]:
+    """See `linearizability.Model`."""
+    match asked, answer:
+        case List(), UnderWay(target):
+            return (state,) if state.target == target else ()
+        case ((List() | Cancel()), NothingUnderWay()):
+            return (_at_rest(state),)
+        case Cancel(), Cancelled(replicas):
+            return () if state.target is None else (PartitionState(replicas),)
+        case Cancel(), None:
+            return (state,) if state.target is None else (PartitionState(None),)
+        case Cancel(), Refused():
+            return () if state.target is None else (state,)
+        case Reassign(replicas), (Accepted() | None):
+            return _directed(state, replicas)
+        case _, (Refused() | None):
+            return (state,)
+        case _:
+            return ()
+
+
+def _at_rest(state: PartitionState) -> PartitionState:
+    """A move that is under way may have come to its end just before."""
+    return state if state.target is None else PartitionState(state.target)
+
+
+def _directed(state: PartitionState, replicas: Replicas) -> tuple[PartitionState, ...]:
+    resting = _at_rest(state)
+    if replicas in (state.target, resting.replicas):
+        # It changes nothing, whether what is under way is over by then or not.
+        return (state,)
+    return (PartitionState(None, replicas),)
+
+
+# One name of a topic: CreateTopics, DeleteTopics and Metadata.
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Let there be a topic of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Let there be none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Is there one?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """There is one, with this id: it was just created, or is described, or was there before."""
+
+    topic_id: str | None
+    """None where the answer does not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """There is one now, and it was created by this."""
+
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """There is none any more, and there was one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """UNKNOWN_TOPIC_OR_PARTITION."""
+
+
+class TopicState(NamedTuple):
+    """Whether a topic has the name, and which one."""
+
+    exists: bool
+    topic_id: str | None = None
+    """None where nobody was told it."""
+
+
+def after_topic(
+    state: TopicState,
+    asked: Create | Delete | Describe,
+    answer: Exists | Created | Deleted | Absent | Refused | None,
+) -> tuple[TopicState, ...]:
+    """See `linearizability.Model`."""
+    match asked, answer:
+        case Create(), Created(topic_id):
+            return () if state.exists else (TopicState(True, topic_id),)
+        case Create(), None:
+            return (state,) if state.exists else (TopicState(True),)
+        case Delete(), (Deleted() | None):
+            is_right = state.exists or answer is None
+            return (TopicState(False),) if is_right else ()
+        case ((Create() | Describe()), Exists(topic_id)):
+            return _identified(state, topic_id)
+        case ((Delete() | Describe()), Absent()):
+            return () if state.exists else (state,)
+        case _, (Refused() | None):
+            return (state,)
+        case _:
+            return ()
+
+
+def _identified(state: TopicState, topic_id: str | None) -> tuple[TopicState, ...]:
+    if not state.exists:
+        return ()
+    if topic_id is None:
+        return (state,)
+    return (TopicState(True, topic_id),) if state.topic_id in (None, topic_id) else ()
+
+
+# One configuration of one resource: IncrementalAlterConfigs and DescribeConfigs.
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Let it have this value; None is no value of its own."""
+
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Which value does it have?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """It has this value; None is no value of its own."""
+
+    value: str | None
+
+
+def after_config(
+    state: str | None, asked: Set | Get, answer: Done | Value | Refused | None
+) -> tuple[str | None, ...]:
+    """See `linearizability.Model`. The state is the value."""
+    match asked, answer:
+        case Set(value), (Done() | None):
+            return (value,)
+        case Get(), Value(value):
+            return (state,) if value == state else ()
+        case _, (Refused() | None):
+            return (state,)
+        case _:
+            return ()
+
+
+# One move: pause, resume, and what it is doing.
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let no further step begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let steps begin again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is the move doing?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """It is running, or paused by somebody, or over."""
+
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """It has ended, so that it can neither be paused nor resumed."""
+
+
+RUNNING: Final = "running"
+PAUSED: Final = "paused"
+ENDED: Final = "ended"
+
+
+def after_move(
+    state: str, asked: Pause | Resume | Look, answer: Done | Moving | Over | Refused | None
+) -> tuple[str, ...]:
+    """See `linearizability.Model`. The state is the phase, and any may turn into "ended"."""
+    match asked, answer:
+        case ((Pause() | Resume()), (Done() | None)):
+            if state == ENDED:
+                return () if answer is not None else (state,)
+            return (PAUSED if isinstance(asked, Pause) else RUNNING,)
+        case ((Pause() | Resume()), Over()):
+            return (ENDED,)
+        case Look(), Moving(phase):
+            return (phase,) if phase in (state, ENDED) else ()
+        case _, (Refused() | None):
+            return (state,)
+        case _:
+            return ()
+
+
+KINDS: Final[dict[str, Callable[[], Model]]] = {
+    "partition": lambda: Model(PartitionState(None), after_partition),
+    "topic": lambda: Model(TopicState(False), after_topic),
+    "config": lambda: Model(None, after_config),
+    "move": lambda: Model(RUNNING, after_move),
+}
+
+
+def model_of(key: Key) -> Model:
+    """The model of the kind that a key begins with, for a cluster that was empty before."""
+    return KINDS[key[0]]()

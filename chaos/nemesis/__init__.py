@@ -1,0 +1,1 @@
+"""Faults: what strikes a simulated quorum, and the operator who repairs it."""

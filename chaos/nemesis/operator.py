@@ -1,0 +1,200 @@
+"""Who runs the cluster: puts in an empty disk for one that is lost, and makes its replica a voter.
+
+With care: a disk is lost only where the other voters can do without it, as docs/quorum.md promises
+no more; and voters are changed only while everybody is up.
+"""
+
+from functools import partial
+from typing import Final
+
+from chaos.invariants.durable_state import DiskTruth
+from chaos.invariants.voter_sets import Assigned, has_majority
+from chaos.simulation import clients
+from chaos.simulation.machine import Machine
+from chaos.simulation.world import World
+from quorum.core.messages import AddVoterRequest, RemoveVoterRequest, VoterRequest
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId
+from quorum.core.voters import Endpoint, Voter
+from quorum.opening import LISTENER_NAME
+
+DAY_MS: Final = 24 * 60 * 60 * 1_000
+LOOKS_EVERY_MS: Final = 400
+
+
+class Operator:
+    """Knows whose disk was lost, until it votes again."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.waiting: set[ReplicaId] = set()
+        """Who is to vote again."""
+
+    def lose_disk(self, victim: ReplicaId) -> bool:
+        """Let the disk of this replica be gone, all of it; False where that may lose records."""
+        world = self._world
+        if victim not in world.processes or not self._can_do_without(victim):
+            return False
+        was_voter = any(each.id == victim for each in world.judge.electorate.voters)
+        world.cut_power(victim)
+        world.machines[victim].replace_disk()
+        world.judge.forget(victim)
+        world.tell(victim, "has lost its disk")
+        if was_voter and victim not in self.waiting:
+            self.waiting.add(victim)
+            self._look_later(victim)
+        return True
+
+    def _can_do_without(self, victim: ReplicaId) -> bool:
+        """Whether the others are a majority of all voters there may be, and know who was lost.
+
+        A voter that was founded by its id alone is nobody else's once its directory is written
+        down; that has to be so in the log of everyone who could take part in an election.
+        """
+        world = self._world
+        machines = [each for id_, each in world.machines.items() if id_ != victim]
+        if any(each.partner is not None or each.rotten is not None for each in machines):
+            return False
+        intact = [each.key for each in machines]
+        named = [world.judge.possible_electorates, *(m.truth.assigned[-1:] for m in machines)]
+        return all(
+            each
+            and all(
+                has_majority(one, intact)
+                and all(v.id != victim or v.directory_id != NO_DIRECTORY for v in one.voters)
+                for one in each
+            )
+            for each in named
+        )
+
+    def keep_copies(self) -> None:
+        """Let there be a copy of every disk."""
+        for machine in self._world.machines.values():
+            machine.keep_copy()
+
+    def renew_copies(self) -> None:
+        """Let there be a copy of every disk as it is, whatever there was before.
+
+        A snapshot that is damaged while its process goes on is made good first: no copy is made or
+        put back as long as any disk is damaged.
+        """
+        self.repair_at_work()
+        for machine in self._world.machines.values():
+            machine.copy = None
+        self.keep_copies()
+
+    def repair_at_work(self) -> None:
+        """Make good what is damaged and lived with: nothing reads it until the next start, and a
+        disk is damaged in one place at a time."""
+        for replica in self._world.processes:
+            self._world.machines[replica].repair_at_work()
+
+    def put_copy_back(
+        self, victim: ReplicaId, *, goes_back: bool = False, moves: bool = False
+    ) -> bool:
+        """Let this replica lose power, and come back with the older copy of its disk; where its
+        clock `goes_back` as well, neither can tell it how often it was booted since, and it may be
+        the same copy each time.
+
+        False, and then it has lost power only, where it is not older, or where what it would forget
+        may matter: docs/quorum.md promises no more than that nothing is lost which others hold.
+        """
+        world, machine = self._world, self._world.machines[victim]
+        if victim not in world.processes or machine.copy is None:
+            return False
+        world.cut_power(victim)
+        now = machine.truth
+        old = now.of_another()
+        old.reread(machine.copy)
+        is_older = old.end < now.end or old.ballot != now.ballot
+        if not (is_older and (goes_back or machine.boots_later)):
+            return False
+        if not self._is_free_to_forget(machine, old):
+            return False
+        if goes_back:
+            self._goes_back(machine, moves=moves)
+        machine.put_copy_back(once=not goes_back)
+        world.judge.forget_since(machine.key, machine.truth.ballot)
+        world.tell(victim, f"has an older copy of its disk: {machine.truth.ballot}, {old.end}")
+        world.boot(victim)
+        return True
+
+    def _goes_back(self, machine: Machine, *, moves: bool) -> None:
+        machine.jump(-DAY_MS)
+        self._world.town.rumours.rewinds(machine.key)
+        if moves:
+            self._world.move(machine.key.id)
+
+    def _is_free_to_forget(self, machine: Machine, old: DiskTruth) -> bool:
+        """Whether all that it has acknowledged is on enough other disks, and no vote of its can be
+        asked for again.
+
+        Enough are a majority of all voters by whom it could go then, or anybody since; and all the
+        others must be in later epochs, or know the leader of its last one.
+        """
+        others = [each for each in self._world.machines.values() if each is not machine]
+        if any(each.partner is not None or each.rotten is not None for each in (machine, *others)):
+            return False
+        judge, now = self._world.judge, machine.truth
+        epoch = now.ballot.epoch
+        ballots = [each.truth.ballot for each in others]
+        if any((b.epoch, b.leader is not None) < (epoch, True) for b in ballots):
+            return False
+        since = [each for each in judge.history.assigned if each.end > old.end]
+        named = [*(old.assigned[-2:] or [judge.electorates.first]), *since]
+        return self._others_hold(machine, named, old.ballot.epoch)
+
+    def can_lose_the_end(self, victim: ReplicaId) -> bool:
+        """Whether the last batch of its log, which is in a file, is on enough other disks."""
+        machine = self._world.machines[victim]
+        batches = machine.truth.batches
+        if machine.rotten is not None or not batches or batches[-1].base < machine.truth.start:
+            return False
+        if any(e.partner is not None or e.is_unreadable for e in self._world.machines.values()):
+            return False
+        return self._others_hold(machine, [], machine.truth.ballot.epoch)
+
+    def _others_hold(self, machine: Machine, named: list[Assigned], epoch: int) -> bool:
+        """Whether all of its log is on the disks of a majority of the others, by these voters and
+        by all others that there may be when it is in this epoch."""
+        now, others = machine.truth, [e for e in self._world.machines.values() if e is not machine]
+        holders = [each.key for each in others if each.truth.holds(now)]
+        electorates = [*named, *now.assigned[-2:], *self._possible(epoch)]
+        return all(has_majority(each, holders) for each in electorates)
+
+    def _possible(self, epoch: int) -> list[Assigned]:
+        """By whom anybody may go, if nobody is in an earlier epoch than this, or than all are now.
+
+        Not by what somebody has appended in vain, once all are past its epoch and no disk has it.
+        """
+        last, *later = self._world.judge.possible_electorates
+        truths = [each.truth for each in self._world.machines.values()]
+        epoch = min(epoch, *(each.ballot.epoch for each in truths))
+        kept = {each for truth in truths for each in truth.assigned}
+        return [last, *(each for each in later if each.epoch >= epoch or each in kept)]
+
+    def _look_later(self, replica: ReplicaId) -> None:
+        self._world.timeline.after(LOOKS_EVERY_MS, partial(self._look, replica))
+
+    def _look(self, replica: ReplicaId) -> None:
+        world = self._world
+        request = self._next_step(replica)
+        if request is None:
+            self.waiting.discard(replica)
+            world.note("votes again after its disk was lost")
+            return
+        if len(world.processes) == len(world.everyone):
+            any(clients.want_voters(each, request) for each in [*world.processes.values()])
+        self._look_later(replica)
+
+    def _next_step(self, replica: ReplicaId) -> VoterRequest | None:
+        """First the voter goes that is no more, then the replica that is there comes."""
+        world = self._world
+        key = world.machines[replica].key
+        timeout_ms = world.profile.timeouts.request_timeout_ms
+        for voter in world.judge.electorate.voters:
+            if voter == key:
+                return None
+            if voter.id == replica:
+                return RemoveVoterRequest(voter=voter, timeout_ms=timeout_ms)
+        place = Endpoint(LISTENER_NAME, *world.town.address_of(replica))
+        return AddVoterRequest(voter=Voter(key, (place,)), timeout_ms=timeout_ms)

@@ -1,0 +1,154 @@
+"""Voters that are removed while they are cut off, and are in a higher epoch than the leader.
+
+A voter that has lost its leader stands, and falls away before anybody hears of it, or with a few
+that do. The others go on with the leader that they have. Whoever runs the cluster takes the missing
+ones for dead and has them voters no more, one by RemoveRaftVoter, several by other voters that are
+wanted, often with somebody else in their place, or in the place of all. Then they come back. They
+know of a later epoch than the leader, and the leader has nothing to tell them: it announces itself
+to voters. Or an empty disk comes in the place of the one that stood, and only an observer knows of
+that epoch which was cut off with it.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from chaos.simulation import clients
+from chaos.simulation.process import Process
+from chaos.simulation.profile import Fault
+from quorum.core.messages import AlterQuorumRequest, RemoveVoterRequest, VoterRequest
+from quorum.core.vocabulary import ReplicaId, ReplicaKey
+
+if TYPE_CHECKING:
+    from chaos.simulation.world import World
+
+VOTERS_MIN: Final = 3
+"""Of two, none is promised the votes of a majority while the other one leads."""
+LOOKS_EVERY_MS: Final = 100
+STANDS_WITHIN_MS: Final = 1_500
+"""After that all take the leader for gone once more."""
+AWAY_MS_MIN: Final = 1_000
+AWAY_MS_MAX: Final = 5_000
+"""How long who has stood is cut off."""
+REMOVED_AHEAD: Final = "is removed in a higher epoch than the leader's"
+REPLACED_AHEAD: Final = "is removed in a higher epoch, and the whole machine replaced"
+
+
+class Departure:
+    """One such fault, from the moment in which all take the leader for gone; `size` is drawn."""
+
+    def __init__(self, world: "World", size: int, lose_disk: Callable[[ReplicaId], bool]) -> None:
+        self._world = world
+        self._size = size
+        self._lose_disk = lose_disk
+        self._gone: set[ReplicaId] = set()
+        self._is_mended = False
+
+    def begin(self) -> None:
+        """Wait for a leader and enough voters, and let all others take that leader for gone."""
+        world = self._world
+        if not world.disturbed:
+            return
+        leader = world.judge.leader
+        others = [each for each in world.processes.values() if each.id != leader]
+        if len(world.judge.electorate.voters) < VOTERS_MIN:
+            self._ask(AlterQuorumRequest(target=_keys(world.voters), timeout_ms=self._timeout_ms))
+            world.timeline.after(STANDS_WITHIN_MS, self.begin)
+            return
+        if leader in world.processes and sum(each.mislead() for each in others):
+            world.on_ballot_kept = self._look
+            world.timeline.after(STANDS_WITHIN_MS, self._try_again)
+            return
+        world.timeline.after(LOOKS_EVERY_MS, self.begin)
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._world.profile.timeouts.request_timeout_ms
+
+    def _try_again(self) -> None:
+        """Nobody has stood: they have heard from their leader before they were promised enough."""
+        if self._world.on_ballot_kept == self._look:
+            self._world.on_ballot_kept = _nothing
+            self.begin()
+
+    def _look(self, process: Process) -> None:
+        """Its vote is on its disk, and nobody has been asked for theirs."""
+        world, ballot = self._world, process.machine.truth.ballot
+        voters = [each.id for each in world.judge.electorate.voters]
+        if ballot.voted_for != process.id or ballot.leader is not None or process.id not in voters:
+            return
+        leader = world.judge.leader
+        if leader is None or leader == process.id or not world.disturbed:
+            return
+        world.on_ballot_kept = _nothing
+        staying = [each for each in voters if each not in (process.id, leader)]
+        # Half of them stay at least; somebody else may be on the side of those who leave.
+        also = staying[: self._size % (len(voters) // 2)]
+        watching = [e for at, e in enumerate(world.everyone) if e not in voters and self._bit(at)]
+        self._leave(process.id, {process.id, *also, *watching}, {*voters} - {process.id, *also})
+
+    def _bit(self, at: int) -> bool:
+        return bool(self._size >> at & 1)
+
+    def _leave(self, first: ReplicaId, gone: set[ReplicaId], staying: set[ReplicaId]) -> None:
+        world = self._world
+        rest = [each for each in world.everyone if each not in gone]
+        links = {link for a in gone for b in rest for link in ((a, b), (b, a))}
+        world.network.cut(links)
+        world.tell(sorted(gone), "are cut off, and voters no more")
+        world.note(Fault.DEPART)
+        self._gone = gone
+        away_ms = AWAY_MS_MIN + self._size * (AWAY_MS_MAX - AWAY_MS_MIN) // 1_000
+        world.timeline.after(away_ms, partial(self._mend, first, links))
+        self._remove(first, staying, rest)
+
+    def _remove(self, first: ReplicaId, staying: set[ReplicaId], rest: list[ReplicaId]) -> None:
+        """Who runs the cluster wants them as voters no more, of whoever leads among the others."""
+        if self._is_mended:
+            return
+        request: VoterRequest
+        if len(self._world.judge.electorate.voters) == len(staying) + 1 and self._bit(0):
+            key = self._world.machines[first].key
+            request = RemoveVoterRequest(voter=key, timeout_ms=self._timeout_ms)
+        else:
+            others = {*rest} - staying
+            fresh = (others or staying) if self._bit(3) else others | staying
+            wanted = fresh if self._bit(1) else staying
+            request = AlterQuorumRequest(target=_keys(wanted), timeout_ms=self._timeout_ms)
+        if not self._ask(request):
+            again = partial(self._remove, first, staying, rest)
+            self._world.timeline.after(LOOKS_EVERY_MS, again)
+
+    def _ask(self, request: VoterRequest) -> bool:
+        processes = [*self._world.processes.values()]
+        heard = (each for each in processes if each.id not in self._gone)
+        return any(clients.want_voters(each, request) for each in heard)
+
+    def _mend(self, first: ReplicaId, links: set[tuple[ReplicaId, ReplicaId]]) -> None:
+        world = self._world
+        self._is_mended = True
+        world.network.mend(links)
+        leader, judge = world.judge.leader, world.judge
+        if leader is None or any(each.id == first for each in judge.electorate.voters):
+            return
+        epochs = [world.machines[each].truth.ballot.epoch for each in (first, leader)]
+        if epochs[0] > epochs[1]:
+            world.note(REMOVED_AHEAD)
+            if self._bit(2) and self._is_free_to_go(first) and self._lose_disk(first):
+                world.note(REPLACED_AHEAD)
+
+    def _is_free_to_go(self, replica: ReplicaId) -> bool:
+        """Whether it is no voter, and nobody may make it one who does not know what it has lost."""
+        world = self._world
+        possible = {each.id for one in world.judge.possible_electorates for each in one.voters}
+        targets = {each.id for one in world.judge.possible_electorates for each in one.target or ()}
+        wished = {e for one in world.processes.values() for e in clients.may_vote_soon(one)}
+        return replica not in possible | targets | wished
+
+
+def _keys(ids: Collection[ReplicaId]) -> tuple[ReplicaKey, ...]:
+    return tuple(map(ReplicaKey, sorted(ids)))
+
+
+def _nothing(_: Process) -> None:
+    return

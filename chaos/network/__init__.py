@@ -1,0 +1,1 @@
+"""The simulated network: links, calls, gossip, and damage to bytes on the wire."""

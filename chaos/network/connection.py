@@ -1,0 +1,254 @@
+"""One in-memory connection between the product's own client and server code.
+
+Simulated calls are messages that are handed over whole. Where the bytes matter, one call runs here
+through `RaftCalls`, `ClientConnection`, `InboundConnection` and the codec, in an event loop of its
+own. There is no core behind the server end: the caller decides what an arriving request means.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quorum.addresses import AddressBook
+from quorum.core.events import Asker
+from quorum.core.messages import Request, Response
+from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.gossip import Gossip
+from quorum.protocol.api_versions import write_offer
+from quorum.protocol.apis import ApiKey, VersionRange
+from quorum.protocol.raft_messages import VERSIONS, Here, Standing
+from quorum.raft_calls import Handed, RaftCalls
+from quorum.transport.complaints import Complaints
+from quorum.transport.connection import BodyWriter, ClientConnection, Exchange, OnDone
+from quorum.transport.inbound import InboundConnection, InboundRequest, Terms
+from quorum.transport.limits import ServerLimits
+from quorum.transport.outcomes import ConnectionLost, Loss, Reply
+from quorum.transport.peers import Peers
+from quorum.transport.sweeper import Sweeper
+
+OFFERED: Final = {**VERSIONS, ApiKey.API_VERSIONS: VersionRange(0, 4)}
+TURNS: Final = 3
+"""Of the loop, until all that was written has left."""
+
+Spoil = Callable[[bytes], bytes]
+"""What becomes of the bytes of one frame, its length included, on the way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A process at one end, as far as its calls must know it."""
+
+    key: ReplicaKey
+    cluster_id: str | None
+    standing: Standing
+
+
+@dataclass(slots=True)
+class Told:
+    """What has come of one call."""
+
+    asked: Request | None = None
+    """What the core of the other side would have been given."""
+    is_closed: bool = False
+    """Whether the side that was asked has ended the connection."""
+    is_lost: bool = False
+    """Whether the side that asked has."""
+    is_over: bool = False
+    """Whether the call is: it was answered, or there was no answer."""
+    response: Response | None = None
+    """What the core of the side that asked is given."""
+    records: bytes = b""
+
+
+class _Wire(asyncio.Transport):
+    """One end of a connection without a socket: it keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("somebody", 1)})
+        self.sent = b""
+        self.is_closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+
+    def writelines(self, list_of_data: object) -> None:
+        assert isinstance(list_of_data, Sequence)
+        self.sent += b"".join(list_of_data)
+
+    def take(self) -> bytes:
+        """What was written since the last time."""
+        sent, self.sent = self.sent, b""
+        return sent
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class _OnLine(Peers):
+    """Sends whatever is asked on one connection, and tells of its end as a channel does."""
+
+    def __init__(self, told: Told) -> None:
+        sweeper, book = Sweeper(_no_time), AddressBook(Gossip(None))
+        super().__init__(book, client_id="somebody", sweeper=sweeper, rng=random.Random(0))
+        self._told = told
+        self.connection = ClientConnection(self, client_id="somebody", frame_bytes_max=1 << 24)
+        self.version: Callable[[int, int], int] = lambda _, highest: highest
+
+    def request(
+        self,
+        replica: ReplicaId,
+        api_key: int,
+        body: BodyWriter,
+        on_done: OnDone,
+        *,
+        timeout_ms: int,
+        lowest: int = 0,
+    ) -> None:
+        version = self.version(max(lowest, VERSIONS[api_key].lowest), VERSIONS[api_key].highest)
+        written = body(version)
+        parts = (written,) if isinstance(written, bytes | memoryview) else written
+        exchange = Exchange(
+            api_key, b"", on_done, version=version, timeout_ms=timeout_ms, deadline_ms=0
+        )
+        self.connection.send(exchange, version, parts)
+
+    def on_ready(self, connection: ClientConnection) -> None:
+        """See `Owner`."""
+
+    def on_replies(self, replies: Sequence[tuple[Exchange, Reply]]) -> None:
+        """See `Owner`."""
+        for exchange, reply in replies:
+            exchange.on_done(reply)
+
+    def on_lost(self, connection: ClientConnection, loss: Loss, reason: str) -> None:
+        """See `Owner`."""
+        self._told.is_lost = True
+        for exchange in connection.in_flight:
+            exchange.on_done(ConnectionLost(loss, reason))
+
+
+def call(
+    asker: Side,
+    answerer: Side,
+    request: Request,
+    *,
+    draw: Callable[[int, int], int],
+    response: Response | None = None,
+    records: bytes = b"",
+    spoil_request: Spoil = bytes,
+    spoil_answer: Spoil = bytes,
+) -> Told:
+    """Let one side ask the other, over bytes to which something happens.
+
+    `draw` says which version of the call they speak, of those from its first argument to its
+    second. With `response`, that is what the core of the side that is asked says.
+    """
+    line = _call(asker, answerer, request, draw, response, records, spoil_request, spoil_answer)
+    return asyncio.run(line)
+
+
+async def _call(
+    asker: Side,
+    answerer: Side,
+    request: Request,
+    draw: Callable[[int, int], int],
+    response: Response | None,
+    records: bytes,
+    spoil_request: Spoil,
+    spoil_answer: Spoil,
+) -> Told:
+    told = Told()
+
+    def asked(who: Asker, message: Request) -> None:
+        told.asked = message
+        if response is not None:
+            answering.answer(who, response, records)
+
+    def done(answer: Response | None, data: bytes) -> None:
+        told.is_over, told.response, told.records = True, answer, data
+
+    peers = _OnLine(told)
+    peers.version = draw
+    asking = _calls(asker, peers)
+    answering = _calls(answerer, peers)
+    asking.hand_to(_handed(asker, lambda _, __: None))
+    answering.hand_to(_handed(answerer, asked))
+    here, there = _Wire(), _Wire()
+    inbound = InboundConnection(_terms(answering), 1)
+    inbound.connection_made(there)
+    peers.connection.connection_made(here)
+    await _settle()
+    inbound.data_received(here.take())
+    await _settle()
+    peers.connection.data_received(there.take())
+    assert peers.connection.offered is not None, "the two ends do not understand each other"
+    asking.send(answerer.key.id, request, done)
+    await _settle()
+    inbound.data_received(spoil_request(here.take()))
+    await _settle()
+    told.is_closed = there.is_closed
+    answer = there.take()
+    if answer:
+        peers.connection.data_received(spoil_answer(answer))
+        await _settle()
+    peers.connection.drop()
+    return told
+
+
+async def _settle() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+def _calls(side: Side, peers: Peers) -> RaftCalls:
+    return RaftCalls(
+        Here(cluster_id=side.cluster_id, replica=side.key),
+        peers,
+        addresses=AddressBook(Gossip(None)),
+        timeout_ms=1,
+        complaints=Complaints("simulation", _no_time),
+    )
+
+
+def _handed(side: Side, asked: Callable[[Asker, Request], None]) -> Handed:
+    epoch: Epoch = side.standing.epoch
+    return Handed(asked=asked, standing=lambda: side.standing, epoch=lambda: epoch)
+
+
+def _terms(calls: RaftCalls) -> Terms:
+    def handle(request: InboundRequest) -> None:
+        if request.api_key == ApiKey.API_VERSIONS:
+            request.respond(write_offer(request.api_version, OFFERED))
+        else:
+            calls.asked(request)
+
+    return Terms(
+        name="simulation",
+        complaints=Complaints("simulation", _no_time),
+        handler=handle,
+        offered=OFFERED,
+        limits=ServerLimits(),
+        admit=lambda _: None,
+        release=lambda _: None,
+    )
+
+
+def _no_time() -> int:
+    return 0

@@ -1,0 +1,291 @@
+"""DiscoverBrokers in virtual time: the address directory, each process's gossip, R13 and R22.
+
+The product decides what to ask and what to learn (`quorum.discovery`); the directory delivers
+questions and answers late, twice or never. A virtual IP (`VIP`) reaches any running process, and a
+node of another cluster tries to be believed.
+
+R13: nothing that another cluster says is passed on. R22: what a node says of another one never goes
+back to an earlier boot, one boot has one address, and a node's own boot timestamp rises with each
+boot. A node whose disk and clock have both gone back may repeat one, until it hears of it.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from chaos.invariants.durable_state import Speaker
+from chaos.network.virtual_network import Network
+from chaos.simulation.profile import FOREIGN, VIP
+from chaos.violation import Violation
+from quorum.addresses import HostPort
+from quorum.cluster import Cluster
+from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
+from quorum.finding import address_book, cluster_of, discovery_of, standing_of
+from quorum.gossip import DiscoverBrokersRequest, DiscoverBrokersResponse, Sighting
+from quorum.opening import Past, whereabouts
+
+if TYPE_CHECKING:
+    from chaos.simulation.process import Process
+
+FOREIGN_CLUSTER_ID: Final = "BBBBBBBBQBCBBBBBBBBBBQ"
+FOREIGN_BOOT: Final = 1 << 62
+STREET: Final = 1_000
+"""Between the ports of one replica at one place and at the next."""
+
+
+@dataclass(slots=True)
+class _Exchange:
+    asker: "Process"
+    place: HostPort
+    is_over: bool = False
+
+    def end(self, response: DiscoverBrokersResponse | None) -> None:
+        """It was answered, or failed; of no meaning once it is over."""
+        if not self.is_over:
+            self.is_over = True
+            self.asker.gossip.told(self.place, response)
+
+
+class Town:
+    """Addresses, and whoever is there now; `processes` are those that run."""
+
+    def __init__(
+        self,
+        everyone: list[ReplicaId],
+        processes: "dict[ReplicaId, Process]",
+        network: Network,
+        rng: random.Random,
+    ) -> None:
+        self.rumours = Rumours()
+        self._everyone = everyone
+        self._processes = processes
+        self._network = network
+        self._rng = rng
+        self._addresses: dict[ReplicaId, HostPort] = {
+            each: ("localhost", 9_000 + each) for each in everyone
+        }
+        self._at = {where: who for who, where in self._addresses.items()}
+
+    def address_of(self, replica: ReplicaId) -> HostPort:
+        """Where it listens, or will when it runs."""
+        return self._addresses[replica]
+
+    def move(self, replica: ReplicaId) -> None:
+        """Let it listen elsewhere; nobody listens any more where it was."""
+        host, port = self._addresses[replica]
+        del self._at[host, port]
+        self._addresses[replica] = (host, port + STREET)
+        self._at[host, port + STREET] = replica
+
+    def at(self, address: HostPort, asker: ReplicaId) -> ReplicaId | None:
+        """Whose machine this is, whether it runs or not; behind the VIP is who runs, anyone."""
+        if address == VIP:
+            return self._rng.choice(sorted(self._processes)) if self._processes else None
+        return self._at.get(address)
+
+    def ask(self, asker: "Process", place: HostPort, request: DiscoverBrokersRequest) -> None:
+        """Carry a question to whoever is there, and its answer back."""
+        self.rumours.asks(asker.speaker, request)
+        exchange = _Exchange(asker, place)
+        timeout_ms = asker.machine.config.timeouts.request_timeout_ms
+        asker.later(timeout_ms, partial(exchange.end, None))
+        if place == FOREIGN:
+            asker.later(1, partial(exchange.end, self._lie()))
+            return
+        whom = self.at(place, asker.id)
+        if whom is None:
+            asker.later(1, partial(exchange.end, None))
+        else:
+            arrive = partial(self._arrive, exchange, whom, request)
+            self._network.carry((asker.id, whom), arrive, is_request=True)
+
+    def visit(self) -> None:
+        """Somebody of the other cluster says to one of ours to be one of ours."""
+        if self._processes:
+            process = self._processes[self._rng.choice(sorted(self._processes))]
+            sighting = _foreign(self._rng.choice(self._everyone))
+            request = DiscoverBrokersRequest(cluster_id=FOREIGN_CLUSTER_ID, sighting=sighting)
+            process.enter(partial(self._refuse, process, request))
+
+    def finds_everyone(self) -> bool:
+        """Whether everybody who runs says of all others who do that they are where they are."""
+        client = DiscoverBrokersRequest(cluster_id=None, sighting=None)
+        keys = {each.id: each.speaker.key for each in self._processes.values()}
+        for process in self._processes.values():
+            told = process.gossip.asked(client)
+            for each in told.brokers if told is not None else ():
+                if keys.get(each.id) == each.key and each.address != self._addresses[each.id]:
+                    return False
+        return True
+
+    def _refuse(self, process: "Process", request: DiscoverBrokersRequest) -> None:
+        if process.gossip.asked(request) is not None:
+            raise Violation("R13", f"{process.id} answers somebody of another cluster")
+
+    def _lie(self) -> DiscoverBrokersResponse:
+        return DiscoverBrokersResponse(
+            cluster_id=FOREIGN_CLUSTER_ID,
+            brokers=tuple(map(_foreign, self._everyone)),
+            leader=self._everyone[0],
+            epoch=Epoch(1_000),
+            is_founded=True,
+        )
+
+    def _arrive(
+        self, exchange: _Exchange, whom: ReplicaId, request: DiscoverBrokersRequest
+    ) -> None:
+        process, asker = self._processes.get(whom), exchange.asker
+        if process is not None:
+            process.enter(partial(self._answer, exchange, process, request))
+        elif whom not in self._network.dark:
+            asker.enter(partial(exchange.end, None))
+
+    def _answer(
+        self, exchange: _Exchange, process: "Process", request: DiscoverBrokersRequest
+    ) -> None:
+        asker, response = exchange.asker, process.gossip.asked(request)
+        if response is not None:
+            self.rumours.answers(process.speaker, response)
+        end = partial(asker.enter, partial(exchange.end, response))
+        self._network.carry((process.id, asker.id), end, is_request=False)
+
+
+def _foreign(replica: ReplicaId) -> Sighting:
+    return Sighting(
+        id=replica, boot_timestamp=FOREIGN_BOOT, host=ABROAD, port=9_000 + replica % STREET
+    )
+
+
+NAP_MS: Final = 1_000
+"""How long it sleeps at most."""
+
+
+def cluster_for(process: "Process", past: Past) -> Cluster:
+    """The id of the cluster, as far as this process knows it."""
+    return cluster_of(
+        past.cluster_id,
+        me=past.key,
+        folder=process.machine.config.folder,
+        elections=past.elections,
+        disk=process.work,
+        rng=process.rng,
+        fs=process.machine.disk,
+    )
+
+
+class Gossiping:
+    """Lives as long as its process."""
+
+    def __init__(self, process: "Process", past: Past, cluster: Cluster) -> None:
+        config, node = process.machine.config, process.replica.node
+        self._process = process
+        self._book = book = address_book(
+            past.key, whereabouts(config), wall_ms=process.now_wall_ms(), fs=process.machine.disk
+        )
+        book.voters = lambda: node.voters
+        self._discovery = discovery_of(
+            book,
+            cluster,
+            standing=standing_of(node, has_log=past.view.end.offset > 0),
+            tell=process.replica.heard,
+            listener_name=config.listener_name,
+            folder=config.folder,
+            disk=process.work,
+            fs=process.machine.disk,
+            clock=process.now_ms,
+            rng=process.rng,
+        )
+        process.later(0, self._look)
+
+    def whereabouts(self, replica: ReplicaId) -> ReplicaId | None:
+        """Whose machine it is where that one is believed to be; None where nobody's is known."""
+        address = self._book.address_of(replica)
+        town = self._process.world.town
+        return None if address is None else town.at(address, self._process.id)
+
+    def asked(self, request: DiscoverBrokersRequest) -> DiscoverBrokersResponse | None:
+        """The answer to somebody who asks; None where it is refused."""
+        answer = self._discovery.asked(request, self._process.now_ms())
+        if isinstance(answer, DiscoverBrokersResponse):
+            return answer
+        self._process.world.note("somebody of another cluster is refused")
+        return None
+
+    def told(self, place: HostPort, response: DiscoverBrokersResponse | None) -> None:
+        """What became of a question of this process."""
+        if response is None:
+            self._discovery.failed(place)
+            return
+        if response.answerer == self._process.id:
+            self._process.world.note("who asks is led back to itself")
+        if self._discovery.heard(place, response, self._process.now_ms()) is not None:
+            self._process.world.note("nothing is learned of another cluster")
+
+    def _look(self) -> None:
+        discovery, process = self._discovery, self._process
+        now_ms = process.now_ms()
+        if discovery.is_due(now_ms):
+            for place in discovery.round(now_ms):
+                process.world.town.ask(process, place, discovery.request())
+        wait_ms = max(1, discovery.deadline_ms - process.now_ms())
+        process.later(min(wait_ms, NAP_MS), self._look)
+
+
+ABROAD: Final = "abroad"
+"""The host of everybody of the other cluster."""
+
+
+class Rumours:
+    """Knows what was said; one for each run."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[int, ReplicaId], int] = {}
+        self._places: dict[tuple[ReplicaKey, int], tuple[str, int]] = {}
+        self._boots: dict[ReplicaKey, tuple[int, int]] = {}
+        self._unknown: dict[ReplicaKey, int] = {}
+        """The last timestamp of those of which neither the disk nor the clock knows now."""
+        self._judged: dict[tuple[int, ReplicaId], Sighting] = {}
+        """What each process has said of each replica last, since anything was rewound."""
+
+    def rewinds(self, key: ReplicaKey) -> None:
+        """An older copy of its disk was put back, and its clock is behind."""
+        _, known = self._boots.pop(key, (0, -1))
+        self._unknown[key] = max(known, self._unknown.get(key, -1))
+        self._judged.clear()
+
+    def asks(self, who: Speaker, request: DiscoverBrokersRequest) -> None:
+        """It says where it is, and asks where the others are."""
+        self._says(who, () if request.sighting is None else (request.sighting,))
+
+    def answers(self, who: Speaker, response: DiscoverBrokersResponse) -> None:
+        """It says where everyone is that it has heard of."""
+        self._says(who, response.brokers)
+
+    def _says(self, who: Speaker, sightings: Iterable[Sighting]) -> None:
+        for each in sightings:
+            # The very same as the last time: it is no earlier boot than that, its place is the one
+            # that stands in `_places`, and of itself a process that lives is in its last boot.
+            if self._judged.get((who.boot, each.id)) is each:
+                continue
+            timestamp = each.boot_timestamp
+            if each.host == ABROAD:
+                raise Violation("R13", f"{who} says {each}, which nobody of its cluster has said")
+            before = self._said.get((who.boot, each.id), -1)
+            if timestamp < before:
+                raise Violation("R22", f"{who} says {each}, and has known of boot {before}")
+            self._said[who.boot, each.id] = timestamp
+            key = each.key
+            if timestamp > self._unknown.get(key, -1):
+                if self._places.setdefault((key, timestamp), each.address) != each.address:
+                    raise Violation("R22", f"{who} says {each}, in another place than it was")
+                if key == who.key:
+                    self._is(who, timestamp)
+            self._judged[who.boot, each.id] = each
+
+    def _is(self, who: Speaker, timestamp: int) -> None:
+        boot, known = self._boots.get(who.key, (who.boot, -1))
+        if timestamp < known or (boot != who.boot and timestamp == known):
+            raise Violation("R22", f"{who} is in boot {timestamp}, and was in boot {known} before")
+        self._boots[who.key] = (who.boot, timestamp)

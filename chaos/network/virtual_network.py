@@ -1,0 +1,247 @@
+"""The network between the replicas: it loses, doubles, delays, holds back and cuts.
+
+A call is a request and its answer; who asked is told once what became of it, as `ports.Rpc`
+promises: an answer, or none, because time is up or the other end is gone. What travels are the
+messages themselves; the bytes of records travel beside them, and are checked on arrival.
+"""
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from chaos.simulation.profile import CALM, Rates
+from chaos.simulation.runtime import Timeline, below
+from quorum.core.messages import FetchRequest, FetchResponse, Request, Response
+from quorum.core.vocabulary import ReplicaId
+from quorum.records.batch import check
+from quorum.records.voters import assignment_in
+
+LATENCY_MS: Final = (1, 6)
+STRAGGLING_MS_MAX: Final = 4_000
+REFUSED_SHARE: Final = 0.8
+"""How often the asker hears that nobody listens; otherwise it must wait for its time-out."""
+
+Link = tuple[ReplicaId, ReplicaId]
+
+
+class Packet(NamedTuple):
+    """A message on its way. `boot` and `call` say of whom the answer is awaited."""
+
+    sender: ReplicaId
+    to: ReplicaId
+    boot: int
+    call: int
+    request: Request
+    response: Response | None = None
+    records: bytes = b""
+
+    def __str__(self) -> str:
+        return f"{self.sender} -> {self.to}"
+
+    @property
+    def message(self) -> Request | Response:
+        return self.request if self.response is None else self.response
+
+
+class End(Protocol):
+    """A process, as the network sees it."""
+
+    boot: int
+
+    @property
+    def id(self) -> ReplicaId:
+        """Whose process it is."""
+        ...
+
+    def arrived(self, packet: Packet) -> None:
+        """A request, or an answer to a call of this very process."""
+        ...
+
+    def refused(self, call: int) -> None:
+        """Nobody listens there; of no meaning for a call that is over."""
+        ...
+
+    def closed(self, at: ReplicaId) -> None:
+        """This process, the other end of a connection, is gone, and has told so."""
+        ...
+
+    def not_reached(self, to: ReplicaId) -> None:
+        """Nobody listens there, says the answer to `dial`."""
+        ...
+
+
+class Network:
+    """Carries packets between those who listen; `listeners` is kept by whoever starts them."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        rng: random.Random,
+        note: Callable[[str], None],
+    ) -> None:
+        self.listeners: dict[ReplicaId, End] = {}
+        self.dark: set[ReplicaId] = set()
+        """Who has no power: they refuse nothing, and nobody is told of their end."""
+        self.rates: Rates = CALM
+        self.harm: Callable[[Packet], bool] | None = None
+        """Asked of each packet, while something is to happen to one: whether it sees to this one.
+        """
+        self._timeline = timeline
+        self._rng = rng
+        self._note = note
+        self._cuts: set[Link] = set()
+        self._clogged: dict[ReplicaId, list[Packet]] = {}
+
+    # --- what the nemesis does ---------------------------------------------------------------
+
+    def cut(self, links: set[Link]) -> None:
+        """Lose whatever goes these ways from now on."""
+        self._cuts |= links
+
+    def mend(self, links: set[Link]) -> None:
+        """Let pass again what goes these ways."""
+        self._cuts -= links
+
+    def clog(self, replica: ReplicaId) -> None:
+        """Hold back whatever it sends and is sent, until `unclog`."""
+        self._clogged.setdefault(replica, [])
+
+    def unclog(self, replica: ReplicaId) -> None:
+        """Let go of all that was held back, at once and in its order."""
+        for packet in self._clogged.pop(replica, ()):
+            self._timeline.after(0, partial(self.deliver, packet))
+
+    def heal(self) -> None:
+        """Let everything pass again."""
+        self._cuts.clear()
+        for replica in sorted(self._clogged):
+            self.unclog(replica)
+
+    # --- connections ------------------------------------------------------------------------
+
+    def hang_up(self, replica: ReplicaId) -> None:
+        """A process has ended, and its system closes its connections."""
+        for end in [*self.listeners.values()]:
+            if end.id != replica and self._rng.random() < REFUSED_SHARE:
+                told = partial(self._tell, end, replica, end.closed)
+                self._timeline.after(self._latency_ms(), told)
+
+    def dial(self, end: End, to: ReplicaId, at: ReplicaId | None) -> None:
+        """Connect anew, `at` whose machine `to` is believed to be: who is refused is told so, whom
+        nobody answers is not."""
+
+        def arrive() -> None:
+            if at is None or (at not in self.listeners and at not in self.dark):
+                self._tell(end, to, end.not_reached)
+
+        self._timeline.after(self._latency_ms(), arrive)
+
+    def _tell(self, end: End, to: ReplicaId, how: Callable[[ReplicaId], None]) -> None:
+        links = {(end.id, to), (to, end.id)}
+        if not links & self._cuts and not {end.id, to} & self._clogged.keys():
+            how(to)
+
+    # --- what it carries ---------------------------------------------------------------------
+
+    def post(self, packet: Packet) -> None:
+        """Put a packet on its way."""
+        if self.harm is not None and self.harm(packet):
+            return
+        rates, rng = self.rates, self._rng
+        lost = rates.lost_requests if packet.response is None else rates.lost_answers
+        if lost and rng.random() < lost:
+            self._note("a message is lost")
+            return
+        deliver = partial(self.deliver, packet)
+        self._timeline.after(self._latency_ms(), deliver)
+        if rates.duplicates and rng.random() < rates.duplicates:
+            self._note("a message comes twice")
+            late_ms = rng.randrange(STRAGGLING_MS_MAX)
+            self._timeline.after(late_ms, deliver)
+
+    def carry(self, link: Link, arrive: Callable[[], None], *, is_request: bool) -> None:
+        """Let something else than a call between replicas go this way, if it gets through."""
+        rates, rng = self.rates, self._rng
+        lost = rates.lost_requests if is_request else rates.lost_answers
+        if lost and rng.random() < lost:
+            return
+
+        def pass_() -> None:
+            if link not in self._cuts and not {*link} & self._clogged.keys():
+                arrive()
+
+        self._timeline.after(self._latency_ms(), pass_)
+        if rates.duplicates and rng.random() < rates.duplicates:
+            self._timeline.after(rng.randrange(STRAGGLING_MS_MAX), pass_)
+
+    def _latency_ms(self) -> int:
+        rng = self._rng
+        if self.rates.stragglers and rng.random() < self.rates.stragglers:
+            self._note("a message straggles")
+            return below(rng, STRAGGLING_MS_MAX)
+        return LATENCY_MS[0] + below(rng, LATENCY_MS[1] - LATENCY_MS[0])
+
+    def later(self, happen: Callable[[], None]) -> None:
+        """Let this happen when something that is posted now would arrive."""
+        self._timeline.after(LATENCY_MS[0], happen)
+
+    def passes(self, packet: Packet) -> bool:
+        """Whether this packet would arrive now."""
+        ends = {packet.sender, packet.to}
+        return (packet.sender, packet.to) not in self._cuts and not ends & self._clogged.keys()
+
+    def deliver(self, packet: Packet) -> None:
+        """Let a packet arrive now, or whatever becomes of it."""
+        if self._cuts and (packet.sender, packet.to) in self._cuts:
+            self._note("a message is cut off")
+            return
+        for end in (packet.sender, packet.to) if self._clogged else ():
+            if end in self._clogged:
+                self._note("a message is held back")
+                self._clogged[end].append(packet)
+                return
+        listener = self.listeners.get(packet.to)
+        if listener is None:
+            self._refuse(packet)
+        elif packet.response is None or packet.boot == listener.boot:
+            listener.arrived(packet)
+
+    def _refuse(self, packet: Packet) -> None:
+        """Nobody listens there: the asker hears of it, most often."""
+        asker = self.listeners.get(packet.sender)
+        if packet.response is not None or asker is None or asker.boot != packet.boot:
+            return
+        if packet.to not in self.dark and self._rng.random() < REFUSED_SHARE:
+            asker.refused(packet.call)
+
+
+def as_asked(request: FetchRequest, max_bytes: int, round_: int) -> FetchRequest:
+    """A fetch that asks for no more than this, and echoes this round."""
+    # Field by field, here and below: `replace` takes three times as long.
+    return FetchRequest(
+        replica=request.replica,
+        epoch=request.epoch,
+        log_end=request.log_end,
+        max_wait_ms=request.max_wait_ms,
+        max_bytes=max_bytes,
+        round=round_,
+    )
+
+
+def as_received(response: Response, records: bytes) -> Response:
+    """An answer as it is on arrival: the records that came with it are checked and outlined."""
+    if not isinstance(response, FetchResponse) or (response.span is None and not records):
+        return response
+    found = check(records, assignment_in=assignment_in) if records else ()
+    return FetchResponse(
+        error=response.error,
+        epoch=response.epoch,
+        leader=response.leader,
+        high_watermark=response.high_watermark,
+        log_start=response.log_start,
+        batches=tuple(found),
+        diverging=response.diverging,
+        snapshot=response.snapshot,
+        round=response.round,
+    )

@@ -1,0 +1,127 @@
+"""What those who use the quorum ask of one process, through its replica."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from chaos.invariants.queue_bounds import Waiting
+from chaos.simulation.process import Process
+from quorum.core.messages import (
+    AddVoterRequest,
+    AlterQuorumRequest,
+    RemoveVoterRequest,
+    TransferResponse,
+    UpdateVoterRequest,
+    VoterRequest,
+    VotersResponse,
+)
+from quorum.core.reads import ReadRefusal
+from quorum.core.vocabulary import Offset, ReplicaId, ReplicaKey
+
+
+def propose(process: Process, values: Sequence[bytes]) -> bool:
+    """Let the state machine append these, if it may; whether it has."""
+    if not process.serves or not process.replica.accepts(len(values)):
+        return False
+
+    def happen() -> None:
+        process.replica.propose(values)
+        process.proposed_end = process.replica.next_offset
+        committed = process.world.judge.told(process.speaker)
+        size_bytes = sum(map(len, values))
+        durable = process.machine.truth.end
+        process.queues.appended(process.proposed_end, committed, durable, size_bytes)
+
+    process.enter(happen)
+    return True
+
+
+def want_voters(process: Process, request: VoterRequest) -> bool:
+    """Ask for other voters; whether this process leads."""
+    if not process.serves:
+        return False
+
+    answered = _waits(process, Waiting.VOTERS)
+
+    def done(response: VotersResponse) -> None:
+        process.wishes.remove(request)
+        if response.error:
+            process.world.rolls.refused(process.boot, request)
+        answered(response)
+
+    def happen() -> None:
+        process.world.rolls.wanted(process.boot, request)
+        process.replica.want_voters(request, done)
+
+    process.wishes.append(request)
+    process.enter(happen)
+    return True
+
+
+def may_vote_soon(process: Process) -> set[ReplicaId]:
+    """Whom this process may make voters because somebody asked it to, and was not answered yet."""
+    named: set[ReplicaId] = set()
+    for request in process.wishes:
+        match request:
+            case AddVoterRequest(voter=voter):
+                named.add(voter.id)
+            case AlterQuorumRequest(target=target):
+                named |= {key.id for key in target or ()}
+            case RemoveVoterRequest() | UpdateVoterRequest():
+                pass
+    return named
+
+
+def may_go_soon(process: Process) -> set[ReplicaKey]:
+    """Whom this process may make no voters because somebody asked it to, and was not answered."""
+    return {each.voter for each in process.wishes if isinstance(each, RemoveVoterRequest)}
+
+
+def want_leader(process: Process, to: ReplicaId | None) -> bool:
+    """Ask for another leader, whoever it is if `to` leads already; whether this process leads."""
+    if not process.serves:
+        return False
+    to = None if to == process.id else to
+    done = _waits(process, Waiting.TRANSFER)
+    process.enter(partial(process.replica.transfer_leadership, to, done))
+    return True
+
+
+def read(process: Process) -> None:
+    """Read what is committed, and nothing older."""
+    process.enter(partial(_read, process))
+
+
+def _waits(process: Process, what: Waiting) -> Callable[[VotersResponse | TransferResponse], None]:
+    process.queues.comes(what)
+
+    def done(response: VotersResponse | TransferResponse) -> None:
+        process.queues.goes(what)
+        _told(process, response)
+
+    return done
+
+
+def _told(process: Process, response: VotersResponse | TransferResponse) -> None:
+    process.world.tell(process.id, response)
+    if isinstance(response, TransferResponse) and not response.error:
+        process.world.note("a lead is handed over")
+        process.world.judge.hands_over(process.speaker, process.proposed_end)
+
+
+def _read(process: Process) -> None:
+    judge, counts = process.world.judge, process.world.story.counts
+    floor = judge.to_be_read
+
+    def done(outcome: Offset | ReadRefusal) -> None:
+        process.queues.goes(Waiting.READ)
+        if outcome is ReadRefusal.TOO_MANY:
+            process.world.note("too much is asked")
+        if isinstance(outcome, ReadRefusal):
+            counts["a read is refused"] += 1
+            return
+        counts["a read is answered"] += 1
+        judge.reads(process.speaker, floor, outcome)
+
+    process.queues.comes(Waiting.READ)
+    process.replica.read_index(done)
+    process.queues.check_reads()

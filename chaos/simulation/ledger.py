@@ -1,0 +1,67 @@
+"""The state machine that the simulated nodes run, as an embedder would write one.
+
+`quorum.applying` hands it committed records, and takes and loads its snapshots. What it must come
+to is said once more, independently, by `chaos.invariants.history`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from chaos.invariants.history import CLOSES, OPENS, SLOTS, State
+
+GROUP_RECORDS = 3
+"""So that a snapshot takes several turns."""
+
+
+class Ledger:
+    """See `quorum.applying.Machine`."""
+
+    def __init__(self) -> None:
+        self._counted = 0
+        self._slots = [b""] * SLOTS
+        self._open: list[bytes] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is in the middle of a transaction, of which a snapshot could not tell."""
+        return self._open is not None
+
+    @property
+    def state(self) -> State:
+        """What it has come to, for the judge."""
+        pending = None if self._open is None else tuple(self._open)
+        return State(self._counted, tuple(self._slots), pending)
+
+    def apply(self, record: bytes) -> None:
+        """See `quorum.applying.Machine`."""
+        match record[:1]:
+            case b"(":
+                self._open = []
+            case b")":
+                closed, self._open = self._open or [], None
+                for each in closed:
+                    self._note(each)
+            case _ if self._open is not None:
+                self._open.append(record)
+            case _:
+                self._note(record)
+
+    def _note(self, record: bytes) -> None:
+        number, _, _ = record.partition(b" ")
+        self._counted += 1
+        self._slots[int(number) % SLOTS] = record
+
+    def snapshot(self) -> Iterator[Sequence[bytes]]:
+        """See `quorum.applying.Machine`."""
+        records = [str(self._counted).encode(), *self._slots]
+        for start in range(0, len(records), GROUP_RECORDS):
+            yield records[start : start + GROUP_RECORDS]
+
+    def load_snapshot(self, records: Iterable[bytes]) -> None:
+        """See `quorum.applying.Machine`."""
+        counted, *slots = records
+        if len(slots) != SLOTS:
+            raise ValueError(f"{len(slots)} slots, and not {SLOTS}")
+        self._counted, self._slots, self._open = int(counted), slots, None
+
+
+assert (OPENS, CLOSES) == (b"(", b")")

@@ -1,0 +1,371 @@
+"""What a replica runs on and what outlives its processes: a disk, two clocks, a configuration."""
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from chaos.disk.disk_state import SECTOR_BYTES, File, Folder
+from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
+from chaos.invariants.append_times import SUFFIX, AppendTimes, Clock, check_read, check_whole
+from chaos.invariants.disk_format import Stored
+from chaos.invariants.durable_state import DiskTruth
+from chaos.invariants.snapshots import check_names
+from chaos.violation import Died, Violation
+from quorum.core.vocabulary import ReplicaKey
+from quorum.opening import LOG_FOLDER, QuorumConfig
+
+FOLDER: Final = Path("/node")
+LOG: Final = FOLDER / LOG_FOLDER
+BALLOT: Final = "quorum-state"
+EPOCH_WALL_MS: Final = 1_795_236_537_164
+"""The time of day at which every run begins."""
+
+BOOT: Final = FOLDER / "boot-timestamp"
+"""Where it keeps which boot it is in."""
+
+COVERED_FROM: Final = 21
+"""Behind this byte of a batch everything is covered by its checksum."""
+ROTTEN_BEFORE_END: Final = 4
+"""So many sound batches follow one that is damaged: what lies last could be a torn write."""
+
+
+@dataclass(slots=True)
+class VirtualClock:
+    """A monotonic clock that began somewhere and runs a little too fast or too slow."""
+
+    offset_ms: int
+    rate: float
+    _looked: tuple[int, int] = (-1, 0)
+    """When somebody looked at it last, and what it showed: many do in one moment."""
+    _asked: tuple[int, int] = (-1, 0)
+    """When what it shows was asked for last, and the answer: after each turn, most often again."""
+
+    def at(self, now_ms: int) -> int:
+        """What it shows then."""
+        if self._looked[0] != now_ms:
+            self._looked = now_ms, self._shows(now_ms)
+        return self._looked[1]
+
+    def when(self, shown_ms: int) -> int:
+        """The first moment at which it shows this, or more."""
+        if self._asked[0] != shown_ms:
+            moment_ms = int((shown_ms - self.offset_ms) / self.rate)
+            while self._shows(moment_ms) < shown_ms:
+                moment_ms += 1
+            self._asked = shown_ms, moment_ms
+        return self._asked[1]
+
+    def _shows(self, now_ms: int) -> int:
+        return self.offset_ms + int(now_ms * self.rate)
+
+
+@dataclass(eq=False, slots=True)
+class Machine:
+    """One node of the cluster; processes come and go on it."""
+
+    config: QuorumConfig
+    rng: random.Random
+    truth: DiskTruth
+    disk: VirtualDisk = field(default_factory=VirtualDisk)
+    key: ReplicaKey = field(init=False)
+    """Which copy of the log is on it; the directory is not known before it was first started."""
+    clock: VirtualClock = field(default_factory=lambda: VirtualClock(0, 1.0))
+    wall_offset_ms: int = 0
+    wall_offsets_ms: tuple[int, int] = (0, 0)
+    """The lowest and the highest of all so far."""
+    times_lost: set[str] = field(default_factory=set)
+    """Indexes that its disk has failed to keep as they were given: nothing ends because of that,
+    and what was cut from one may come back in it."""
+    times: AppendTimes = field(default_factory=AppendTimes)
+    """What was judged of its append times."""
+    slow_until_ms: int = 0
+    stopped: bool = False
+    """Whether somebody has stopped it on purpose."""
+    dies_after: int | None = None
+    """So many more operations of the disk, and there is no power, or no process."""
+    dies_alone: bool = False
+    """Whether it is the process only."""
+    sync_fails: bool = False
+    """Whether the next fsync fails."""
+    rotten: tuple[Path, int, bytes] | None = None
+    """What is not as it was written: in which file, where, and what was there."""
+    rots_at_end: bool = False
+    """Whether that is in the last batch of its log: it looks like a write that was torn."""
+    partner: "Machine | None" = None
+    """With whom it has exchanged disks."""
+    copy: VirtualDisk | None = None
+    """Of its disk as it was, as a loss of power might have left it."""
+    spoiled: set[str] = field(default_factory=set)
+    """The names of all snapshots that were damaged."""
+    times_spoiled: set[str] = field(default_factory=set)
+    """The names of all indexes that were damaged."""
+    names_checked: tuple[VirtualDisk, int] | None = None
+    """The disk on which it was looked at what its folder names for good, and of which moment."""
+    is_old: bool = False
+    """Whether an older release of the program is on it (`chaos.simulation.old_release`)."""
+    upgrades: bool = False
+    """Whether the next process is of the newer one."""
+    sync_failed: bool = False
+    """Whether this process was given a reason to end."""
+    is_at_fault: bool = False
+    """Whether what this process writes beside its log may not be kept."""
+    began_at: int = 0
+    """Where its log ended when this process began."""
+
+    def __post_init__(self) -> None:
+        self.key = ReplicaKey(self.config.node_id)
+        self.disk.watch = self._watch
+
+    def rot(self) -> bool:
+        """Let a bit turn over in the middle of the log; False where the log is too short for that.
+
+        A checksum covers it, and sound batches follow: no crash can have left this.
+        """
+        truth = self.truth
+        sound = [b for b in truth.batches[:-ROTTEN_BEFORE_END] if b.base >= truth.start]
+        if self.rotten is not None or self.partner is not None or not sound:
+            return False
+        batch = sound[self.rng.randrange(len(sound))]
+        path, at = truth.place_of(batch, self.disk)
+        position = at + self.rng.randrange(COVERED_FROM, len(batch.data))
+        self.turn_over(path, position)
+        return True
+
+    def misdirect(self) -> bool:
+        """Let the last write have gone to a wrong place in the middle of the log as well.
+
+        False where the log is too short; sound batches follow what is hit, all of them.
+        """
+        truth = self.truth
+        sound = [b for b in truth.batches[:-ROTTEN_BEFORE_END] if b.base >= truth.start]
+        if self.rotten is not None or self.partner is not None or not sound:
+            return False
+        hit = sound[self.rng.randrange(len(sound))]
+        path, at = truth.place_of(hit, self.disk)
+        offset = self.rng.randrange(len(hit.data) // 2)
+        data = truth.batches[-1].data[: len(hit.data) - offset]
+        before = self.disk.overwrite(path, at + offset, data)
+        if before == data:
+            return False
+        self.rotten = (path, at + offset, before)
+        rest = SECTOR_BYTES - at % SECTOR_BYTES
+        if not any(self.disk.content(path)[at : at + rest]):
+            self.repair()  # Nobody could tell this from a sector that was not written.
+        return self.rotten is not None
+
+    def turn_over(self, path: Path, position: int) -> None:
+        """Let a bit of this byte turn over by itself."""
+        byte = self.disk.content(path)[position] ^ 1 << self.rng.randrange(8)
+        self.rotten = (path, position, self.disk.overwrite(path, position, bytes([byte])))
+
+    def rot_snapshot(self) -> bool:
+        """Let a bit of its newest snapshot turn over; False where it has none in use."""
+        newest = self.truth.newest
+        if self.rotten is not None or newest is None:
+            return self.rotten_name is not None
+        if not self.disk.exists(self.truth.folder / newest.name):
+            return False  # It is being removed, and only a loss of power would bring it back.
+        position = self.rng.randrange(len(newest.file.durable))
+        self.turn_over(self.truth.folder / newest.name, position)
+        self.spoiled.add(newest.name)
+        return True
+
+    @property
+    def rotten_name(self) -> str | None:
+        """Of the file that is damaged."""
+        return None if self.rotten is None else self.rotten[0].name
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether what the judges go by is damaged; nobody else may read it either."""
+        name = str(self.rotten_name)
+        return name.endswith(".log") or name == BALLOT
+
+    def explains(self, failure: Exception) -> bool:
+        """Whether a process on it may end with this: its disk has failed, or just the snapshot that
+        it names, received and complete, was damaged before its records were loaded."""
+        snapshot = self.truth.checkpoints.get(str(self.rotten_name))
+        return self.sync_failed or (
+            snapshot is not None and f"{snapshot}: a record" in f"{failure}"
+        )
+
+    @property
+    def refusal(self) -> str:
+        """What becomes of a process that is started on it, in words."""
+        what = "vote" if self.rotten_name == BALLOT else "disk"
+        return f"refuses a {what} that is damaged"
+
+    @property
+    def promised(self) -> list[Stored]:
+        """What a process must find in its log when it starts."""
+        return self.truth.batches[:-1] if self.rots_at_end else self.truth.batches
+
+    def check_damage(self, note: Callable[[str], None]) -> None:
+        """R2 and R10: a process has started on it, so it has told damage from what was there."""
+        if self.rots_at_end:
+            note("cuts what has turned over at the end of its log")
+            self.rotten, self.rots_at_end = None, False
+        if self.is_unreadable:
+            rule = "R2" if self.rotten_name == BALLOT else "R10"
+            raise Violation(rule, f"{self.key} starts although {self.rotten_name} is damaged")
+        if self.rotten is not None and not self.disk.exists(self.rotten[0]):
+            note("goes back to what is older than its newest snapshot")
+            self.rotten = None
+
+    def repair(self) -> None:
+        """Let what is damaged be again what it was, unless it is gone."""
+        if self.rotten is not None and self.disk.exists(self.rotten[0]):
+            path, position, before = self.rotten
+            if position + len(before) <= self.disk.size(path):
+                self.disk.overwrite(path, position, before)
+        self.rotten, self.rots_at_end = None, False
+
+    def repair_at_work(self) -> None:
+        """The same under a process that lives; not of a file that is removed, but may come back."""
+        path = None if self.rotten is None else self.rotten[0]
+        if path is not None and (self.disk.exists(path) or self.disk.kept(path) is None):
+            self.repair()
+
+    def begin(self) -> None:
+        """A process is about to go on where its log ends."""
+        self.is_at_fault = self.disk.capacity_bytes is not None
+        self.began_at = self.truth.end
+
+    def jump(self, ms: int) -> None:
+        """Let its time of day be another one."""
+        self.wall_offset_ms += ms
+        lowest, highest = self.wall_offsets_ms
+        self.wall_offsets_ms = min(lowest, self.wall_offset_ms), max(highest, self.wall_offset_ms)
+
+    def check_times(self, now_ms: int, newest: int | None = None) -> None:
+        """R27, on its disk as it is; `newest` are so many segments only."""
+        folder = self.disk.kept(LOG)
+        if isinstance(folder, Folder):
+            lowest, highest = self.wall_offsets_ms
+            clock = Clock(EPOCH_WALL_MS + lowest, EPOCH_WALL_MS + now_ms + highest)
+            segments = [
+                each
+                for each in self.truth.segments(newest)
+                if Path(each[0]).with_suffix(SUFFIX).name not in self.times_lost
+            ]
+            self.times.check(self.key, segments, folder.durable, clock, self.times_spoiled)
+
+    def check_times_are_whole(self) -> None:
+        """R27, of a process that lives and has had time to write what it lacked."""
+        for segment, batches in self.truth.segments():
+            index = (LOG / segment).with_suffix(SUFFIX)
+            if index.name in self.times_spoiled and self.disk.exists(index):
+                check_read(self.key, index, self.disk, batches)
+        for segment, batches in self.truth.segments(newest=1):
+            index = (LOG / segment).with_suffix(SUFFIX)
+            if batches and index.name not in self.times_spoiled:
+                check_whole(self.key, self.disk.content(index), batches[-1])
+
+    def check_times_of_complete(self) -> None:
+        """R27, of the last segment but one, if the process that lives has completed it."""
+        segment, *later = self.truth.segments(newest=2)
+        if not later or self.is_at_fault or segment[1][-1].end <= self.began_at:
+            return
+        path = (LOG / segment[0]).with_suffix(SUFFIX)
+        if path.name in self.times_lost:
+            return
+        index = self.disk.kept(path)
+        # Its name is kept with that of the next segment.
+        if isinstance(index, File) and path.name not in self.times_spoiled:
+            check_whole(f"{self.key}, for good,", bytes(index.durable), segment[1][-1])
+
+    def revive(self) -> None:
+        """The power is back; whatever the disk was to do wrong is forgotten."""
+        self.dies_after, self.dies_alone = None, False
+        self.sync_fails, self.sync_failed = False, False
+
+    def heal(self) -> None:
+        """Nothing is wrong with it from now on."""
+        self.revive()
+        self.put_right()
+        self.repair()
+        self.make_room()
+        self.slow_until_ms = 0
+
+    def exchange_disks(self, other: "Machine") -> None:
+        """Let each have the disk of the other."""
+        self.disk, other.disk = other.disk, self.disk
+        self.disk.watch, other.disk.watch = self._watch, other._watch
+        self.partner, other.partner = other, self
+
+    def replace_disk(self) -> None:
+        """Let it have an empty one: who starts on it is another replica of the same id."""
+        self.disk = VirtualDisk()
+        self.disk.watch = self._watch
+        self.truth = self.truth.of_another()
+        self.key = ReplicaKey(self.config.node_id)
+        self.rotten = self.copy = None
+        self.rots_at_end = False
+        self.times_spoiled.clear()
+        self.times_lost.clear()
+        self.spoiled.clear()
+
+    def keep_copy(self) -> None:
+        """Let there be a copy of its disk as it is, unless there is one already."""
+        if self.copy is None and self.rotten is None and self.partner is None:
+            self.copy = self.disk.after_power_loss(self.rng)
+
+    def put_copy_back(self, *, once: bool = True) -> None:
+        """Let it have its disk as it was when the copy was made; the copy is there again, unless
+        it is to be used `once`."""
+        assert self.copy is not None
+        self.disk, self.copy = self.copy, None if once else self.copy.copy()
+        self.disk.capacity_bytes, self.disk.watch = None, self._watch
+        self.truth = self.truth.of_another()
+        self.truth.reread(self.disk)
+
+    @property
+    def boots_later(self) -> bool:
+        """Whether its next boot is later than all before, even on the copy of its disk: by the
+        clock alone, or because the copy knows of the last one."""
+        assert self.copy is not None
+        if self.wall_offset_ms >= self.wall_offsets_ms[1]:
+            return True
+        return _boot_on(self.copy) == _boot_on(self.disk)
+
+    def put_right(self) -> None:
+        """Let it have its own disk again."""
+        if self.partner is not None:
+            other = self.partner
+            self.exchange_disks(other)
+            self.partner = other.partner = None
+
+    def make_room(self) -> None:
+        """The disk is not full any more."""
+        self.disk.hold(None)
+
+    def _check_names(self) -> None:
+        """At every moment what is durable must do for a start; looked at when it is another."""
+        self.names_checked = self.disk, self.disk.named
+        folder = self.disk.kept(LOG)
+        if isinstance(folder, Folder):
+            check_names(self.key, folder.durable)
+
+    def _watch(self, operation: Operation) -> Fail | None:
+        if not operation.changes:
+            return None
+        # Durable names come with a sync of a folder alone, or with another disk.
+        if self.names_checked != (self.disk, self.disk.named):
+            self._check_names()
+        if self.dies_after is not None:
+            if self.dies_after <= 0:
+                raise Died
+            self.dies_after -= 1
+        if self.sync_fails and operation.kind is Kind.SYNC:
+            self.sync_fails, self.sync_failed, self.is_at_fault = False, True, True
+            if operation.path.suffix == SUFFIX:
+                self.times_lost.add(operation.path.name)
+            return Fail(errno.EIO)
+        return None
+
+
+def _boot_on(disk: VirtualDisk) -> bytes | None:
+    return disk.content(BOOT) if disk.exists(BOOT) else None

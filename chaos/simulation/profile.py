@@ -1,0 +1,541 @@
+"""The profile of a run: cluster size, limits, background fault rates and scheduled strikes.
+
+A seed determines the profile. Each profile has few kinds of faults, and each of them often.
+"""
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from quorum.addresses import HostPort
+from quorum.core.limits import Bounds, Timeouts
+from quorum.snapshotting import SnapshotLimits
+
+
+class Fault(StrEnum):
+    """What can strike, each at a moment and somebody; the value says it in the story of a run."""
+
+    SPLIT = "the network falls into two parts"
+    ISOLATE = "hears and reaches nobody"
+    DEAF = "hears nobody"
+    MUTE = "is heard by nobody"
+    FLOOD = "whoever leads is asked for far more than fits"
+    RING = "each hears and reaches only its neighbours in a ring"
+    CLOG = "what it is sent and sends is held back, then comes in a burst"
+    RESET = "its connections break"
+    MISLEAD = "takes its leader for gone, most often wrongly"
+    OUST = "the leader is cut off, and all others take it for gone at once"
+    DEPART = "whoever stands next is cut off, and a voter no more when it comes back"
+    HEAL = "the network is whole again"
+    KILL = "its process dies"
+    POWER = "it loses power"
+    BLACKOUT = "power fails everywhere at once"
+    DIES_IN_TURN = "dies between two effects"
+    DIES_IN_WRITING = "dies or loses power between two operations of its disk"
+    DIES_IN_RECOVERY = "loses power, and again while it starts"
+    PAUSE = "stands still and wakes"
+    STOP = "is stopped in good order"
+    ROLL = "all are stopped and started, one after the other"
+    UPGRADE = "all are stopped and started, one after the other, with a newer release"
+    LOST_DISK = "its whole disk is lost"
+    OLD_COPY = "comes back with an older copy of its disk"
+    PAST = "comes back with an older copy of its disk, a clock that is behind, and often elsewhere"
+    MISDIRECTED = "loses power, and its last write went to a wrong place in its log as well"
+    EXCHANGED = "it and another one come back with each other's disks"
+    ROT_SNAPSHOT = "a bit of its newest snapshot turns over, and then perhaps it loses power"
+    SLOW_DISK = "its disk takes seconds"
+    FULL_DISK = "its disk is full"
+    FSYNC_FAILS = "its disk fails to keep what it was given"
+    ROT = "loses power, and a bit of its log turns over"
+    MOVE = "loses power, and comes back at another address"
+    ALTER = "other voters are wanted"
+    ADD = "is wanted as a voter, beside the others"
+    REMOVE = "is wanted as a voter no more"
+    TRANSFER = "is wanted as the leader"
+    CLOCK_JUMP = "its time of day jumps"
+    CUT_CALL = "a connection is reset in the middle of what it says"
+    GARBLED = "what it says arrives as garbage"
+    OVERSIZED = "what it says is longer than anything may be"
+    FLIPPED = "a bit of the records that it sends turns over on the way"
+    ASTRAY = "what it asks gets to another cluster"
+    ROT_AT_END = "loses power, and a bit of the last batch of its log turns over"
+    STRAY_INTO_VOTE = "loses power, and its last write went into its vote as well"
+    STRAY_INTO_SNAPSHOT = "its last write went into a snapshot as well"
+    STRAY_INTO_TIMES = "its last write went into its append times as well"
+    ASKED_FROM_ABROAD = "somebody of another cluster asks it what only replicas ask"
+
+
+ALWAYS: Final = (Fault.HEAL,)
+ON_THE_WIRE: Final = (
+    Fault.CUT_CALL,
+    Fault.GARBLED,
+    Fault.OVERSIZED,
+    Fault.FLIPPED,
+    Fault.ASTRAY,
+    Fault.ASKED_FROM_ABROAD,
+)
+ON_DISK: Final = (
+    Fault.ROT_AT_END,
+    Fault.STRAY_INTO_VOTE,
+    Fault.STRAY_INTO_SNAPSHOT,
+    Fault.STRAY_INTO_TIMES,
+)
+APART: Final = (
+    Fault.OUST,
+    Fault.DEPART,
+    Fault.OLD_COPY,
+    Fault.PAST,
+    Fault.FLOOD,
+    Fault.UPGRADE,
+    *ON_THE_WIRE,
+    *ON_DISK,
+)
+"""Drawn by themselves."""
+SOMETIMES: Final = tuple(each for each in Fault if each not in (*ALWAYS, *APART))
+WISHES: Final = frozenset({Fault.ALTER, Fault.ADD, Fault.REMOVE, Fault.TRANSFER})
+"""Those that wait until somebody leads."""
+EVERYWHERE: Final = frozenset(
+    {
+        Fault.HEAL,
+        Fault.RING,
+        Fault.BLACKOUT,
+        Fault.ROLL,
+        Fault.UPGRADE,
+        Fault.ALTER,
+        Fault.OUST,
+        Fault.DEPART,
+        Fault.FLOOD,
+    }
+)
+"""Those that have no victim."""
+
+BETWEEN_TWO: Final = frozenset(
+    {
+        Fault.SPLIT,
+        Fault.ISOLATE,
+        Fault.DEAF,
+        Fault.MUTE,
+        Fault.CLOG,
+        Fault.RESET,
+        Fault.MISLEAD,
+        Fault.EXCHANGED,
+    }
+)
+"""Those that mean nothing where there is one replica only; of two, both may come to vote."""
+NEEDS: Final = {
+    Fault.OUST: 3,
+    Fault.DEPART: 3,
+    Fault.RING: 4,
+    Fault.LOST_DISK: 3,
+    Fault.OLD_COPY: 3,
+    Fault.PAST: 3,
+    Fault.CUT_CALL: 2,
+    Fault.GARBLED: 2,
+    Fault.OVERSIZED: 2,
+    Fault.FLIPPED: 2,
+    Fault.ASTRAY: 2,
+    Fault.ASKED_FROM_ABROAD: 2,
+    Fault.ROT_AT_END: 3,
+}
+"""How many voters it takes for a fault to mean anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One fault of one run."""
+
+    at_ms: int
+    """After the beginning of the disturbed part of the run."""
+    fault: Fault
+    victim: int | None
+    """The place of a replica in the list of all; None means whoever leads then."""
+    size: int
+    """Between 0 and 999: how long or how hard, as each fault understands it."""
+
+    def __str__(self) -> str:
+        who = "" if self.fault in EVERYWHERE else f"{_who(self.victim)} "
+        return f"{self.at_ms} ms: {who}{self.fault} ({self.size})"
+
+
+def _who(victim: int | None) -> str:
+    return "the leader" if victim is None else f"replica at place {victim}"
+
+
+SLOW: Final = Timeouts()
+QUICK: Final = Timeouts(
+    election_timeout_ms=200, election_backoff_ms_max=200, fetch_timeout_ms=400, fetch_wait_ms=100
+)
+
+LITTLE: Final = Bounds(
+    uncommitted_records=60,
+    uncommitted_bytes=3_000,
+    parked_fetches=12,
+    observers=10,
+    reads=40,
+    voter_requests=4,
+    transfer_askers=3,
+)
+"""What a replica keeps for those who ask, where far more is asked for."""
+
+BYTES_BETWEEN: Final = (400, 1_000, 2_000, 6_000, 1 << 30)
+"""Of records, between two snapshots."""
+
+LOST_AMONG_MAX: Final = 8
+"""Disks are lost in runs of so many kinds of faults: with more, the others seldom find a leader."""
+
+OUSTED_AFTER_MS: Final = (4, 20)
+"""How soon a leader is cut off that was just removed: before it knows that this is committed."""
+
+DEPARTED_BEFORE_MS: Final = (1_500, 6_000)
+"""How long before the end of the faults the last voter is removed that was cut off as it stood."""
+
+FAULTS_MS: Final = 20_000
+"""How long a run is disturbed."""
+QUIET_MS: Final = 3_000
+"""How long nothing strikes in a quiet window."""
+
+
+VIP: Final = ("anybody", 9_000)
+"""An address behind which one of all others that run answers."""
+FOREIGN: Final = ("anybody-else", 9_000)
+"""Where somebody of another cluster answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What is wrong all the time while a run is disturbed: shares of messages, timers, draws."""
+
+    lost_requests: float = 0.0
+    lost_answers: float = 0.0
+    duplicates: float = 0.0
+    """Messages that come twice, the second time up to some seconds later."""
+    stragglers: float = 0.0
+    """Messages that take up to some seconds, past every time-out."""
+    late_timers: float = 0.0
+    """Timers that fire up to 30 s late."""
+    coarse_draws: bool = False
+    """Nodes draw one of a few times only: many stand at once, and split the vote."""
+    drift: float = 0.0
+    """How much the clocks of nodes run too fast or too slow, at most."""
+    flush_ms_max: int = 2
+    report_ms_max: int = 0
+    """How long the report of a disk takes to reach the replica, at most."""
+    turn_ms_max: int = 0
+    """How long a replica lets things gather before it takes a turn, at most."""
+
+    def __str__(self) -> str:
+        wrong = {name: getattr(self, name) for name in self.__slots__}
+        return ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in wrong.items() if value
+        )
+
+
+CALM: Final = Rates()
+NEARLY_CALM: Final = Rates(flush_ms_max=3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Everything about a run that is not drawn while it runs."""
+
+    seed: int
+    voters: int
+    observers: int
+    timeouts: Timeouts
+    rates: Rates
+    faults: tuple[Fault, ...]
+    strikes: tuple[Strike, ...]
+    segment_bytes: int
+    fetch_bytes_max: int
+    """A follower asks for no more at once: it gets a large log in slices."""
+    snapshots: SnapshotLimits
+    part_bytes_max: int
+    """A follower asks for no more of a snapshot at once: it gets it in parts."""
+    proposal_ms_max: int
+    value_bytes_max: int
+
+    @property
+    def kind(self) -> str:
+        """Of what it is a run."""
+        return "quorum"
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether no replica echoes rounds of reads, as those of Kafka do not."""
+        return self.seed % 4 == 1
+
+    @property
+    def asks_around(self) -> bool:
+        """Whether nodes are told of no address but those of the bootstrap servers."""
+        return self.seed % 3 == 1
+
+    @property
+    def names_cluster(self) -> bool:
+        """Whether nodes are told of which cluster they are; else the first leader makes an id."""
+        return self.seed % 5 < 3
+
+    @property
+    def is_visited(self) -> bool:
+        """Whether somebody of another cluster tries to be believed."""
+        return self.names_cluster and self.seed % 2 == 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the last observer starts when the cluster stands, and could found another one."""
+        return self.observers > 0 and self.asks_around
+
+    @property
+    def bootstrap(self) -> tuple[HostPort, ...]:
+        """Whom to ask first who is where."""
+        moves = Fault.MOVE in self.faults or Fault.PAST in self.faults
+        if not (self.asks_around or self.is_visited or moves):
+            return ()
+        return (VIP, FOREIGN) if self.is_visited else (VIP,)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What one replica keeps waiting at most: little, where much is asked."""
+        return LITTLE if Fault.FLOOD in self.faults else Bounds()
+
+    @property
+    def replicas(self) -> int:
+        return self.voters + self.observers
+
+    @classmethod
+    def drawn(cls, seed: int, *, departs: bool = True) -> "Profile":
+        """The profile of this seed, always the same one; `departs` is whether voters may depart."""
+        rng = random.Random(f"{seed}/profile")
+        voters = rng.choice((1, 2, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5))
+        observers = rng.choice((0, 1, 1, 2))
+        count = rng.choice((0, 1, 1, 2, 2, 3, 4, 6, 8, len(SOMETIMES)))
+        snapshots = _snapshots(random.Random(f"{seed}/snapshots"))
+        kinds = [each for each in rng.sample(SOMETIMES, count) if voters >= NEEDS.get(each, 1)]
+        if voters + observers == 1:
+            kinds = [each for each in kinds if each not in BETWEEN_TWO]
+        if snapshots.bytes_between > BYTES_BETWEEN[2]:
+            kinds = [each for each in kinds if each is not Fault.ROT_SNAPSHOT]
+        departing = random.Random(f"{seed}/departures")
+        loses = Fault.LOST_DISK in kinds and len(kinds) <= LOST_AMONG_MAX
+        departures = _departures(departing, voters) if departs and not loses else ()
+        wire = _on_the_wire(random.Random(f"{seed}/wire"), voters, voters + observers)
+        # Half of those have no other faults: any election brings the leader into a later epoch.
+        calm = random.Random(f"{seed}/calm").randrange(2) == 0
+        is_calm = bool(departures) and not wire and calm
+        kinds = [] if is_calm else kinds
+        if len(kinds) > LOST_AMONG_MAX or departures:
+            kinds = [each for each in kinds if each is not Fault.LOST_DISK]
+        elif Fault.LOST_DISK in kinds:
+            # Who is wanted next may be just the one who is lost, and then nobody can go on.
+            kinds = [each for each in kinds if each not in WISHES]
+        faults = _in_order(kinds)
+        ousts = _ousts(random.Random(f"{seed}/ousts"), voters, Fault.LOST_DISK not in kinds)
+        copies = _copies(random.Random(f"{seed}/copies"), voters, voters + observers)
+        apart = [
+            *ousts,
+            *(() if copies else _past(random.Random(f"{seed}/past"), voters, voters + observers)),
+            *copies,
+            *_floods(random.Random(f"{seed}/floods")),
+            *_grows(random.Random(f"{seed}/grows"), voters, observers),
+            *_on_disk(random.Random(f"{seed}/strays"), voters, voters + observers, snapshots),
+            *wire,
+        ]
+        apart = [
+            *departures,
+            *_upgrade(random.Random(f"{seed}/upgrade"), departures),
+            *(() if is_calm else apart),
+        ]
+        return cls(
+            seed=seed,
+            voters=voters,
+            observers=observers,
+            timeouts=rng.choice((SLOW, QUICK)),
+            rates=NEARLY_CALM if is_calm else _rates(rng),
+            faults=_in_order({*faults, *(each.fault for each in apart)}),
+            strikes=_by_time([*_strikes(rng, faults, voters + observers), *apart]),
+            segment_bytes=rng.choice((400, 2_000, 1 << 20)),
+            fetch_bytes_max=rng.choice((1, 500, 1 << 20)),
+            snapshots=snapshots,
+            part_bytes_max=random.Random(f"{seed}/parts").choice((50, 50, 200, 1_000)),
+            proposal_ms_max=rng.choice((60, 250, 400, 1_000)),
+            value_bytes_max=rng.choice((10, 10, 700)),
+        )
+
+    def __str__(self) -> str:
+        kinds = "; ".join(self.faults) or "none"
+        return (
+            f"{self.voters} voters and {self.observers} observers, election time-out "
+            f"{self.timeouts.election_timeout_ms} ms; segments of {self.segment_bytes} bytes, "
+            f"fetches of {self.fetch_bytes_max}, snapshots every {self.snapshots.bytes_between} "
+            f"in parts of {self.part_bytes_max}; always: {self.rates}; "
+            f"{len(self.strikes)} strikes of these kinds: {kinds}"
+        )
+
+
+def _snapshots(rng: random.Random) -> SnapshotLimits:
+    return SnapshotLimits(
+        bytes_between=rng.choice(BYTES_BETWEEN),
+        interval_ms=rng.choice((0, 2_000)),
+        retention_bytes=rng.choice((1, 2_000, 10_000)),
+    )
+
+
+def _rates(rng: random.Random) -> Rates:
+    return Rates(
+        lost_requests=rng.choice((0.0, 0.0, 0.02, 0.1, 0.3)),
+        lost_answers=rng.choice((0.0, 0.0, 0.02, 0.1, 0.3)),
+        duplicates=rng.choice((0.0, 0.0, 0.05, 0.2)),
+        stragglers=rng.choice((0.0, 0.0, 0.02, 0.1, 0.4)),
+        late_timers=rng.choice((0.0, 0.0, 0.0, 0.02)),
+        coarse_draws=rng.random() < 0.3,
+        drift=rng.choice((0.0, 0.0, 0.01, 0.2)),
+        flush_ms_max=rng.choice((1, 5, 50, 400)),
+        report_ms_max=rng.choice((0, 0, 3, 50)),
+        turn_ms_max=rng.choice((0, 0, 1, 10)),
+    )
+
+
+def _strikes(rng: random.Random, faults: tuple[Fault, ...], replicas: int) -> tuple[Strike, ...]:
+    """Strikes of these kinds, each kind thrice at least; none falls into a quiet window."""
+    if not faults:
+        return ()
+    mean_ms = rng.choice((300, 800, 2_000))
+    quiet = [rng.randrange(FAULTS_MS) for _ in range(rng.choice((0, 1, 2)))]
+    kinds = [*faults, *faults, *faults]
+    rng.shuffle(kinds)
+    strikes: list[Strike] = []
+    at_ms = 0
+    while kinds or at_ms < FAULTS_MS:
+        at_ms += rng.randrange(1, 2 * mean_ms)
+        if any(start <= at_ms < start + QUIET_MS for start in quiet):
+            continue
+        fault = kinds.pop() if kinds else rng.choice((*ALWAYS, *faults))
+        strikes.append(_strike(rng, at_ms, fault, replicas))
+        if rng.randrange(3) == 0:
+            strikes.append(_strike(rng, at_ms + rng.randrange(2_000), Fault.HEAL, replicas))
+    return tuple(strikes)
+
+
+def _ousts(rng: random.Random, voters: int, may_wish: bool) -> tuple[Strike, ...]:
+    """In one run of four: leaders that are replaced and do not know it, some just removed."""
+    if voters < NEEDS[Fault.OUST] or rng.randrange(4):
+        return ()
+    removes = may_wish and rng.randrange(2) == 0
+    mean_ms = 4_000 if removes else rng.choice((1_000, 2_000))
+    strikes: list[Strike] = []
+    at_ms = 0
+    while at_ms < FAULTS_MS:
+        at_ms += rng.randrange(mean_ms // 2, mean_ms * 3 // 2)
+        strikes.append(Strike(at_ms, Fault.OUST, None, rng.randrange(1_000)))
+        if removes:
+            # Of two voters: who is left leads by himself, and the other knows of nothing.
+            two = sum(1 << each for each in rng.sample(range(voters), 2))
+            before_ms = rng.randrange(*OUSTED_AFTER_MS)
+            strikes.append(Strike(at_ms - before_ms, Fault.REMOVE, None, 0))
+            strikes.append(Strike(at_ms - mean_ms // 2, Fault.ALTER, None, two))
+    return tuple(strikes)
+
+
+def _departures(rng: random.Random, voters: int) -> tuple[Strike, ...]:
+    """In one run of six: voters that stand are cut off and removed, and then wanted again."""
+    if voters < NEEDS[Fault.DEPART] or rng.randrange(6):
+        return ()
+    strikes: list[Strike] = []
+    at_ms = FAULTS_MS - rng.randrange(*DEPARTED_BEFORE_MS)
+    while at_ms > 0:
+        before_ms = rng.randrange(500, 2_000)
+        strikes.append(Strike(at_ms, Fault.DEPART, None, rng.randrange(1_000)))
+        strikes.append(Strike(max(0, at_ms - before_ms), Fault.ALTER, None, (1 << voters) - 1))
+        at_ms -= rng.randrange(4_000, 8_000)
+    return tuple(strikes)
+
+
+def _copies(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
+    """In one run of four: older copies of disks are put back, again and again."""
+    if voters < NEEDS[Fault.OLD_COPY] or rng.randrange(4):
+        return ()
+    strikes: list[Strike] = []
+    at_ms = 0
+    while at_ms < FAULTS_MS:
+        at_ms += rng.randrange(300, 2_000)
+        strikes.append(_strike(rng, at_ms, Fault.OLD_COPY, replicas))
+    return tuple(strikes)
+
+
+def _past(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
+    """In one run of six: older copies of disks are put back, and the clock goes back as well."""
+    if voters < NEEDS[Fault.PAST] or rng.randrange(6):
+        return ()
+    times_ms = range(rng.randrange(300, 3_000), FAULTS_MS, rng.choice((1_000, 2_000)))
+    return tuple(_strike(rng, each, Fault.PAST, replicas) for each in times_ms)
+
+
+def _upgrade(rng: random.Random, departures: Sequence[Strike]) -> tuple[Strike, ...]:
+    """In one run of six: all begin with an older release, and are given the newer one in turn.
+
+    In one of two where voters depart, and while they are away: without pre-votes whoever is left
+    with some that hear it runs ahead by many epochs.
+    """
+    if departures and rng.randrange(2) == 0:
+        after_ms = departures[0].at_ms + rng.randrange(300, 1_500)
+        return (Strike(after_ms, Fault.UPGRADE, None, 0),)
+    if rng.randrange(6):
+        return ()
+    return (Strike(rng.randrange(1_000, FAULTS_MS // 2), Fault.UPGRADE, None, 0),)
+
+
+def _grows(rng: random.Random, voters: int, observers: int) -> tuple[Strike, ...]:
+    """Where one founds the quorum: every other time it is given another voter, and then cut off."""
+    if voters > 1 or observers == 0 or rng.randrange(2):
+        return ()
+    added_ms = rng.randrange(FAULTS_MS // 2)
+    cut_ms = added_ms + rng.randrange(500, FAULTS_MS // 4)
+    return (
+        Strike(added_ms, Fault.ADD, 1, rng.randrange(1_000)),
+        Strike(cut_ms, Fault.ISOLATE, None, rng.randrange(1_000)),
+    )
+
+
+def _floods(rng: random.Random) -> tuple[Strike, ...]:
+    """In one run of six: leaders are asked for far more than fits, again and again."""
+    if rng.randrange(6):
+        return ()
+    times_ms = [rng.randrange(FAULTS_MS) for _ in range(5)]
+    return tuple(Strike(each, Fault.FLOOD, None, rng.randrange(1_000)) for each in times_ms)
+
+
+def _on_the_wire(rng: random.Random, voters: int, replicas: int) -> tuple[Strike, ...]:
+    """In one run of four: the bytes of some calls come to harm, in up to three ways."""
+    if voters < NEEDS[Fault.CUT_CALL] or rng.randrange(4):
+        return ()
+    kinds = rng.sample(ON_THE_WIRE, rng.randrange(1, 4))
+    times_ms = [rng.randrange(FAULTS_MS) for _ in range(24)]
+    return tuple(_strike(rng, each, rng.choice(kinds), replicas) for each in times_ms)
+
+
+def _on_disk(
+    rng: random.Random, voters: int, replicas: int, snapshots: SnapshotLimits
+) -> tuple[Strike, ...]:
+    """In one run of five: the ends of logs rot, or what is written goes where it should not."""
+    chance, kinds = rng.randrange(5), rng.sample(ON_DISK, rng.randrange(1, 4))
+    kinds = [each for each in kinds if voters >= NEEDS.get(each, 1)]
+    if snapshots.bytes_between > BYTES_BETWEEN[2]:
+        kinds = [each for each in kinds if each is not Fault.STRAY_INTO_SNAPSHOT]
+    if chance or not kinds:
+        return ()
+    times_ms = [rng.randrange(FAULTS_MS) for _ in range(14)]
+    return tuple(_strike(rng, each, rng.choice(kinds), replicas) for each in times_ms)
+
+
+def _by_time(strikes: Sequence[Strike]) -> tuple[Strike, ...]:
+    return tuple(sorted(strikes, key=lambda each: each.at_ms))
+
+
+def _in_order(kinds: Collection[Fault]) -> tuple[Fault, ...]:
+    return tuple(sorted(kinds, key=list(Fault).index))
+
+
+def _strike(rng: random.Random, at_ms: int, fault: Fault, replicas: int) -> Strike:
+    victim = None if rng.randrange(3) == 0 else rng.randrange(replicas)
+    return Strike(at_ms, fault, victim, rng.randrange(1_000))

@@ -1,0 +1,331 @@
+"""One run: warm-up, faults, then only a majority healed, then everything; judged throughout.
+
+The same profile gives the same run, event for event. What a failing run tells, and what is left
+out to find the little that matters, is `chaos.report` and `chaos.shrink`.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from chaos.invariants.history import CLOSES, OPENS
+from chaos.invariants.leftovers import check_leftovers
+from chaos.invariants.voter_sets import has_majority
+from chaos.nemesis.nemesis import WISH_EVERY_MS, Nemesis
+from chaos.nemesis.operator import Operator
+from chaos.simulation import clients
+from chaos.simulation.profile import CALM, FAULTS_MS, NEARLY_CALM, WISHES, Fault, Profile, Strike
+from chaos.simulation.world import World
+from chaos.violation import HarnessError, Violation
+from quorum.core.vocabulary import ReplicaId
+
+HEALING_MS_MAX: Final = 60_000
+"""Who misses nothing asks one of the others each ten seconds where everyone is."""
+VISIT_EVERY_MS: Final = 2_000
+CUT_OFF_MS: Final = 3_000
+COMMITS_WARM: Final = 4
+COMMITS_HEALED: Final = 4
+TRIES_MAX: Final = 15
+TRY_MS: Final = 1_000
+READ_MS_MAX: Final = (100, 400, 10_000)
+"""Clients read at random intervals up to one of these."""
+RECORDS_QUICKLY: Final = 200
+"""A log grows half as fast when it has these, then a third as fast, and so on."""
+COMMITTED_MIN: Final = 10
+"""Records; a run that commits fewer has shown nothing."""
+
+FIRED_AS: Final = {
+    Fault.DIES_IN_TURN: "dies in a turn",
+    Fault.DIES_IN_WRITING: "dies in writing",
+    Fault.DIES_IN_RECOVERY: "dies in recovery",
+    Fault.SLOW_DISK: "a disk is slow",
+    Fault.ROT: "refuses a disk that is damaged",
+    Fault.STRAY_INTO_VOTE: "refuses a vote that is damaged",
+    Fault.EXCHANGED: "refuses the disk of another",
+    Fault.ROT_SNAPSHOT: "goes back to what is older than its newest snapshot",
+    Fault.FULL_DISK: "a disk has no room",
+    Fault.FSYNC_FAILS: "ends because of its disk",
+}
+"""What shows that a strike has had its effect, where that comes later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run has shown."""
+
+    trace_hash: str
+    committed: int
+    virtual_ms: int
+    counts: Counter[str]
+
+
+class Simulation:
+    """Runs one profile; a failure is raised, and `world` then tells what had happened."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.world = self._world(profile)
+        self.operator = Operator(self.world)
+        self._rng = random.Random(f"{profile.seed}/workload")
+        self._reads = random.Random(f"{profile.seed}/reads")
+        self._transactions = random.Random(f"{profile.seed}/transactions")
+        self._proposing = True
+        self._words = 0
+
+    def _world(self, profile: Profile) -> World:
+        return World(profile)
+
+    def run(self) -> Report:
+        """All four parts; raises `Violation` or `HarnessError`."""
+        with self.world.witnesses.lapses.listening():
+            return self._run()
+
+    def _run(self) -> Report:
+        world = self.world
+        first = world.everyone[:-1] if self.profile.is_late else world.everyone
+        for replica in first:
+            world.boot(replica)
+        if self.profile.is_visited:
+            self._visit_again()
+        self._propose_again()
+        self._read_again()
+        world.on_told = self._read_of_others
+        self._commit_more(COMMITS_WARM, "a new cluster commits nothing")
+        if self.profile.is_late:
+            self._start_late(world.everyone[-1])
+        self._disturb()
+        self._heal_majority()
+        self._commit_more(COMMITS_HEALED, "a majority that is healed commits nothing")
+        world.tell("all", "are healed")
+        for replica in world.everyone:
+            world.boot(replica)
+        self._commit_more(COMMITS_HEALED, "a cluster that is healed commits nothing")
+        # Whoever still wishes for other voters finds somebody to hear of it.
+        self._pass(2 * WISH_EVERY_MS)
+        if not WISHES.isdisjoint(self._silent()):
+            # Just then the leader was another one, and nobody served.
+            self._reach(lambda: WISHES.isdisjoint(self._silent()), "nobody hears of a wish")
+        self._proposing = False
+        if Fault.PAST in self.profile.faults:
+            self._reach(world.town.finds_everyone, "not everybody is known to be where he is")
+        self._reach(self._has_converged, "the logs do not converge")
+        for machine in world.machines.values():
+            machine.check_times_are_whole()
+        self._start_once_more()
+        self._check_harness()
+        return Report(
+            trace_hash=world.story.trace_hash,
+            committed=world.judge.committed_end,
+            virtual_ms=world.timeline.now_ms,
+            counts=world.story.counts,
+        )
+
+    def _start_late(self, replica: ReplicaId) -> None:
+        """It would found a cluster of its own, if it did not ask whether there is one.
+
+        Whoever it asks knows of one by then. Its operator mends its settings afterwards.
+        """
+        world = self.world
+        self._reach(self._all_are_told, "not everybody follows a new cluster")
+        leader = world.judge.leader
+        assert leader is not None
+        # It hears of the cluster from others first, and must not take that for an invitation.
+        world.network.cut({(leader, replica), (replica, leader)})
+        world.timeline.after(CUT_OFF_MS, world.network.heal)
+        world.boot(replica)
+        self._reach(self._all_are_told, "who starts late does not find the cluster")
+        machine = world.machines[replica]
+        machine.config = replace(machine.config, voters={})
+
+    def _all_are_told(self) -> bool:
+        world = self.world
+        return all(world.judge.told(each.speaker) for each in world.processes.values())
+
+    def _visit_again(self) -> None:
+        world = self.world
+        world.timeline.after(VISIT_EVERY_MS, self._visit_again)
+        world.town.visit()
+
+    def _disturb(self) -> None:
+        world = self.world
+        world.disturb(self.profile.rates)
+        for process in world.processes.values():
+            process.rng.coarse = self.profile.rates.coarse_draws
+        nemesis = Nemesis(world, self.operator)
+        nemesis.begin(self.profile.strikes)
+        last_ms = max((each.at_ms for each in self.profile.strikes), default=0)
+        self._pass(max(FAULTS_MS, last_ms + 1))
+        self._strike_again(nemesis)
+
+    def _strike_again(self, nemesis: Nemesis) -> None:
+        """One that was to strike may have found nobody to strike: let it try again."""
+        for again in range(TRIES_MAX):
+            silent = self._silent_but_wishes()
+            if not silent:
+                return
+            nemesis.begin(tuple(Strike(again, each, again, 800 + again) for each in silent))
+            self._pass(TRY_MS)
+        # Some need a leader, or a log of some length: what strikes all the time lets none be. So
+        # they come one by one, each after a longer peace.
+        self.world.disturb(NEARLY_CALM)
+        for again in range(TRIES_MAX):
+            self.world.network.heal()
+            self.operator.repair_at_work()
+            if {Fault.OLD_COPY, Fault.PAST} & {*silent}:
+                # One of a time when others voted, or clocks were ahead, is never free to be used.
+                self.operator.renew_copies()
+            self._pass((again + 1) * TRY_MS)
+            silent = self._silent_but_wishes()
+            if not silent:
+                return
+            nemesis.begin((Strike(0, silent[again % len(silent)], again, 800 + again),))
+            self._pass(TRY_MS)
+
+    def _silent_but_wishes(self) -> list[Fault]:
+        return [each for each in self._silent() if each not in WISHES]
+
+    def _pass(self, ms: int) -> None:
+        timeline = self.world.timeline
+        timeline.run_until(lambda: False, deadline_ms=timeline.now_ms + ms)
+
+    def _silent(self) -> list[Fault]:
+        """Kinds of faults that this run was to have, and that have not come."""
+        counts = self.world.story.counts
+        missing = [each for each in self.profile.faults if not counts[FIRED_AS.get(each, each)]]
+        # Behind a cut there may never be as much as can be told from a torn write.
+        excused = (Fault.ROT, Fault.MISDIRECTED) if counts["a log is cut at its start"] else ()
+        return [each for each in missing if each not in excused]
+
+    def _heal_majority(self) -> None:
+        """Leave a majority, most often without the leader, alone and in good health."""
+        world = self.world
+        world.disturb(CALM)
+        world.network.heal()
+        alive = self._majority()
+        for replica in world.everyone:
+            process = world.processes.get(replica)
+            if process is None:
+                continue
+            if process.machine.stopped or replica not in alive:
+                world.cut_power(replica)
+            else:
+                process.recover()
+        world.tell(alive, "alone are healed")
+        for replica in world.everyone:
+            world.machines[replica].heal()
+            if replica in alive:
+                world.boot(replica)
+
+    def _majority(self) -> list[ReplicaId]:
+        """Replicas drawn until they are a majority of all voters that may be in force."""
+        world = self.world
+        electorates = [*world.judge.possible_electorates]
+        # Who is asked to go may have gone in the next moment, by the leave of somebody who is dead.
+        for process in world.processes.values():
+            electorates += [
+                each._replace(voters=tuple(voter for voter in each.voters if voter != gone))
+                for gone in sorted(clients.may_go_soon(process))
+                for each in world.judge.possible_electorates
+                if gone in each.voters and len(each.voters) > 1
+            ]
+        # Who is about to be added may be a voter in the next moment, dead or not.
+        wanted = {key.id for each in electorates for key in each.target or ()}
+        wanted |= self.operator.waiting
+        for process in world.processes.values():
+            wanted |= clients.may_vote_soon(process)
+        alive = [each for each in world.everyone if each in wanted]
+        for replica in self._rng.sample(world.everyone, len(world.everyone)):
+            keys = [world.machines[each].key for each in alive]
+            lacking = [each for each in electorates if not has_majority(each, keys)]
+            voters = {voter.id for each in lacking for voter in each.voters}
+            if replica in alive:
+                continue
+            if replica in voters or self._rng.randrange(4) == 0:
+                alive.append(replica)
+        return sorted(alive)
+
+    def _start_once_more(self) -> None:
+        """Healthy disks are not refused, and all that is left on them has a reason."""
+        world = self.world
+        for replica in world.everyone:
+            world.kill(replica)
+            world.boot(replica)
+            check_leftovers(world.machines[replica])
+
+    def _commit_more(self, count: int, failure: str) -> None:
+        goal = self.world.judge.committed_end + count
+        self._reach(lambda: self.world.judge.committed_end >= goal, failure)
+
+    def _reach(self, is_reached: Callable[[], bool], failure: str) -> None:
+        timeline = self.world.timeline
+        deadline_ms = timeline.now_ms + HEALING_MS_MAX
+        if not timeline.run_until(is_reached, deadline_ms=deadline_ms):
+            raise Violation("liveness", f"{failure} in {HEALING_MS_MAX} ms")
+
+    def _has_converged(self) -> bool:
+        judge = self.world.judge
+        end = judge.committed_end
+        processes = self.world.processes.values()
+        if any(judge.told(each.speaker) < end for each in processes):
+            return False
+        if judge.electorate.target is not None or self.operator.waiting:
+            return False
+        return all(each.machine.truth.batches == judge.history.batches for each in processes)
+
+    def _propose_again(self) -> None:
+        world, profile = self.world, self.profile
+        # A long log grows slowly: what a recovery costs is what the log holds.
+        ms_max = profile.proposal_ms_max * (1 + world.judge.committed_end // RECORDS_QUICKLY)
+        world.timeline.after(self._rng.randrange(1, ms_max), self._propose_again)
+        if not self._proposing:
+            return
+        count = self._rng.randrange(1, 4)
+        size = self._rng.randrange(profile.value_bytes_max)
+        values = [f"{self._words + each} ".encode().ljust(size, b".") for each in range(count)]
+        if self._transactions.randrange(8) == 0:
+            values.insert(self._transactions.randrange(count + 1), OPENS)
+        if self._transactions.randrange(3) == 0:
+            values.append(CLOSES)
+        for process in [*world.processes.values()]:
+            if clients.propose(process, values):
+                self._words += count
+                return
+
+    def _read_again(self) -> None:
+        """Read where somebody takes himself for the leader, and sometimes anywhere else."""
+        rng, world = self._reads, self.world
+        # Seldom at times: what proves a read too easily does so only for the first in a while.
+        kind = self.profile.seed % 3
+        is_seldom = kind == 0 and Fault.OUST in self.profile.faults
+        ms_max = READ_MS_MAX[-1 if is_seldom else kind]
+        world.timeline.after(rng.randrange(1, ms_max), self._read_again)
+        for process in [*world.processes.values()]:
+            if process.claims_to_lead or rng.random() < 0.1:
+                clients.read(process)
+
+    def _read_of_others(self, told: ReplicaId) -> None:
+        """Somebody was told of a commit: who takes himself for the leader, and was not, is asked.
+
+        Nobody else: a read that is on its way when he is cut off proves the next one less easily.
+        """
+        judge = self.world.judge
+        for process in [*self.world.processes.values()]:
+            if process.id == told or not process.claims_to_lead:
+                continue
+            if judge.told(process.speaker) < judge.to_be_read:
+                self.world.timeline.after(0, partial(clients.read, process))
+
+    def _check_harness(self) -> None:
+        committed = self.world.judge.committed_end
+        if committed < COMMITTED_MIN:
+            raise HarnessError(f"only {committed} records were committed")
+        if self._silent():
+            raise HarnessError(f"never came: {', '.join(self._silent())}")
+
+
+def simulate(seed: int) -> Report:
+    """Run the profile that this seed draws."""
+    return Simulation(Profile.drawn(seed)).run()

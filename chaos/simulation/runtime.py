@@ -1,0 +1,112 @@
+"""Virtual time, seeded randomness and the event trace of a run.
+
+Two runs of one seed are equal because nothing else is a source of time or chance.
+"""
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from hashlib import blake2b
+from heapq import heappop, heappush
+from typing import Final, TypeAlias
+
+from chaos.violation import Violation
+
+EVENTS_AT_ONCE_MAX: Final = 5_000
+"""Events of one millisecond. More of them are nodes that keep each other busy for ever."""
+
+Happening: TypeAlias = Callable[[], None]
+
+
+class Timeline:
+    """What happens when. Of several things at one moment, that one is first which was put first."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._heap: list[tuple[int, int, Happening]] = []
+        self._put = 0
+        self._at_once = 0
+        """How much has happened in this millisecond."""
+
+    def after(self, delay_ms: int, happen: Happening) -> None:
+        """Let this happen, once, so much later; at 0 it happens after all that is due now."""
+        assert delay_ms >= 0
+        self._put += 1
+        heappush(self._heap, (self.now_ms + delay_ms, self._put, happen))
+
+    def run_until(self, is_over: Callable[[], bool], *, deadline_ms: int) -> bool:
+        """Let everything happen in its order; False if the deadline came before it was over."""
+        heap = self._heap
+        while not is_over():
+            at_ms, _, happen = heap[0]
+            if at_ms != self.now_ms:
+                if at_ms > deadline_ms:
+                    self.now_ms = deadline_ms
+                    return False
+                self.now_ms, self._at_once = at_ms, 0
+            heappop(heap)
+            self._at_once += 1
+            if self._at_once > EVENTS_AT_ONCE_MAX:
+                raise Violation("liveness", "the nodes keep each other busy without end")
+            happen()
+        return True
+
+
+EVENTS_KEPT: Final = 200
+HASHED_AT_ONCE: Final = 1_000
+
+
+class Story:
+    """Told by the world as it goes; the text of an event is made only if somebody reads it."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """How often each kind of thing has happened."""
+        self._last: deque[tuple[int, object, object]] = deque(maxlen=EVENTS_KEPT)
+        self._hash = blake2b(digest_size=16)
+        self._untold: list[str] = []
+        """What is still to go into the hash: of much at once, that costs less."""
+
+    def tell(self, now_ms: int, who: object, what: object, *facts: int) -> None:
+        """Add an event, of things that do not change; `facts` stand for them in the hash."""
+        self._last.append((now_ms, who, what))
+        self._untold.append(f"{now_ms} {facts or (str(who), str(what))}")
+        if len(self._untold) == HASHED_AT_ONCE:
+            self._hash_untold()
+
+    def _hash_untold(self) -> None:
+        self._hash.update("".join(self._untold).encode())
+        self._untold.clear()
+
+    @property
+    def trace_hash(self) -> str:
+        """Equal for two runs in which the same things happened at the same times."""
+        self._hash_untold()
+        return self._hash.hexdigest()
+
+    def last_events(self) -> str:
+        """The last events, one a line."""
+        return "\n".join(f"{now_ms:>8} {who}: {what}" for now_ms, who, what in self._last)
+
+
+def below(rng: random.Random, stop: int) -> int:
+    """One of 0 to `stop` - 1, each as likely as any other; what `rng.randrange(stop)` draws."""
+    assert stop > 0
+    bits = stop.bit_length()
+    drawn = rng.getrandbits(bits)
+    while drawn >= stop:
+        drawn = rng.getrandbits(bits)
+    return drawn
+
+
+class CoarseRandom(random.Random):
+    """The randomness of one node; made coarse, nodes often draw the same time."""
+
+    coarse = False
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """Like that of any other, but of some wide ranges only the ends when coarse."""
+        if stop is not None:
+            return super().randrange(start, stop, step)
+        drawn = below(self, start)
+        return drawn - drawn % max(1, start // 2) if self.coarse else drawn

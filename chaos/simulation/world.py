@@ -1,0 +1,389 @@
+"""A whole cluster in virtual time: machines, processes, network, and the judge that watches them.
+
+It says what happens when something ends or begins; what goes wrong is the nemesis's to say, and
+what is wrong all the time stands in the profile. Everything random comes from streams of its own,
+so that one fault less does not change the draws of all the others.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from chaos.invariants.cross_node import Rolls, Witnesses
+from chaos.invariants.disk_format import Checkpoint, Stored
+from chaos.invariants.durable_state import DiskTruth, Speaker
+from chaos.invariants.history import History
+from chaos.invariants.quorum import Judge
+from chaos.invariants.snapshots import check_snapshots, check_start
+from chaos.network.corruption import Harms
+from chaos.network.gossip import Town
+from chaos.network.virtual_network import Network
+from chaos.simulation.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
+from chaos.simulation.old_release import upgrade
+from chaos.simulation.process import Process
+from chaos.simulation.profile import CALM, Fault, Profile, Rates
+from chaos.simulation.runtime import CoarseRandom, Story, Timeline, below
+from chaos.violation import Died, Violation
+from quorum.core.vocabulary import ReplicaId
+from quorum.log.errors import FolderForeign, FolderUnusable, StorageError
+from quorum.opening import QuorumConfig, remember
+
+CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
+KRAFT_VERSION: Final = 1
+FAREWELL_MS: Final = 300
+SLOW_WRITING_MS: Final = 1_500
+LATENESS_MS_MAX: Final = 30_000
+REPAIRING_MS: Final = 1_000
+WAITING_MS_MAX: Final = 2_000
+"""How long a machine stays down that died by itself."""
+
+
+class World:
+    """One run's cluster. `disturbed` is whether the profile's rates apply."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.timeline = Timeline()
+        self.story = Story()
+        voters = [ReplicaId(each) for each in range(1, profile.voters + 1)]
+        observers = [ReplicaId(100 + each) for each in range(profile.observers)]
+        self.voters, self.everyone = voters, [*voters, *observers]
+        self.judge = Judge(voters, self._history())
+        self.witnesses = Witnesses(self.judge, profile.timeouts.fetch_timeout_ms, self.note)
+        self.rolls = Rolls(self.judge.electorates, profile.timeouts.fetch_timeout_ms)
+        self.network = Network(self.timeline, self._stream("network"), self.note)
+        self.processes: dict[ReplicaId, Process] = {}
+        self.town = Town(self.everyone, self.processes, self.network, self._stream("town"))
+        self.harms = Harms(self.processes, self.network, self._stream("harms"), self.note)
+        self.machines = {each: self._machine(each) for each in self.everyone}
+        self.rates: Rates = CALM
+        self.on_told: Callable[[ReplicaId], None] = lambda _: None
+        """Called when a replica was told that more is committed."""
+        self.on_ballot_kept: Callable[[Process], None] = lambda _: None
+        """Called when an epoch or a vote of a process is on its disk, before it speaks of it."""
+        self._boots = 0
+        self._rng = self._stream("world")
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether things go wrong now."""
+        return self.rates is not CALM
+
+    def disturb(self, rates: Rates) -> None:
+        """Let this much be wrong from now on; `CALM` is nothing."""
+        self.rates = self.network.rates = rates
+        if rates is CALM:
+            self.harms.disarm()
+
+    def note(self, what: str) -> None:
+        """Count that something has happened."""
+        self.story.counts[what] += 1
+
+    def tell(self, who: object, what: object) -> None:
+        """Add to the story."""
+        self.story.tell(self.timeline.now_ms, who, what)
+
+    # --- how long things take ----------------------------------------------------------------
+
+    def writing_ms(self, process: Process) -> int:
+        """How long the next piece of work of a disk takes."""
+        writing_ms = below(self._rng, self.rates.flush_ms_max + 1)
+        if self.timeline.now_ms < process.machine.slow_until_ms:
+            self.note("a disk is slow")
+            writing_ms += SLOW_WRITING_MS
+        return writing_ms
+
+    def reporting_ms(self) -> int:
+        """How long the disk's report takes."""
+        return self._drawn(self.rates.report_ms_max)
+
+    def gathering_ms(self) -> int:
+        """How long a replica that was woken waits for more."""
+        return self._drawn(self.rates.turn_ms_max)
+
+    def lateness_ms(self) -> int:
+        """How late the next timer is."""
+        if not self.rates.late_timers or self._rng.random() >= self.rates.late_timers:
+            return 0
+        self.note("a timer is late")
+        return self._rng.randrange(LATENESS_MS_MAX)
+
+    def _drawn(self, ms_max: int) -> int:
+        return below(self._rng, ms_max + 1) if ms_max else 0
+
+    # --- processes begin and end -------------------------------------------------------------
+
+    def boot(self, replica: ReplicaId) -> None:
+        """Start a process on a machine that has none."""
+        if replica in self.processes:
+            return
+        machine = self.machines[replica]
+        if machine.partner is not None:
+            self._refuse_foreign(machine)
+            return
+        self.network.dark.discard(replica)
+        self._boots += 1
+        speaker = Speaker(machine.key, self._boots, machine.truth)
+        rng = CoarseRandom(machine.rng.getrandbits(64))
+        rng.coarse = self.rates.coarse_draws
+        drift = self.rates.drift
+        machine.clock = VirtualClock(
+            self._rng.randrange(100_000), 1 + self._rng.uniform(-drift, drift)
+        )
+        if machine.upgrades and not machine.is_unreadable:
+            upgrade(machine)
+            self.note(Fault.UPGRADE)
+        before = machine.promised
+        try:
+            past = remember(
+                machine.config,
+                rng=machine.rng,
+                wall_clock=partial(self.wall_ms, machine),
+                fs=machine.disk,
+            )
+            machine.key = past.key
+            led = machine.truth.led(replica, machine.disk)
+            speaker = replace(speaker, key=past.key, led=led)
+            process = self._process(machine, speaker, past, rng)
+        except Died:
+            self.note("dies in recovery")
+            self._lose_power(speaker, machine)
+            return
+        except StorageError as error:
+            self._refused(replica, speaker, error)
+            return
+        machine.check_damage(self.note)
+        self._look_again(speaker, machine, before)
+        machine.stopped, machine.dies_after = False, None
+        machine.begin()
+        self.processes[replica] = process
+        self.network.listeners[replica] = process
+        self.tell(replica, f"starts: {process}")
+
+    def _refused(self, replica: ReplicaId, speaker: Speaker, error: StorageError) -> None:
+        """It does not start: there must be a reason, and then something is done about it."""
+        machine = self.machines[replica]
+        if isinstance(error, FolderUnusable) and machine.disk.capacity_bytes is not None:
+            self.note("does not start on a full disk")
+            machine.disk.kill()
+            self.boot_soon(replica)
+        elif machine.sync_failed:
+            self.note("ends because of its disk")
+            self._lose_power(speaker, machine)
+        elif machine.rotten is not None:
+            if "checkpoint" in str(machine.rotten_name) and machine.truth.can_fall_back:
+                raise Violation("R21", f"{replica} has an older snapshot: {error}") from error
+            self.note(machine.refusal)
+            machine.disk.kill()
+            self.timeline.after(REPAIRING_MS, partial(self._repair, replica))
+        else:
+            raise Violation("R23", f"{replica} does not start: {error}") from error
+
+    def exchange_disks(self, one: ReplicaId, which: int) -> None:
+        """This machine and one of the others that run lose power, and come back with each other's
+        disk, until that is noticed."""
+        others = [each for each in self.everyone if each in self.processes and each != one]
+        if one not in self.processes or not others:
+            return
+        other = others[which % len(others)]
+        machines = self.machines[one], self.machines[other]
+        for machine in machines:
+            # What is damaged is on its disk, and would be repaired on the other one.
+            machine.repair_at_work()
+            if machine.rotten is not None:
+                return
+        for replica in (one, other):
+            self.cut_power(replica)
+        machines[0].exchange_disks(machines[1])
+        for replica in (one, other):
+            self.boot(replica)
+        self.timeline.after(REPAIRING_MS, partial(self._put_right, one, other))
+
+    def _put_right(self, one: ReplicaId, other: ReplicaId) -> None:
+        self.machines[one].put_right()
+        for replica in (one, other):
+            self.boot_soon(replica)
+
+    def _refuse_foreign(self, machine: Machine) -> None:
+        """R23: a replica does not start on the disk of another one, and changes nothing there."""
+        machine.revive()
+        before = machine.disk.everything()
+        try:
+            remember(machine.config, rng=machine.rng, fs=machine.disk)
+        except FolderForeign:
+            self.note("refuses the disk of another")
+        else:
+            raise Violation("R23", f"{machine.key} starts on the disk of {machine.partner}")
+        machine.disk.kill()
+        if machine.disk.everything() != before:
+            raise Violation("R23", f"{machine.key} changes the disk of another one")
+
+    def wall_ms(self, machine: Machine) -> int:
+        """What a machine takes for the time of day."""
+        return EPOCH_WALL_MS + self.timeline.now_ms + machine.wall_offset_ms
+
+    def kill(self, replica: ReplicaId) -> Process | None:
+        """End a process; what it had written, the operating system still knows."""
+        process = self._forget(replica)
+        if process is not None:
+            process.machine.disk.kill()
+            process.machine.revive()
+            self.tell(replica, "is killed")
+            self.network.hang_up(replica)
+            self._look_again(process.speaker, process.machine, process.machine.truth.batches)
+        return process
+
+    def cut_power(self, replica: ReplicaId) -> None:
+        """End a process, and lose any part of what was not synced."""
+        process = self._forget(replica)
+        if process is not None:
+            self._lose_power(process.speaker, process.machine)
+
+    def has_died(self, process: Process, in_turn: bool) -> None:
+        """It ended by itself, in a moment that was chosen for it."""
+        self.note("dies in a turn" if in_turn else "dies in writing")
+        if process.machine.dies_alone and not in_turn:
+            self.kill(process.id)
+            self.boot_soon(process.id)
+        else:
+            self.cut_power(process.id)
+
+    def has_failed(self, process: Process) -> None:
+        """It ended because its disk did not keep what it was given, or spoilt what it was to load.
+
+        Nothing was wrong with the power: what was lost still shows to the next process.
+        """
+        failed = process.machine.sync_failed
+        self.note("ends because of its disk" if failed else "ends because of what it received")
+        self.kill(process.id)
+        self.boot_soon(process.id)
+
+    def boot_soon(self, replica: ReplicaId, within_ms: int = WAITING_MS_MAX) -> None:
+        """Start it anew before long, if things still go wrong then; else others see to it."""
+        self.timeline.after(self._rng.randrange(1, within_ms), partial(self._boot_again, replica))
+
+    def _repair(self, replica: ReplicaId) -> None:
+        if self.disturbed:
+            self.machines[replica].repair()
+            self.boot(replica)
+
+    def _boot_again(self, replica: ReplicaId) -> None:
+        if self.disturbed:
+            self.boot(replica)
+
+    def stop(self, replica: ReplicaId) -> None:
+        """End a process in good order: say farewell, write out, leave."""
+        process = self.processes.get(replica)
+        if process is None or process.machine.stopped:
+            return
+        process.machine.stopped = True
+        process.enter(process.replica.say_farewell)
+        process.later(FAREWELL_MS, partial(self._leave, process))
+
+    def _leave(self, process: Process) -> None:
+        """Inside: one that stands still leaves when it wakes."""
+        process.replica.stop()
+        process.is_leaving = True
+        process.work.perform(process.log.close, lambda _: self._gone(process))
+
+    def _gone(self, process: Process) -> None:
+        self.kill(process.id)
+        self.boot_soon(process.id)
+
+    def _forget(self, replica: ReplicaId) -> Process | None:
+        process = self.processes.pop(replica, None)
+        if process is not None:
+            process.is_dead = True
+            del self.network.listeners[replica]
+        return process
+
+    def _lose_power(self, speaker: Speaker, machine: Machine) -> None:
+        before = machine.truth.batches
+        self.network.dark.add(speaker.id)
+        machine.disk.lose_power(machine.rng)
+        machine.revive()
+        self._look_again(speaker, machine, before)
+        self.tell(speaker, f"loses power; on its disk: {machine.truth.ballot}, {machine.truth.end}")
+        self.boot_soon(speaker.id)
+
+    # --- what is on the disks ----------------------------------------------------------------
+
+    def has_written(self, process: Process) -> None:
+        """A piece of work of its disk is done: something may be durable that was not."""
+        truth, speaker = process.machine.truth, process.speaker
+        if truth.look_at_ballot(process.machine.disk):
+            self.judge.ballot_kept(speaker)
+            self.judge.count(speaker)
+            self.on_ballot_kept(process)
+        start, names = truth.start, truth.names
+        snapshots = truth.look_at_names(process.machine.disk)
+        is_named_anew = truth.names is not names
+        if truth.is_another(process.machine.disk):
+            self._look_again(speaker, process.machine, truth.batches)
+            return
+        self._check_snapshots(speaker, process.machine, snapshots, start)
+        new = truth.read_on()
+        if new:
+            self.judge.log_kept(speaker, new)
+        if is_named_anew:
+            process.machine.check_times(self.timeline.now_ms, newest=2)
+            process.machine.check_times_of_complete()
+
+    def _look_again(self, speaker: Speaker, machine: Machine, before: Sequence[Stored]) -> None:
+        """Read a disk from its beginning, and judge what has changed since `before`."""
+        truth = machine.truth
+        if machine.is_unreadable:
+            return  # Until it is repaired.
+        start = truth.start
+        self._check_snapshots(speaker, machine, truth.reread(machine.disk), start)
+        self.judge.ballot_kept(speaker)
+        self.judge.log_reread(speaker, before)
+        machine.check_times(self.timeline.now_ms)
+
+    def _check_snapshots(
+        self, speaker: Speaker, machine: Machine, new: Sequence[Checkpoint], start: int
+    ) -> None:
+        check_snapshots(speaker, new, self.judge.history, damaged=machine.rotten_name)
+        if machine.truth.start != start:
+            self.note("a log is cut at its start")
+            check_start(speaker, machine.truth, start)
+
+    # --- how it is made ----------------------------------------------------------------------
+
+    def _stream(self, name: str) -> random.Random:
+        return random.Random(f"{self.profile.seed}/{name}")
+
+    def _history(self) -> History:
+        return History()
+
+    def _process(self, *about: Any) -> Process:
+        return Process(self, *about)
+
+    def _machine(self, replica: ReplicaId) -> Machine:
+        profile, address_of = self.profile, self.town.address_of
+        is_late = profile.is_late and replica == self.everyone[-1]
+        founders = [replica] if is_late else self.voters
+        config = QuorumConfig(
+            node_id=replica,
+            cluster_id=CLUSTER_ID if profile.names_cluster else None,
+            folder=FOLDER,
+            voters={each: None if profile.asks_around else address_of(each) for each in founders},
+            advertised=address_of(replica),
+            bootstrap=profile.bootstrap,
+            timeouts=profile.timeouts,
+            bounds=profile.bounds,
+            segment_bytes=profile.segment_bytes,
+            kraft_version=KRAFT_VERSION,
+            snapshots=profile.snapshots,
+        )
+        truth = DiskTruth(LOG, self.judge.history)
+        is_old = Fault.UPGRADE in profile.faults
+        return Machine(config, self._stream(f"machine {replica}"), truth, is_old=is_old)
+
+    def move(self, replica: ReplicaId) -> None:
+        """Let it be started at another address the next time; who is configured with one tells."""
+        self.town.move(replica)
+        machine = self.machines[replica]
+        machine.config = replace(machine.config, advertised=self.town.address_of(replica))

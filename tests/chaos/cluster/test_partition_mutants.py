@@ -1,0 +1,37 @@
+"""The model can complain: of each fault that is planted in the product, by the rule expected."""
+
+import subprocess
+import sys
+
+import pytest
+
+from chaos.mutants.mutant import Mutant
+from chaos.mutants.partitions import PARTITIONS
+from tests.support.tree import ROOT
+
+pytestmark = pytest.mark.interpreted
+
+SEEDS = 400
+RULES = {f"P{number}" for number in range(1, 18)}
+
+
+def test_there_is_a_fault_for_each_rule() -> None:
+    assert {rule for mutant in PARTITIONS for rule in mutant.caught_by} == RULES
+
+
+@pytest.mark.parametrize("mutant", PARTITIONS, ids=str)
+def test_a_random_log_shows_the_fault(mutant: Mutant) -> None:
+    numbers = (str(mutant.log_seed), str(SEEDS))
+    command = [
+        sys.executable,
+        "-m",
+        "tests.chaos.cluster.random_logs_of_mutant",
+        mutant.name,
+        *numbers,
+    ]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    said = ended.stdout.splitlines()
+    assert said, f"{SEEDS} logs show nothing: {ended.stderr}"
+    assert said[-1].split()[1] in mutant.caught_by, "\n".join(said[:5])
