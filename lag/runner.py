@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lag.progress import Steps, progress, watched
 from lag.request import InvalidRequest, ReportRequest, as_iso, check_windows
 from lag.results import Results, Rows, in_order
-from lag.session import check, spark_failures, spark_session
+from lag.session import SCRATCH_BYTES_MAX, check, spark_failures, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,13 @@ class NothingToRead(Exception):
     """There is no log, or none with a batch, in the folders; says so of each."""
 
 
-def make(asked: ReportRequest, master: str, *, live: bool) -> Results:
+def make(
+    asked: ReportRequest,
+    master: str,
+    *,
+    live: bool,
+    scratch_bytes_max: int = SCRATCH_BYTES_MAX,
+) -> Results:
     """The report; `live` draws progress on stderr.
 
     Raises `NoSpark`, `SparkFailed`, `NothingToRead`, and `InvalidRequest` for a time of which the
@@ -62,7 +68,8 @@ def make(asked: ReportRequest, master: str, *, live: bool) -> Results:
     look_for_logs(asked.paths)
     with progress(live=live) as told:
         told.step("Spark starts")
-        with spark_session(master) as spark, watched(told, spark):
+        session = spark_session(master, scratch_bytes_max=scratch_bytes_max)
+        with session as spark, watched(told, spark):
             return collect(spark, asked, told)
 
 

@@ -15,12 +15,10 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-from admin.tools.kafka_runtime import Unavailable, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +28,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = ("admin", "broker", "lag", "quorum", "statemachine")
 """What a worker imports, when it reads logs, of what is ours."""
 SCRATCH_BYTES_MAX: Final = 16 << 30
-"""How much Spark may put aside on this machine, unless the environment says otherwise."""
+"""The default limit of the scratch folder."""
 SCRATCH_VARIABLE: Final = "METAQUORUM_LAG_SCRATCH_MAX"
 LOOK_EVERY_SECONDS: Final = 1.0
 END_SECONDS_MAX: Final = 20
@@ -60,8 +58,7 @@ class SparkFailed(Exception):
 
 
 def check() -> None:
-    """Raise `NoSpark` unless Spark's Python packages, a Java for it, and what it is told to be are
-    here."""
+    """Raise `NoSpark` unless Spark's Python packages are installed and SPARK_HOME is usable."""
     missing = [name for name in ("pyarrow", "pyspark") if not _is_installed(name)]
     if missing:
         are = "is" if len(missing) == 1 else "are"
@@ -69,10 +66,6 @@ def check() -> None:
             f"lag reports need {' and '.join(missing)}, which {are} not installed: "
             f"{sys.executable} -m pip install 'metaquorum[spark]'"
         )
-    try:
-        find_java()
-    except Unavailable as error:
-        raise NoSpark(f"Spark cannot be started: {error.lacks}") from None
     home = os.environ.get("SPARK_HOME")
     if home is not None and not (Path(home) / "bin" / "spark-submit").is_file():
         raise NoSpark(
@@ -91,7 +84,9 @@ def _is_installed(name: str) -> bool:
 
 
 @contextmanager
-def spark_session(master: str, *, name: str = "metaquorum lag") -> Iterator["SparkSession"]:
+def spark_session(
+    master: str, *, name: str = "metaquorum lag", scratch_bytes_max: int = SCRATCH_BYTES_MAX
+) -> Iterator["SparkSession"]:
     """A session on `master`, which the data source is registered with; ended with the context.
 
     Raises `NoSpark` and `SparkFailed`. One process can have one at a time.
@@ -104,7 +99,7 @@ def spark_session(master: str, *, name: str = "metaquorum lag") -> Iterator["Spa
             _own_interrupts()
             try:
                 _equip(spark, master, scratch)
-                with _Guard(spark, scratch, scratch_bytes_max()):
+                with _Guard(spark, scratch, scratch_bytes_max):
                     yield spark
             finally:
                 # A Java process that has died is not asked to stop.
@@ -198,21 +193,6 @@ def zip_packages(target: Path) -> Path:
             for path in sorted((ROOT / package).rglob("*.py")):
                 archive.write(path, str(path.relative_to(ROOT)))
     return target
-
-
-def scratch_bytes_max(environ: Mapping[str, str] = os.environ) -> int:
-    """How much may be put aside; raises `NoSpark` if the environment says what is no size."""
-    from admin.units import parse_size_bytes
-
-    wanted = environ.get(SCRATCH_VARIABLE)
-    if wanted is None:
-        return SCRATCH_BYTES_MAX
-    try:
-        return parse_size_bytes(wanted)
-    except ValueError as error:
-        raise NoSpark(
-            f"{SCRATCH_VARIABLE} is no limit for Spark's scratch folder: {error}"
-        ) from None
 
 
 @contextmanager

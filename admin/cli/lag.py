@@ -1,5 +1,6 @@
 """`metaquorum lag`: who lagged, when, how badly and why, by what logs on disk tell."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Any
 import click
 
 from admin.cli.options import BadInput, Duration, Exit, say, write
+from admin.tools.kafka_runtime import Unavailable, find_java
+from admin.units import parse_size_bytes
+from quorum.clocks import wall_ms
 
 FORMATS = ("html", "parquet", "csv", "json")
 
@@ -34,6 +38,30 @@ def command() -> None:
     """Reports over the logs of any replicas: running, dead or copied from elsewhere, ours and
     Kafka's. They are read by Spark, which needs Java 17 and the extra `metaquorum[spark]`.
     """
+
+
+def require_spark() -> None:
+    """Raise `NoSpark` unless Spark, its Python packages and a Java for it are installed."""
+    from lag.session import NoSpark, check
+
+    check()
+    try:
+        find_java()
+    except Unavailable as error:
+        raise NoSpark(f"Spark cannot be started: {error.lacks}") from None
+
+
+def _scratch_bytes_max() -> int:
+    """The limit of Spark's scratch folder, from the environment."""
+    from lag.session import SCRATCH_BYTES_MAX, SCRATCH_VARIABLE
+
+    value = os.environ.get(SCRATCH_VARIABLE)
+    if value is None:
+        return SCRATCH_BYTES_MAX
+    try:
+        return parse_size_bytes(value)
+    except ValueError as error:
+        raise BadInput(f"{SCRATCH_VARIABLE} is not a valid limit: {error}") from None
 
 
 master_option = click.option(
@@ -99,10 +127,13 @@ def report(
     from lag.session import NoSpark, SparkFailed
 
     try:
-        asked = ReportRequest(
+        request = ReportRequest(
             paths=folders(logs), since_ms=since_ms, until_ms=until_ms, window_ms=window_ms
         )
-        results = make(asked, master, live=sys.stderr.isatty())
+        require_spark()
+        results = make(
+            request, master, live=sys.stderr.isatty(), scratch_bytes_max=_scratch_bytes_max()
+        )
     except (InvalidRequest, NothingToRead, NoSpark) as error:
         raise BadInput(str(error)) from None
     except SparkFailed as error:
@@ -170,9 +201,17 @@ def watch(
         from lag.watch.stream import watch as follow
 
         watched = Watched(paths=folders(logs), every_ms=every_ms, for_ms=for_ms)
+        require_spark()
         look(watched)
         with Table(live=sys.stdout.isatty()) as table:
-            follow(watched, master, table.show, table.ready)
+            follow(
+                watched,
+                master,
+                table.show,
+                table.ready,
+                now_ms=wall_ms,
+                scratch_bytes_max=_scratch_bytes_max(),
+            )
     except (InvalidRequest, NothingToRead, NoSpark) as error:
         raise BadInput(str(error)) from None
     except SparkFailed as error:

@@ -144,6 +144,16 @@ def show_bytes(count: float | None) -> str:
     return f"{_digits(count)} B"
 
 
+def columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """`rows` under `titles` as text, each column as wide as its widest cell."""
+    lines = [list(titles), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
 def _digits(number: float) -> str:
     if number == int(number):
         return str(int(number))

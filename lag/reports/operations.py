@@ -7,11 +7,14 @@ Spark.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from statemachine.vocabulary import MoveKind, MoveOutcome, MoveState
-
 TYPES: Final = ("MoveBegun", "MoveChanged", "MoveEnded", "MovesPaused")
 """The records that are looked at."""
-_LEFT: Final = ("completed", "cancelled", "superseded", "gone")
+KINDS: Final = ("reassign", "drain", "rollback")
+"""Names of the numbers in `kind`."""
+OUTCOMES: Final = ("completed", "cancelled", "superseded", "gone")
+"""Names of the numbers in `outcome`, and of the counts of partitions."""
+RUNNING: Final = 0
+"""The `state` of a move that is not paused."""
 
 
 def operations(
@@ -41,7 +44,7 @@ def operations(
             if type_ == "MoveEnded":
                 operation.end(said)
             else:
-                operation.pause(said["sinceMs"], of_itself=said["state"] != MoveState.RUNNING)
+                operation.pause(said["sinceMs"], of_itself=said["state"] != RUNNING)
     return [found[move_id].told(end_ms) for move_id in sorted(found)]
 
 
@@ -80,7 +83,7 @@ class _Operation:
         """Its row, where the report ends at `end_ms`."""
         said, ended, paused_ms = self._begun, self._ended, self._paused_ms
         if ended is not None:
-            outcome = MoveOutcome(ended["outcome"]).name.lower()
+            outcome = OUTCOMES[ended["outcome"]]
         elif self._since_ms is not None:
             outcome = "paused"
             paused_ms += max(0, end_ms - self._since_ms)
@@ -90,7 +93,7 @@ class _Operation:
         until_ms = end_ms if ended_ms is None else ended_ms
         return {
             "move_id": said["id"],
-            "kind": MoveKind(said["kind"]).name.lower(),
+            "kind": KINDS[said["kind"]],
             "name": said.get("name", ""),
             "who": said["who"],
             "asked_ms": said["askedAtMs"],
@@ -99,7 +102,7 @@ class _Operation:
             "outcome": outcome,
             "partitions_planned": said["partitions"],
             "partitions_refused": said["refused"],
-            **{f"partitions_{name}": None if ended is None else ended[name] for name in _LEFT},
+            **{f"partitions_{name}": None if ended is None else ended[name] for name in OUTCOMES},
             "paused_ms": paused_ms,
             "slowest_partition_ms": self._slowest_ms,
         }

@@ -1,9 +1,12 @@
-"""In how many steps a reassignment could be done, with the limits in force when it began (KIP-435).
+"""The number of steps that a reassignment needs under the limits in force when it began (KIP-435).
 
-The limits are configurations of the whole cluster, and the log says when they changed. With none,
-as in Kafka, every reassignment is one step.
+The limits are configurations of the whole cluster; the log says when they change. Without limits,
+as in Kafka, every reassignment is one step. The number is that of the controller's own rule for a
+partition whose replicas are alive and in sync, if every added replica catches up; a test compares
+the two.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -12,67 +15,105 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from statemachine.reassignment.settings import LIMITS, NO_LIMITS, Limits, limits
-from statemachine.reassignment.step import steps_left
-from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Resource
-
 CONFIG: Final = "ConfigRecord"
-"""The records that are looked at."""
-_DEFAULTS: Final[Resource] = (BROKER_RESOURCE, CLUSTER_DEFAULT)
+"""The type of the records that set limits."""
+PARALLEL_REPLICAS: Final = "reassignment.parallel.replica.count"
+REPLICA_MOVEMENTS: Final = "reassignment.max.concurrent.replica.movements"
+LIMITS: Final = (
+    PARALLEL_REPLICAS,
+    REPLICA_MOVEMENTS,
+    "reassignment.parallel.partition.count",
+    "reassignment.parallel.leader.movements",
+)
+"""All limits; the last two only delay steps and do not change their number."""
+UNLIMITED: Final = 2**31 - 1
+STEPS_MAX: Final = 1_000
+
+_BROKER_DEFAULTS: Final = (4, "")
+"""Resource type and name of the configurations that all brokers share."""
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class Limits(NamedTuple):
+    """The limits that decide how many replicas one step adds and removes."""
+
+    parallel_replicas: int = UNLIMITED
+    """Replicas that one step adds, and that it removes."""
+    replica_movements: int = UNLIMITED
+    """Replicas being added at one time, in the whole cluster."""
 
 
 class Changed(NamedTuple):
-    """From which offset on which limits are in force."""
+    """The limits in force from an offset on."""
 
     offset: int
     limits: Limits
 
 
-class _Configured(NamedTuple):
-    """What `statemachine.reassignment.settings` reads."""
-
-    configs: Mapping[Resource, Mapping[str, str]]
-
-
 def limits_in_force(records: Iterable[Mapping[str, Any]]) -> list[Changed]:
-    """How the limits changed, by the records of the quorum's log in order, with `said`."""
-    configs: dict[str, str] = {}
+    """The changes of the limits, from the records of the quorum's log in order, with `said`."""
+    values: dict[str, int] = {}
     found: list[Changed] = []
     for record in records:
         said = record["said"]
         if record["type"] != CONFIG or said["name"] not in LIMITS:
             continue
-        if (said["resourceType"], said["resourceName"]) != _DEFAULTS:
+        if (said["resourceType"], said["resourceName"]) != _BROKER_DEFAULTS:
             continue
-        if said.get("value") is None:
-            configs.pop(said["name"], None)
-        else:
-            configs[said["name"]] = said["value"]
-        found.append(Changed(record["offset"], limits(_Configured({_DEFAULTS: configs}))))
+        values[said["name"]] = _limit(said.get("value"))
+        limits = (values.get(name, UNLIMITED) for name in (PARALLEL_REPLICAS, REPLICA_MOVEMENTS))
+        found.append(Changed(record["offset"], Limits(*limits)))
     return found
+
+
+def _limit(value: str | None) -> int:
+    """The limit that a value sets; a value that is invalid, or deleted, sets none."""
+    text = "" if value is None else value.strip()
+    is_valid = _WHOLE_NUMBER.fullmatch(text) is not None and 1 <= int(text) <= UNLIMITED
+    return int(text) if is_valid else UNLIMITED
 
 
 def steps_needed(
     before: Sequence[int], planned: Sequence[int], offset: int, changes: Sequence[Changed]
 ) -> int:
-    """So many from replicas that are all in sync, if all that are added catch up."""
+    """The number of steps from `before` to `planned` under the limits in force at `offset`."""
     at = bisect_right(changes, offset, key=lambda change: change.offset)
-    in_force = changes[at - 1].limits if at else NO_LIMITS
-    current = tuple(before)
-    steps = steps_left(
-        current,
-        tuple(planned),
-        isr=current,
-        leader=current[0],
-        min_isr=1,
-        live=_anyone,
-        limits=in_force,
-    )
-    return len(steps)
+    limits = changes[at - 1].limits if at else Limits()
+    current, steps = list(before), 0
+    while current != list(planned) and steps < STEPS_MAX:
+        steps += 1
+        added, dropped = _step(current, planned, limits)
+        if not added and not dropped:
+            return steps
+        kept = {*current, *added}.difference(dropped)
+        # Final replicas first and in their final order, then those that go later.
+        old = [each for each in current if each in kept and each not in planned]
+        current = [each for each in planned if each in kept] + old
+    return steps
+
+
+def _step(
+    current: Sequence[int], planned: Sequence[int], limits: Limits
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The replicas that the next step adds and removes."""
+    new = [each for each in planned if each not in current]
+    old = [each for each in current if each not in planned]
+    parallel, movements = limits
+    if parallel != UNLIMITED and planned[0] in new:
+        # A new preferred leader comes alone and takes over first.
+        dropped, count = [], 1
+    else:
+        dropped = old[:parallel]
+        count = min(parallel, max(0, len(planned) - len(current) + len(dropped)))
+    added = new[: min(count, movements)]
+    # Never fewer replicas than before or than planned, whichever is less.
+    at_least = min(len(current), len(planned))
+    return added, dropped[: len(current) + len(added) - at_least]
 
 
 def column(changes: Sequence[Changed]) -> Callable[[str, str, str], Column]:
-    """Makes `steps_needed` of three columns: before, planned and offset; null where one is."""
+    """Return a function that makes `steps_needed` of the columns before, planned and offset; the
+    result is null where one of them is."""
     if not changes:
         return _without_limits
 
@@ -91,10 +132,6 @@ def column(changes: Sequence[Changed]) -> Callable[[str, str, str], Column]:
 
 
 def _without_limits(before: str, planned: str, _offset: str) -> Column:
-    """As `column`, without a worker having to be started for it."""
+    """The same as `column` for no limits, without starting a worker."""
     is_known = (F.size(before) > 0) & (F.size(planned) > 0)
     return F.when(is_known, (F.col(before) != F.col(planned)).cast("bigint"))
-
-
-def _anyone(_broker_id: int) -> bool:
-    return True

@@ -38,7 +38,6 @@ from lag.reports.epochs import EpochSpan, Leader, Span
 from lag.reports.logs import BATCHES, CHOSEN_BY, RECORDS, Logs, of_log, rows_of, spans
 from lag.reports.schemas import RESULTS
 from lag.reports.scope import Scope, scope_of
-from statemachine.reassignment.settings import OF_REASSIGNMENTS
 
 Row = dict[str, Any]
 Keep = Callable[[DataFrame], DataFrame]
@@ -271,7 +270,7 @@ def _slim(records: DataFrame) -> DataFrame:
     """The records beside those of partitions that any report looks at, and what it looks at."""
     wanted = (*_OF_TOPICS, *_FEW)
     # Of configurations there may be many: throttles are set by moves.
-    is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").startswith(OF_REASSIGNMENTS)
+    is_limit = (F.col("type") == planned_steps.CONFIG) & F.col("name").isin(*planned_steps.LIMITS)
     return records.where(F.col("type").isin(*wanted) | is_limit).select("place", *RECORDS)
 
 

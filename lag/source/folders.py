@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from lag.source.problems import FOREIGN_FILE, META, NO_LOG, UNREADABLE, Problem
-from quorum.core.vocabulary import NO_DIRECTORY, uuid_to_text
 from quorum.log.append_times import index_base
 from quorum.log.checkpoint import checkpoint_id
 from quorum.log.errors import StorageError
 from quorum.log.meta_properties import FILE_NAME as META_NAME
 from quorum.log.meta_properties import look
 from quorum.log.segment import segment_base
+from quorum.log.uuids import uuid_to_text
 
 METADATA: Final = "__cluster_metadata-0"
 """What Kafka and we call the folder of the log in that of a node."""
@@ -239,7 +239,7 @@ def _identity(folder: Path, problems: list[Problem]) -> LogFolder:
             log,
             replica=str(meta.node_id),
             node_id=int(meta.node_id),
-            directory_id=None if directory == NO_DIRECTORY else uuid_to_text(directory),
+            directory_id=uuid_to_text(directory) if directory.int else None,
             cluster_id=meta.cluster_id,
         )
     return log

@@ -6,6 +6,7 @@ the quorum itself, record by record.
 
 from collections.abc import Iterator
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,8 @@ from lag.source.record_packs import BESIDE, Gathered, packs, said_of
 from lag.source.scan import Headers
 from lag.source.schemas import RECORDS, Table
 from lag.source.tasks import Slice
-from quorum.core.vocabulary import NO_DIRECTORY, ReplicaKey, uuid_to_text
 from quorum.log.checkpoint import checkpoint_id
+from quorum.log.uuids import uuid_to_text
 from quorum.records.batch import CONTROL_BIT, CorruptBatch, header_at
 from quorum.records.control import BadControlRecord, ControlType, LeaderChange, control_type
 from quorum.records.decode import Record, UnsupportedCodec, decode, plain_values
@@ -201,14 +202,14 @@ def _assignment(record: Record, part: Slice) -> dict[str, Any]:
     return {
         "offset": offset,
         "append_ms": record.timestamp_ms if record.timestamp_ms > 0 else None,
-        "current": [_voter(voter.key) for voter in assignment.current.voters],
-        "target": None if target is None else [_voter(key) for key in target],
+        "current": [
+            _voter(voter.key.id, voter.key.directory_id) for voter in assignment.current.voters
+        ],
+        "target": None if target is None else [_voter(key.id, key.directory_id) for key in target],
         "kind": kind,
         "source": part.source,
     }
 
 
-def _voter(key: ReplicaKey) -> str:
-    if key.directory_id == NO_DIRECTORY:
-        return str(key.id)
-    return f"{key.id}@{uuid_to_text(key.directory_id)}"
+def _voter(id_: int, directory_id: UUID) -> str:
+    return f"{id_}@{uuid_to_text(directory_id)}" if directory_id.int else str(id_)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admin.cli.output import columns
-from lag.output.scales import show_clock, show_count, show_span
+from lag.output.scales import columns, show_clock, show_count, show_span
 from lag.watch.positions import Standing
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lag.runner import look_for_logs
-from lag.session import check, spark_failures, spark_session
+from lag.session import SCRATCH_BYTES_MAX, check, spark_failures, spark_session
 from lag.source.folders import find
 from lag.watch.positions import GRAIN_MS, RATE_MS, Standing, Standings
-from quorum.clocks import wall_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +41,8 @@ class Watched:
 class _Seen:
     """What has been read, and whether there is reason to look at it again."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.now_ms = now_ms
         self._standings = Standings()
         self._lock = threading.Lock()
         self._news = threading.Event()
@@ -52,7 +52,7 @@ class _Seen:
     def take(self, ends: list[dict[str, Any]], appended: list[tuple[int, int]]) -> None:
         """Something came."""
         with self._lock:
-            self._standings.take(ends, wall_ms())
+            self._standings.take(ends, self.now_ms())
             self._standings.learn(appended)
         self._news.set()
 
@@ -83,17 +83,24 @@ def watch(
     master: str,
     show: Callable[[Sequence[Standing]], None],
     ready: Callable[[], None],
+    *,
+    now_ms: Callable[[], int],
+    scratch_bytes_max: int = SCRATCH_BYTES_MAX,
 ) -> None:
-    """Follow the logs and show them; `ready` is called once Spark has started.
+    """Follow the logs and show them; `ready` is called once Spark has started, `now_ms` is the
+    wall clock.
 
     Returns after Ctrl-C. Raises `NoSpark` and `SparkFailed`; before, call `look`.
     """
-    seen = _Seen()
+    seen = _Seen(now_ms)
 
     def take(batch: "DataFrame", _: int) -> None:
         seen.take(*folded(batch.toArrow()))
 
-    with spark_session(master, name="metaquorum lag watch") as spark, _signals(seen):
+    session = spark_session(
+        master, name="metaquorum lag watch", scratch_bytes_max=scratch_bytes_max
+    )
+    with session as spark, _signals(seen):
         ready()
         with spark_failures():
             query = _query(spark, watched, take)
@@ -125,7 +132,7 @@ def _show(
         if not query.isActive and seen.interrupted is None:
             query.awaitTermination(0)  # It raises what the query failed of.
             return
-        now_ms = wall_ms()
+        now_ms = seen.now_ms()
         shown = seen.at(now_ms)
         if not shown:
             continue

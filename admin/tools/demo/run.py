@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from admin.cli.lag import require_spark
 from admin.cli.options import Exit, command_line, say
 from admin.client.admin_client import AdminError
 from admin.tools.demo.screen import Screen
@@ -20,7 +21,7 @@ from admin.tools.kafka_runtime import Unavailable, find_runtime
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import LocalError, Wanted, log_dir, settle
 from admin.units import show_duration, show_size
-from lag.session import NoSpark, check
+from lag.session import NoSpark
 from quorum.clocks import monotonic_ms
 
 CONTROLLERS: Final = 3
@@ -206,7 +207,7 @@ async def show_report(screen: Screen, cluster: LocalCluster, folder: Path | None
     """
     screen.step("A lag report of this run")
     try:
-        check()
+        require_spark()
     except NoSpark as error:
         screen.say(f"there is none: {error}")
         return
