@@ -20,35 +20,35 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from statemachine.vocabulary import RECOVERED
 
-logger = logging.getLogger("broker.isr")
+logger = logging.getLogger(__name__)
 
 _EPOCHS_FROM: Final = 3
 
 
 Batch: TypeAlias = Mapping[PartitionKey, tuple[Partition, IsrProposal]]
-"""What one request proposes."""
+"""The proposals of one request."""
 
 
 ProposalAnswer: TypeAlias = CommittedIsr | int
-"""What the controller has made so, or the code of the error instead."""
+"""The committed ISR, or the error code of a refusal."""
 
 
 class ProposalQueue:
-    """What waits to be proposed."""
+    """The proposals that wait for the next request."""
 
     def __init__(self) -> None:
         self._waiting: dict[PartitionKey, tuple[Partition, IsrProposal]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything waits."""
+        """Return whether anything waits."""
         return bool(self._waiting)
 
     def submit(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Let this go with the next request."""
+        """Add a proposal to the next request."""
         self._waiting[partition.key] = (partition, proposal)
 
     def take(self) -> Batch:
-        """The next proposals that their partitions still wait for."""
+        """Take the proposals for the next request; skip those that their partitions dropped."""
         batch: dict[PartitionKey, tuple[Partition, IsrProposal]] = {}
         while self._waiting and len(batch) < ALTER_PARTITION_PARTITIONS_MAX:
             key = next(iter(self._waiting))
@@ -58,14 +58,14 @@ class ProposalQueue:
         return batch
 
     def put_back(self, batch: Batch) -> None:
-        """Nobody has answered: they wait again."""
+        """Queue proposals without an answer again."""
         for key, found in batch.items():
             # A newer proposal of the same partition goes before this one.
             self._waiting.setdefault(key, found)
 
     def settle(self, batch: Batch, answers: Mapping[PartitionKey, ProposalAnswer]) -> bool:
-        """Tell each partition; returns whether some must be asked for again."""
-        # What is not answered at all was not decided by anyone.
+        """Pass each answer to its partition; return whether some proposals must be retried."""
+        # A proposal without an answer was not decided.
         again = {
             key: (partition, proposal)
             for key, (partition, proposal) in batch.items()
@@ -76,20 +76,20 @@ class ProposalQueue:
         return bool(again)
 
     def refuse(self, batch: Batch, error_code: int) -> bool:
-        """The request was refused as a whole; returns whether some must be asked for again."""
+        """Pass an error of the whole request on; return whether some proposals must be retried."""
         return self.settle(batch, dict.fromkeys(batch, error_code))
 
 
 def _told(partition: Partition, proposal: IsrProposal, answer: ProposalAnswer) -> ProposalOutcome:
     if isinstance(answer, int):
-        logger.info("%s: %s was refused with error %d", partition, proposal, answer)
+        logger.info("%s: %s refused: error %d", partition, proposal, answer)
         return partition.on_refused(proposal, answer)
     logger.info("%s: ISR is now %s", partition, list(answer.isr))
     return partition.on_committed(proposal, answer)
 
 
 class AlterPartitionManager:
-    """Takes proposals from the partitions; `run` carries them."""
+    """The sender of ISR proposals; `run` sends them."""
 
     def __init__(
         self, manager: ReplicaManager, controllers: NodeToControllerChannelManager
@@ -101,12 +101,12 @@ class AlterPartitionManager:
         self._backoff = Backoff()
 
     def submit(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Propose this ISR as soon as the request under way is answered."""
+        """Queue a proposal for the next request."""
         self._proposals.submit(partition, proposal)
         self._work.set()
 
     async def run(self) -> None:
-        """Send what is proposed until cancelled."""
+        """Send proposals until cancelled."""
         while True:
             await self._work.wait()
             batch = self._proposals.take()
@@ -126,7 +126,7 @@ class AlterPartitionManager:
                 lambda version: _request(version, self._manager.broker_id, epoch, batch),
             )
         except NoActiveController as reason:
-            logger.debug("ISR proposals will be sent again: %s", reason)
+            logger.debug("AlterPartition will be retried: %s", reason)
             self._proposals.put_back(batch)
             await self._backoff.wait()
             return
@@ -135,9 +135,9 @@ class AlterPartitionManager:
             await asyncio.sleep(ALTER_PARTITION_RETRY_MS / 1_000)
 
     def _settle(self, batch: Batch, answer: Any) -> bool:
-        """Tell each partition; returns whether some must be asked for again."""
+        """Pass each answer to its partition; return whether some proposals must be retried."""
         if answer.error_code != 0:
-            logger.warning("the controller answered ISR proposals with %s", answer.error_code.name)
+            logger.warning("AlterPartition failed: %s", answer.error_code.name)
             return self._proposals.refuse(batch, answer.error_code.value)
         answers = {
             PartitionKey(topic.topic_id, each.partition_index): _answered(each)

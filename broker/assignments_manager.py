@@ -1,16 +1,14 @@
-"""Where this broker's replicas are, on its way to the controller (AssignReplicasToDirs, KIP-858).
+"""AssignReplicasToDirs (KIP-858): report the directory of each local replica to the controller.
 
-A replica neither leads nor is in sync while the metadata names a directory for it that its broker
-has not registered. This broker has one directory; of every open replica for which the metadata
-names another, it says so: many in one request, one request at a time. A broker that starts says
-it before it is unfenced: whatever lets it be in sync comes later in the log. Else the partition
-that it alone has, by then, would wait for a disk that nobody needs any more.
+A replica neither leads nor joins an ISR while the metadata names a directory that its broker has
+not registered. This broker has one directory. It reports every open replica for which the metadata
+names another one: many in one request, one request at a time. A starting broker reports before it
+is unfenced, so that the assignment precedes in the log whatever lets the replica join an ISR.
 
-It never says so where a loss would follow unseen. A replica that the metadata knows in another
-real directory has lost what it had there. Mostly it may come back as the copy that it is; but where
-nobody leads and it is the one that is waited for, it would be elected with an empty log. There it
-is kept back until another replica leads, or until the setting that allows unclean elections says
-that a loss is accepted.
+It does not report where that could hide a loss of data. A replica that the metadata knows in
+another real directory has lost what it had there. Usually it may return and copy everything again.
+But if the partition has no leader and waits for this replica, it would be elected with an empty
+log: it is held back until another replica leads, or until unclean elections are allowed.
 """
 
 import asyncio
@@ -28,6 +26,7 @@ from broker.replica_manager import ReplicaManager
 from quorum.log.uuids import uuid_to_text
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from statemachine.configs.effective import unclean_election_allowed
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
@@ -40,28 +39,32 @@ from statemachine.vocabulary import (
     BrokerId,
 )
 
-logger = logging.getLogger("broker.assignments_manager")
+logger = logging.getLogger(__name__)
 
-UNSUPPORTED_VERSION: Final = 35
-_OVERTAKEN: Final = frozenset({3, 100, 6})
-"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER: the metadata moved on, and
-what it says now will be looked at when it is known here."""
+_OVERTAKEN: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+)
+"""The metadata has moved on: the replica is checked again when this broker knows the change."""
 
 
 class DirectoryReport(Enum):
-    """What the metadata says of where a replica is, and what follows from it."""
+    """The report that a replica's directory needs."""
 
-    KNOWN = "it is there, or this broker has no such replica"
-    TO_SAY = "it is to be told where the replica is"
-    KEPT_BACK = "telling it could make a leader of a replica that has lost what it had"
+    KNOWN = "the controller knows it, or this broker has no such replica"
+    TO_SAY = "report the directory of the replica"
+    KEPT_BACK = "a report could let a replica lead that has lost its data"
 
 
 def directory_report(image: Image, key: PartitionKey, me: BrokerId, own: UUID) -> DirectoryReport:
-    """What is to be said of this replica in directory `own`.
+    """Decide whether to report that this replica is in directory `own`.
 
-    To be asked only of an image that knows the registration in force: the controller has taken
-    the broker out of every ISR before, but where it was the last member and nobody leads, and the
-    leader puts only an incarnation that has copied everything back (KIP-903).
+    Call it only with an image that includes the current registration: by then the controller has
+    removed the broker from every ISR, except where it was the last member and no broker leads, and
+    a leader adds only an incarnation that has copied everything (KIP-903).
     """
     topic = image.topics.get(key.topic_id)
     partition = None if topic is None else topic.partition(key.number)
@@ -79,7 +82,7 @@ def directory_report(image: Image, key: PartitionKey, me: BrokerId, own: UUID) -
 
 
 class AssignmentsManager:
-    """A `Watcher` that notes which replicas to speak of; `run` speaks."""
+    """A `PartitionListener` that collects replicas to report; `run` reports them."""
 
     def __init__(
         self,
@@ -93,34 +96,34 @@ class AssignmentsManager:
         self._controllers = controllers
         self._directory_id = directory_id
         self.on_settled = on_settled
-        """Called whenever `is_settled` has become true."""
+        """Called whenever `is_settled` becomes true."""
         self._waiting: dict[PartitionKey, None] = {}
         self._is_saying = False
         self.kept_back: dict[PartitionKey, None] = {}
-        """Of which nothing is said, because they may have lost what they had."""
+        """The replicas that are not reported because they may have lost their data."""
         self._is_in_force = False
         self._work = asyncio.Event()
         self._backoff = Backoff()
 
     @property
     def is_settled(self) -> bool:
-        """Whether the controller has been told of every replica that is to be spoken of."""
+        """Return whether every replica that needs a report has been reported."""
         return not self._waiting and not self._is_saying
 
     # --- what happens -----------------------------------------------------------------------------
 
     def grew(self, partition: HeldPartition) -> None:
-        """Nothing to do with where it is."""
+        """Ignore it."""
 
     def committed(self, partition: HeldPartition) -> None:
-        """Nothing to do with where it is."""
+        """Ignore it."""
 
     def moved(self, partition: HeldPartition) -> None:
-        """It may just have been opened, or be about to go."""
+        """Check a partition that was just opened or is about to be removed."""
         self._note((partition.key,))
 
     def learn(self, touched: MetadataDelta) -> None:
-        """The metadata has changed; to be told after the `ReplicaManager` is."""
+        """Apply a metadata change, after the `ReplicaManager` has."""
         was_in_force = self._is_in_force
         self._is_in_force = self._manager.image.level >= LEVEL_DIRECTORIES
         if self._manager.broker_id in touched.brokers or was_in_force != self._is_in_force:
@@ -131,12 +134,12 @@ class AssignmentsManager:
             self._note(list(self.kept_back))
 
     def registered(self) -> None:
-        """The broker has an epoch, or another one; to be told after the `ReplicaManager` is."""
+        """Note a new broker epoch, after the `ReplicaManager` has."""
         if self._waiting:
             self._work.set()
 
     async def run(self) -> None:
-        """Say what is to be said until cancelled."""
+        """Report until cancelled."""
         while True:
             await self._work.wait()
             epoch = self._registered_epoch()
@@ -156,7 +159,7 @@ class AssignmentsManager:
     # --- inside -----------------------------------------------------------------------------------
 
     def _note(self, keys: Iterable[PartitionKey]) -> None:
-        """Whatever is open and not known to be where it is waits to be looked at."""
+        """Queue the open replicas whose directory the controller does not know."""
         manager = self._manager
         for key in keys:
             is_held = key in manager.partitions and self._is_in_force
@@ -173,9 +176,9 @@ class AssignmentsManager:
         return directory_report(manager.image, key, manager.broker_id, self._directory_id)
 
     def _registered_epoch(self) -> int | None:
-        """The broker epoch in force, once the metadata is known up to its registration.
+        """The current broker epoch, once the metadata includes its registration.
 
-        What the metadata said before that may be long over: who leads must not be judged by it.
+        Earlier metadata may be outdated and must not decide whether a leader exists.
         """
         manager = self._manager
         registered = manager.image.brokers.get(manager.broker_id)
@@ -183,7 +186,7 @@ class AssignmentsManager:
         return manager.broker_epoch if is_known else None
 
     def _take(self) -> Collection[PartitionKey]:
-        """The next replicas to speak of; those that must not be spoken of are kept back."""
+        """Take the replicas to report next; hold back those that must not be reported."""
         batch: list[PartitionKey] = []
         while self._waiting and len(batch) < ASSIGNED_PARTITIONS_MAX:
             key = next(iter(self._waiting))
@@ -202,10 +205,10 @@ class AssignmentsManager:
             return
         self.kept_back[key] = None
         logger.warning(
-            "%s-%d has no leader and waits for this broker, whose replica was in another directory"
-            " than %s: it is not offered as a leader, for it has lost what it had. Bring that"
-            " directory back, elect another replica uncleanly, or set"
-            " unclean.leader.election.enable=true for the topic to go on with what is left",
+            "%s-%d has no leader and waits for this broker, but its replica here was in another"
+            " directory than %s and has lost its data: it will not lead. Bring that directory"
+            " back, elect another replica uncleanly, or accept the loss with"
+            " unclean.leader.election.enable=true for the topic",
             self._manager.image.topics[key.topic_id].name,
             key.number,
             uuid_to_text(self._directory_id),
@@ -221,7 +224,7 @@ class AssignmentsManager:
                 ),
             )
         except NoActiveController as reason:
-            logger.debug("directories will be assigned again: %s", reason)
+            logger.debug("AssignReplicasToDirs will be retried: %s", reason)
             self._put_back(batch)
             await self._backoff.wait()
             return
@@ -233,13 +236,12 @@ class AssignmentsManager:
             self._backoff.reset()
 
     def _settle(self, batch: Collection[PartitionKey], answer: Any) -> Collection[PartitionKey]:
-        """Which of the replicas are to be spoken of again."""
+        """Return the replicas to report again."""
         code = answer.error_code.value
         if code != 0:
-            logger.warning("assigning directories was answered with %s", answer.error_code.name)
-            # Of a level that is below what is known here the metadata will tell, and of a broker
-            # epoch that is over the heartbeats, which get a new one.
-            return () if code == UNSUPPORTED_VERSION else batch
+            logger.warning("AssignReplicasToDirs failed: %s", answer.error_code.name)
+            # The metadata log will bring a higher level, and the next heartbeat a new broker epoch.
+            return () if code == ErrorCode.UNSUPPORTED_VERSION else batch
         missing = dict.fromkeys(batch)
         again: list[PartitionKey] = []
         told = 0
@@ -250,10 +252,10 @@ class AssignmentsManager:
             if error.value == 0:
                 told += 1
             elif error.value not in _OVERTAKEN:
-                logger.warning("the directory of %s was refused with %s", key, error.name)
+                logger.warning("The directory of %s was refused: %s", key, error.name)
                 again.append(key)
-        logger.info("the controller knows of %d more replicas which directory they are in", told)
-        # What is not answered at all was not decided by anyone.
+        logger.info("Reported the directory of %d replicas", told)
+        # A replica without an answer was not decided.
         return [*again, *missing]
 
     def _put_back(self, keys: Iterable[PartitionKey]) -> None:

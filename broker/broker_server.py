@@ -46,16 +46,16 @@ from quorum.transport.sweeper import Sweeper
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
 
-logger = logging.getLogger("broker")
+logger = logging.getLogger(__name__)
 
 
 class StartError(Exception):
-    """The broker cannot start; the message says in one sentence why and what would be right."""
+    """The broker cannot start; the message names the cause and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """What is opened before anything runs."""
+    """The parts that are open before anything runs."""
 
     opened: Opened
     server: Server
@@ -65,10 +65,10 @@ class _Parts:
     manager: ReplicaManager
     disk: DiskThread
     heart: NodeToControllerChannelManager
-    """For heartbeats alone: they wait for nobody else's answers."""
+    """For heartbeats alone, so that they never wait behind other requests."""
     controllers: NodeToControllerChannelManager
     forwarding: NodeToControllerChannelManager
-    """What clients ask may take long, and must not hold up what this broker asks."""
+    """For forwarded client requests, which may take long and must not delay the broker's own."""
     previous_epoch: int
 
 
@@ -97,10 +97,9 @@ class BrokerServer:
     async def open(
         cls, config: BrokerConfig, stack: AsyncExitStack, *, rng: random.Random
     ) -> "BrokerServer":
-        """Take the folder and the port; what is opened is closed by `stack`.
+        """Lock the folder and bind the port; `stack` closes everything that is opened.
 
-        Raises `StorageError` for a folder that cannot be used, `StartError` for a port that
-        cannot be had.
+        Raises `StorageError` for an unusable folder and `StartError` for an unavailable port.
         """
         image = Image()
         metadata = MetadataFollower(image)
@@ -137,18 +136,19 @@ class BrokerServer:
 
     @property
     def port(self) -> int:
-        """Where the listener is bound."""
+        """The port of the listener."""
         return self._parts.port
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Be a broker until `stop` is set, then end in good order.
+        """Run until `stop` is set, then shut down cleanly.
 
-        Raises `LogFailure` when a disk fails and `Rejected` when the controllers will not have it.
+        Raises `LogFailure` when a disk fails and `RegistrationRejected` when the controller refuses
+        the broker for good.
         """
         async with asyncio.TaskGroup() as group:
             running = self._start(group)
             await stop.wait()
-            logger.info("broker %d stops", self.config.node_id)
+            logger.info("Stopping broker %d", self.config.node_id)
             await self._stop(running)
 
     def _start(self, group: asyncio.TaskGroup) -> "_Running":
@@ -174,11 +174,11 @@ class BrokerServer:
             group.create_task(_failure_of(parts.disk), name="disk"),
             group.create_task(parts.opened.gossiper.run(), name="gossip"),
         ]
-        logger.info("broker %d listens at %s:%d", self.config.node_id, self.config.host, self.port)
+        logger.info("Broker %d listens on %s:%d", self.config.node_id, self.config.host, self.port)
         return _Running(living, work, parking, fetchers, forwarder)
 
     async def _stop(self, running: "_Running") -> None:
-        """In good order, within two seconds: what cannot be had in time is done without."""
+        """Shut down cleanly within two seconds; give up on whatever takes longer."""
         parts = self._parts
         await _ended([running.living])
         await self.lifecycle.say_goodbye()
@@ -195,17 +195,18 @@ class BrokerServer:
         await parts.opened.quorum.stop()
 
     def _on_change(self, touched: MetadataDelta) -> None:
-        """The metadata has changed."""
+        """Apply a change of the metadata."""
         self.manager.apply(touched)
         self.directories.learn(touched)
         brokers = self.image.brokers
         changed = (brokers.get(each) for each in touched.brokers)
         if any(each is not None and each.stopping_at is not None for each in changed):
-            # It may go when every live broker has seen that its partitions are led elsewhere.
+            # A stopping broker may leave once every live broker has seen its partitions led
+            # elsewhere.
             self.lifecycle.beat_soon()
 
     def _on_settled(self) -> None:
-        """The controller knows where every replica is."""
+        """Send a heartbeat at once: the controller now knows every replica's directory."""
         if self.lifecycle.is_fenced:
             self.lifecycle.beat_soon()
 
@@ -213,15 +214,15 @@ class BrokerServer:
         await self.lifecycle.unfenced.wait()
         self.cluster.cluster_id = self.identity.cluster_id
         self._parts.gate.open(door)
-        logger.info("broker %d serves its clients", self.config.node_id)
+        logger.info("Broker %d serves clients", self.config.node_id)
 
     async def _make_ready(self) -> None:
-        """The metadata is known up to our own registration: let what is ours be open."""
+        """Open the local replicas: the metadata is known up to the broker's own registration."""
         config = self.config
         await self._parts.disk.call(self._remember_cluster)
         await self.manager.settled()
         await self.manager.remove_strays()
-        logger.info("broker %d holds %d partitions", config.node_id, len(self.manager.partitions))
+        logger.info("Broker %d has %d partitions", config.node_id, len(self.manager.partitions))
 
     def _remember_cluster(self) -> None:
         config, rng = self.config, self._rng
@@ -282,7 +283,7 @@ class BrokerServer:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """What has to be ended when the broker stops."""
+    """The tasks and parts to end when the broker stops."""
 
     living: asyncio.Task[None]
     work: list[asyncio.Task[None]]
@@ -298,7 +299,7 @@ async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 async def _failure_of(disk: DiskThread) -> None:
-    # Shielded: that nobody waits any more must not look like a result.
+    # Shielded: a cancelled wait must not count as a result.
     await asyncio.shield(disk.failure)
 
 
@@ -316,7 +317,7 @@ def _quorum_config(config: BrokerConfig) -> QuorumConfig:
 
 
 def _place(config: BrokerConfig) -> tuple[str, int] | None:
-    """Where the others are told to find it; nowhere if the system is to choose the port."""
+    """The advertised address; None if the system chooses the port."""
     port = config.advertised_port or config.port
     return (config.advertised_host or config.host, port) if port else None
 

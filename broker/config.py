@@ -1,7 +1,7 @@
-"""Everything that makes one broker what it is, as one frozen value; nothing is read from here.
+"""The settings of a broker as one frozen value; nothing is read from files or flags here.
 
-Whoever starts a broker turns files, flags and environment into this and names the key of what is
-wrong; what the values must satisfy among themselves is checked here.
+The caller turns files, flags and environment into it and names the key of an invalid value. Checks
+between values are here.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ from quorum.snapshotting import SnapshotLimits
 
 
 class InvalidConfig(ValueError):
-    """The settings contradict each other; the message names which and what would be right."""
+    """Contradictory settings; the message names them and a valid choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """What a topic is that says nothing else, with Kafka's names and defaults."""
+    """The defaults of a topic, with Kafka's names and values."""
 
     min_insync_replicas: int = 1
     max_message_bytes: int = MESSAGE_BYTES_MAX
@@ -41,41 +41,41 @@ class BrokerConfig:
     """The settings of one broker, with Kafka's defaults where Kafka has the setting."""
 
     node_id: int
-    """Never the id of a voter: a broker only observes the quorum."""
+    """Must not be the id of a voter: a broker only observes the quorum."""
     cluster_id: str | None = None
-    """The cluster that this broker belongs to; None takes the one that the quorum names."""
+    """The id of the cluster; None takes the id that the controllers name."""
     host: str = "127.0.0.1"
     port: int = 9092
-    """Where the listener binds; port 0 lets the system choose one."""
+    """The address of the listener; with port 0 the system chooses one."""
     advertised_host: str | None = None
     advertised_port: int | None = None
-    """What clients and other brokers are told; None: the same as what is bound."""
+    """The address for clients and other brokers; None: the address of the listener."""
     log_dir: Path
     voters: Mapping[int, tuple[str, int] | None] = field(
         default_factory=lambda: MappingProxyType({})
     )
     """The controllers: id to host and port (`controller.quorum.voters`)."""
     bootstrap: tuple[tuple[str, int], ...] = ()
-    """Servers to ask first where the controllers are (`bootstrap.servers`)."""
+    """Servers that know the controllers (`bootstrap.servers`)."""
     rack: str | None = None
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
     replica_lag_time_max_ms: int = REPLICA_LAG_TIME_MS_MAX
     replica_fetch_max_bytes: int = REPLICA_FETCH_BYTES_MAX
-    """Bytes of records asked for of one partition in one fetch."""
+    """The bytes of records requested of one partition in one fetch."""
     log_segment_bytes: int = LOG_SEGMENT_BYTES
     topic_defaults: TopicDefaults = TopicDefaults()
     connections_max: int = CONNECTIONS_MAX
     timeouts: Timeouts = field(default_factory=Timeouts)
-    """Of the metadata quorum."""
+    """The timeouts of the metadata quorum."""
     snapshots: SnapshotLimits = field(default_factory=SnapshotLimits)
-    """When a snapshot of the metadata is taken, and what is kept."""
+    """When to take snapshots of the metadata, and how many to keep."""
     listener_name: str = "PLAINTEXT"
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Further settings as they were given, shown by DescribeConfigs and otherwise unused."""
+    """Other settings from the file, shown by DescribeConfigs and not used."""
 
     def __post_init__(self) -> None:
-        """Raise `InvalidConfig` for values that no broker could run with."""
+        """Raise `InvalidConfig` if no broker could run with these values."""
         reason = self._contradiction()
         if reason is not None:
             raise InvalidConfig(reason)

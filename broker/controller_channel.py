@@ -1,14 +1,13 @@
-"""The way to the active controller: who it is, a connection to it, and trying until it answers.
+"""The channel to the active controller: find it, connect, and retry until it answers.
 
-Who is active is read off the quorum each time. A controller that says that it is not, or whose
-connection is gone, is asked again when the quorum had time to name another: the waits in between
-double from 100 ms to a second.
+The active controller is looked up in the quorum for each request. After NOT_CONTROLLER or a lost
+connection the caller waits, 100 ms doubling to a second, so that the quorum can elect another one.
 """
 
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from broker.limits import (
     CONTROLLER_BACKOFF_MS,
@@ -18,23 +17,22 @@ from broker.limits import (
 )
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope_refusals import words_of
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
 from quorum.transport.channel import BodyWriter, Channel
 from quorum.transport.outcomes import RequestFailed
 from quorum.transport.sweeper import Sweeper
 
-NOT_CONTROLLER: Final = 41
-
 LeaderAddress = Callable[[], tuple[str, int] | None]
-"""Host and port of the active controller, None while the quorum has none."""
+"""The address of the active controller; None while the quorum has no leader."""
 
 
 class NoActiveController(Exception):
-    """No active controller answered; the message says what was tried."""
+    """No active controller answered; the message names what was tried."""
 
 
 class Backoff:
-    """Waits that double from 100 ms to a second until `reset`."""
+    """A backoff that doubles from 100 ms to a second until `reset`."""
 
     __slots__ = ("_next_ms",)
 
@@ -42,21 +40,21 @@ class Backoff:
         self._next_ms = CONTROLLER_BACKOFF_MS
 
     def reset(self) -> None:
-        """The last try went well."""
+        """Start over after a success."""
         self._next_ms = CONTROLLER_BACKOFF_MS
 
     async def wait(self) -> None:
-        """Let the quorum find a leader before the next try."""
+        """Wait before the next try, so that the quorum can elect a leader."""
         delay_ms = self._next_ms
         self._next_ms = min(2 * delay_ms, CONTROLLER_BACKOFF_MS_MAX)
         await asyncio.sleep(delay_ms / 1_000)
 
 
 class NodeToControllerChannelManager:
-    """One channel to whoever is the active controller now.
+    """A channel to the active controller, whichever node that is.
 
-    Requests are pipelined and answered in order: what must not wait for another's answer needs a
-    `NodeToControllerChannelManager` of its own.
+    Requests are pipelined and answered in order: a request that must not wait behind others needs a
+    manager of its own.
     """
 
     def __init__(
@@ -79,9 +77,9 @@ class NodeToControllerChannelManager:
     async def ask(
         self, api_key: int, body: BodyWriter, *, timeout_ms: int = CONTROLLER_TIMEOUT_MS
     ) -> Any:
-        """kio's value of the active controller's answer; raises `NoActiveController`.
+        """Return the active controller's response; raises `NoActiveController`.
 
-        An answer that says NOT_CONTROLLER is none.
+        A NOT_CONTROLLER response raises too.
         """
         address = self._leader_address()
         if address is None:
@@ -96,21 +94,21 @@ class NodeToControllerChannelManager:
             raise NoActiveController(f"{where}: {failure}") from failure
         finally:
             self._under_way -= 1
-        if answer.error_code == NOT_CONTROLLER:
+        if answer.error_code == ErrorCode.NOT_CONTROLLER:
             words = words_of(reply.body) if api_key == ApiKey.ENVELOPE else None
             said = "not the active controller" if words is None else words.text
             raise NoActiveController(f"{where}: {said}")
         return answer
 
     def sweep(self, now_ms: int) -> int | None:
-        """Fail what waits for one who is no longer the leader: it may never answer."""
+        """Fail requests to a node that no longer leads: it may never answer them."""
         address = self._leader_address()
         if self._channel is not None and address is not None and address != self._address:
             self._forget_channel()
         return now_ms + LEADER_CHECK_MS if self._under_way else None
 
     async def close(self) -> None:
-        """Fail what is under way."""
+        """Close the channel and fail the requests in flight."""
         self._sweeper.forget(self)
         if self._channel is not None:
             await self._channel.close()

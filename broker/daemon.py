@@ -18,13 +18,13 @@ from broker.lifecycle import RegistrationRejected
 from quorum.log.errors import StorageError
 from quorum.ports import LogFailure
 
-logger = logging.getLogger("broker")
+logger = logging.getLogger(__name__)
 
 
 def main(config: BrokerConfig) -> int:
     """Run a broker until SIGTERM or SIGINT; return the exit code of the process."""
     if not __debug__:
-        # Assertions are part of the safety argument, and `python -O` removes them.
+        # The assertions guard safety, and `python -O` removes them.
         sys.stderr.write("metaquorum does not run under python -O: its assertions must hold\n")
         return 1
     logging.basicConfig(
@@ -44,7 +44,7 @@ def main(config: BrokerConfig) -> int:
 
 
 async def run(config: BrokerConfig, *, stop: asyncio.Event | None = None) -> None:
-    """Be a broker until a signal comes or `stop` is set; raises what `main` reports."""
+    """Run a broker until a signal or `stop`; raises the errors that `main` reports."""
     if stop is None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ def _flat(group: BaseExceptionGroup[Exception]) -> Iterator[BaseException]:
 
 
 def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed (the extra `fast`), else asyncio's own."""
+    """The event loop of uvloop if it is installed (the extra `fast`), else asyncio's own."""
     try:
         import uvloop
     except ImportError:

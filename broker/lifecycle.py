@@ -28,16 +28,17 @@ from broker.limits import (
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import with_reports
+from quorum.protocol.errors import ErrorCode
 from statemachine.features.features import FEATURES
 from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import METADATA_VERSION
 
-logger = logging.getLogger("broker.lifecycle")
+logger = logging.getLogger(__name__)
 
 _PLAINTEXT: Final = 0
 _ENDPOINT_CONTROLLERS: Final = 2
-# The high watermark stands still below min ISR here, which is what the ELR asks of a broker; the
-# features of group and transaction coordinators bind whoever is one.
+# The ELR feature requires that the high watermark stands still below min ISR, which it does here.
+# Features of group and transaction coordinators do not concern this broker.
 _FEATURES: Final = (
     (METADATA_VERSION, *METADATA_VERSION_LEVELS),
     *(
@@ -46,92 +47,80 @@ _FEATURES: Final = (
         if feature.name != METADATA_VERSION
     ),
 )
-STALE_BROKER_EPOCH: Final = 77
+REJECTIONS: Final = frozenset(
+    {
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REGISTRATION,
+    }
+)
+"""Errors that no retry can change."""
 
 
-DUPLICATE_BROKER_REGISTRATION: Final = 101
-
-
-BROKER_ID_NOT_REGISTERED: Final = 102
-
-
-INCONSISTENT_CLUSTER_ID: Final = 104
-
-
-UNSUPPORTED_VERSION: Final = 35
-
-
-INVALID_REGISTRATION: Final = 119
-
-
-REJECTIONS: Final = frozenset({INCONSISTENT_CLUSTER_ID, UNSUPPORTED_VERSION, INVALID_REGISTRATION})
-"""Errors that no other try would turn into anything else."""
-
-
-_UNKNOWN: Final = frozenset({STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED})
+_UNKNOWN: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
 _FATAL: Final = {
-    INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",
-    INVALID_REGISTRATION: "the registration contradicts another broker's, or itself",
-    UNSUPPORTED_VERSION: (
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster",
+    ErrorCode.INVALID_REGISTRATION: "the registration contradicts another broker's, or itself",
+    ErrorCode.UNSUPPORTED_VERSION: (
         "the cluster runs at a level of a feature that this broker does not support"
     ),
 }
 
 
 class RegistrationRejected(Exception):
-    """The controller will never register this broker as it is; the message says why."""
+    """The controller refuses this broker for good; the message says why."""
 
 
 @dataclass(slots=True)
 class Identity:
-    """Who this broker is, as far as it is known by now."""
+    """The identity of the broker, as far as it is known yet."""
 
     cluster_id: str | None
     directory_id: UUID
 
 
 class RegistrationOutcome(Enum):
-    """What came of a registration."""
+    """The outcome of a registration."""
 
     DONE = auto()
     REJECTED = auto()
-    """Never will this broker be registered as it is."""
+    """The broker cannot be registered with this configuration."""
     DUPLICATE = auto()
-    """Another incarnation is registered, and has not been silent for a whole session yet."""
+    """Another incarnation is registered and its session has not expired."""
     FAILED = auto()
-    """The controller could not do it now."""
+    """The controller could not process it now."""
 
 
 class HeartbeatOutcome(Enum):
-    """What came of a heartbeat."""
+    """The outcome of a heartbeat."""
 
     DONE = auto()
     UNKNOWN = auto()
-    """The controller knows nothing of this broker epoch: it is to be registered again."""
+    """The controller does not know this broker epoch: register again."""
     FAILED = auto()
-    """The controller could not do it now."""
+    """The controller could not process it now."""
 
 
 class LifecycleState:
-    """Where one process of a broker stands with its controller."""
+    """The state of one broker process towards the controller."""
 
     def __init__(self, *, heartbeat_interval_ms: int, previous_epoch: int) -> None:
-        """`previous_epoch` is that of a clean end, -1 without one (KIP-966)."""
+        """`previous_epoch` is the epoch of the last clean shutdown, or -1 (KIP-966)."""
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self.previous_epoch = previous_epoch
         self.broker_epoch: int | None = None
-        """Of the registration in force; None: registering comes next."""
+        """The broker epoch of the current registration; None: register next."""
         self.is_fenced = True
         self.is_ready = False
-        """Whether what is to be here is open; set by the owner, once `becomes_ready`."""
+        """Whether the local replicas are open; the owner sets it after `becomes_ready`."""
 
     def registered(self, error_code: int, broker_epoch: int) -> RegistrationOutcome:
-        """The registration was answered."""
+        """Apply the response to a registration."""
         if error_code in REJECTIONS:
             return RegistrationOutcome.REJECTED
-        if error_code == DUPLICATE_BROKER_REGISTRATION:
+        if error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             return RegistrationOutcome.DUPLICATE
         if error_code != 0:
             return RegistrationOutcome.FAILED
@@ -140,12 +129,14 @@ class LifecycleState:
         return RegistrationOutcome.DONE
 
     def wants_fence(self, *, is_settled: bool) -> bool:
-        """Whether the next heartbeat asks to stay fenced; `is_settled` is whether the controller
-        knows in which directory every replica is (KIP-858)."""
+        """Return whether the next heartbeat asks to stay fenced.
+
+        `is_settled`: the controller knows the directory of every replica (KIP-858).
+        """
         return not self.is_ready or (self.is_fenced and not is_settled)
 
     def beaten(self, error_code: int, *, is_fenced: bool) -> HeartbeatOutcome:
-        """The heartbeat was answered."""
+        """Apply the response to a heartbeat."""
         if error_code in _UNKNOWN:
             self.broker_epoch = None
             self.is_fenced = True
@@ -156,22 +147,21 @@ class LifecycleState:
         return HeartbeatOutcome.DONE
 
     def becomes_ready(self, *, is_caught_up: bool) -> bool:
-        """Whether what is to be here has to be opened now: the metadata is known up to the broker's
-        own registration."""
+        """Return whether to open the local replicas: the metadata covers its registration."""
         return is_caught_up and not self.is_ready
 
     @property
     def wait_ms(self) -> int:
-        """How long until the next request, in ms."""
+        """The ms until the next heartbeat."""
         return STARTING_HEARTBEAT_MS if self.is_fenced else self._heartbeat_interval_ms
 
     def may_go(self, error_code: int, *, should_shut_down: bool) -> bool:
-        """Whether a broker that has asked to stop may; one that is not known may as well."""
+        """Return whether the broker may stop: it was released or is unknown there."""
         return should_shut_down or error_code != 0
 
 
 class BrokerLifecycleManager:
-    """Registers, beats and says good-bye. `run` and `say_goodbye` do not overlap."""
+    """The registration and heartbeat loop. `run` and `say_goodbye` do not overlap."""
 
     def __init__(
         self,
@@ -188,9 +178,9 @@ class BrokerLifecycleManager:
         previous_epoch: int,
         copies: Callable[[], Sequence[CopyReport]] = tuple,
     ) -> None:
-        """While it is fenced it asks to stay so until `is_settled`; `beat_soon` says that it is.
+        """While fenced, it asks to stay fenced until `is_settled`; call `beat_soon` on a change.
 
-        `copies` is asked before each heartbeat what is to be said in it of replicas to be added.
+        `copies` returns the progress reports for the next heartbeat.
         """
         self._config = config
         self._controllers = controllers
@@ -208,20 +198,20 @@ class BrokerLifecycleManager:
         self._backoff = Backoff()
         self._stirred = asyncio.Event()
         self.unfenced = asyncio.Event()
-        """Set as soon as the controller first lets this broker lead and be in sync."""
+        """Set when the controller unfences the broker for the first time."""
 
     @property
     def broker_epoch(self) -> int | None:
-        """Of the registration in force; None before there is one."""
+        """The broker epoch of the current registration; None before the first one."""
         return self._living.broker_epoch
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the controller lets this broker neither lead nor be in sync."""
+        """Return whether the broker is fenced: it may neither lead nor be in sync."""
         return self._living.is_fenced
 
     async def run(self) -> None:
-        """Be registered and alive until cancelled; raises `RegistrationRejected`."""
+        """Register and send heartbeats until cancelled; raises `RegistrationRejected`."""
         while True:
             try:
                 self._stirred.clear()
@@ -229,7 +219,7 @@ class BrokerLifecycleManager:
                     await self._register()
                 wait_ms = await self._beat()
             except NoActiveController as reason:
-                logger.info("no active controller: %s", reason)
+                logger.info("No active controller: %s", reason)
                 await self._backoff.wait()
                 continue
             self._backoff.reset()
@@ -240,11 +230,11 @@ class BrokerLifecycleManager:
                 continue
 
     def beat_soon(self) -> None:
-        """Tell the controller now how far the metadata is known here: somebody waits for it."""
+        """Send the next heartbeat at once, with the current metadata offset."""
         self._stirred.set()
 
     async def say_goodbye(self) -> bool:
-        """Let the leaderships be moved away; returns whether the controller let us go in time."""
+        """Ask for a controlled shutdown; return whether the controller agreed in time."""
         if self.broker_epoch is None or self.is_fenced:
             return False
         try:
@@ -255,7 +245,8 @@ class BrokerLifecycleManager:
                     may_go = await self._asked_to_stop()
         except TimeoutError:
             logger.warning(
-                "the controller did not let this broker go within %d ms", CONTROLLED_SHUTDOWN_MS
+                "Stopping without a controlled shutdown: the controller did not agree within %d ms",
+                CONTROLLED_SHUTDOWN_MS,
             )
             return False
         return True
@@ -264,19 +255,21 @@ class BrokerLifecycleManager:
         try:
             answer = await self._heartbeat(want_fence=False, want_shut_down=True)
         except NoActiveController as reason:
-            logger.info("no active controller: %s", reason)
+            logger.info("No active controller: %s", reason)
             return False
         return self._living.may_go(
             answer.error_code.value, should_shut_down=bool(answer.should_shut_down)
         )
 
     async def _learn_cluster(self) -> None:
-        """A folder that belongs to no cluster yet takes the one of the controllers."""
+        """Take the cluster id from the controllers: the folder has none yet."""
         answer = await self._controllers.ask(ApiKey.DESCRIBE_CLUSTER, _describe_controllers)
         if answer.error_code != 0 or not answer.cluster_id:
-            raise NoActiveController(f"it does not name its cluster: {answer.error_code.name}")
+            raise NoActiveController(
+                f"DescribeCluster returned no cluster id: {answer.error_code.name}"
+            )
         self._identity.cluster_id = str(answer.cluster_id)
-        logger.info("the cluster is %s", answer.cluster_id)
+        logger.info("Joining cluster %s", answer.cluster_id)
 
     async def _register(self) -> None:
         if self._identity.cluster_id is None:
@@ -286,7 +279,7 @@ class BrokerLifecycleManager:
         match self._living.registered(code, int(answer.broker_epoch)):
             case RegistrationOutcome.REJECTED:
                 raise RegistrationRejected(
-                    f"the controller refused to register this broker: {_FATAL[code]}"
+                    f"the controller rejected the registration of this broker: {_FATAL[code]}"
                 )
             case RegistrationOutcome.DUPLICATE:
                 raise NoActiveController(
@@ -294,15 +287,13 @@ class BrokerLifecycleManager:
                     f"until less than {self._config.session_timeout_ms} ms ago"
                 )
             case RegistrationOutcome.FAILED:
-                raise NoActiveController(
-                    f"the registration was answered with {answer.error_code.name}"
-                )
+                raise NoActiveController(f"registration failed: {answer.error_code.name}")
             case RegistrationOutcome.DONE:
                 self._on_epoch(answer.broker_epoch)
-                logger.info("registered with broker epoch %d", answer.broker_epoch)
+                logger.info("Registered with broker epoch %d", answer.broker_epoch)
 
     async def _beat(self) -> int:
-        """One heartbeat; returns how long to wait until the next, ms."""
+        """Send one heartbeat; return the ms until the next one."""
         living = self._living
         waits = living.wants_fence(is_settled=self._is_settled())
         answer = await self._heartbeat(want_fence=waits, want_shut_down=False)
@@ -310,12 +301,10 @@ class BrokerLifecycleManager:
         match living.beaten(answer.error_code.value, is_fenced=bool(answer.is_fenced)):
             case HeartbeatOutcome.UNKNOWN:
                 name = answer.error_code.name
-                logger.warning("the controller answered %s, registering again", name)
+                logger.warning("Heartbeat failed with %s: registering again", name)
                 return living.wait_ms
             case HeartbeatOutcome.FAILED:
-                raise NoActiveController(
-                    f"the heartbeat was answered with {answer.error_code.name}"
-                )
+                raise NoActiveController(f"heartbeat failed: {answer.error_code.name}")
             case HeartbeatOutcome.DONE:
                 self._note_fenced(was_fenced)
         if living.becomes_ready(is_caught_up=bool(answer.is_caught_up)):
@@ -327,7 +316,7 @@ class BrokerLifecycleManager:
     def _note_fenced(self, was_fenced: bool) -> None:
         is_fenced = self._living.is_fenced
         if is_fenced != was_fenced:
-            logger.info("the controller has %s this broker", "fenced" if is_fenced else "unfenced")
+            logger.info("The controller %s this broker", "fenced" if is_fenced else "unfenced")
         if not is_fenced:
             self.unfenced.set()
 

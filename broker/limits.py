@@ -1,4 +1,4 @@
-"""Every bound and time of a broker, with its unit. Numbers only, never behaviour."""
+"""Bounds and times of a broker, each with its unit."""
 
 from typing import Final
 
@@ -18,12 +18,12 @@ CONTROLLER_BACKOFF_MS_MAX: Final = 1_000
 CONTROLLER_TIMEOUT_MS: Final = 5_000
 """How long one request to a controller may stay without an answer."""
 LEADER_CHECK_MS: Final = 100
-"""How often a request that waits for a controller looks whether that one still leads."""
+"""How often a waiting request checks that its controller still leads."""
 CONTROLLED_SHUTDOWN_MS: Final = 1_200
-"""How long a broker that stops waits for its leaderships to be moved away."""
+"""How long a stopping broker waits for its leaderships to move."""
 CONTROLLED_SHUTDOWN_HEARTBEAT_MS: Final = 50
 METADATA_VERSION_LEVELS: Final = (1, 29)
-"""Levels of metadata.version that this broker understands, both ends included."""
+"""The metadata.version levels that this broker supports, inclusive."""
 
 # --- replication -------------------------------------------------------------------------------
 
@@ -35,69 +35,69 @@ REPLICA_FETCH_ANSWER_BYTES_MAX: Final = 10 * 1024 * 1024
 """`replica.fetch.response.max.bytes`: of all partitions in one answer."""
 REPLICA_FETCH_WAIT_MS_MAX: Final = 500
 REPLICA_FETCH_TIMEOUT_MS: Final = 10_000
-"""A fetch that has no answer after this is given up, and its connection with it."""
+"""A fetch without a response after this time fails, and its connection is closed."""
 REPLICA_FETCH_PARTITIONS_MAX: Final = 10_000
-"""Partitions in one fetch; the rest come in the next one, in turn."""
+"""Partitions in one fetch; the next one takes the rest."""
 COPY_REPORT_INTERVAL_MS: Final = 2_000
-"""How often a heartbeat says at most how far copies are."""
+"""How often a heartbeat carries progress reports, and how many replicas one covers."""
 REPLICA_BACKOFF_MS: Final = 50
 REPLICA_BACKOFF_MS_MAX: Final = 1_000
-"""Before a partition is fetched again after an error; doubles from the first to the second."""
+"""The wait before a retry of a partition; doubles from the first to the second."""
 ALTER_PARTITION_PARTITIONS_MAX: Final = 5_000
-"""ISR proposals in one AlterPartition request; one request is under way at a time."""
+"""ISR proposals in one AlterPartition request; one request is in flight at a time."""
 ALTER_PARTITION_RETRY_MS: Final = 50
 ASSIGNED_PARTITIONS_MAX: Final = 2_000
-"""Replicas in one AssignReplicasToDirs request; one request is under way at a time."""
+"""Replicas in one AssignReplicasToDirs request; one request is in flight at a time."""
 PENDING_APPENDS_PER_PARTITION_MAX: Final = 10_000
-"""Produce requests of one partition that wait for its followers."""
+"""Produce requests of one partition that may wait for its followers."""
 
 # --- partition logs ----------------------------------------------------------------------------
 
 OPENING_THREADS: Final = 8
 CLOSING_THREADS: Final = 8
-"""Logs that are opened, or synced when the broker stops, at the same time."""
+"""Logs that are opened, or closed on shutdown, in parallel."""
 SETTLED_AT_ONCE: Final = 64
-"""Partitions that are opened before the metadata is looked at again."""
+"""Partitions that are opened before the metadata is checked again."""
 LOG_SEGMENT_BYTES: Final = 1024 * 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 1024 * 1024 + 12
-"""`max.message.bytes`: one record batch as it comes from a producer, with its length field."""
+"""`max.message.bytes`: one record batch from a producer, length field included."""
 PRODUCER_BATCHES_REMEMBERED: Final = 5
-"""Batches of one producer that a partition can tell from new ones (KIP-98)."""
+"""Batches of one producer that are remembered to detect duplicates (KIP-98)."""
 PRODUCERS_PER_PARTITION_MAX: Final = 100_000
-"""Producers that a partition remembers; beyond it the one silent the longest is forgotten."""
+"""Producers that a partition remembers; beyond it the longest idle one is forgotten."""
 
 # --- the front door ----------------------------------------------------------------------------
 
 CONNECTIONS_MAX: Final = 4_096
 REQUEST_BYTES_MAX: Final = FRAME_BYTES_MAX
-"""One request as it comes; a Produce that is larger closes its connection."""
+"""One request; a larger one closes its connection."""
 FETCH_ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Records in one answer to a consumer, whatever it asks for."""
+"""Bytes of records in one response to a consumer, whatever it requests."""
 PARKED_FETCHES_MAX: Final = 10_000
-"""Fetches that wait for records; a further one is answered at once with what there is."""
+"""Fetches that may wait for records; a further one is answered at once."""
 FETCH_WAIT_MS_MAX: Final = 30_000
-"""The longest that a fetch is kept waiting, whatever it asks for."""
+"""The longest wait of a fetch, whatever it requests."""
 SWEEP_MS: Final = 25
-"""How often what waits with a deadline is looked through; one timer for all of it."""
+"""How often deadlines are checked; one timer for all."""
 PRODUCE_TIMEOUT_MS_MAX: Final = 60_000
 HELD_REQUESTS_MAX: Final = 10_000
-"""Requests that wait for a starting broker."""
+"""Requests held until a starting broker is unfenced."""
 LISTENER_CLOSE_MS: Final = 200
-"""How long answers under way may take to leave when the broker stops."""
+"""How long pending responses may take to leave when the broker stops."""
 FORWARDED_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Requests in memory that wait for a controller; a further one is answered REQUEST_TIMED_OUT."""
+"""Bytes of requests that are being forwarded; a further one is answered REQUEST_TIMED_OUT."""
 FORWARD_TIMEOUT_MS: Final = 30_000
-"""How long a forwarded request without a time of its own is tried, through elections too."""
+"""How long a request without a timeout of its own is retried, elections included."""
 PRODUCER_ID_WAITERS_MAX: Final = 10_000
 DESCRIBED_PARTITIONS_MAX: Final = 2_000
 """`max.request.partition.size.limit`: partitions in one DescribeTopicPartitions answer."""
 
-# With both, there is time left of two seconds to sync the logs.
+# Both leave time, of two seconds, to sync the logs.
 assert CONTROLLED_SHUTDOWN_MS + LISTENER_CLOSE_MS <= 1_500
 assert 2 * HEARTBEAT_INTERVAL_MS <= SESSION_TIMEOUT_MS
-# Followers that wait for records must not look like ones that fell silent.
+# Waiting followers must not look silent.
 assert 2 * REPLICA_FETCH_WAIT_MS_MAX < REPLICA_FETCH_TIMEOUT_MS < REPLICA_LAG_TIME_MS_MAX
-# What a batch, an answer of records or an answer to a replica weighs must fit in a frame.
+# A batch and every fetch response must fit in a frame.
 assert MESSAGE_BYTES_MAX + 64 * 1024 <= REQUEST_BYTES_MAX
 assert FETCH_ANSWER_BYTES_MAX + 1024 * 1024 <= FRAME_BYTES_MAX
 assert REPLICA_FETCH_ANSWER_BYTES_MAX + 1024 * 1024 <= FRAME_BYTES_MAX

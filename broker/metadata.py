@@ -1,8 +1,8 @@
-"""The metadata log as this broker knows it: read behind the high watermark, replayed, handed on.
+"""Follow the metadata log: replay committed records into the broker's image and report changes.
 
-A broker observes the quorum. Whenever the high watermark rises, what was committed is read from
-the local copy of the log, decoded and replayed into the image, in strides, so that a long log does
-not hold up the event loop. Records that are not committed never get here.
+Whenever the high watermark rises, committed records are read from the local copy of the log and
+replayed in slices, so that a long log does not block the event loop. Uncommitted records never
+get here.
 """
 
 import asyncio
@@ -19,25 +19,25 @@ from statemachine.image.snapshot import begin, begin_loading
 
 
 class MetadataFollower:
-    """A `quorum.ports.StateMachine` that keeps an image up to date and never proposes anything."""
+    """A `quorum.ports.StateMachine` that keeps an image up to date and proposes nothing."""
 
     def __init__(self, image: Image) -> None:
         self.image = image
         image.watch()
         self.on_change: Callable[[MetadataDelta], None] | None = None
-        """Told what has changed after each stride; to be set before `run`."""
+        """Called with the delta of each slice; set it before `run`."""
         self._log: Committed | None = None
         self._replaying = MetadataLoader(image, replay=replay_values, load_snapshot=begin_loading)
         self._risen = asyncio.Event()
 
     def read_from(self, log: Committed) -> None:
-        """Where committed records are read; once, before `run`."""
+        """Set the source of committed records; once, before `run`."""
         self._log = log
 
     # What the quorum tells.
 
     def snapshot(self) -> StateSnapshot | None:
-        # What is replayed may lag behind what is committed, and always ends where a batch does.
+        # The image may lag behind the high watermark; it always ends at the end of a batch.
         if not self._replaying.is_ready or not self.image.end_offset:
             return None
         found = begin(self.image, self.image.end_offset)
@@ -74,11 +74,11 @@ class MetadataFollower:
 
     @property
     def has_more(self) -> bool:
-        """Whether something is committed that is not in the image."""
+        """Return whether committed records wait to be replayed."""
         return self._replaying.is_behind
 
     def go_on(self) -> None:
-        """Replay the next few milliseconds' worth, and tell what has changed."""
+        """Replay for a few milliseconds and report the changes."""
         assert self._log is not None
         assert self.on_change is not None
         end = self.image.end_offset
@@ -87,7 +87,7 @@ class MetadataFollower:
             self.on_change(self.image.drain())
 
     async def run(self) -> None:
-        """Replay what is committed until cancelled."""
+        """Replay committed records until cancelled."""
         while True:
             await self._risen.wait()
             self._risen.clear()

@@ -41,33 +41,33 @@ from statemachine.image.image import Image
 from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerId
 
-logger = logging.getLogger("broker.partitions")
+logger = logging.getLogger(__name__)
 
 
 class PartitionListener(Protocol):
-    """Someone who wants to know what happens to the partitions, at once and in the loop."""
+    """A listener for events of the partitions, called at once in the event loop."""
 
     def grew(self, partition: Partition) -> None:
-        """There are more records for its followers."""
+        """Records were appended, which followers may fetch."""
         ...
 
     def committed(self, partition: Partition) -> None:
-        """There are more records for its consumers."""
+        """The high watermark advanced: consumers may read more."""
         ...
 
     def moved(self, partition: Partition) -> None:
-        """It plays another part, or is about to go."""
+        """The role changed, or the partition is about to be removed."""
         ...
 
 
 class Proposer(Protocol):
-    """Takes ISR proposals to the controller."""
+    """The sender of ISR proposals to the controller."""
 
     def submit(self, partition: Partition, proposal: IsrProposal) -> None: ...
 
 
 class ReplicaManager:
-    """Host of the partitions; belongs to the event loop."""
+    """The partitions of this broker and their host; belongs to the event loop."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ReplicaManager:
         self.image = image
         self.partitions: dict[PartitionKey, Partition] = {}
         self.failed: dict[PartitionKey, str] = {}
-        """Partitions whose log cannot be opened, and why."""
+        """The partitions whose log cannot be opened, with the error."""
         self.throttles = ReplicationQuotas()
         self.copies = CopyReports()
         self.watchers: list[PartitionListener] = []
@@ -110,7 +110,7 @@ class ReplicaManager:
     # --- what the metadata says -----------------------------------------------------------------
 
     def apply(self, touched: MetadataDelta) -> None:
-        """Take in what has changed in the image."""
+        """Apply a change of the image."""
         if touched.brokers:
             self.live = live_epochs(self.image)
         for topic_id, number in touched.partitions:
@@ -122,15 +122,15 @@ class ReplicaManager:
                 partition.review()
 
     def assignment_of(self, key: PartitionKey) -> Assignment | None:
-        """What the metadata says of a partition of which this broker is a replica, else None."""
+        """The assignment of a partition, or None if this broker is not a replica."""
         return assignment_of(self.image, self.broker_id, key)
 
     def settings_of(self, topic: str) -> TopicSettings:
-        """The settings of a topic that matter to its partitions."""
+        """The topic settings that apply to its partitions on this broker."""
         return settings_of(self.image, self.broker_id, topic, self._message_bytes_max)
 
     async def run(self) -> None:
-        """Open and remove logs until cancelled."""
+        """Open and delete logs until cancelled."""
         while True:
             await self._work.wait()
             while self._unsettled:
@@ -139,14 +139,14 @@ class ReplicaManager:
             self._settled.set()
 
     async def settled(self) -> None:
-        """Return when everything that the metadata asks for so far is open or gone."""
+        """Wait until every change so far has been applied on disk."""
         await self._settled.wait()
 
     async def remove_strays(self) -> None:
-        """Remove the logs of partitions that are not this broker's any more.
+        """Delete the logs of partitions that do not belong to this broker.
 
-        To be called once the metadata is known up to the broker's own registration: before that,
-        what is missing in it may only be late.
+        Call it only once the metadata is known up to the broker's own registration: before that, a
+        missing partition may only be late.
         """
         await self._disk.call(remove_leftovers, self._log_dir)
         for folder in await self._disk.call(partition_folders, self._log_dir):
@@ -154,7 +154,7 @@ class ReplicaManager:
                 continue
             key = PartitionKey(folder.topic_id, folder.number)
             if self.assignment_of(key) is None and key not in self.partitions:
-                logger.info("%s is of no partition of this broker, removing it", folder.path)
+                logger.info("Deleting %s: not a partition of this broker", folder.path)
                 await self._disk.call(discard, folder.path, folder.topic_id)
 
     # --- what the partitions say ----------------------------------------------------------------
@@ -176,23 +176,23 @@ class ReplicaManager:
             watcher.moved(partition)
 
     def proposed(self, partition: Partition, proposal: IsrProposal) -> None:
-        assert self.proposer is not None, "proposals before there is anyone to take them"
+        assert self.proposer is not None, "an ISR proposal before the start"
         self.proposer.submit(partition, proposal)
 
     def copy_reports(self) -> tuple[CopyReport, ...]:
-        """What the controller is to be told now of the replicas that are being added here."""
+        """The progress reports that are due, of the replicas being added here."""
         return self.copies.due(self._clock(), self._being_added)
 
     # --- deadlines ------------------------------------------------------------------------------
 
     def watch_acks(self, partition: Partition) -> None:
-        """Somebody waits for this partition, not for ever."""
+        """Check this partition's acknowledgements for timeouts."""
         if partition not in self._waiting:
             self._waiting[partition] = None
             self._sweeper.watch(self, self._clock() + SWEEP_MS)
 
     def sweep(self, now_ms: int) -> int | None:
-        """Look for acknowledgements that are overdue, and now and then through the ISRs."""
+        """Time out overdue acknowledgements; from time to time review the ISRs."""
         for partition in list(self._waiting):
             partition.sweep(now_ms)
             if not partition.waiting:
@@ -204,13 +204,13 @@ class ReplicaManager:
         return now_ms + SWEEP_MS if self._waiting else self._next_review_ms
 
     def start(self) -> None:
-        """Begin to look through the ISRs."""
+        """Start the periodic review of ISRs."""
         self._sweeper.watch(self, self._clock())
 
     # --- the end --------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close every log in good order, on disk."""
+        """Close all logs cleanly, with everything on disk."""
         self._sweeper.forget(self)
         closing = []
         for partition in list(self.partitions.values()):
@@ -240,7 +240,7 @@ class ReplicaManager:
             self.failed.pop(key, None)
 
     async def _settle(self, keys: Sequence[PartitionKey]) -> None:
-        """Open what should be here and is not, remove what is and should not."""
+        """Open missing logs and delete the logs of removed replicas."""
         to_open: list[tuple[PartitionKey, str]] = []
         for key in keys:
             partition = self.partitions.get(key)
@@ -254,7 +254,7 @@ class ReplicaManager:
         results = await self._disk.call(_open_all, self._log_dir, to_open, self._segment_bytes_max)
         for (key, topic), result in zip(to_open, results, strict=True):
             if isinstance(result, StorageError):
-                logger.error("%s cannot be opened: %s", folder_name(topic, key.number), result)
+                logger.error("Cannot open %s: %s", folder_name(topic, key.number), result)
                 self.failed[key] = str(result)
             else:
                 await self._take_in(key, topic, *result)
@@ -262,9 +262,9 @@ class ReplicaManager:
     async def _take_in(
         self, key: PartitionKey, topic: str, opened: OpenedLog, aside: Path | None
     ) -> None:
-        """A log is open: let it play its part, if it still has one."""
+        """Start a partition whose log is now open, unless it was reassigned."""
         if aside is not None:
-            logger.warning("the log of another topic of this name was set aside as %s", aside)
+            logger.warning("Set aside as %s: the log of another topic with the same name", aside)
         if opened.log.recovery.cut is not None:
             logger.warning("%s", opened.log.recovery)
         assignment = self.assignment_of(key)
@@ -282,7 +282,7 @@ class ReplicaManager:
         del self.partitions[key]
         self._waiting.pop(partition, None)
         partition.close()
-        logger.info("%s: this broker is no longer a replica, removing its log", partition)
+        logger.info("%s: deleting the log, this broker is no longer a replica", partition)
         await self._disk.call(partition.log.close)
         await self._disk.call(discard, partition.log.folder, key.topic_id)
 
@@ -303,18 +303,18 @@ class ReplicaManager:
                 if assignment is not None:
                     partition.assign(assignment)
                 if was_throttled:
-                    # Whoever was held back by what is no longer so does not wait for its time.
+                    # A changed rate ends the wait of held-back fetches at once.
                     self.moved(partition)
 
 
 _Opening: TypeAlias = tuple[OpenedLog, Path | None] | StorageError
-"""An open log, with what was set aside for it, or why there is none."""
+"""An open log and the folder that had to be set aside for it, or the error."""
 
 
 def _open_all(
     log_dir: Path, wanted: Sequence[tuple[PartitionKey, str]], segment_bytes_max: int
 ) -> list[_Opening]:
-    """Open logs, several at a time: each waits for the disk more than once."""
+    """Open several logs in parallel: each waits for the disk more than once."""
 
     def opened(one: tuple[PartitionKey, str]) -> _Opening:
         key, topic = one
@@ -331,7 +331,7 @@ def _open_all(
 
 
 class LogAction(Enum):
-    """What is to be done with one partition on the disk."""
+    """The work on the disk that a partition needs."""
 
     OPEN = auto()
     REMOVE = auto()
@@ -339,21 +339,21 @@ class LogAction(Enum):
 
 
 class PendingLogActions:
-    """The partitions that are here and should not be, or the other way round."""
+    """The partitions whose log has to be opened or deleted."""
 
     def __init__(self) -> None:
         self._keys: dict[PartitionKey, None] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether any are pending."""
         return bool(self._keys)
 
     def note(self, key: PartitionKey) -> None:
-        """The metadata asks for something else than what is here."""
+        """Remember a partition whose log differs from what the metadata asks for."""
         self._keys[key] = None
 
     def take(self) -> list[PartitionKey]:
-        """The next few, to be settled now."""
+        """Take the next batch."""
         taken = list(islice(self._keys, SETTLED_AT_ONCE))
         for key in taken:
             del self._keys[key]
@@ -361,7 +361,7 @@ class PendingLogActions:
 
 
 def log_action(partition: Partition | None, assignment: Assignment | None) -> LogAction:
-    """What becomes of a partition that is here, or is not, by what the metadata says now."""
+    """Compare the local replica with the metadata: open its log, delete it, or neither."""
     if partition is not None and assignment is None:
         return LogAction.REMOVE
     if partition is None and assignment is not None:

@@ -38,7 +38,7 @@ FORWARDED: Final = frozenset(
         ApiKey.UNREGISTER_BROKER,
     }
 )
-"""What only the active controller can do: it gets the request in an Envelope (KIP-590)."""
+"""The requests for the active controller, forwarded in an Envelope (KIP-590)."""
 
 _OWN: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {
@@ -62,7 +62,7 @@ _OWN: Final[Mapping[int, VersionRange]] = MappingProxyType(
 OFFERED: Final[Mapping[int, VersionRange]] = MappingProxyType(
     {**_OWN, **{key: SPOKEN[key] for key in FORWARDED}}
 )
-"""Everything on the listener: of what is forwarded, what our controllers serve, and no more."""
+"""The APIs of the listener; of the forwarded ones, the versions that our controllers serve."""
 
 
 SUPPORTED: Final[Mapping[str, VersionRange]] = MappingProxyType(
@@ -74,7 +74,7 @@ SUPPORTED: Final[Mapping[str, VersionRange]] = MappingProxyType(
 
 
 class VersionsApi:
-    """Handles ApiVersions of a version that is offered; the listener answers any other."""
+    """The handler of ApiVersions; the listener answers unsupported versions."""
 
     def __init__(self, image: Image, supported: Mapping[str, VersionRange] | None = None) -> None:
         self._image = image

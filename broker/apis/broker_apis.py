@@ -12,7 +12,6 @@ from typing import Final
 
 from broker.apis.api_versions import FORWARDED, OFFERED, VersionsApi
 from broker.apis.cluster_metadata import ClusterApi
-from broker.apis.codes import Code
 from broker.apis.configs import ConfigsApi
 from broker.apis.fetch import FetchApi
 from broker.apis.forwarding import ForwardingManager
@@ -23,13 +22,14 @@ from broker.apis.producer_ids import ProducerIdManager
 from broker.limits import HELD_REQUESTS_MAX
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.transport.server import Handler, InboundRequest
 
 _Handler = Callable[[InboundRequest], None]
 
 
 class BrokerApis:
-    """A `Handler` of the listener; every API that is offered has its place here."""
+    """The handler of the listener: a table from each offered API to its handler."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class BrokerApis:
 
 
 class StartupGate:
-    """A `Handler` that holds requests back until `open`, and from then on is not there."""
+    """A handler that holds requests back until `open`."""
 
     def __init__(self) -> None:
         self._held: deque[InboundRequest] = deque()
@@ -85,7 +85,7 @@ class StartupGate:
             self._held.append(request)
 
     def open(self, handler: Handler) -> None:
-        """Hand on what has come, and everything from now on."""
+        """Pass on the held requests, and every later one at once."""
         self._handler = handler
         while self._held:
             request = self._held.popleft()
@@ -104,7 +104,7 @@ def find_coordinator(request: InboundRequest) -> None:
     message = codec.decode_request(request.api_key, version, request.body)
     schema = codec.response_schema(request.api_key, version)
     refusal = {
-        "error_code": codec.error_code(Code.COORDINATOR_NOT_AVAILABLE),
+        "error_code": codec.error_code(ErrorCode.COORDINATOR_NOT_AVAILABLE),
         "error_message": _REASON,
         **_NOWHERE,
     }

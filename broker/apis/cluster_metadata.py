@@ -1,7 +1,7 @@
-"""Metadata, DescribeCluster and DescribeTopicPartitions: what the metadata log says, for clients.
+"""Metadata, DescribeCluster and DescribeTopicPartitions, answered from the image.
 
-Clients are told this broker as the "controller": what only the active controller can do, a broker
-forwards (KIP-590), and a client can reach no other address.
+Clients see this broker as the "controller": they cannot reach the controllers, and a broker
+forwards what only the active controller can do (KIP-590).
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
-from broker.apis.codes import Code
 from broker.apis.partition_lookup import live_brokers
 from broker.limits import DESCRIBED_PARTITIONS_MAX
 from quorum.protocol import codec
+from quorum.protocol.errors import ErrorCode
 from quorum.transport.server import InboundRequest
 from statemachine.image.image import Image
 from statemachine.image.partition_index import Topic
@@ -21,13 +21,13 @@ from statemachine.partitions.registration import PartitionRegistration
 from statemachine.vocabulary import NO_LEADER, BrokerId
 
 _NO_OPERATIONS: Final = -(2**31)
-"""What stands for "nobody asked which operations are allowed" (KIP-430)."""
+"""The value for "authorized operations were not requested" (KIP-430)."""
 _ENDPOINT_BROKERS: Final = 1
 _ZERO: Final = timedelta(0)
 
 
 class ClusterApi:
-    """Handles the three requests, each at once."""
+    """The handler of the three requests; each is answered at once."""
 
     def __init__(self, broker_id: BrokerId, image: Image) -> None:
         self._broker_id = broker_id
@@ -37,14 +37,14 @@ class ClusterApi:
     # --- Metadata (3) -----------------------------------------------------------------------
 
     def metadata(self, request: InboundRequest) -> None:
-        """No topics means all of them up to v0 and when null, none when empty (v1 on)."""
+        """Metadata (3). Null topics mean all; an empty list means all in v0 and none from v1 on."""
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
         payload = codec.make_known(
             schema,
             throttle_time=_ZERO,
-            error_code=codec.error_code(Code.NONE),
+            error_code=codec.error_code(ErrorCode.NONE),
             brokers=self._brokers(codec.nested(schema, "MetadataResponseBroker")),
             cluster_id=self.cluster_id,
             controller_id=self._controller(),
@@ -79,7 +79,7 @@ class ClusterApi:
         of_partition = codec.nested(schema, "MetadataResponsePartition")
         return codec.make_known(
             codec.nested(schema, "MetadataResponseTopic"),
-            error_code=codec.error_code(Code.NONE),
+            error_code=codec.error_code(ErrorCode.NONE),
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.name.startswith("__"),
@@ -114,7 +114,7 @@ class ClusterApi:
         )
 
     def _controller(self) -> BrokerId:
-        """This broker, or while it is fenced itself another one that is not: both forward."""
+        """This broker, or another unfenced one while it is fenced: both forward."""
         live = [broker.broker_id for broker, _ in live_brokers(self._image)]
         if self._broker_id in live:
             return self._broker_id
@@ -123,13 +123,16 @@ class ClusterApi:
     # --- DescribeCluster (60) ---------------------------------------------------------------
 
     def describe_cluster(self, request: InboundRequest) -> None:
-        """The brokers; their controllers are not shown on a broker's listener (KIP-919)."""
+        """DescribeCluster (60): the brokers.
+
+        A broker's listener does not show controllers (KIP-919).
+        """
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
-        code, reason = Code.NONE, None
+        code, reason = ErrorCode.NONE, None
         if getattr(message, "endpoint_type", _ENDPOINT_BROKERS) != _ENDPOINT_BROKERS:
-            code = Code.UNSUPPORTED_ENDPOINT_TYPE
+            code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             reason = "a broker describes brokers only; ask a controller for controllers"
         payload = codec.make_known(
             schema,
@@ -147,7 +150,7 @@ class ClusterApi:
     # --- DescribeTopicPartitions (75) -------------------------------------------------------
 
     def describe_topic_partitions(self, request: InboundRequest) -> None:
-        """Topics by name, as many of their partitions as are asked for, then a cursor."""
+        """DescribeTopicPartitions (75): topics by name up to the limit, then a cursor."""
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
@@ -166,7 +169,7 @@ class ClusterApi:
     def _described(
         self, schema: type[Any], names: Sequence[str], first: int, limit: int
     ) -> tuple[list[Any], Any]:
-        """The topics that fit, and where to go on; None at the end."""
+        """The topics that fit, and the cursor of the rest; None at the end."""
         live = {broker.broker_id for broker, _ in live_brokers(self._image)}
         of_cursor = codec.nested(schema, "Cursor")
         topics: list[Any] = []
@@ -175,7 +178,9 @@ class ClusterApi:
                 return topics, codec.make(of_cursor, topic_name=name, partition_index=first)
             topic = self._image.topic_named(name)
             if topic is None:
-                topics.append(_described_topic(schema, name, None, Code.UNKNOWN_TOPIC_OR_PARTITION))
+                topics.append(
+                    _described_topic(schema, name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                )
                 continue
             rest = (each for each in topic.existing() if each[0] >= first)
             shown = list(islice(rest, limit + 1))
@@ -184,7 +189,9 @@ class ClusterApi:
                 _described_partition(schema, number, partition, live)
                 for number, partition in shown[:limit]
             )
-            topics.append(_described_topic(schema, name, topic.topic_id, Code.NONE, partitions))
+            topics.append(
+                _described_topic(schema, name, topic.topic_id, ErrorCode.NONE, partitions)
+            )
             if more is not None:
                 return topics, codec.make(of_cursor, topic_name=name, partition_index=more[0])
             limit -= len(shown)
@@ -197,7 +204,7 @@ def _no_topic(schema: type[Any], name: str | None, topic_id: UUID | None) -> Any
     return codec.make_known(
         codec.nested(schema, "MetadataResponseTopic"),
         error_code=codec.error_code(
-            Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+            ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ),
         name=name,
         topic_id=topic_id,
@@ -211,7 +218,7 @@ def _described_topic(
     schema: type[Any],
     name: str,
     topic_id: UUID | None,
-    code: Code,
+    code: ErrorCode,
     partitions: tuple[Any, ...] = (),
 ) -> Any:
     return codec.make(
@@ -242,8 +249,8 @@ def _described_partition(
     )
 
 
-def _leader_code(partition: PartitionRegistration, live: set[BrokerId]) -> Code:
-    return Code.NONE if partition.leader in live else Code.LEADER_NOT_AVAILABLE
+def _leader_code(partition: PartitionRegistration, live: set[BrokerId]) -> ErrorCode:
+    return ErrorCode.NONE if partition.leader in live else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _live_leader(partition: PartitionRegistration, live: set[BrokerId]) -> BrokerId:

@@ -1,7 +1,6 @@
-"""DescribeConfigs (32) and DescribeClientQuotas (48): what is set, by the image of this broker.
+"""DescribeConfigs (32) and DescribeClientQuotas (48), answered from the image.
 
-Which configurations there are, and what they mean, is the state machine's to say; this broker adds
-what its own file says.
+The state machine defines the configurations; this broker adds the settings of its own file.
 """
 
 from collections.abc import Mapping
@@ -23,14 +22,14 @@ from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, Resource
 
 
 class ConfigsApi:
-    """Handles the two requests, each at once."""
+    """The handler of both requests; each is answered at once."""
 
     def __init__(self, config: BrokerConfig, image: Image) -> None:
         self._file = BrokerFile(str(config.node_id), _settings(config))
         self._image = image
 
     def handle(self, request: InboundRequest) -> None:
-        """Everything that has configurations; of brokers the shared ones and this one's own."""
+        """DescribeConfigs: any resource; of brokers only the cluster default and this one."""
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
@@ -38,7 +37,7 @@ class ConfigsApi:
         request.respond(codec.encode_response_body(request.api_key, version, payload))
 
     def quotas(self, request: InboundRequest) -> None:
-        """The quotas of clients, as far as this broker has read the log."""
+        """DescribeClientQuotas: the quotas, as far as this broker has replayed the log."""
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
@@ -56,7 +55,7 @@ class ConfigsApi:
 
 
 def _settings(config: BrokerConfig) -> Mapping[str, str]:
-    """What this broker runs with: as it was given, and what it was not given as it turned out."""
+    """The effective settings of this broker."""
     voters = (
         f"{each}" if address is None else f"{each}@{Address(*address)}"
         for each, address in sorted(config.voters.items())

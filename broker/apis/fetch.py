@@ -15,7 +15,6 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from broker.apis.codes import Code
 from broker.apis.partition_lookup import PartitionLookup
 from broker.apis.purgatory import FetchPurgatory
 from broker.limits import (
@@ -30,14 +29,15 @@ from broker.replication.replication_quota import TokenBucket
 from quorum.core.vocabulary import LogEnd, Offset
 from quorum.ports import Clock, LogFailure
 from quorum.protocol import codec
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.shape import Data
 from quorum.protocol.varints import uvarint
 from quorum.transport.server import InboundRequest
 
-logger = logging.getLogger("broker.fetch")
+logger = logging.getLogger(__name__)
 
 CONSUMER: Final = -1
-"""The replica id of those who are no replicas."""
+"""The replica id of a consumer."""
 
 _REPLICA_STATE_FROM: Final = 15
 _NO_EPOCH: Final = -1
@@ -46,7 +46,7 @@ _NO_TOPIC: Final = UUID(int=0)
 
 
 class PartitionAnswer(NamedTuple):
-    """What is said of one partition; offsets of -1 stand for unknown ones."""
+    """The response for one partition; an offset of -1 is unknown."""
 
     number: int
     error_code: int
@@ -61,7 +61,7 @@ TopicAnswer: TypeAlias = tuple[str | UUID, Sequence[PartitionAnswer]]
 
 
 class FetchApi:
-    """Handles Fetch requests."""
+    """The handler of Fetch."""
 
     def __init__(self, leaders: PartitionLookup, parking: FetchPurgatory, *, clock: Clock) -> None:
         self._leaders = leaders
@@ -69,13 +69,13 @@ class FetchApi:
         self._clock = clock
 
     def handle(self, request: InboundRequest) -> None:
-        """Answer at once, or park the request until there is enough to answer with."""
+        """Answer at once, or delay the request until there is enough to return."""
         message = codec.decode_request(request.api_key, request.api_version, request.body)
         fetch = _Fetch(request, message, self._leaders, self._clock)
         if fetch.is_replica:
             self._parking.release((fetch.replica_id, request.connection_id))
         if getattr(message, "session_id", 0) != 0:
-            fetch.fail(Code.FETCH_SESSION_ID_NOT_FOUND)
+            fetch.fail(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return
         fetch.begin()
         wait_ms = round(message.max_wait.total_seconds() * 1_000)
@@ -92,15 +92,15 @@ class _Part:
 
     __slots__ = ("asked", "code", "diverging", "partition")
 
-    def __init__(self, asked: Any, found: Partition | Code) -> None:
+    def __init__(self, asked: Any, found: Partition | ErrorCode) -> None:
         self.asked = asked
         self.partition: Partition | None = found if isinstance(found, Partition) else None
-        self.code: int = Code.NONE if isinstance(found, Partition) else found
+        self.code: int = ErrorCode.NONE if isinstance(found, Partition) else found
         self.diverging: LogEnd | None = None
 
 
 class _Fetch:
-    """One request on its way to its answer."""
+    """One Fetch request until its response."""
 
     def __init__(
         self, request: InboundRequest, message: Any, leaders: PartitionLookup, clock: Clock
@@ -137,7 +137,7 @@ class _Fetch:
         return self._request.is_gone
 
     def begin(self) -> None:
-        """Check each partition, and take in what a follower says of itself. Once."""
+        """Check each partition and apply a follower's progress. Call it once."""
         for part in self._parts:
             if part.partition is None:
                 continue
@@ -174,10 +174,10 @@ class _Fetch:
         )
         is_within = partition.log.start <= asked.fetch_offset <= partition.log_end
         if part.diverging is None and not is_within:
-            part.code = Code.OFFSET_OUT_OF_RANGE
+            part.code = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def is_satisfied(self) -> bool:
-        """Whether something went wrong, or enough bytes are there."""
+        """Return whether an error occurred or enough bytes are available."""
         self._look_for_moves()
         if any(part.code or part.diverging is not None for part in self._parts):
             return True
@@ -194,7 +194,7 @@ class _Fetch:
         return False
 
     def _look_for_moves(self) -> None:
-        """Whoever led when the fetch came may not lead any more."""
+        """Check each partition's leadership again: it may have changed since the request."""
         for part in self._parts:
             if part.partition is not None and not part.code:
                 asked_epoch = getattr(part.asked, "current_leader_epoch", _NO_EPOCH)
@@ -203,7 +203,7 @@ class _Fetch:
                     part.code = refusal.code
 
     def _limit(self, part: _Part) -> int:
-        """Up to where this asker may read; where it asks from, if it may not."""
+        """The end offset for this reader; its own fetch offset if it must wait."""
         if part.partition is None or part.code or part.diverging is not None:
             asked: int = part.asked.fetch_offset
             return asked
@@ -215,7 +215,7 @@ class _Fetch:
         return part.partition.log_end
 
     def _is_throttled(self, partition: Partition) -> bool:
-        """Whether this follower is given records only as the throttle allows (KIP-73)."""
+        """Return whether the leader throttle limits this follower (KIP-73)."""
         if not self.is_replica or self._throttle.rate_bytes_per_s is None:
             return False
         if partition.key.number not in partition.settings.leader_throttled:
@@ -224,7 +224,7 @@ class _Fetch:
         return leading is not None and self.replica_id not in leading.isr
 
     def _throttle_of(self, part: _Part) -> TokenBucket | None:
-        """What limits the rate of a partition in this answer, or None."""
+        """The token bucket that limits a partition in this response, or None."""
         is_throttled = part.partition is not None and self._is_throttled(part.partition)
         return self._throttle if is_throttled else None
 
@@ -236,11 +236,11 @@ class _Fetch:
             return part.partition.log.read(Offset(start), Offset(limit), max_bytes)
         except LogFailure as failure:
             logger.error("%s", failure)
-            part.code = Code.KAFKA_STORAGE_ERROR
+            part.code = ErrorCode.KAFKA_STORAGE_ERROR
             return b""
 
     def finish(self) -> None:
-        """Answer with what there is now."""
+        """Respond with the records available now."""
         self._look_for_moves()
         most = REPLICA_FETCH_ANSWER_BYTES_MAX if self.is_replica else FETCH_ANSWER_BYTES_MAX
         left = min(self._message.max_bytes, most)
@@ -253,7 +253,7 @@ class _Fetch:
             if room_bytes is not None:
                 most_bytes = min(most_bytes, room_bytes)
             data = self._read(part, most_bytes)
-            # A batch larger than what is asked for is given alone and first, or a reader would
+            # A batch larger than the limit is returned only as the first one, or a reader would
             # never get past it (KIP-74).
             if data and (is_first or len(data) <= left):
                 records[part] = data
@@ -261,20 +261,20 @@ class _Fetch:
                 is_first = False
                 if throttle is not None:
                     throttle.take(len(data), self._clock())
-        self._respond(Code.NONE, records)
+        self._respond(ErrorCode.NONE, records)
 
-    def fail(self, code: Code) -> None:
-        """Answer with an error for the whole request."""
+    def fail(self, code: ErrorCode) -> None:
+        """Respond with an error for the whole request."""
         self._topics = []
         self._respond(code, {})
 
-    def _respond(self, code: Code, records: dict[_Part, bytes]) -> None:
+    def _respond(self, code: ErrorCode, records: dict[_Part, bytes]) -> None:
         if self._request.api_version >= FLEXIBLE_FROM:
             self._respond_flexible(code, records)
         else:
             self._respond_plain(code, records)
 
-    def _respond_flexible(self, code: Code, records: dict[_Part, bytes]) -> None:
+    def _respond_flexible(self, code: ErrorCode, records: dict[_Part, bytes]) -> None:
         by_id = self._request.api_version >= TOPIC_IDS_FROM
         topics = [
             (
@@ -286,7 +286,7 @@ class _Fetch:
         is_read_committed = self._message.isolation_level != 0
         self._request.respond(write_answer(code, topics, is_read_committed=is_read_committed))
 
-    def _respond_plain(self, code: Code, records: dict[_Part, bytes]) -> None:
+    def _respond_plain(self, code: ErrorCode, records: dict[_Part, bytes]) -> None:
         version = self._request.api_version
         schema = codec.response_schema(self._request.api_key, version)
         of_topic = codec.nested(schema, "FetchableTopicResponse")
@@ -339,7 +339,7 @@ def _answer(part: _Part, records: bytes) -> PartitionAnswer:
 
 
 def _replica(message: Any, version: int) -> tuple[int, int]:
-    """Who fetches: broker id and broker epoch; one that names no epoch has -1."""
+    """The broker id and broker epoch of the follower; -1 if it names no epoch."""
     if version >= _REPLICA_STATE_FROM:
         return message.replica_state.replica_id, message.replica_state.replica_epoch
     return message.replica_id, _NO_EPOCH
@@ -361,7 +361,7 @@ _EMPTY: Final = 1
 def write_answer(
     error_code: int, topics: Sequence[TopicAnswer], *, is_read_committed: bool
 ) -> list[Data]:
-    """The body of the answer, in parts. No session is ever named, nor any node."""
+    """Encode the response in parts. It names neither a session nor a node."""
     head = bytearray(_TOP.pack(0, error_code, 0))
     head += uvarint(len(topics) + 1)
     parts: list[Data] = []
@@ -389,7 +389,7 @@ def _write_partitions(
     *,
     is_read_committed: bool,
 ) -> bytearray:
-    """Append to `head`; where records come, `head` and they become parts, and a new one begins."""
+    """Encode partitions into `head`; records end it and become a part of their own."""
     # There are no transactions, so none were aborted (KIP-98).
     aborted = _EMPTY if is_read_committed else _NULL
     pack = _PARTITION.pack

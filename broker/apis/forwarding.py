@@ -15,28 +15,28 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker.apis.codes import Code
 from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
 from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
 from quorum.protocol.headers import read_correlation_id, response_body_start, write_request_header
 from quorum.transport.address import BadAddress, parse_address
 from quorum.transport.server import InboundRequest
 
-logger = logging.getLogger("broker.forwarding")
+logger = logging.getLogger(__name__)
 
 PRINCIPAL: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
-"""DefaultPrincipalData v0 of `User:ANONYMOUS`, not authenticated by a token: version, two compact
-strings, a boolean, no tagged fields. Nobody proves who they are on this listener."""
+"""DefaultPrincipalData v0 of `User:ANONYMOUS`: version, two compact strings, a boolean (no
+delegation token), no tagged fields. This listener does not authenticate clients."""
 
 _LOOPBACK: Final = ipaddress.IPv4Address("127.0.0.1").packed
 
 
 class ForwardingManager:
-    """Carries each request in a task of `group`."""
+    """The forwarder; each request runs in a task of `group`."""
 
     def __init__(
         self, controllers: NodeToControllerChannelManager, group: asyncio.TaskGroup, *, clock: Clock
@@ -48,19 +48,22 @@ class ForwardingManager:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Give up what is under way, without an answer."""
+        """Cancel the requests in flight, without a response."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     def handle(self, request: InboundRequest) -> None:
-        """Forward, or refuse at once when too much is under way."""
+        """Forward the request, or refuse it if too many bytes are in flight."""
         message = codec.decode_request(request.api_key, request.api_version, request.body)
         body = bytes(request.body)
         if self._held_bytes + len(body) > FORWARDED_BYTES_MAX:
             _refuse(
-                request, message, Code.REQUEST_TIMED_OUT, "too many requests are being forwarded"
+                request,
+                message,
+                ErrorCode.REQUEST_TIMED_OUT,
+                "too many requests are being forwarded",
             )
             return
         self._held_bytes += len(body)
@@ -82,12 +85,12 @@ class ForwardingManager:
         while not request.is_gone:
             left_ms = deadline_ms - self._clock()
             if left_ms <= 0:
-                _refuse(request, message, Code.REQUEST_TIMED_OUT, reason)
+                _refuse(request, message, ErrorCode.REQUEST_TIMED_OUT, reason)
                 return
             try:
                 answer = await self._ask(request, header + body, left_ms)
             except NoActiveController as failure:
-                logger.debug("%s is forwarded again: %s", request, failure)
+                logger.debug("Forwarding %s again: %s", request, failure)
                 reason = f"no active controller answered in time: {failure}"
                 await backoff.wait()
                 continue
@@ -109,26 +112,31 @@ class ForwardingManager:
 
     def _hand_back(self, request: InboundRequest, message: Any, answer: Any) -> None:
         code = answer.error_code.value
-        if code == Code.UNSUPPORTED_VERSION:
+        if code == ErrorCode.UNSUPPORTED_VERSION:
             request.reject(f"the controller does not know {request}")
             return
         data = answer.response_data
         if code != 0 or data is None:
-            reason = f"the controller answered the envelope with {answer.error_code.name}"
-            _refuse(request, message, Code.UNKNOWN_SERVER_ERROR, reason)
+            reason = f"the controller rejected the envelope: {answer.error_code.name}"
+            _refuse(request, message, ErrorCode.UNKNOWN_SERVER_ERROR, reason)
             return
         try:
             came_back = read_correlation_id(data, request.api_key, request.api_version)
             start = response_body_start(data, request.api_key, request.api_version)
         except Malformed as malformed:
-            logger.error("the controller answered what is no answer: %s", malformed)
-            _refuse(request, message, Code.UNKNOWN_SERVER_ERROR, "the answer cannot be read")
+            logger.error("Invalid response from the controller: %s", malformed)
+            _refuse(
+                request,
+                message,
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                "the response of the controller is malformed",
+            )
             return
         assert came_back == request.correlation_id, f"an answer to {came_back} for {request}"
         request.respond(data[start:])
 
 
-def _refuse(request: InboundRequest, message: Any, code: Code, reason: str) -> None:
+def _refuse(request: InboundRequest, message: Any, code: ErrorCode, reason: str) -> None:
     if not request.is_gone:
         request.respond(refusal(request.api_key, request.api_version, message, code, reason))
 
@@ -142,7 +150,7 @@ def _timeout_ms(message: Any) -> int:
 
 
 def _packed_host(peer: str) -> bytes:
-    """The client's address as 4 or 16 bytes."""
+    """The client's IP address, packed."""
     try:
         return ipaddress.ip_address(parse_address(peer).host.partition("%")[0]).packed
     except (BadAddress, ValueError):
@@ -152,11 +160,11 @@ def _packed_host(peer: str) -> bytes:
 _ZERO: Final = timedelta(0)
 
 _Results = Callable[[type[Any], Any, dict[str, Any]], dict[str, Any]]
-"""From (schema of the answer, request, error fields) to the fields with the results."""
+"""(response schema, request, error fields) to the fields with the results."""
 
 
 def refusal(api_key: int, version: int, message: Any, code: int, reason: str) -> bytes:
-    """The body of the answer to `message` that says `code` of everything in it."""
+    """Encode a response to `message` with this error for everything in it."""
     schema = codec.response_schema(api_key, version)
     error = {"error_code": codec.error_code(code), "error_message": reason}
     results = _RESULTS.get(ApiKey(api_key), _nothing)(schema, message, error)
@@ -165,7 +173,7 @@ def refusal(api_key: int, version: int, message: Any, code: int, reason: str) ->
 
 
 def _nothing(schema: type[Any], _message: Any, _error: dict[str, Any]) -> dict[str, Any]:
-    """The error stands at the top; of the fields below it those that are there are empty."""
+    """The results of an API whose error is at the top: empty."""
     names = ("responses", "results", "topics", "nodes", "brokers", "hurt", "moves", "partitions")
     return {name: () for name in names if name in schema.__dataclass_fields__}
 

@@ -1,7 +1,6 @@
-"""DescribeLogDirs (35): how large the logs of this broker are. It reads no file for it.
+"""DescribeLogDirs (35): the sizes of the logs of this broker, without reading any file.
 
-A broker has one directory. How much room its volume has is not told (-1): that would be a question
-to the disk.
+A broker has one directory. The space of its volume is reported as unknown (-1).
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -21,15 +20,15 @@ _NO_ERROR: Final = 0
 
 
 class LogDirsApi:
-    """Handles the request at once."""
+    """The handler of DescribeLogDirs; it answers at once."""
 
     def __init__(self, log_dir: Path, partitions: Callable[[], Iterable[Partition]]) -> None:
-        """`partitions` are those that are open now, whenever they are looked at."""
+        """`partitions` returns the open partitions."""
         self._log_dir = log_dir
         self._partitions = partitions
 
     def handle(self, request: InboundRequest) -> None:
-        """The logs of the partitions that are asked for, or of all."""
+        """Describe the requested partitions, or all."""
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         asked = None

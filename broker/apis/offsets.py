@@ -1,17 +1,17 @@
-"""ListOffsets and OffsetForLeaderEpoch: where a partition begins, ends, or was at a time."""
+"""ListOffsets and OffsetForLeaderEpoch: offsets by timestamp and by leader epoch."""
 
 from datetime import timedelta
 from typing import Any, Final
 
-from broker.apis.codes import Code
 from broker.apis.partition_lookup import PartitionLookup
 from broker.partition.partition import Partition
 from quorum.core.vocabulary import Epoch, Offset
 from quorum.protocol import codec
+from quorum.protocol.errors import ErrorCode
 from quorum.transport.server import InboundRequest
 
 EARLIEST: Final = -2
-"""As a time: the first offset. -1 is the end, -3 the newest record, -4 the first one kept here."""
+"""The timestamp of the first offset; -1: the end, -3: newest record, -4: the first local one."""
 
 _NO_TIME: Final = -1
 _TIME_MS_END: Final = 1 << 62
@@ -20,13 +20,13 @@ _CONSUMER: Final = -1
 
 
 class OffsetsApi:
-    """Handles both requests; each is answered at once."""
+    """The handler of both requests; each is answered at once."""
 
     def __init__(self, leaders: PartitionLookup) -> None:
         self._leaders = leaders
 
     def list_offsets(self, request: InboundRequest) -> None:
-        """ListOffsets (2): offsets by time, or by one of the negative times with a meaning."""
+        """ListOffsets (2): offsets by timestamp, or by one of the negative special timestamps."""
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
@@ -59,35 +59,35 @@ class OffsetsApi:
     def _listed(self, topic: str, asked: Any, *, is_consumer: bool) -> tuple[int, int, int, int]:
         """Error code, offset, time and leader epoch."""
         partition = self._leaders.partition(topic, asked.partition_index)
-        if isinstance(partition, Code):
+        if isinstance(partition, ErrorCode):
             return partition, -1, _NO_TIME, -1
         refusal = partition.fetch_refusal(getattr(asked, "current_leader_epoch", -1))
         if refusal is not None:
             return refusal.code, -1, _NO_TIME, -1
         leading = partition.leading
         assert leading is not None
-        # Followers ask for the end of the log, consumers for what they may read.
+        # Followers see the end of the log, consumers the high watermark.
         end = leading.high_watermark if is_consumer else leading.log_end
         if is_consumer and not leading.knows_committed and asked.timestamp != EARLIEST:
-            return Code.OFFSET_NOT_AVAILABLE, -1, _NO_TIME, -1
+            return ErrorCode.OFFSET_NOT_AVAILABLE, -1, _NO_TIME, -1
         match asked.timestamp:
             case -1:
-                return Code.NONE, end, _NO_TIME, partition.leader_epoch
+                return ErrorCode.NONE, end, _NO_TIME, partition.leader_epoch
             case -2 | -4:
                 start = partition.log.start
-                return Code.NONE, start, _NO_TIME, _epoch_at(partition, start)
+                return ErrorCode.NONE, start, _NO_TIME, _epoch_at(partition, start)
             case -3:
                 found = newest(partition, end)
             case time_ms if time_ms >= 0:
                 found = partition.log.offset_for_timestamp(time_ms)
             case _:
-                return Code.UNSUPPORTED_VERSION, -1, _NO_TIME, -1
+                return ErrorCode.UNSUPPORTED_VERSION, -1, _NO_TIME, -1
         if found is None or found[0] >= end:
-            return Code.NONE, -1, _NO_TIME, -1
-        return Code.NONE, found[0], found[1], _epoch_at(partition, found[0])
+            return ErrorCode.NONE, -1, _NO_TIME, -1
+        return ErrorCode.NONE, found[0], found[1], _epoch_at(partition, found[0])
 
     def for_leader_epoch(self, request: InboundRequest) -> None:
-        """OffsetForLeaderEpoch (23): where the log ends an epoch (KIP-101, KIP-279, KIP-320)."""
+        """OffsetForLeaderEpoch (23): the end offset of an epoch (KIP-101, KIP-279, KIP-320)."""
         version = request.api_version
         message = codec.decode_request(request.api_key, version, request.body)
         schema = codec.response_schema(request.api_key, version)
@@ -118,24 +118,25 @@ class OffsetsApi:
     def _ended(self, topic: str, asked: Any) -> tuple[int, int, int]:
         """Error code, epoch and end offset."""
         partition = self._leaders.partition(topic, asked.partition)
-        if isinstance(partition, Code):
+        if isinstance(partition, ErrorCode):
             return partition, -1, -1
         refusal = partition.fetch_refusal(asked.current_leader_epoch)
         if refusal is not None:
             return refusal.code, -1, -1
         if asked.leader_epoch > partition.leader_epoch or asked.leader_epoch < 0:
-            return Code.NONE, -1, -1
+            return ErrorCode.NONE, -1, -1
         if asked.leader_epoch == partition.leader_epoch:
-            return Code.NONE, partition.leader_epoch, partition.log_end
+            return ErrorCode.NONE, partition.leader_epoch, partition.log_end
         end = partition.history.end_of(Epoch(asked.leader_epoch), Offset(partition.log_end))
-        return Code.NONE, end.epoch, end.offset
+        return ErrorCode.NONE, end.epoch, end.offset
 
 
 def newest(partition: Partition, end: int) -> tuple[int, int] | None:
-    """The first record with the largest time of all below `end`: its offset and time (KIP-734).
+    """The offset and timestamp of the first record with the largest timestamp below `end`
+    (KIP-734).
 
-    Whether some record is not older than a time can only turn from yes to no as the time rises,
-    so the largest is found by halving; each look-up goes by the index.
+    "A record at or after this time exists" only turns from true to false as the time rises, so a
+    binary search over the time index finds the largest.
     """
     found, low, high = None, 0, _TIME_MS_END
     while low < high:
@@ -149,7 +150,7 @@ def newest(partition: Partition, end: int) -> tuple[int, int] | None:
 
 
 def _epoch_at(partition: Partition, offset: int) -> int:
-    """The leader epoch of the record at `offset`, or the one in force for an empty log."""
+    """The leader epoch of the record at `offset`, or the current one at the end of the log."""
     epoch = -1
     for each, start in partition.log.epochs:
         if start > offset:

@@ -1,15 +1,14 @@
-"""Produce: a producer's batches into the logs that this broker leads, and the answer when due.
+"""Produce: append batches to the logs that this broker leads and respond when acknowledged.
 
-acks=1 is answered when this broker has written the batch, acks=all when every in-sync replica has
-confirmed it; acks=0 is not answered at all, and a batch that cannot be appended then closes the
-connection, which is how its producer learns of it (KIP-360 aside, as Kafka does).
+acks=1 waits until this broker has written the batch, acks=all until every in-sync replica has
+confirmed it. acks=0 has no response: a batch that cannot be appended closes the connection, as in
+Kafka.
 """
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from broker.apis.codes import Code
 from broker.apis.partition_lookup import PartitionLookup
 from broker.limits import PENDING_APPENDS_PER_PARTITION_MAX, PRODUCE_TIMEOUT_MS_MAX
 from broker.partition.assignment import Appended, Refusal
@@ -19,6 +18,7 @@ from broker.storage.batch_validation import InvalidBatch
 from broker.storage.producer_state import SequenceError
 from quorum.ports import Clock
 from quorum.protocol import codec
+from quorum.protocol.errors import ErrorCode
 from quorum.transport.server import InboundRequest
 
 ACKS_NONE: Final = 0
@@ -26,13 +26,13 @@ ACKS_LEADER: Final = 1
 ACKS_ALL: Final = -1
 
 _LEADER_HINTS_FROM: Final = 10
-"""The version from which the answer may name the leader (KIP-951)."""
+"""The first version whose response may name the leader (KIP-951)."""
 _MESSAGES_FROM: Final = 8
 _LOG_START_FROM: Final = 5
 
 
 class Outcome(NamedTuple):
-    """What became of one partition's batch."""
+    """The result of one partition's batch."""
 
     code: int
     base_offset: int = -1
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 
 
 class ProduceApi:
-    """Handles Produce requests; `wall_clock` is for topics with append time."""
+    """The handler of Produce; `wall_clock` stamps records of topics with LogAppendTime."""
 
     def __init__(
         self, manager: ReplicaManager, leaders: PartitionLookup, *, clock: Clock, wall_clock: Clock
@@ -53,7 +53,7 @@ class ProduceApi:
         self._wall_clock = wall_clock
 
     def handle(self, request: InboundRequest) -> None:
-        """Append, and answer now or later."""
+        """Append the batches; respond now or when they are acknowledged."""
         message = codec.decode_request(request.api_key, request.api_version, request.body)
         answer = _Answer(request, message, self._leaders)
         acks = message.acks
@@ -65,7 +65,7 @@ class ProduceApi:
                 settle = answer.settler(at)
                 at += 1
                 if acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
-                    settle(Outcome(Code.INVALID_REQUIRED_ACKS, message=_acks_message(acks)))
+                    settle(Outcome(ErrorCode.INVALID_REQUIRED_ACKS, message=_acks_message(acks)))
                     continue
                 self._append(topic.name, data, acks, deadline_ms, settle)
         answer.all_begun()
@@ -74,11 +74,13 @@ class ProduceApi:
         self, topic: str, data: Any, acks: int, deadline_ms: int, settle: Callable[[Outcome], None]
     ) -> None:
         partition = self._leaders.partition(topic, data.index)
-        if isinstance(partition, Code):
+        if isinstance(partition, ErrorCode):
             settle(Outcome(partition))
             return
         if partition.waiting >= PENDING_APPENDS_PER_PARTITION_MAX:
-            settle(Outcome(Code.REQUEST_TIMED_OUT, message="too many appends wait for followers"))
+            settle(
+                Outcome(ErrorCode.REQUEST_TIMED_OUT, message="too many appends wait for followers")
+            )
             return
         result = partition.produce(
             data.records, for_all=acks == ACKS_ALL, wall_ms=self._wall_clock()
@@ -86,7 +88,9 @@ class ProduceApi:
         if not isinstance(result, Appended):
             settle(_refused(result))
             return
-        outcome = Outcome(Code.NONE, result.base_offset, result.append_time_ms, partition.log.start)
+        outcome = Outcome(
+            ErrorCode.NONE, result.base_offset, result.append_time_ms, partition.log.start
+        )
         if acks == ACKS_NONE:
             settle(outcome)
             return
@@ -113,7 +117,7 @@ class ProduceApi:
 
 
 class _Answer:
-    """One request on its way to its answer: the outcomes so far, and how many are missing."""
+    """The response under construction: the results so far and the number of missing ones."""
 
     __slots__ = ("_is_complete", "_leaders", "_message", "_missing", "_outcomes", "_request")
 
@@ -122,8 +126,8 @@ class _Answer:
         self._request = request
         self._message = message
         self._leaders = leaders
-        self._outcomes: list[Outcome] = [Outcome(Code.UNKNOWN_SERVER_ERROR)] * count
-        # One more than the partitions, so that nothing leaves before all have been begun.
+        self._outcomes: list[Outcome] = [Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)] * count
+        # One more than the partitions: no response leaves before all appends were started.
         self._missing = count + 1
 
     def settler(self, at: int) -> Callable[[Outcome], None]:
@@ -145,7 +149,7 @@ class _Answer:
         if self._message.acks != ACKS_NONE:
             self._request.respond(self._encoded())
             return
-        failed = [each for each in self._outcomes if each.code != Code.NONE]
+        failed = [each for each in self._outcomes if each.code != ErrorCode.NONE]
         if failed:
             self._request.reject(f"a Produce with acks=0 failed with error {failed[0].code}")
         else:
@@ -169,7 +173,7 @@ class _Answer:
         )
         values: dict[str, Any] = {"responses": topics}
         if version >= _LEADER_HINTS_FROM:
-            missed = any(each.code == Code.NOT_LEADER_OR_FOLLOWER for each in self._outcomes)
+            missed = any(each.code == ErrorCode.NOT_LEADER_OR_FOLLOWER for each in self._outcomes)
             values["node_endpoints"] = self._leaders.endpoints(schema) if missed else ()
         payload = codec.make(schema, **values)
         return codec.encode_response_body(self._request.api_key, version, payload)
@@ -187,7 +191,7 @@ class _Answer:
         if version >= _MESSAGES_FROM:
             values["record_errors"] = ()
             values["error_message"] = outcome.message
-        if version >= _LEADER_HINTS_FROM and outcome.code == Code.NOT_LEADER_OR_FOLLOWER:
+        if version >= _LEADER_HINTS_FROM and outcome.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             hint = self._leaders.hint(topic, index)
             values["current_leader"] = codec.make(codec.nested(schema, "LeaderIdAndEpoch"), **hint)
         return codec.make(codec.nested(schema, "PartitionProduceResponse"), **values)

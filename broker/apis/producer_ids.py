@@ -1,7 +1,7 @@
-"""InitProducerId: an id for an idempotent producer, from blocks that the controller gives.
+"""InitProducerId: ids for idempotent producers, from blocks that the controller allocates.
 
-A thousand ids come at once (KIP-730). There are no transactions here: a request with a
-transactional id is refused, for good.
+A block has a thousand ids (KIP-730). There are no transactions: a request with a transactional id
+is refused.
 """
 
 import asyncio
@@ -10,15 +10,15 @@ from collections import deque
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from broker.apis.codes import Code
 from broker.controller_channel import Backoff, NoActiveController, NodeToControllerChannelManager
 from broker.limits import FORWARD_TIMEOUT_MS, PRODUCER_ID_WAITERS_MAX
 from broker.replica_manager import ReplicaManager
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.errors import ErrorCode
 from quorum.transport.server import InboundRequest
 
-logger = logging.getLogger("broker.storage.producer_state")
+logger = logging.getLogger(__name__)
 
 _ZERO: Final = timedelta(0)
 
@@ -29,7 +29,7 @@ class _Waiter(NamedTuple):
 
 
 class ProducerIdManager:
-    """Hands out ids at once while the block lasts; `run` gets the next block."""
+    """Producer ids from a block; `run` requests the next block."""
 
     def __init__(
         self, manager: ReplicaManager, controllers: NodeToControllerChannelManager
@@ -43,21 +43,21 @@ class ProducerIdManager:
         self._backoff = Backoff()
 
     def handle(self, request: InboundRequest) -> None:
-        """Answer with a new id and epoch 0, now or when there is a block."""
+        """Respond with a new id and epoch 0, at once or when a block arrives."""
         message = codec.decode_request(request.api_key, request.api_version, request.body)
         if message.transactional_id is not None:
-            _respond(request, Code.INVALID_REQUEST)
+            _respond(request, ErrorCode.INVALID_REQUEST)
         elif self._next < self._end:
             self._give(request)
         elif len(self._waiters) >= PRODUCER_ID_WAITERS_MAX:
-            _respond(request, Code.REQUEST_TIMED_OUT)
+            _respond(request, ErrorCode.REQUEST_TIMED_OUT)
         else:
             deadline_ms = self._manager.now_ms() + FORWARD_TIMEOUT_MS
             self._waiters.append(_Waiter(request, deadline_ms))
             self._work.set()
 
     async def run(self) -> None:
-        """Get a block whenever somebody waits for one, until cancelled."""
+        """Request a block whenever a request waits for one, until cancelled."""
         while True:
             await self._work.wait()
             self._work.clear()
@@ -74,9 +74,9 @@ class ProducerIdManager:
                 ApiKey.ALLOCATE_PRODUCER_IDS, lambda version: self._request(version, epoch)
             )
             if answer.error_code != 0:
-                raise NoActiveController(f"answered with {answer.error_code.name}")
+                raise NoActiveController(f"AllocateProducerIds failed: {answer.error_code.name}")
         except NoActiveController as reason:
-            logger.info("no block of producer ids yet: %s", reason)
+            logger.info("AllocateProducerIds will be retried: %s", reason)
             await self._backoff.wait()
             return
         self._backoff.reset()
@@ -90,7 +90,7 @@ class ProducerIdManager:
             if self._next < self._end:
                 self._give(request)
             elif deadline_ms <= now_ms:
-                _respond(request, Code.REQUEST_TIMED_OUT)
+                _respond(request, ErrorCode.REQUEST_TIMED_OUT)
             else:
                 return
             self._waiters.popleft()
@@ -98,7 +98,7 @@ class ProducerIdManager:
     def _give(self, request: InboundRequest) -> None:
         if request.is_gone:
             return
-        _respond(request, Code.NONE, self._next, 0)
+        _respond(request, ErrorCode.NONE, self._next, 0)
         self._next += 1
 
     def _request(self, version: int, epoch: int) -> bytes:
@@ -108,7 +108,7 @@ class ProducerIdManager:
 
 
 def _respond(
-    request: InboundRequest, code: Code, producer_id: int = -1, producer_epoch: int = -1
+    request: InboundRequest, code: ErrorCode, producer_id: int = -1, producer_epoch: int = -1
 ) -> None:
     schema = codec.response_schema(request.api_key, request.api_version)
     payload: Any = codec.make(

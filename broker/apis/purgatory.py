@@ -1,7 +1,7 @@
-"""Fetches that wait for records: no task and no timer for any of them.
+"""Fetches that wait for records, without a task or a timer for any of them.
 
-A fetch is parked under each partition that it asks for, and looked at again when one of them has
-something new, or when its time is up. What happens in one turn of the loop wakes it once.
+A fetch is registered with each of its partitions and checked again when one of them changes or when
+its deadline passes. Several events in one turn of the loop cause one check.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from quorum.transport.sweeper import Sweeper
 
 
 class DelayedFetch(Protocol):
-    """A fetch that has nothing to answer with yet."""
+    """A fetch that waits for records."""
 
     deadline_ms: int
     is_replica: bool
@@ -22,20 +22,20 @@ class DelayedFetch(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether whoever asked has gone."""
+        """Return whether the client has disconnected."""
         ...
 
     def is_satisfied(self) -> bool:
-        """Whether there is enough to answer with now, or an error to tell."""
+        """Return whether there is enough to return, or an error."""
         ...
 
     def finish(self) -> None:
-        """Answer with what there is."""
+        """Respond with the records available now."""
         ...
 
 
 class FetchPurgatory:
-    """A `Watcher` of the partitions; belongs to the running loop."""
+    """The delayed fetches of a broker; a `PartitionListener`, owned by the running loop."""
 
     def __init__(self, sweeper: Sweeper) -> None:
         self._sweeper = sweeper
@@ -51,14 +51,14 @@ class FetchPurgatory:
 
     @property
     def waiting(self) -> tuple[DelayedFetch, ...]:
-        """What is parked now, the longest first."""
+        """The delayed fetches, oldest first."""
         return tuple(self._parked)
 
     def park(self, fetch: DelayedFetch, replica: object | None) -> None:
-        """Keep `fetch` until it is satisfied or due.
+        """Delay `fetch` until it is satisfied or due.
 
-        `replica` names the follower and connection it came from, if it is a follower's: its next
-        fetch means that it no longer waits for this one, which is then answered at once.
+        `replica` names the follower and its connection: the follower's next fetch there completes
+        this one at once.
         """
         if len(self._parked) >= PARKED_FETCHES_MAX:
             fetch.finish()
@@ -71,13 +71,13 @@ class FetchPurgatory:
         self._sweeper.watch(self, fetch.deadline_ms)
 
     def release(self, replica: object) -> None:
-        """The follower asks again: answer what is parked for it."""
+        """Complete the follower's previous fetch: it has sent another one."""
         fetch = self._replicas.pop(replica, None)
         if fetch is not None and fetch in self._parked:
             self._finish(fetch)
 
     def dismiss(self) -> None:
-        """Answer everything: the broker is about to stop."""
+        """Complete all fetches: the broker stops."""
         for fetch in list(self._parked):
             self._finish(fetch)
 
@@ -93,7 +93,7 @@ class FetchPurgatory:
         self._stir(partition, lambda _: True)
 
     def sweep(self, now_ms: int) -> int | None:
-        """Answer those whose time is up, and forget those whose asker has gone."""
+        """Complete the fetches that are due, and drop those of disconnected clients."""
         next_ms: int | None = None
         for fetch in list(self._parked):
             if fetch.is_gone or fetch.deadline_ms <= now_ms:

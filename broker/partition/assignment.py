@@ -11,6 +11,7 @@ from uuid import UUID
 
 from broker.replication.replication_quota import NOTHING, ThrottledPartitions, throttled_partitions
 from quorum.core.vocabulary import LogEnd
+from quorum.protocol.errors import ErrorCode
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
 from statemachine.reassignment.throttle import FOLLOWER_REPLICAS, LEADER_REPLICAS
@@ -26,33 +27,33 @@ from statemachine.vocabulary import (
 
 
 class PartitionKey(NamedTuple):
-    """A partition as the metadata log names it."""
+    """A partition, by topic id and number."""
 
     topic_id: UUID
     number: int
 
 
 class TopicSettings(NamedTuple):
-    """What the configuration of a topic means for the partitions of a broker."""
+    """The topic settings that apply to partitions on this broker."""
 
     message_bytes_max: int
     is_append_time: bool = False
-    """Whether the leader's clock, not the producer's, stamps the records."""
+    """Whether the leader stamps the records with its own clock."""
     leader_throttled: ThrottledPartitions = NOTHING
-    """The partitions that this broker, where it leads them, gives followers at a limited rate."""
+    """Partitions that this broker, as leader, sends at a limited rate."""
     follower_throttled: ThrottledPartitions = NOTHING
-    """The partitions that this broker, where it follows, copies at a limited rate."""
+    """Partitions that this broker, as follower, copies at a limited rate."""
 
 
 LiveEpochs: TypeAlias = Mapping[BrokerId, int]
-"""Broker epoch of each broker that the metadata shows as neither fenced nor stopping."""
+"""The broker epoch of each broker that is neither fenced nor shutting down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What the metadata says of one partition, as far as its replicas care.
+    """The metadata of a partition that its replicas act on.
 
-    Invariant: the leader is in the ISR or there is none, and the ISR is part of the replicas.
+    Invariant: the leader is in the ISR or there is none; the ISR is a subset of the replicas.
     """
 
     replicas: Replicas
@@ -61,9 +62,9 @@ class Assignment:
     leader_epoch: int
     partition_epoch: int
     min_isr: int = 1
-    """Effective: never more than the replicas that the partition is meant to have."""
+    """The effective min.insync.replicas: never more than the intended number of replicas."""
     recovery: int = RECOVERED
-    """RECOVERING from an unclean election until the leader says that it has (KIP-704)."""
+    """RECOVERING from an unclean election until the leader confirms that it has (KIP-704)."""
 
     def __post_init__(self) -> None:
         assert self.leader == NO_LEADER or self.leader in self.isr, f"{self}"
@@ -79,23 +80,47 @@ class Assignment:
 
 
 class Refusal(Enum):
-    """Why a replica does not do what it is asked, with Kafka's error code."""
+    """A reason to refuse a request, with Kafka's error code."""
 
     code: int
     meaning: str
 
-    OFFSET_OUT_OF_RANGE = 1, "the offset is not within the log"
-    UNKNOWN_TOPIC_OR_PARTITION = 3, "this broker holds no such partition"
-    NOT_LEADER_OR_FOLLOWER = 6, "this broker does not lead the partition"
-    REQUEST_TIMED_OUT = 7, "the followers did not confirm in time"
-    NOT_ENOUGH_REPLICAS = 19, "fewer replicas are in sync than min.insync.replicas asks for"
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, "fewer replicas than asked for were left in sync"
-    KAFKA_STORAGE_ERROR = 56, "the log cannot be read or written"
-    FENCED_LEADER_EPOCH = 74, "the leader epoch of the request is over"
-    UNKNOWN_LEADER_EPOCH = 75, "the leader epoch of the request is not known here yet"
-    STALE_BROKER_EPOCH = 77, "a newer incarnation of this follower is registered"
-    OFFSET_NOT_AVAILABLE = 78, "the new leader does not know yet what is committed"
-    INCONSISTENT_TOPIC_ID = 103, "the partition belongs to a topic of another id"
+    OFFSET_OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE, "the offset is not within the log"
+    UNKNOWN_TOPIC_OR_PARTITION = (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "this broker has no such partition",
+    )
+    NOT_LEADER_OR_FOLLOWER = (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        "this broker does not lead the partition",
+    )
+    REQUEST_TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT, "the followers did not confirm in time"
+    NOT_ENOUGH_REPLICAS = (
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        "fewer replicas are in sync than min.insync.replicas requires",
+    )
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        "fewer replicas than required stayed in sync",
+    )
+    KAFKA_STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR, "the log cannot be read or written"
+    FENCED_LEADER_EPOCH = ErrorCode.FENCED_LEADER_EPOCH, "the leader epoch of the request is over"
+    UNKNOWN_LEADER_EPOCH = (
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        "the leader epoch of the request is not known here yet",
+    )
+    STALE_BROKER_EPOCH = (
+        ErrorCode.STALE_BROKER_EPOCH,
+        "a newer incarnation of this follower is registered",
+    )
+    OFFSET_NOT_AVAILABLE = (
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        "the new leader does not know the high watermark yet",
+    )
+    INCONSISTENT_TOPIC_ID = (
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        "the partition belongs to a topic with another id",
+    )
 
     def __init__(self, code: int, meaning: str) -> None:
         self.code = code
@@ -103,7 +128,7 @@ class Refusal(Enum):
 
 
 def assignment_of(image: Image, broker_id: BrokerId, key: PartitionKey) -> Assignment | None:
-    """What the metadata says of a partition of which this broker is a replica, else None."""
+    """The assignment of a partition, or None if the broker is not a replica of it."""
     topic = image.topics.get(key.topic_id)
     found = None if topic is None else topic.partition(key.number)
     if topic is None or found is None or broker_id not in found.replicas:
@@ -122,7 +147,8 @@ def assignment_of(image: Image, broker_id: BrokerId, key: PartitionKey) -> Assig
 def settings_of(
     image: Image, broker_id: BrokerId, topic: str, message_bytes_max: int
 ) -> TopicSettings:
-    """The settings of a topic that matter to its partitions; the last is where none is set."""
+    """The settings of a topic for its partitions; `message_bytes_max` applies if none is
+    configured."""
     configs = image.configs.get((TOPIC_RESOURCE, topic), {})
     shared = image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
     bytes_max = configs.get("max.message.bytes", shared.get("message.max.bytes", ""))
@@ -141,11 +167,11 @@ def live_epochs(image: Image) -> LiveEpochs:
 
 
 DelayedProduce: TypeAlias = Callable[[Refusal | None], None]
-"""Told once: None, or why what it waits for will not be confirmed."""
+"""The callback of a waiting Produce, called once: with None, or the reason for its failure."""
 
 
 class Appended(NamedTuple):
-    """Where a producer's batch lies."""
+    """The offsets of an appended batch."""
 
     base_offset: int
     end_offset: int
@@ -153,6 +179,6 @@ class Appended(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a leader says to a follower's fetch: go on, or where the two logs part."""
+    """The leader's answer to a follower: continue, or the point where the logs diverge."""
 
     diverging: LogEnd | None

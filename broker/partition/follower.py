@@ -9,11 +9,12 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset
 from statemachine.vocabulary import BrokerId
 
 NO_LEADER_EPOCH: Final = -1
-"""The leader epoch of a request whose sender does not know it, or does not care."""
+"""The leader epoch of a request whose sender does not know it or skips the check."""
 
 
 def epoch_refusal(asked: int, current: int) -> Refusal | None:
-    """Why a request that names leader epoch `asked` is refused in epoch `current` (KIP-320)."""
+    """The reason to refuse a request for leader epoch `asked` in epoch `current` (KIP-320), or
+    None."""
     if asked in (NO_LEADER_EPOCH, current):
         return None
     return Refusal.FENCED_LEADER_EPOCH if asked < current else Refusal.UNKNOWN_LEADER_EPOCH
@@ -21,15 +22,15 @@ def epoch_refusal(asked: int, current: int) -> Refusal | None:
 
 @dataclass(slots=True)
 class FollowerState:
-    """A follower's side: whom it copies, and what it knows to be committed.
+    """The follower's state: its leader and its high watermark.
 
-    The high watermark only rises while one leader epoch lasts.
+    The high watermark only rises within one leader epoch.
     """
 
     assignment: Assignment
     high_watermark: int
     lag: int | None = None
-    """How much of what was committed was missing here at the last answer; None before there was
+    """Offsets missing below the leader's high watermark at the last response; None before the first
     one of this leader epoch."""
 
     @property
@@ -41,26 +42,26 @@ class FollowerState:
         return self.assignment.leader_epoch
 
     def learn(self, leader_high_watermark: int, log_end: int) -> None:
-        """Take in the leader's high watermark; only what is here counts as committed here."""
+        """Apply the leader's high watermark, as far as this log reaches."""
         self.high_watermark = max(self.high_watermark, min(leader_high_watermark, log_end))
         self.lag = max(0, leader_high_watermark - log_end)
 
     def is_in_sync(self, me: BrokerId) -> bool:
-        """Whether `me` is in the ISR, or has caught up and is about to join it."""
+        """Return whether `me` is in the ISR or has caught up and is about to join."""
         return self.lag == 0 or me in self.assignment.isr
 
     def truncated(self, end: int) -> None:
-        """The log was cut: after an unclean election even below what was thought committed."""
+        """Lower the high watermark after a truncation: an unclean election may cut below it."""
         self.high_watermark = min(self.high_watermark, end)
 
 
 def truncation_offset(
     history: EpochHistory, log_end: int, diverging_epoch: int, end_offset: int
 ) -> int:
-    """Where a follower cuts its log when the leader says that the two logs part.
+    """The offset at which a follower truncates a diverging log.
 
-    `end_offset` is where the leader's log ends `diverging_epoch`, its largest epoch that is not
-    above the one asked about (KIP-320, `DivergingEpoch` of Fetch).
+    `end_offset` is where the leader's log ends `diverging_epoch`, its largest epoch not above the
+    requested one (KIP-320, `DivergingEpoch` of Fetch).
     """
     diverging = LogEnd(Epoch(diverging_epoch), Offset(end_offset))
     return truncation_point(history, Offset(log_end), diverging)
@@ -69,10 +70,10 @@ def truncation_offset(
 def divergence(
     history: EpochHistory, log_end: int, *, last_fetched_epoch: int, fetch_offset: int
 ) -> LogEnd | None:
-    """Where the log of a follower parts from the leader's, or None if it is a prefix of it.
+    """The point where a follower's log diverges from the leader's, or None if it is a prefix.
 
-    A follower that names no epoch (-1) has an empty log, or is too old to say: only its offset is
-    looked at then, elsewhere.
+    A follower that names no epoch (-1) has an empty log or is too old to say; then only its offset
+    is checked, by the caller.
     """
     if last_fetched_epoch < 0:
         return None

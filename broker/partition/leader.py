@@ -16,16 +16,17 @@ from typing import Final
 
 from broker.limits import ALTER_PARTITION_RETRY_MS
 from broker.partition.assignment import Assignment, LiveEpochs, Refusal
+from quorum.protocol.errors import ErrorCode
 from statemachine.vocabulary import NO_EPOCH, RECOVERING, BrokerId, Replicas
 
 
 @dataclass(frozen=True, slots=True)
 class IsrProposal:
-    """An ISR that the leader asks the controller to commit, on top of what it knows committed."""
+    """An ISR that the leader asks the controller to commit, based on the last committed one."""
 
     isr: Replicas
     broker_epochs: tuple[int, ...]
-    """Of each member; NO_EPOCH for one that is in the committed ISR and has not fetched yet."""
+    """The broker epoch of each member; NO_EPOCH for a member that has not fetched yet."""
     leader_epoch: int
     partition_epoch: int
 
@@ -35,7 +36,7 @@ class IsrProposal:
 
 @dataclass(frozen=True, slots=True)
 class CommittedIsr:
-    """The controller's answer to a proposal that it made so."""
+    """The controller's answer to a proposal that it committed."""
 
     isr: Replicas
     leader_epoch: int
@@ -43,38 +44,46 @@ class CommittedIsr:
 
 
 class ProposalOutcome(Enum):
-    """What follows from the answer to a proposal."""
+    """The next step after the answer to a proposal."""
 
-    SETTLED = "the proposal is no longer under way"
-    RETRY = "it is to be asked again, unchanged"
-    AWAIT_METADATA = "it stays under way until the metadata says what became of it"
+    SETTLED = "the proposal is settled"
+    RETRY = "send the proposal again, unchanged"
+    AWAIT_METADATA = "wait until the metadata shows the outcome"
 
 
-_REVERTED: Final = frozenset({107, 55})
-"""INELIGIBLE_REPLICA and OPERATION_NOT_ATTEMPTED: surely not made so, on the right epochs."""
-_AWAITED: Final = frozenset({3, 100, 74, 95, 42, 108})
-"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION,
-INVALID_REQUEST, NEW_LEADER_ELECTED: the controller knows more than this leader does."""
+_REVERTED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""Errors that prove that the proposal was not committed, on the right epochs."""
+_AWAITED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""Errors of a controller that knows more than this leader does."""
 
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """What the leader knows of one follower in this leadership; times are the leader's clock."""
+    """One follower's progress in this leadership; times are by the leader's clock."""
 
     broker_epoch: int | None = None
-    """Of the incarnation that fetches, learned from its fetches; None until there was one."""
+    """The broker epoch of its fetches; None before the first one."""
     log_end: int | None = None
-    """What its last fetch confirmed; None until there was one that still says so."""
+    """The offset that its last fetch confirmed; None while no fetch counts."""
     last_fetch_ms: int | None = None
     last_caught_up_ms: int | None = None
     _goal_of_last_fetch: int = 0
 
     def fetched(self, broker_epoch: int, offset: int, leader_end: int, now_ms: int) -> None:
         if self.broker_epoch is not None and broker_epoch != self.broker_epoch:
-            # Another incarnation: that the one before kept up says nothing of this one.
+            # Another incarnation: the progress of the previous one does not count.
             self.last_fetch_ms = self.last_caught_up_ms = None
-        # It has caught up now if it has all there is, and had caught up when it last asked if it
-        # has all there was then.
+        # Caught up now: it has everything. Caught up at its last fetch: it has everything there was
+        # at that time.
         if offset >= leader_end:
             self.last_caught_up_ms = now_ms
         elif self.last_fetch_ms is not None and offset >= self._goal_of_last_fetch:
@@ -91,10 +100,10 @@ class FollowerProgress:
 
 
 class LeaderState:
-    """One leadership of one partition, from becoming leader to the next leader epoch.
+    """One leadership, from the election to the next leader epoch.
 
-    Invariants: the high watermark never falls, never exceeds what this broker has written, and
-    only ever rose to an offset that every member of the maximal ISR had confirmed.
+    Invariants: the high watermark never falls, never exceeds what this broker has written, and only
+    rises to offsets that every member of the maximal ISR has confirmed.
     """
 
     __slots__ = (
@@ -128,12 +137,12 @@ class LeaderState:
         self._lag_ms_max = lag_ms_max
         self.assignment = assignment
         self._told_epoch = assignment.partition_epoch
-        """The last partition epoch that the metadata has told, and not an answer."""
+        """The last partition epoch from the metadata log, as opposed to an answer."""
         self.epoch_start = log_end
         """The first offset of this leadership."""
         self.log_end = log_end
         self.written = written
-        """Below it everything has been written by this broker; the rest is only in memory."""
+        """The end of what this broker has written; the rest is only in memory."""
         self.high_watermark = high_watermark
         self.pending: IsrProposal | None = None
         self._not_before_ms = 0
@@ -143,9 +152,9 @@ class LeaderState:
     # --- what happens to it ------------------------------------------------------------------
 
     def update(self, assignment: Assignment, now_ms: int) -> None:
-        """The metadata says something new of this partition, and this broker still leads it.
+        """Apply an assignment in which this broker still leads.
 
-        A change that this leader knows already, from the answer to its own proposal, is not news.
+        An assignment that an answer to a proposal already brought changes nothing.
         """
         assert assignment.leader == self._me
         if assignment.partition_epoch < self.assignment.partition_epoch:
@@ -153,24 +162,24 @@ class LeaderState:
         if assignment.leader_epoch > self.assignment.leader_epoch:
             self.epoch_start = self.log_end
         if assignment.partition_epoch > self.assignment.partition_epoch:
-            # Whatever was proposed was proposed on top of something that is now history.
+            # The proposal was based on an older partition epoch.
             self.pending = None
         self.assignment = assignment
         if assignment.partition_epoch > self._told_epoch + 1:
-            # Who was removed and brought back meanwhile has removed its log as well: what anybody
-            # had confirmed is confirmed by the next fetch, or not at all.
+            # A replica that was removed and added again meanwhile has deleted its log: only its
+            # next fetch confirms anything.
             for progress in self._followers.values():
                 progress.log_end = None
         self._told_epoch = assignment.partition_epoch
         self._know_followers(assignment, now_ms)
 
     def appended(self, log_end: int) -> None:
-        """The log has grown, and can be fetched up to there."""
+        """Note that the log can be fetched up to `log_end`."""
         assert log_end >= self.log_end
         self.log_end = log_end
 
     def wrote(self, written: int) -> None:
-        """Everything below `written` has been handed to the operating system."""
+        """Note that everything below `written` was handed to the operating system."""
         assert self.written <= written <= self.log_end
         self.written = written
 
@@ -183,10 +192,10 @@ class LeaderState:
         now_ms: int,
         live: LiveEpochs,
     ) -> Refusal | None:
-        """A follower asks for what follows `offset`, and so confirms everything below it.
+        """Record a fetch from `offset`, which confirms everything below it.
 
-        The two logs are known to agree up to there. Refused are strangers, and incarnations that
-        are over: their confirmations would be taken for those of the one that came after.
+        The logs are known to agree up to `offset`. Refuse brokers that are not replicas and old
+        incarnations: their confirmations would count for the next incarnation.
         """
         progress = self._followers.get(follower)
         if progress is None:
@@ -202,7 +211,7 @@ class LeaderState:
         return None
 
     def heard(self, follower: BrokerId, now_ms: int) -> None:
-        """A follower asked, but its log parts from this one: that confirms nothing."""
+        """Record a fetch of a follower whose log diverges: it confirms nothing."""
         progress = self._followers.get(follower)
         if progress is not None:
             progress.last_fetch_ms = now_ms
@@ -216,14 +225,14 @@ class LeaderState:
 
     @property
     def maximal_isr(self) -> frozenset[BrokerId]:
-        """Everyone who may be in the ISR, whatever became of the proposal under way."""
+        """The brokers that may be in the ISR, whatever becomes of the proposal in flight."""
         if self.pending is None:
             return frozenset(self.assignment.isr)
         return frozenset(self.assignment.isr) | frozenset(self.pending.isr)
 
     @property
     def is_settled(self) -> bool:
-        """Whether all replicas are in sync and all there is is committed: nothing can change."""
+        """Return whether all replicas are in sync and everything is committed."""
         is_full = len(self.assignment.isr) == len(self.assignment.replicas)
         return is_full and self.high_watermark == self.log_end
 
@@ -233,19 +242,18 @@ class LeaderState:
 
     @property
     def knows_committed(self) -> bool:
-        """Whether the high watermark has reached this leadership, and so is surely not behind.
+        """Return whether the high watermark has reached this leadership.
 
-        Until then a consumer must not be told where the log "ends" (KIP-207).
+        Until then a consumer must not learn the end of the log (KIP-207).
         """
         return self.high_watermark >= self.epoch_start
 
     def advance(self, now_ms: int, live: LiveEpochs) -> bool:
-        """Raise the high watermark as far as it may go; returns whether it rose.
+        """Advance the high watermark; return whether it rose.
 
-        It stands still while the ISR is below min ISR: replicas that left the ISR then may still
-        be elected from the ELR, because they have everything up to there (KIP-966). A follower
-        that has just caught up and is about to be proposed is waited for, or it would have to
-        catch up with a moving goal.
+        It stands still while the ISR is below min ISR: replicas that left the ISR then remain
+        electable from the ELR because they have everything up to it (KIP-966). A caught-up follower
+        that is about to join holds it back too; otherwise the follower would chase a moving target.
         """
         if self.under_min_isr:
             return False
@@ -267,10 +275,10 @@ class LeaderState:
     # --- who is in sync ----------------------------------------------------------------------
 
     def propose(self, own_epoch: int, now_ms: int, live: LiveEpochs) -> IsrProposal | None:
-        """The ISR to ask for now, if there is something to say; it is under way from here on.
+        """Return the ISR to propose now, or None; the proposal is in flight from here on.
 
-        Shrinking goes first: one follower that cannot join must not keep a dead one in. A leader
-        has recovered once its log is open, and says so even if nobody can join it (KIP-704).
+        Shrinking goes first: a follower that cannot join must not keep a dead one in. A leader has
+        recovered once its log is open, and proposes that even if no follower can join (KIP-704).
         """
         if self.pending is not None or now_ms < self._not_before_ms:
             return None
@@ -289,7 +297,7 @@ class LeaderState:
         return self.pending
 
     def on_committed(self, proposal: IsrProposal, answer: CommittedIsr) -> ProposalOutcome:
-        """The controller has committed `proposal`, or found that it had done so before."""
+        """Apply the controller's answer that `proposal` is committed."""
         if proposal is not self.pending:
             return ProposalOutcome.SETTLED  # The metadata has overtaken the answer.
         if answer.leader_epoch != self.assignment.leader_epoch:
@@ -299,8 +307,8 @@ class LeaderState:
         self.pending = None
         before = self.assignment
         self.assignment = Assignment(
-            # A replica that is in the ISR and not among our replicas was assigned since: the
-            # metadata will say so, and until then it counts for nothing here.
+            # A member that is not among our replicas was assigned since. The metadata will bring
+            # it; until then it does not count here.
             replicas=before.replicas,
             isr=tuple(each for each in answer.isr if each in before.replicas),
             leader=before.leader,
@@ -311,10 +319,10 @@ class LeaderState:
         return ProposalOutcome.SETTLED
 
     def on_refused(self, proposal: IsrProposal, error_code: int, now_ms: int) -> ProposalOutcome:
-        """The controller answered `proposal` with an error, or nobody answered (`error_code` -1).
+        """Apply an error of the controller, or no answer (`error_code` -1).
 
-        Only two errors say for certain that the proposal was not committed by anyone; then the
-        committed ISR is all there is again. Every other one leaves that open.
+        Only two errors prove that the proposal was not committed; then the committed ISR alone
+        counts again. Every other error leaves the outcome open.
         """
         if proposal is not self.pending:
             return ProposalOutcome.SETTLED
@@ -325,7 +333,7 @@ class LeaderState:
         return ProposalOutcome.AWAIT_METADATA if error_code in _AWAITED else ProposalOutcome.RETRY
 
     def progress_of(self, follower: BrokerId) -> FollowerProgress | None:
-        """What is known of one follower; None for those that are not replicas."""
+        """The progress of a follower; None if the broker is not a replica."""
         return self._followers.get(follower)
 
     # --- inside ------------------------------------------------------------------------------
@@ -365,19 +373,19 @@ class LeaderState:
         return isr + joining
 
     def _in_sync(self, progress: FollowerProgress) -> bool:
-        """Whether a follower has everything committed, and something to show of this leadership.
+        """Return whether a follower has everything committed and a record of this leadership.
 
-        Without the second a follower could join a new leader whose high watermark is still
-        behind, and lack what was committed under the leader before (KAFKA-7128).
+        Without the second condition a follower could join a new leader whose high watermark is
+        still behind, and lack records committed under the previous leader (KAFKA-7128).
         """
         end = progress.log_end
         return end is not None and end >= self.high_watermark and end >= self.epoch_start
 
     def _are_current(self, isr: Replicas, live: LiveEpochs) -> bool:
-        """Whether no member is known by a broker epoch that the metadata does not know it by.
+        """Return whether the metadata has each member registered under the epoch of its fetches.
 
-        A member that has not fetched from this leader yet is let pass: it is in the committed ISR,
-        which the controller itself takes it out of when its incarnation ends.
+        A member that has not fetched from this leader passes: it is in the committed ISR, and the
+        controller removes it when its incarnation ends.
         """
         return all(
             each == self._me

@@ -32,14 +32,14 @@ from statemachine.vocabulary import BrokerId
 
 
 class PartitionHost(Protocol):
-    """The broker around a partition."""
+    """The broker that hosts a partition."""
 
     broker_id: BrokerId
     replica_lag_time_max_ms: int
 
     @property
     def broker_epoch(self) -> int | None:
-        """Of the registration in force; None before there is one."""
+        """The broker epoch of the current registration; None before the first one."""
         ...
 
     @property
@@ -48,19 +48,19 @@ class PartitionHost(Protocol):
     def now_ms(self) -> int: ...
 
     def grew(self, partition: "Partition") -> None:
-        """There is more to write, and more for followers to fetch."""
+        """Records were appended: write them, and let followers fetch them."""
         ...
 
     def committed(self, partition: "Partition") -> None:
-        """The high watermark rose: there is more for consumers to read."""
+        """The high watermark advanced: consumers may read more."""
         ...
 
     def proposed(self, partition: "Partition", proposal: IsrProposal) -> None:
-        """The controller is to be asked for this ISR."""
+        """Propose this ISR to the controller."""
         ...
 
     def moved(self, partition: "Partition") -> None:
-        """The part it plays has changed: whoever waits for it must look again."""
+        """The role changed: requests that wait for this partition must look again."""
         ...
 
 
@@ -68,9 +68,9 @@ W = TypeVar("W")
 
 
 class ProducePurgatory(Generic[W]):
-    """What waits for the high watermark of one partition, lowest offset first.
+    """Produce requests that wait for an offset of one partition, lowest offset first.
 
-    Invariant: `reached` gives each waiter once, and never one that `overdue` or `dismiss` gave.
+    Invariant: each waiter is returned once, by `reached`, `overdue` or `dismiss`.
     """
 
     __slots__ = ("_count", "_heap")
@@ -83,20 +83,20 @@ class ProducePurgatory(Generic[W]):
         return len(self._heap)
 
     def add(self, end_offset: int, deadline_ms: int, waiter: W) -> None:
-        """`waiter` is released when everything below `end_offset` is committed."""
-        # The count keeps two of one offset in order, and waiters from being compared.
+        """Add a waiter for everything below `end_offset`."""
+        # The count keeps equal offsets in order, and waiters from being compared.
         self._count += 1
         heappush(self._heap, (end_offset, self._count, deadline_ms, waiter))
 
     def reached(self, high_watermark: int) -> list[W]:
-        """Take those that waited for `high_watermark` or less, in the order of their offsets."""
+        """Take the waiters at or below `high_watermark`, in the order of their offsets."""
         found = []
         while self._heap and self._heap[0][0] <= high_watermark:
             found.append(heappop(self._heap)[3])
         return found
 
     def overdue(self, now_ms: int) -> list[W]:
-        """Take those whose deadline has passed."""
+        """Take the waiters whose deadline has passed."""
         if not any(entry[2] <= now_ms for entry in self._heap):
             return []
         found = [entry[3] for entry in sorted(self._heap) if entry[2] <= now_ms]
@@ -105,14 +105,14 @@ class ProducePurgatory(Generic[W]):
         return found
 
     def dismiss(self) -> list[W]:
-        """Take all: this replica can no longer say what becomes of what they wait for."""
+        """Take all waiters: this replica can no longer confirm their records."""
         found = [entry[3] for entry in sorted(self._heap)]
         self._heap = []
         return found
 
 
 class Partition:
-    """The log and the part of one replica. `log` is written to by the disk thread alone."""
+    """One replica: its log and its role. Only the disk thread writes to `log`."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Partition:
         self.producers = opened.producers
         self.history = EpochHistory(opened.log.epochs)
         self.written: int = opened.log.end.offset
-        """Everything below it is written; what follows is only in memory."""
+        """The end of what is written; the rest is only in memory."""
         self.is_open = True
         self.is_truncating = False
         self._host = host
@@ -159,22 +159,22 @@ class Partition:
 
     @property
     def leading(self) -> LeaderState | None:
-        """The leader's side, or None if this replica does not lead."""
+        """The leader's state, or None if this replica does not lead."""
         return self.role if isinstance(self.role, LeaderState) else None
 
     @property
     def following(self) -> FollowerState | None:
-        """The follower's side, or None; a partition without a leader has followers all the same."""
+        """The follower's state, or None; without a leader every replica is a follower."""
         return self.role if isinstance(self.role, FollowerState) else None
 
     @property
     def is_throttled(self) -> bool:
-        """Whether it is copied at a limited rate, on either side, by those not in sync."""
+        """Return whether replicas that are not in sync copy it at a limited rate."""
         settings, number = self.settings, self.key.number
         return number in settings.leader_throttled or number in settings.follower_throttled
 
     def assign(self, assignment: Assignment) -> None:
-        """The metadata says who holds and who leads this partition."""
+        """Apply an assignment from the metadata."""
         if self.is_truncating:
             self._next_assignment = assignment
             return
@@ -213,7 +213,7 @@ class Partition:
             self._host.moved(self)
 
     def close(self) -> None:
-        """It is about to go: nothing more is written, and whoever waits is told."""
+        """Stop writing and fail all waiting requests: the partition is about to be removed."""
         self.is_open = False
         self._dismiss(Refusal.NOT_LEADER_OR_FOLLOWER)
         self._host.moved(self)
@@ -223,10 +223,10 @@ class Partition:
     def produce(
         self, records: bytes | None, *, for_all: bool, wall_ms: int
     ) -> Appended | Refusal | SequenceError | InvalidBatch:
-        """Append a producer's batch, or find it there already, or say why not.
+        """Append a producer's batch; return its offsets, also if it is a duplicate, or the refusal.
 
-        `for_all` says that the producer wants every in-sync replica to have it (acks=all). What is
-        appended is neither written nor committed yet: see `when_written`, `when_committed`.
+        `for_all` means acks=all. The batch is neither written nor committed yet: see `when_written`
+        and `when_committed`.
         """
         leading = self.role
         if not isinstance(leading, LeaderState):
@@ -271,14 +271,14 @@ class Partition:
         return Appended(base, self.log_end, append_time_ms)
 
     def when_written(self, end_offset: int, deadline_ms: int, waiter: DelayedProduce) -> None:
-        """Tell `waiter` when this broker has written everything below `end_offset`."""
+        """Call `waiter` when this broker has written everything below `end_offset`."""
         if self.written >= end_offset:
             waiter(None)
         else:
             self._waits_for_write.add(end_offset, deadline_ms, waiter)
 
     def when_committed(self, end_offset: int, deadline_ms: int, waiter: DelayedProduce) -> None:
-        """Tell `waiter` when every in-sync replica has everything below `end_offset`."""
+        """Call `waiter` when every in-sync replica has everything below `end_offset`."""
         if self.high_watermark >= end_offset:
             waiter(None)
         else:
@@ -286,11 +286,11 @@ class Partition:
 
     @property
     def waiting(self) -> int:
-        """How many acknowledgements are outstanding."""
+        """The number of outstanding acknowledgements."""
         return len(self._waits_for_commit) + len(self._waits_for_write)
 
     def sweep(self, now_ms: int) -> None:
-        """Tell those who have waited for too long."""
+        """Fail the requests whose deadline has passed."""
         for waiter in self._waits_for_write.overdue(now_ms):
             waiter(Refusal.REQUEST_TIMED_OUT)
         for waiter in self._waits_for_commit.overdue(now_ms):
@@ -299,7 +299,7 @@ class Partition:
     # --- the leader and its followers ---------------------------------------------------------
 
     def fetch_refusal(self, current_leader_epoch: int) -> Refusal | None:
-        """Why nobody is given records of this partition here, or None."""
+        """The reason to refuse a fetch, or None."""
         refusal = epoch_refusal(current_leader_epoch, self.leader_epoch)
         if refusal is None and not isinstance(self.role, LeaderState):
             refusal = Refusal.NOT_LEADER_OR_FOLLOWER
@@ -314,7 +314,7 @@ class Partition:
         offset: int,
         last_fetched_epoch: int,
     ) -> Fetched | Refusal:
-        """A follower asks for what follows `offset`; see `LeaderState.fetched`."""
+        """Answer a follower's fetch from `offset`; see `LeaderState.fetched`."""
         refusal = self.fetch_refusal(current_leader_epoch)
         if refusal is not None:
             return refusal
@@ -346,7 +346,7 @@ class Partition:
         return Fetched(None)
 
     def review(self) -> None:
-        """Propose what should be proposed, and commit what can be: something has changed."""
+        """Propose an ISR change and advance the high watermark, as far as the state allows."""
         leading = self.role
         if not isinstance(leading, LeaderState):
             return
@@ -360,7 +360,7 @@ class Partition:
             self._committed()
 
     def on_committed(self, proposal: IsrProposal, answer: CommittedIsr) -> ProposalOutcome:
-        """The controller has made `proposal` so."""
+        """Apply the controller's answer that `proposal` is committed."""
         leading = self.role
         if not isinstance(leading, LeaderState):
             return ProposalOutcome.SETTLED
@@ -370,7 +370,7 @@ class Partition:
         return following
 
     def on_refused(self, proposal: IsrProposal, error_code: int) -> ProposalOutcome:
-        """The controller has not, or nobody knows; -1 stands for no answer."""
+        """Apply an error of the controller; -1 stands for no answer."""
         leading = self.role
         if not isinstance(leading, LeaderState):
             return ProposalOutcome.SETTLED
@@ -379,9 +379,10 @@ class Partition:
     # --- the follower and its leader ----------------------------------------------------------
 
     def copy(self, records: bytes | memoryview) -> None:
-        """Append what the leader sent for the end of this log, byte by byte as it came.
+        """Append records from the leader unchanged.
 
-        Raises `CorruptBatch` for what is not whole, sound and next, and then appends nothing.
+        Raises `CorruptBatch`, and appends nothing, unless they are whole, valid and next in the
+        log.
         """
         outlines = check(records, self.log.end.offset)
         newest = outlines[-1].epoch
@@ -399,12 +400,12 @@ class Partition:
         self._host.grew(self)
 
     def begin_truncation(self) -> None:
-        """From here until `truncated` the log is cut by the disk thread, and the role stays."""
+        """Start a truncation: until `truncated` the disk thread owns the log."""
         assert not self.is_truncating
         self.is_truncating = True
 
     def truncate_log(self, end: int) -> None:
-        """Cut the log at `end`, or before it at the boundary of a batch; in the disk thread."""
+        """Truncate the log at `end` or at the batch boundary before it; runs in the disk thread."""
         log = self.log
         end = max(log.start, min(end, log.end.offset))
         if end < log.end.offset:
@@ -414,7 +415,7 @@ class Partition:
             self.producers = producers_of(log)
 
     def truncated(self) -> None:
-        """The disk thread has cut the log."""
+        """Finish a truncation."""
         end = self.log_end
         self.history.truncate(Offset(end))
         self.written = min(self.written, end)
@@ -428,7 +429,7 @@ class Partition:
     # --- the disk ------------------------------------------------------------------------------
 
     def wrote(self, end: int) -> None:
-        """Everything below `end` has been handed to the operating system."""
+        """Note that everything below `end` was handed to the operating system."""
         if self.is_truncating:
             return
         self.written = end
@@ -448,7 +449,7 @@ class Partition:
         self._host.committed(self)
 
     def _refuse_what_cannot_be_committed(self) -> None:
-        """Below min ISR the high watermark stands still, for nobody knows how long."""
+        """Fail waiting acks=all requests below min ISR, where the high watermark stands still."""
         leading = self.role
         if (
             isinstance(leading, LeaderState)

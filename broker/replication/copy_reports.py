@@ -1,8 +1,8 @@
-"""How far this broker is with the replicas that it is to have: bytes left, and bytes a second.
+"""Progress reports of replicas being added: bytes left and bytes per second.
 
-Pure: no clock, no task; times come in as milliseconds of one monotonic clock. What came is counted
-as it comes; what is left is known in offsets, from the leader's high watermark, and told in bytes
-by what the records weighed that have come so far. Nothing here reads an image or a log.
+Pure: times come in as milliseconds of one monotonic clock. Received bytes are counted; the
+remaining offsets come from the leader's high watermark and are converted to bytes by the average
+weight of the records received so far.
 """
 
 from collections import deque
@@ -17,16 +17,16 @@ from statemachine.reassignment.copies import CopyReport
 
 WINDOW_SLOTS: Final = 10
 SLOT_MS: Final = 1_000
-"""The rate is that of the last ten seconds, the one under way included: nine to ten in all."""
+"""The rate covers the last ten seconds, the current one included: nine to ten in all."""
 
 BYTES_LEFT_MAX: Final = 2**63 - 1
-"""What the field of a report holds."""
+"""The largest value that fits the field of a report."""
 
 _MS_PER_S: Final = 1_000
 
 
 class CopyRate:
-    """What has come for one replica: bytes and offsets in all, and bytes of late by the second."""
+    """The progress of one replica: total bytes and offsets, and bytes per second of the window."""
 
     __slots__ = ("_began_ms", "_bytes", "_first_bytes", "_offsets", "_slots")
 
@@ -36,10 +36,10 @@ class CopyRate:
         self._first_bytes = 0
         self._offsets = 0
         self._slots: deque[tuple[int, int]] = deque()
-        """Which second, and what came in it; never more than `WINDOW_SLOTS`."""
+        """(second, bytes) pairs; never more than `WINDOW_SLOTS`."""
 
     def took(self, size_bytes: int, offsets: int, now_ms: int) -> None:
-        """So many bytes have come, which brought the log so many offsets further."""
+        """Count received bytes and the offsets that they advanced the log."""
         if not self._bytes:
             self._first_bytes = size_bytes
         self._bytes += size_bytes
@@ -51,11 +51,11 @@ class CopyRate:
         self._slots.append((slot, size_bytes))
 
     def bytes_per_s(self, now_ms: int) -> int:
-        """Of the window, or, while that is shorter, of what came since the first bytes did; of a
-        second at least, for one batch is no rate.
+        """The rate over the window, or since the first bytes if that is shorter; over at least one
+        second.
 
-        The first answer came at once, however slow those after it are to be: under a throttle it is
-        let through whole, and waited for by what follows.
+        The first response does not count: a throttle lets it through whole and delays the following
+        ones.
         """
         slot = now_ms // SLOT_MS
         self._forget(slot)
@@ -67,7 +67,7 @@ class CopyRate:
         return size_bytes * _MS_PER_S // max(SLOT_MS, now_ms - since_ms)
 
     def bytes_of(self, offsets: int) -> int:
-        """What so many offsets more would weigh; a leader may claim any number of them."""
+        """Estimate the bytes of further offsets, bounded: a leader may claim any number."""
         weight = -(-self._bytes * offsets // self._offsets) if self._offsets else 0
         return min(weight, BYTES_LEFT_MAX)
 
@@ -77,14 +77,14 @@ class CopyRate:
 
 
 class CopyReports:
-    """What one broker has to say of its copies to the controller."""
+    """The progress reports of one broker for the controller."""
 
     def __init__(self) -> None:
         self._rates: dict[PartitionKey, CopyRate] = {}
         self._next_ms = 0
 
     def took(self, key: PartitionKey, size_bytes: int, offsets: int, now_ms: int) -> None:
-        """Bytes have come for a replica that is not in sync."""
+        """Count bytes for a replica that is not in sync."""
         rate = self._rates.get(key)
         if rate is None:
             rate = self._rates[key] = CopyRate(now_ms)
@@ -93,10 +93,10 @@ class CopyReports:
     def due(
         self, now_ms: int, adding: Callable[[PartitionKey], FollowerState | None]
     ) -> tuple[CopyReport, ...]:
-        """What is to be said now: nothing if nothing is being copied, or it was just said.
+        """The reports due now; none if nothing is being copied or the last ones are recent.
 
-        `adding` has the follower's side of a partition if this replica is still to be added. Of
-        more replicas than a heartbeat may tell of, those go first of which was told longest ago.
+        `adding` returns the follower's state of a partition that is still being added. If there are
+        more replicas than fit a heartbeat, those reported longest ago go first.
         """
         if now_ms < self._next_ms:
             return ()
@@ -114,7 +114,7 @@ class CopyReports:
                         bytes_per_s=rate.bytes_per_s(now_ms),
                     )
                 )
-                # To the end of the row.
+                # Moved to the end: it is reported last next time.
                 self._rates[key] = self._rates.pop(key)
         if reports:
             self._next_ms = now_ms + COPY_REPORT_INTERVAL_MS

@@ -26,11 +26,12 @@ from broker.partition.follower import truncation_offset
 from broker.partition.partition import Partition
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import TokenBucket
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.varints import uvarint
 from quorum.records.batch import CorruptBatch, whole_bytes
 from statemachine.vocabulary import BrokerId
 
-logger = logging.getLogger("broker.replication.replica_fetcher")
+logger = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX: Final = 2
 NO_EPOCH: Final = -1
@@ -38,12 +39,22 @@ _UNTIL_STIRRED: Final = None
 _BUSY_MS: Final = 10
 _UNREGISTERED_MS: Final = 20
 
-_EXPECTED: Final = frozenset({3, 6, 74, 75, 77, 100, 103})
-"""Errors that pass when the metadata reaches both brokers: worth a wait, not a warning."""
+_EXPECTED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""Errors that pass once both brokers know the metadata: retried without a warning."""
 
 
 class FetchPosition(NamedTuple):
-    """What a fetch asked of one partition."""
+    """The position of a partition in a fetch."""
 
     offset: int
     last_epoch: int
@@ -51,7 +62,7 @@ class FetchPosition(NamedTuple):
 
 
 def position_of(partition: Partition, leader: BrokerId) -> FetchPosition | None:
-    """Where to go on, or None while this partition is not to be fetched from `leader`."""
+    """The next fetch position, or None while this partition is not to be fetched from `leader`."""
     following = partition.following
     if following is None or following.leader != leader or not partition.is_open:
         return None
@@ -63,48 +74,48 @@ def position_of(partition: Partition, leader: BrokerId) -> FetchPosition | None:
 
 
 class FetchingBroker(Protocol):
-    """The broker that copies."""
+    """The fetching broker."""
 
     broker_id: BrokerId
 
     @property
     def broker_epoch(self) -> int | None:
-        """Of the registration in force; None before there is one."""
+        """The broker epoch of the current registration; None before the first one."""
         ...
 
     def now_ms(self) -> int: ...
 
 
 class FetchPlan(NamedTuple):
-    """What to ask for now, if anything, and how long to wait for an event, ms; None: for ever."""
+    """The positions to fetch now, and the ms to wait for an event; None waits forever."""
 
     positions: dict[Partition, FetchPosition]
     wait_ms: int | None
 
 
 class FetchedPartition(NamedTuple):
-    """What a leader answers for one partition."""
+    """The leader's response for one partition."""
 
     error_code: int
     error_name: str = ""
     diverging_epoch: int = NO_EPOCH
-    """Where the logs part: the leader ends this epoch at `end_offset`. -1: nowhere."""
+    """The logs diverge: the leader ends this epoch at `end_offset`. -1: they agree."""
     end_offset: int = -1
     high_watermark: int = -1
     records: bytes = b""
 
 
 class AppendResult(NamedTuple):
-    """What has become of it."""
+    """The effect of a response on a partition."""
 
     has_copied: bool = False
-    """Whether something was appended, which is to be written."""
+    """Whether records were appended, which have to be written."""
     cut_at: int | None = None
-    """Where the log is to be cut: `begin_truncation`, `truncate_log`, `truncated`."""
+    """The offset to truncate at: `begin_truncation`, `truncate_log`, `truncated`."""
 
 
 class LeaderFetchState:
-    """Everything that one broker copies from one other."""
+    """The partitions that one broker copies from one leader."""
 
     def __init__(
         self,
@@ -113,7 +124,7 @@ class LeaderFetchState:
         throttle: TokenBucket,
         reports: CopyReports | None = None,
     ) -> None:
-        """`reports` are told what comes for replicas that are not in sync."""
+        """`reports` counts the bytes of replicas that are not in sync."""
         self.leader = leader
         self._follower = follower
         self._throttle = throttle
@@ -128,29 +139,29 @@ class LeaderFetchState:
         return len(self._partitions)
 
     def add(self, partition: Partition) -> None:
-        """Copy this partition too, from now on."""
+        """Start copying a partition."""
         self._partitions[partition] = None
         self._forgive(partition)
         self._has_new = True
 
     def remove(self, partition: Partition) -> None:
-        """Copy it no more; what is under way for it is ignored when it comes."""
+        """Stop copying a partition; responses in flight for it are ignored."""
         self._partitions.pop(partition, None)
         self._forgive(partition)
 
     # --- what to ask for -------------------------------------------------------------------------
 
     def due(self, under_way: int) -> FetchPlan:
-        """What to ask for while so many fetches are under way.
+        """Plan the next fetch while `under_way` fetches are in flight.
 
-        A partition that is new does not wait for a fetch that the leader has parked: a second
-        fetch makes the leader answer the first one.
+        A new partition does not wait for a fetch that the leader delays: a second fetch makes the
+        leader answer the first one.
         """
         is_room = not under_way or (self._has_new and under_way < IN_FLIGHT_MAX)
         if not is_room:
             return FetchPlan({}, _UNTIL_STIRRED)
         if self._follower.broker_epoch is None:
-            # A leader takes a follower for what its broker epoch says, and this one has none yet.
+            # The leader identifies the incarnation by its broker epoch, and there is none yet.
             return FetchPlan({}, _UNREGISTERED_MS)
         now_ms = self._follower.now_ms()
         held_ms = self._throttle.wait_ms(now_ms)
@@ -167,14 +178,14 @@ class LeaderFetchState:
                 if position is not None:
                     positions[partition] = position
                 elif next_ms is None or next_ms > now_ms + _BUSY_MS:
-                    # It is being cut, or its last bytes are being written.
+                    # It is being truncated, or its last bytes are being written.
                     next_ms = now_ms + _BUSY_MS
         return FetchPlan(positions, _UNTIL_STIRRED if next_ms is None else next_ms - now_ms)
 
     def asked(self, positions: dict[Partition, FetchPosition]) -> None:
-        """This is being asked for."""
+        """Note that these positions were requested."""
         self._has_new = False
-        # The first in line gives way: an answer is filled in this order.
+        # Rotate: a response is filled in the order of the request.
         for partition in list(positions)[:1]:
             if partition in self._partitions:
                 del self._partitions[partition]
@@ -183,13 +194,13 @@ class LeaderFetchState:
     # --- what came of it -------------------------------------------------------------------------
 
     def answered(self) -> None:
-        """The leader has answered; what it says of each partition is for `took`."""
+        """Note a response of the leader; `took` handles its partitions."""
         self._connection_failures = 0
 
     def failed(self, positions: Iterable[Partition], problem: object) -> None:
-        """The leader has not answered, or refused the whole fetch."""
+        """Note a failed fetch: no response, or an error for the whole request."""
         if self._connection_failures == 0:
-            logger.info("cannot fetch from broker %d: %s", self.leader, problem)
+            logger.info("Fetch from broker %d failed: %s", self.leader, problem)
         self._connection_failures += 1
         until_ms = self._follower.now_ms() + _backoff_ms(self._connection_failures)
         for partition in positions:
@@ -197,17 +208,17 @@ class LeaderFetchState:
                 self._not_before_ms[partition] = until_ms
 
     def is_awaited(self, partition: Partition, position: FetchPosition) -> bool:
-        """Whether an answer for that position still means something.
+        """Return whether the response still matters.
 
-        A position that is no longer ours was answered before, or is of another epoch.
+        A position that has changed was answered before or belongs to another epoch.
         """
         return position_of(partition, self.leader) == position
 
     def took(self, partition: Partition, given: FetchedPartition) -> AppendResult:
-        """Take in what the leader gives for one partition."""
+        """Apply the leader's response for one partition."""
         if given.error_code != 0:
             say = logger.debug if given.error_code in _EXPECTED else logger.warning
-            say("%s: broker %d answered %s", partition, self.leader, given.error_name)
+            say("%s: fetch from broker %d failed: %s", partition, self.leader, given.error_name)
             self._back_off(partition)
             return AppendResult()
         if given.diverging_epoch >= 0:
@@ -216,7 +227,9 @@ class LeaderFetchState:
             try:
                 self._copy(partition, given.records)
             except CorruptBatch as corrupt:
-                logger.error("%s: refused from broker %d: %s", partition, self.leader, corrupt)
+                logger.error(
+                    "%s: corrupt records from broker %d: %s", partition, self.leader, corrupt
+                )
                 self._back_off(partition)
                 return AppendResult()
         self._forgive(partition)
@@ -228,7 +241,7 @@ class LeaderFetchState:
     def _copy(self, partition: Partition, records: bytes) -> None:
         whole = whole_bytes(records)
         if not whole:
-            raise CorruptBatch(0, "it is cut short")
+            raise CorruptBatch(0, "the batch is cut short")
         if self._is_throttled(partition):
             self._throttle.take(len(records), self._follower.now_ms())
         following, end = partition.following, partition.log_end
@@ -242,7 +255,7 @@ class LeaderFetchState:
         epoch, end_offset = given.diverging_epoch, given.end_offset
         end = truncation_offset(partition.history, partition.log_end, epoch, end_offset)
         logger.info(
-            "%s: parts from its leader %d, which ends epoch %d at %d; cutting at %d of %d",
+            "%s: diverges from leader %d, which ends epoch %d at %d: truncating to %d from %d",
             partition,
             self.leader,
             epoch,
@@ -253,7 +266,7 @@ class LeaderFetchState:
         return end
 
     def _is_throttled(self, partition: Partition) -> bool:
-        """Whether it is copied only as fast as the throttle allows (KIP-73)."""
+        """Return whether the follower throttle limits this partition (KIP-73)."""
         if partition.key.number not in partition.settings.follower_throttled:
             return False
         following = partition.following
@@ -278,7 +291,7 @@ REPLICA_STATE_FROM: Final = 15
 
 _TOP: Final = Struct(">iiibii")
 _LIMITS: Final = (REPLICA_FETCH_WAIT_MS_MAX, 1, REPLICA_FETCH_ANSWER_BYTES_MAX)
-"""Wait at most this long for at least one byte, and bring at most so many."""
+"""Max wait, min bytes and max bytes."""
 _ALL_RECORDS: Final = 0
 _NO_SESSION: Final = 0
 _NO_SESSION_EPOCH: Final = -1
@@ -288,7 +301,7 @@ _REPLICA_STATE_TAG: Final = 1
 _REPLICA_STATE_BYTES: Final = 13
 _NO_TAGS: Final = 0
 _EMPTY: Final = 1
-"""No items, of an array or of a string that may not be null."""
+"""An empty array, or an empty string that may not be null."""
 
 
 def fetch_request(
@@ -297,9 +310,9 @@ def fetch_request(
     positions: Mapping[Partition, FetchPosition],
     partition_bytes_max: int,
 ) -> bytes:
-    """The body of the fetch. Raises `ValueError` for a version that carries no broker epoch.
+    """Encode the fetch. Raises `ValueError` for a version without a broker epoch.
 
-    By hand, because it is sent for every few records; byte-identical to what kio writes.
+    Packed by hand because it is sent for every few records; byte-identical to kio.
     """
     if version < REPLICA_STATE_FROM:
         raise ValueError(

@@ -31,7 +31,7 @@ from statemachine.vocabulary import BrokerId
 
 
 class _Asked:
-    """A fetch under way."""
+    """A fetch in flight."""
 
     __slots__ = ("outcome", "positions")
 
@@ -41,7 +41,7 @@ class _Asked:
 
 
 class ReplicaFetcher:
-    """Everything that is copied from one broker."""
+    """The fetch loop for one leader."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class ReplicaFetcher:
         return len(self._copying)
 
     def add(self, partition: Partition) -> None:
-        """Copy this partition too, from now on."""
+        """Start copying a partition."""
         self._copying.add(partition)
         self._stirred.set()
 
     def remove(self, partition: Partition) -> None:
-        """Copy it no more; what is under way for it is ignored when it comes."""
+        """Stop copying a partition; responses in flight for it are ignored."""
         self._copying.remove(partition)
 
     async def run(self) -> None:
@@ -79,8 +79,8 @@ class ReplicaFetcher:
         while True:
             while self._pending and self._pending[0].outcome is not None:
                 await self._handle(self._pending.popleft())
-            # Cleared after the outcomes were looked at and before anything is asked: what comes in
-            # the same turn of the loop as the end of the wait is found by the next round.
+            # Cleared after the outcomes were handled and before the next request is sent: an event
+            # in the same turn as the end of the wait is found by the next round.
             self._stirred.clear()
             due = self._copying.due(len(self._pending))
             if due.positions:
@@ -133,7 +133,7 @@ class ReplicaFetcher:
         await self._take(asked, answer)
 
     async def _take(self, asked: _Asked, answer: Any) -> None:
-        """Take in what came for each partition."""
+        """Apply the response to each partition."""
         has_copied = False
         for topic in answer.responses:
             for each in topic.partitions:
@@ -145,11 +145,11 @@ class ReplicaFetcher:
                 if self._copying.is_awaited(partition, position):
                     has_copied |= await self._take_one(partition, each)
         if has_copied:
-            # What the next fetch says is here must be written.
+            # The next fetch confirms only written records.
             await self._disk.written()
 
     async def _take_one(self, partition: Partition, answer: Any) -> bool:
-        """Returns whether something was appended."""
+        """Apply one partition's response; return whether records were appended."""
         took = self._copying.took(partition, _given(answer))
         if took.cut_at is not None:
             partition.begin_truncation()
@@ -171,7 +171,7 @@ def _given(answer: Any) -> FetchedPartition:
 
 
 class ReplicaFetcherManager:
-    """A `Watcher` that lets each partition be copied from its leader, and from nobody else."""
+    """A `PartitionListener` that keeps each partition with the fetcher of its leader."""
 
     def __init__(
         self,
@@ -197,13 +197,13 @@ class ReplicaFetcherManager:
         self._tasks: list[asyncio.Task[None]] = []
 
     def grew(self, partition: Partition) -> None:
-        """Nothing to do with copying."""
+        """Ignore it."""
 
     def committed(self, partition: Partition) -> None:
-        """Nothing to do with copying."""
+        """Ignore it."""
 
     def moved(self, partition: Partition) -> None:
-        """Copy it from whoever leads it now."""
+        """Move it to the fetcher of its current leader."""
         before = self._leader_of.pop(partition, None)
         if before is not None:
             self._fetchers[before].remove(partition)
@@ -216,7 +216,7 @@ class ReplicaFetcherManager:
         self._fetcher(following.leader).add(partition)
 
     async def close(self) -> None:
-        """Copy nothing any more, and close every connection."""
+        """Stop all fetchers and close their connections."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -14,32 +14,33 @@ from statemachine.reassignment.throttle import ALL_REPLICAS, FOLLOWER_RATE, LEAD
 from statemachine.vocabulary import BrokerId
 
 BURST_MS: Final = 1_000
-"""A bucket that was left alone holds what its rate gives in this time."""
+"""The burst of an idle bucket: what its rate yields in this time."""
 WAIT_MS_MAX: Final = 1_000
-"""After this at the latest one looks again; a rate of 0 gives nothing, however long one waits."""
+"""The longest wait before looking again; a rate of 0 yields nothing."""
 
 _MS_PER_S: Final = 1_000
 
 
 class TokenBucket:
-    """Lets bytes pass at a rate, with a burst of `BURST_MS` after a quiet time.
+    """A token bucket with a burst of `BURST_MS`.
 
-    Whoever finds it not empty may take more than is in it: a batch is never cut, and an answer is
-    known only when it has come. The debt is paid before anything else passes. So up to any time no
-    more has passed than rate x time, one burst, and what was last taken.
+    If the bucket is not empty, a caller may take more than it holds, because a batch is never cut
+    and the size of a response is known only on arrival. The debt is paid before anything else
+    passes. Up to any time, the bytes that passed are at most rate x time, one burst, and the last
+    take.
     """
 
     __slots__ = ("_left", "_since_ms", "rate_bytes_per_s")
 
     def __init__(self) -> None:
         self.rate_bytes_per_s: int | None = None
-        """None: everything passes."""
+        """None: no limit."""
         self._left = 0
-        """In thousandths of a byte, so that whole numbers are exact."""
+        """In thousandths of a byte, to stay exact with integers."""
         self._since_ms = 0
 
     def limit(self, rate_bytes_per_s: int | None, now_ms: int) -> bool:
-        """From now on this rate; returns whether it is another one. A debt is forgotten with it."""
+        """Set the rate; return whether it changed. A change forgets the debt."""
         if rate_bytes_per_s == self.rate_bytes_per_s:
             return False
         self.rate_bytes_per_s = rate_bytes_per_s
@@ -48,20 +49,20 @@ class TokenBucket:
         return True
 
     def take(self, size_bytes: int, now_ms: int) -> None:
-        """So many bytes have passed."""
+        """Take bytes from the bucket."""
         if self.rate_bytes_per_s is not None:
             self._fill(self.rate_bytes_per_s, now_ms)
             self._left -= size_bytes * _MS_PER_S
 
     def room_bytes(self, now_ms: int) -> int | None:
-        """How many bytes it holds, at least 0; None if there is no limit."""
+        """The available bytes, at least 0; None if there is no limit."""
         if self.rate_bytes_per_s is None:
             return None
         self._fill(self.rate_bytes_per_s, now_ms)
         return max(0, -(-self._left // _MS_PER_S))
 
     def wait_ms(self, now_ms: int) -> int:
-        """0 if something may pass now, else after how long to ask again, in ms."""
+        """0 if bytes may pass now, else the ms to wait."""
         rate = self.rate_bytes_per_s
         if rate is None:
             return 0
@@ -77,7 +78,7 @@ class TokenBucket:
 
 
 class ThrottledPartitions(NamedTuple):
-    """The partitions of one topic that one broker throttles on one side."""
+    """The throttled partitions of one topic on one side of one broker."""
 
     is_all: bool
     numbers: frozenset[int]
@@ -92,9 +93,9 @@ _EVERYTHING: Final = ThrottledPartitions(is_all=True, numbers=frozenset())
 
 @lru_cache(maxsize=64)
 def throttled_partitions(value: str, broker_id: BrokerId) -> ThrottledPartitions:
-    """What `*.replication.throttled.replicas` of a topic says to this broker.
+    """Parse `*.replication.throttled.replicas` for this broker.
 
-    `*`, or partition:broker pairs; a pair that cannot be read says nothing.
+    The value is `*` or a list of partition:broker pairs; invalid pairs are ignored.
     """
     found = parts(value)
     if found == [ALL_REPLICAS]:
@@ -106,9 +107,9 @@ def throttled_partitions(value: str, broker_id: BrokerId) -> ThrottledPartitions
 
 
 def rate_of(name: str, configs: Iterable[Mapping[str, str]]) -> int | None:
-    """The rate in bytes a second, from the first of these that sets it; None: no limit.
+    """The rate in bytes per second from the first mapping that sets it; None means no limit.
 
-    What does not parse counts as not set.
+    An invalid value counts as not set.
     """
     for each in configs:
         value = each.get(name, "").strip()
@@ -118,7 +119,7 @@ def rate_of(name: str, configs: Iterable[Mapping[str, str]]) -> int | None:
 
 
 class ReplicationQuotas:
-    """The two buckets of one broker."""
+    """The two token buckets of one broker."""
 
     __slots__ = ("follower", "leader")
 
@@ -127,6 +128,6 @@ class ReplicationQuotas:
         self.follower = TokenBucket()
 
     def configure(self, own: Mapping[str, str], shared: Mapping[str, str], now_ms: int) -> None:
-        """Take the rates of the broker's own configurations, else of those of all brokers."""
+        """Set the rates from the broker's own configuration, else from the cluster default."""
         self.leader.limit(rate_of(LEADER_RATE, (own, shared)), now_ms)
         self.follower.limit(rate_of(FOLLOWER_RATE, (own, shared)), now_ms)

@@ -1,14 +1,13 @@
-"""The one thread that waits for the disk of the partitions, and the writes that it makes in groups.
+"""The disk thread of a broker: group writes of partition logs, and other disk jobs in order.
 
-What is appended is visible to followers at once and written here: one job takes everything that
-was appended to any partition since the one before. Partition data is written, and not synced,
-before it is acknowledged, as Kafka does: that a majority of machines loses power at once is what
-the promise does not cover, the other replicas are what it rests on. It is synced when a segment
-is full and when the broker stops in good order. (The metadata log is another matter, and not
-written here: `quorum.driver`.)
+Followers see an appended batch at once; one job then writes everything appended to any partition
+since the previous job. As in Kafka, partition data is written but not synced before it is
+acknowledged: the promise rests on the other replicas and does not cover a power loss of a majority
+at once. Logs are synced when a segment is full and on a clean shutdown. (The metadata log is synced
+always, by `quorum.driver`.)
 
-Jobs run one after the other, in the order in which they were asked for. A disk that fails ends
-the broker: what it has kept, nobody knows.
+Jobs run one after the other in the order of the calls. A disk error ends the broker, because the
+state of the disk is then unknown.
 """
 
 import asyncio
@@ -22,23 +21,23 @@ T = TypeVar("T")
 
 
 class Writable(Protocol):
-    """Something with a log that has grown."""
+    """A partition with records to write."""
 
     @property
     def log(self) -> Log: ...
 
     @property
     def is_open(self) -> bool:
-        """Whether its log may still be written to."""
+        """Return whether its log may still be written to."""
         ...
 
     def wrote(self, end: int) -> None:
-        """Everything below `end` is written."""
+        """Note that everything below `end` is written."""
         ...
 
 
 class DiskThread:
-    """Belongs to the running loop; `close` ends the thread when all jobs are done."""
+    """One thread for disk work, owned by the running loop; `close` finishes all jobs."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="disk")
@@ -48,21 +47,21 @@ class DiskThread:
         self._is_due = False
         self._waiting: list[asyncio.Future[None]] = []
         self.failure: asyncio.Future[None] = self._loop.create_future()
-        """Raises the first error of the disk; never has a result."""
+        """A future that fails with the first disk error and never has a result."""
 
     def write_soon(self, grown: Writable) -> None:
-        """Write what was appended, together with whatever else is appended in this turn."""
+        """Write the appended records, grouped with all others of this turn of the loop."""
         self._grown[grown] = None
         if not self._is_writing and not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._write)
 
     async def call(self, job: Callable[..., T], *arguments: Any) -> T:
-        """Run `job` in the thread, after all that was asked for before; raises what it raises."""
+        """Run `job` in the thread, after all earlier jobs; raises its error."""
         return await self._loop.run_in_executor(self._thread, job, *arguments)
 
     async def written(self) -> None:
-        """Return when everything appended in this turn of the loop, and before, is written."""
+        """Wait until everything appended so far is written."""
         if not self._grown and not self._is_writing:
             return
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -70,12 +69,12 @@ class DiskThread:
         await waiter
 
     def close(self) -> None:
-        """End the thread; jobs that were asked for are still done."""
+        """Finish all jobs and end the thread."""
         self._thread.shutdown(wait=True)
         if not self.failure.done():
             self.failure.cancel()
         elif not self.failure.cancelled():
-            # Whoever ends the broker has seen it; here it only must not count as unnoticed.
+            # The broker has seen the error; mark it as retrieved.
             self.failure.exception()
 
     def _write(self) -> None:
@@ -112,7 +111,7 @@ class DiskThread:
 
 
 def _commit(logs: Sequence[Log]) -> list[int] | LogFailure:
-    """Write each log; in the thread."""
+    """Write each log; runs in the thread."""
     try:
         return [log.commit(sync=False).offset for log in logs]
     except LogFailure as failure:

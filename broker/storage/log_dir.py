@@ -26,7 +26,7 @@ from quorum.log.uuids import uuid_from_text, uuid_to_text
 
 METADATA_NAME: Final = "partition.metadata"
 STATE_NAME: Final = "partition.state"
-"""What a clean shutdown leaves beside the log: see `broker.storage.partition_log`."""
+"""The state file beside the log after a clean shutdown: see `broker.storage.partition_log`."""
 METADATA_LOG: Final = "__cluster_metadata"
 
 _FOLDER: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-([0-9]{1,6})")
@@ -37,7 +37,7 @@ _STRAY: Final = "-stray"
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartitionFolder:
-    """A folder that holds the log of a partition; the topic id is None where none is written."""
+    """The folder of a partition; the topic id is None if none is written."""
 
     path: Path
     topic: str
@@ -50,7 +50,7 @@ def folder_name(topic: str, number: int) -> str:
 
 
 def partition_folders(log_dir: Path) -> list[PartitionFolder]:
-    """Every folder of a partition in `log_dir` but the metadata log's, in the order of names."""
+    """All partition folders in `log_dir` except the metadata log's, sorted by name."""
     found = []
     with usable(log_dir):
         for path in sorted(log_dir.iterdir()):
@@ -62,7 +62,7 @@ def partition_folders(log_dir: Path) -> list[PartitionFolder]:
 
 
 def read_topic_id(folder: Path) -> UUID | None:
-    """The id that `partition.metadata` in the folder names; None if it names none."""
+    """The topic id in `partition.metadata`, or None if there is none."""
     try:
         text = (folder / METADATA_NAME).read_text(encoding="ascii")
         match = _METADATA.fullmatch(text)
@@ -72,10 +72,10 @@ def read_topic_id(folder: Path) -> UUID | None:
 
 
 def claim(log_dir: Path, topic: str, number: int, topic_id: UUID) -> tuple[Path, Path | None]:
-    """The folder for a partition, made or found, and what had to be set aside for it, if anything.
+    """Find or create the folder of a partition; return it with the folder set aside, if any.
 
-    The id is on disk before the folder is used. A folder without a readable id and without a log
-    is one whose making was interrupted; with a log it is somebody's, and is set aside.
+    The id is on disk before the folder is used. A folder with neither a readable id nor a log was
+    interrupted while being created; one with a log and another id is set aside.
     """
     path = log_dir / folder_name(topic, number)
     aside = None
@@ -92,9 +92,10 @@ def claim(log_dir: Path, topic: str, number: int, topic_id: UUID) -> tuple[Path,
 
 
 def discard(path: Path, topic_id: UUID) -> None:
-    """Remove the folder of a partition with all that is in it; at once it is nobody's log.
+    """Delete the folder of a partition. It is renamed first, so that no half of it looks like a
+    log.
 
-    A folder that is not there, or is another topic's by now, is left alone.
+    A folder that is missing, or that belongs to another topic, is left alone.
     """
     if read_topic_id(path) != topic_id:
         return
@@ -105,7 +106,7 @@ def discard(path: Path, topic_id: UUID) -> None:
 
 
 def remove_leftovers(log_dir: Path) -> int:
-    """Remove what an interrupted `discard` left; returns how many folders that were."""
+    """Finish interrupted deletions; return the number of folders."""
     with usable(log_dir):
         leftovers = [each for each in log_dir.iterdir() if each.name.endswith(_DELETED)]
         for each in leftovers:
@@ -121,7 +122,7 @@ def _set_aside(path: Path) -> Path:
 
 
 def _free_name(path: Path, suffix: str) -> Path:
-    """A name in the same folder that nothing has, and that is no partition's."""
+    """An unused name in the same folder that no partition can have."""
     # The topic's name may be as long as a file name can be; its id and number always fit.
     topic_id = read_topic_id(path)
     number = path.name.rpartition("-")[2]
@@ -145,7 +146,7 @@ class _Mark(msgspec.Struct, rename="camel"):
 
 
 def take_clean_shutdown(log_dir: Path) -> int:
-    """The broker epoch of the clean shutdown before this start, or -1; the mark is gone after."""
+    """Return the broker epoch of the last clean shutdown, or -1, and remove the file."""
     path = log_dir / CLEAN_SHUTDOWN_NAME
     with usable(log_dir):
         try:
@@ -162,7 +163,7 @@ def take_clean_shutdown(log_dir: Path) -> int:
 
 
 def write_clean_shutdown(log_dir: Path, broker_epoch: int) -> None:
-    """Say that everything of this incarnation is on disk."""
+    """Record that everything of this incarnation is on disk."""
     mark = _Mark(version=_VERSION, broker_epoch=broker_epoch)
     with usable(log_dir):
         replace_file(log_dir / CLEAN_SHUTDOWN_NAME, msgspec.json.encode(mark))

@@ -1,11 +1,11 @@
-"""Opening the log of a partition, and what a clean shutdown leaves so that the next start is quick.
+"""Open and close partition logs, with the state that a clean shutdown saves.
 
-`partition.state` holds what is not in the batches, or dear to read from them: the high watermark,
-and what is remembered of producers. It is written when the log is closed in good order and removed
-when it is opened, so that it never describes a log that has gone on without it; without it, and
-whenever it does not fit the log, the batches are read instead.
+`partition.state` holds what the batches lack or what is costly to read from them: the high
+watermark and the producer state. It is written when a log is closed cleanly and removed when it is
+opened, so that it never describes a log that has changed since. Without it, or if it does not match
+the log, the batches are read instead.
 
-Everything here waits for a disk: it runs in the disk thread.
+Everything here waits for the disk and runs in the disk thread.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from quorum.log.segments import SegmentedLog
 from quorum.records.batch import Header, headers
 
 TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of each partition's newest batches, kept in memory for followers and consumers at the end."""
+"""The newest bytes of each partition that stay in memory for fetches at the end of the log."""
 _READ_BYTES: Final = 1024 * 1024
 _FORMAT: Final = 1
 
@@ -49,7 +49,7 @@ _DECODER: Final = msgspec.json.Decoder(_State)
 
 
 class OpenedLog(msgspec.Struct, frozen=True, gc=False):
-    """A partition's log with what goes with it."""
+    """An open log with its producer state and high watermark."""
 
     log: SegmentedLog
     producers: ProducerStateManager
@@ -57,11 +57,10 @@ class OpenedLog(msgspec.Struct, frozen=True, gc=False):
 
 
 def open_log(folder: Path, *, segment_bytes_max: int, fs: FileSystem = OS) -> OpenedLog:
-    """Open the log in `folder`, torn tail cut; raises `StorageError`.
+    """Open the log in `folder` and cut a torn tail; raises `StorageError`.
 
-    A partition's log is not synced at every write, so nothing in it is promised by this disk
-    alone: whatever a crash has left is cut at the first batch that is not sound, and comes back
-    from the other replicas.
+    The log is not synced at every write: its promises rest on the other replicas. Recovery cuts it
+    at the first invalid batch, and the rest is copied from the leader.
     """
     log = SegmentedLog(
         folder,
@@ -84,7 +83,7 @@ def open_log(folder: Path, *, segment_bytes_max: int, fs: FileSystem = OS) -> Op
 
 
 class ClosingLog(msgspec.Struct, frozen=True, gc=False):
-    """A log that is to be closed, and what is to be remembered with it."""
+    """A log to close, with the state to save."""
 
     log: SegmentedLog
     producers: ProducerStateManager
@@ -92,9 +91,9 @@ class ClosingLog(msgspec.Struct, frozen=True, gc=False):
 
 
 def close_logs(closing: Sequence[ClosingLog]) -> None:
-    """Close logs in good order, several at a time: everything is on disk when this returns."""
+    """Close several logs in parallel; everything is on disk when this returns."""
     with ThreadPoolExecutor(CLOSING_THREADS, thread_name_prefix="closing") as threads:
-        # What a thread raises is raised here.
+        # Iterating raises the errors of the threads.
         for _ in threads.map(_close, closing):
             pass
 
@@ -111,14 +110,14 @@ def _close(closing: ClosingLog) -> None:
             _Producer(producer_id, each.epoch, each.batches) for producer_id, each in producers
         ],
     )
-    # Not synced: a state that is lost, or that does not fit, costs reading the log and no more.
+    # Not synced: a lost or stale state only costs a scan of the log.
     path = log.folder / STATE_NAME
     with usable(path):
         path.write_bytes(_ENCODER.encode(state))
 
 
 def producers_of(log: SegmentedLog) -> ProducerStateManager:
-    """What the batches of the log say of their producers."""
+    """Rebuild the producer state from the batches of the log."""
     producers = ProducerStateManager()
     for header in headers_of(log):
         record_producer(producers, header)
@@ -126,7 +125,7 @@ def producers_of(log: SegmentedLog) -> ProducerStateManager:
 
 
 def headers_of(log: SegmentedLog) -> Iterator[Header]:
-    """The header of every batch, from the start of the log to its end."""
+    """The header of every batch in the log."""
     at = log.start
     while at < log.end.offset:
         data = log.read(at, log.end.offset, _READ_BYTES)
@@ -136,7 +135,7 @@ def headers_of(log: SegmentedLog) -> Iterator[Header]:
 
 
 def record_producer(producers: ProducerStateManager, header: Header) -> None:
-    """Let `producers` know of a batch that is in the log."""
+    """Record an appended batch in the producer state."""
     if header.producer_id < 0 or header.base_sequence < 0:
         return
     producers.note(
@@ -150,7 +149,7 @@ def record_producer(producers: ProducerStateManager, header: Header) -> None:
 
 
 def _take_state(folder: Path, log: SegmentedLog, fs: FileSystem) -> _State | None:
-    """What the last clean shutdown wrote, if it is about this very log; the file is gone after."""
+    """Read and remove the state file; None unless it matches this log."""
     path = folder / STATE_NAME
     with usable(folder):
         data = read_file(path, fs)

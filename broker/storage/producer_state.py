@@ -1,9 +1,8 @@
-"""What a partition remembers of its idempotent producers, so that a batch sent twice is kept once.
+"""The idempotent producers of a partition, to detect duplicate and missing batches. Pure.
 
-Pure: it sees only the headers of batches. The leader asks `verdict` before it appends; leader and
-follower, and recovery as well, `note` every batch that is in the log, so that whoever leads next
-knows the same. Which batches a producer may repeat is bounded by the five requests that it may
-have under way (KIP-98, KIP-185).
+The leader checks the sequence before it appends. Leader, follower and recovery all record every
+batch in the log, so that the next leader has the same state. A producer has at most five requests
+in flight, which bounds the batches that it may repeat (KIP-98, KIP-185).
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,13 +11,14 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from broker.limits import PRODUCER_BATCHES_REMEMBERED, PRODUCERS_PER_PARTITION_MAX
+from quorum.protocol.errors import ErrorCode
 
 NO_PRODUCER: Final = -1
 SEQUENCE_MAX: Final = 2**31 - 1
 
 
 class ProducedBatch(NamedTuple):
-    """One batch of an idempotent producer and where it lies in the log."""
+    """One batch of an idempotent producer and its offsets."""
 
     first_sequence: int
     last_sequence: int
@@ -30,7 +30,7 @@ class ProducedBatch(NamedTuple):
 
 
 class BatchOrigin(NamedTuple):
-    """What the header of a batch says of its producer."""
+    """The producer fields of a batch header."""
 
     producer_id: int
     producer_epoch: int
@@ -39,13 +39,16 @@ class BatchOrigin(NamedTuple):
 
 
 class SequenceError(Enum):
-    """Why a batch of an idempotent producer is not appended, with Kafka's error code."""
+    """The reason to reject a batch of an idempotent producer, with Kafka's error code."""
 
     code: int
     meaning: str
 
-    OUT_OF_ORDER = 45, "a batch that this producer sent before is missing"
-    OLD_EPOCH = 47, "a newer epoch of this producer is in the log"
+    OUT_OF_ORDER = (
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        "an earlier batch of this producer is missing",
+    )
+    OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH, "a newer epoch of this producer is in the log"
 
     def __init__(self, code: int, meaning: str) -> None:
         self.code = code
@@ -54,7 +57,7 @@ class SequenceError(Enum):
 
 @dataclass(slots=True)
 class ProducerStateEntry:
-    """One producer: its newest epoch, and the last batches it wrote in it, oldest first."""
+    """One producer: its newest epoch and its last batches, oldest first."""
 
     epoch: int
     batches: list[ProducedBatch]
@@ -71,7 +74,7 @@ class ProducerStateEntry:
 def origin(
     producer_id: int, producer_epoch: int, base_sequence: int, record_count: int
 ) -> BatchOrigin:
-    """The origin of a batch; sequences run from 0 to 2^31-1 and start over."""
+    """The producer fields of a batch; sequences wrap from 2^31-1 to 0."""
     last = (base_sequence + record_count - 1) & SEQUENCE_MAX
     return BatchOrigin(producer_id, producer_epoch, base_sequence, last)
 
@@ -79,8 +82,8 @@ def origin(
 class ProducerStateManager:
     """The producers of one partition.
 
-    Invariant: every state has from one to `PRODUCER_BATCHES_REMEMBERED` batches, their offsets
-    rising; at most `PRODUCERS_PER_PARTITION_MAX` states, in the order of their last batch.
+    Invariant: each entry has from one to `PRODUCER_BATCHES_REMEMBERED` batches with rising offsets;
+    at most `PRODUCERS_PER_PARTITION_MAX` entries, in the order of their last batch.
     """
 
     __slots__ = ("_states",)
@@ -95,11 +98,11 @@ class ProducerStateManager:
         return iter(self._states.items())
 
     def verdict(self, batch: BatchOrigin) -> ProducedBatch | SequenceError | None:
-        """What to do with a batch that a client sent: None says that it is the next one.
+        """Check the sequence of a batch; None means that it is the next one.
 
-        A `ProducedBatch` is the same batch, already in the log: it is acknowledged with the place
-        that it has. A producer that is not known may begin with any sequence, because what it
-        wrote before may have been forgotten or deleted (KIP-360).
+        A `ProducedBatch` is the same batch, already in the log: acknowledge it with its offsets. An
+        unknown producer may start with any sequence, because its earlier batches may have expired
+        or been deleted (KIP-360).
         """
         state = self._states.get(batch.producer_id)
         if state is None:
@@ -119,7 +122,7 @@ class ProducerStateManager:
     def note(
         self, batch: BatchOrigin, base_offset: int, end_offset: int, timestamp_ms: int
     ) -> None:
-        """Remember a batch that is in the log now, whatever its sequence: the log decides."""
+        """Record a batch that is in the log, whatever its sequence."""
         if batch.producer_id == NO_PRODUCER:
             return
         produced = ProducedBatch(
@@ -131,7 +134,7 @@ class ProducerStateManager:
         else:
             state.batches.append(produced)
             del state.batches[:-PRODUCER_BATCHES_REMEMBERED]
-        # Put in last: the order of the mapping is the order of the last batches.
+        # Re-inserted: the mapping is ordered by the last batch.
         self._states[batch.producer_id] = state
         if len(self._states) > PRODUCERS_PER_PARTITION_MAX:
             del self._states[next(iter(self._states))]
@@ -139,8 +142,8 @@ class ProducerStateManager:
     def truncate(self, end_offset: int) -> bool:
         """Forget the batches at or after `end_offset`.
 
-        Returns whether some producer has none left: what it wrote before those must then be read
-        from the log again, into an empty `ProducerStateManager`.
+        Return whether some producer has none left: rebuild the state from the log then, because its
+        earlier batches are not remembered.
         """
         complete = True
         for producer_id, state in list(self._states.items()):
@@ -153,7 +156,7 @@ class ProducerStateManager:
         return not complete
 
     def restore(self, states: Iterable[tuple[int, int, Iterable[ProducedBatch]]]) -> None:
-        """Take over what was remembered elsewhere: producer id, epoch and batches of each."""
+        """Load saved entries: producer id, epoch and batches."""
         for producer_id, epoch, batches in states:
             self._states[producer_id] = ProducerStateEntry(epoch, list(batches))
 

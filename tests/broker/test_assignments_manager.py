@@ -242,7 +242,7 @@ async def test_where_nobody_answers_it_is_said_again(
         await brokers.create("t", (1,))
         port, controller.port = controller.port, 1
         unassign(brokers, 1, "t")
-        await until(lambda: "will be assigned again" in caplog.text)
+        await until(lambda: "AssignReplicasToDirs will be retried" in caplog.text)
         controller.port = port
         await until(lambda: is_told(brokers, "t", 1))
 
