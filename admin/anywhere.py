@@ -9,22 +9,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from admin import (
-    move_plans,
-    move_questions,
-    move_requests,
     move_service,
-    moves,
     new_moves,
-    plan_questions,
     plan_sizes,
-    plans,
     reassignment_questions,
 )
-from admin.capabilities import planning
-from admin.capabilities.schema import Context, Request, carry_out
+from admin.capabilities.plans import BytesMoved, PlanResult
+from admin.capabilities.schema import Context, Request, with_key
+from admin.capabilities.server import carry_out
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.asking import Question
-from admin.client.log_sizes import BytesMoved, copies_of
+from admin.client.log_sizes import copies_of
 from admin.client.voters import failing
 from admin.faults import Refused, Unreachable
 from admin.model import (
@@ -34,10 +29,7 @@ from admin.model import (
     QuorumDescription,
     Reassignments,
 )
-from admin.move_plans import MovePlan
-from admin.moves import MovesChanged, MovesRequest, MoveStandings, Page
-from admin.new_moves import BegunMove, NewMove, with_key
-from admin.plans import PlanRequest, PlanResult
+from admin.new_moves import BegunMove, NewMove
 from admin.whereabouts import Whereabouts
 from controller.apis.forwarder import leaderless
 from controller.service import NotActive, Service
@@ -110,6 +102,7 @@ class Anywhere:
 
     async def ask(self, request: Request[T], who: str, *, stale: bool = False) -> T:
         """The answer of the active controller, or of this node if it may be `stale`."""
+        request = with_key(request)
         context = Context(service=self._service, who=who, stale=stale)
         if stale:
             return await self._read(
@@ -119,62 +112,12 @@ class Anywhere:
             lambda: carry_out(request, context),
             lambda client: client.ask(request),
             changes=not request.only_reads(),
-        )
-
-    async def move_standings(
-        self,
-        move_ids: Sequence[int] | None = None,
-        page: Page | None = None,
-        *,
-        stale: bool = False,
-    ) -> MoveStandings:
-        """All moves, running or ended; or these, with where partitions of theirs stand."""
-
-        async def here() -> MoveStandings:
-            told = self._service.controller.told_of_copies()
-            found = await self._service.read(
-                lambda image: moves.standings(image, move_ids, page, told), stale=stale
-            )
-            if isinstance(found.value, Refusal):
-                raise _as_refused(move_questions.describe_moves(move_ids), found.value)
-            return found.value
-
-        return await self._read(
-            here, lambda client: client.move_standings(move_ids, page), stale=stale
-        )
-
-    async def move_plan(self, move_id: int, part: int) -> MovePlan:
-        """A part of what a move asked for, from 0 on, and of what there was before."""
-
-        async def here() -> MovePlan:
-            found = await self._service.read(lambda image: move_plans.plan(image, move_id, part))
-            if isinstance(found.value, Refusal):
-                raise _as_refused(move_questions.describe_plan(move_id, part), found.value)
-            return found.value
-
-        return await self._ask(here, lambda client: client.move_plan(move_id, part))
-
-    async def alter_moves(self, who: str, request: MovesRequest) -> MovesChanged:
-        """Pause, resume, cancel, roll back or order moves that are there."""
-        request = with_key(request)
-
-        async def here() -> MovesChanged:
-            command = move_requests.command_of(request, who)
-            if isinstance(command, Refusal):
-                raise _as_refused(move_questions.alter_moves(request), command)
-            answer = await move_service.alter_moves(self._service, who, command, request.key)
-            found = moves.told(answer)
-            if isinstance(found, Refusal):
-                raise _as_refused(move_questions.alter_moves(request), found)
-            return found
-
-        return await self._ask(
-            here, lambda client: client.alter_moves(request), changes=True, has_key=True
+            has_key=bool(getattr(request, "key", "")),
         )
 
     async def begin_move(self, who: str, asked: NewMove) -> BegunMove:
         """Begin a move, redirect and cancel what is under way; one result for each partition."""
-        asked = with_key(asked)
+        asked = new_moves.with_key(asked)
 
         async def here() -> BegunMove:
             command = new_moves.command_of(asked, who)
@@ -185,23 +128,6 @@ class Anywhere:
 
         return await self._ask(
             here, lambda client: client.begin_move(asked), changes=True, has_key=True
-        )
-
-    async def plan_moves(self, who: str, request: PlanRequest) -> PlanResult:
-        """Spread topics, change a replication factor, empty brokers, or end that."""
-        request = plans.with_key(request)
-
-        async def here() -> PlanResult:
-            found = await planning.carry_out(self._service, who, request)
-            if isinstance(found, Refusal):
-                raise _as_refused(plan_questions.plan_moves(request), found)
-            return found
-
-        return await self._ask(
-            here,
-            lambda client: client.plan_moves(request),
-            changes=not request.dry_run,
-            has_key=bool(request.key),
         )
 
     async def bytes_of_plan(self, found: PlanResult) -> BytesMoved:

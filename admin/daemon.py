@@ -19,7 +19,7 @@ from uuid import UUID
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.capabilities.schema import handle
+from admin.capabilities.server import handle
 from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted

@@ -6,28 +6,36 @@ carried out once, however often it is asked; where the key belongs to another re
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from admin.faults import Refused
 from admin.keys import keyed
 from admin.model import Reassignment
-from admin.move_requests import MoveCommand
-from admin.moves import MoveAnswer
 from admin.underway import listing, underway
 from controller.service import AsOf, Service
 from statemachine.commands import (
+    AlterMove,
     AlterReassignments,
     Answer,
     BeginMove,
+    CancelMoves,
     Done,
     KeyedCommand,
     MovesAltered,
     MovesCancelled,
     MoveStarted,
+    PauseMoves,
     ReassignmentsAltered,
+    ResumeMoves,
+    RollBackMove,
 )
+
+MoveCommand: TypeAlias = (
+    BeginMove | PauseMoves | ResumeMoves | CancelMoves | RollBackMove | AlterMove
+)
+MoveAnswer: TypeAlias = MovesAltered | MovesCancelled | MoveStarted
 
 LISTED_AT_ONCE_MAX: Final = 500
 """Partitions that are listed without a pause; a longer list waits for its turn among decisions."""
@@ -45,7 +53,7 @@ async def alter_reassignments(
 async def alter_moves(
     service: Service,
     who: str,
-    command: MoveCommand | BeginMove,
+    command: MoveCommand,
     key: str = "",
     of_request: bytes | None = None,
 ) -> MoveAnswer:

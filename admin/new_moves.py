@@ -5,11 +5,10 @@ They know neither the wire nor the screen. What is done with moves that are ther
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from admin.keys import new_key, wrong_key
 from admin.model import Assignment, PartitionResult
-from admin.moves import MovesRequest
 from statemachine.commands import AlterReassignments, Reassignment, ReassignmentsAltered
 from statemachine.errors import Error, Refusal
 from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
@@ -60,10 +59,7 @@ class BegunMove:
         return [each for each in self.results if each.error_code]
 
 
-R = TypeVar("R", NewMove, MovesRequest)
-
-
-def with_key(request: R) -> R:
+def with_key(request: NewMove) -> NewMove:
     """The request with a key: its own, or one that nobody has."""
     return request if request.key else replace(request, key=new_key())
 

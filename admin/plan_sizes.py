@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from admin.addresses import Address
-from admin.client.log_sizes import BytesMoved, Place, bytes_at, copied
+from admin.capabilities.plans import PARTITIONS_TOLD_MAX, BytesMoved
+from admin.client.log_sizes import Place, bytes_at, copied
 from admin.model import Assignment, PartitionResult
-from admin.plans import PARTITIONS_TOLD_MAX
 from controller.service import NotActive, Service
 from statemachine.image.image import Image
 from statemachine.vocabulary import Replicas

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from admin.capabilities import brokers
+from admin.capabilities import brokers, moves, plans
 from admin.capabilities.schema import Request
 
 CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
@@ -17,6 +17,19 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             brokers.UncordonBrokers,
             brokers.UnregisterBrokers,
             brokers.SafeToStop,
+            moves.ListMoves,
+            moves.DescribeMove,
+            moves.DescribeMovePartitions,
+            moves.DescribeMovePlan,
+            moves.PauseMoves,
+            moves.ResumeMoves,
+            moves.CancelMoves,
+            moves.RollBackMove,
+            moves.AlterMove,
+            plans.GeneratePlan,
+            plans.ChangeReplicationFactor,
+            plans.DecommissionBrokers,
+            plans.RecommissionBrokers,
         )
     }
 )

@@ -5,9 +5,11 @@ controller. Asked again, it begins what could not be begun before, and says what
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace
+
+from admin.capabilities.moves import outcome_of
 from admin.capabilities.plan_steps import (
     PARTITIONS_MAX,
     Begun,
@@ -16,20 +18,27 @@ from admin.capabilities.plan_steps import (
     foreseen,
     held_now,
     in_pieces,
-    names_of,
-    outcome_of,
     planned,
     shares,
 )
+from admin.capabilities.plans import (
+    PARTITIONS_TOLD_MAX,
+    DecommissionBrokers,
+    Emptying,
+    PlannedPartition,
+    PlanResult,
+    RecommissionBrokers,
+    names_of,
+)
 from admin.model import PartitionId
-from admin.moves import MoveAnswer, PartitionOutcome
-from admin.plans import PARTITIONS_TOLD_MAX, Emptying, PlannedPartition, PlanRequest, PlanResult
+from admin.move_service import MoveAnswer
 from controller.service import Service
 from statemachine.commands import (
     BeginMove,
     CancelMoves,
     CordonBrokers,
     MovesCancelled,
+    ReassignmentAltered,
     UnregisterBroker,
 )
 from statemachine.errors import Error, Refusal
@@ -54,12 +63,12 @@ NAME_CHARACTERS_MAX: Final = 200
 """Of the name of a move that empties many brokers."""
 
 
-async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult | Refusal:
+async def drain(service: Service, who: str, request: DecommissionBrokers) -> PlanResult | Refusal:
     """Cordon brokers, begin what takes away what they have, forget them if that is wanted.
 
     Who names a broker of which nobody knows has meant another one: then nothing is done.
     """
-    brokers = request.brokers or ()
+    brokers = request.broker_ids
     pieces, begun = Pieces(service, who, request), Begun()
     begun.take(await pieces.done_before(BeginMove(reassignments=())))
     unknown = [] if pieces.is_over else await _never_there(service, brokers)
@@ -84,7 +93,7 @@ async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult 
     moves = sorted({row.move for row in rows if row.stay is Stay.LEAVING} - {NO_MOVE})
     if isinstance(plan, Unplanned):
         emptying = _emptying(seen, brokers, rows, cordoned)
-        return PlanResult(reason=plan.message, moves=moves, emptying=emptying)
+        return PlanResult(reason=plan.message, moves=tuple(moves), emptying=emptying)
     racks = seen.racks
     now, then = whole(seen, rows, plan)
     if not (request.dry_run or pieces.is_over):
@@ -94,15 +103,15 @@ async def drain(service: Service, who: str, request: PlanRequest) -> PlanResult 
     current = {**before, **{named: free[named] for named in plan}}
     plan = {**wanted, **plan}
     return PlanResult(
-        moves=sorted({*moves, *begun.moves}),
+        moves=tuple(sorted({*moves, *begun.moves})),
         planned=len(plan),
         partitions=planned(current, plan),
         accepted=begun.accepted,
-        refused=begun.refused,
+        refused=tuple(begun.refused),
         refused_count=begun.refused_count,
         foreseen=replace(await foreseen(current, plan, racks), shares=shares(now, then)),
         emptying=_emptying(seen, brokers, rows, cordoned),
-        is_repeated=pieces.is_over,
+        repeated=pieces.is_over,
     )
 
 
@@ -125,7 +134,7 @@ def _unknown(brokers: Sequence[int]) -> Refusal:
     return Refusal(Error.BROKER_ID_NOT_REGISTERED, reason)
 
 
-def _move(request: PlanRequest, brokers: Sequence[int]) -> BeginMove:
+def _move(request: DecommissionBrokers, brokers: Sequence[int]) -> BeginMove:
     return BeginMove(
         reassignments=(),
         kind=MoveKind.DRAIN,
@@ -167,30 +176,30 @@ def _emptying(
         leaving=sum(row.stay is Stay.LEAVING for row in rows),
         leaderless=_named(rows, Stay.LEADERLESS),
         busy=_named(rows, Stay.BUSY),
-        cordoned=cordoned,
-        to_be_unregistered=[each for each in brokers if each in seen.leaving],
-        strange=[each for each in brokers if each not in seen.racks],
-        alive=[each for each in brokers if each in seen.racks and each not in seen.fenced],
+        cordoned=tuple(cordoned),
+        to_be_unregistered=tuple(each for each in brokers if each in seen.leaving),
+        strange=tuple(each for each in brokers if each not in seen.racks),
+        alive=tuple(each for each in brokers if each in seen.racks and each not in seen.fenced),
     )
 
 
-def _named(rows: Sequence[Held], stay: Stay) -> list[PartitionId]:
+def _named(rows: Sequence[Held], stay: Stay) -> tuple[PartitionId, ...]:
     found = sorted(PartitionId(row.topic, row.partition) for row in rows if row.stay is stay)
-    return found[:PARTITIONS_TOLD_MAX]
+    return tuple(found[:PARTITIONS_TOLD_MAX])
 
 
-async def undrain(service: Service, who: str, request: PlanRequest) -> PlanResult:
+async def undrain(service: Service, who: str, request: RecommissionBrokers) -> PlanResult:
     """Let brokers get new replicas again, and cancel what is under way of moves that empty them.
 
     What has gone already does not come back by that: a rollback of the move brings it back.
     """
-    brokers = request.brokers or ()
+    brokers = request.broker_ids
     pieces = Pieces(service, who, request)
     answers = await pieces.done_before(CancelMoves())
     seen = (await service.read(ground)).value
     if pieces.is_over:
         back = [each for each in brokers if each in seen.racks and each not in seen.cordoned]
-        return _undrained(answers, (), _emptying(seen, brokers, (), back), is_repeated=True)
+        return _undrained(answers, (), _emptying(seen, brokers, (), back), repeated=True)
     cordoned: list[int] = []
     if not request.dry_run:
         known = [each for each in brokers if each in seen.racks]
@@ -215,24 +224,28 @@ def _undrained(
     rows: Sequence[Held],
     emptying: Emptying,
     *,
-    is_repeated: bool = False,
+    repeated: bool = False,
 ) -> PlanResult:
-    outcomes: list[PartitionOutcome] = []
+    outcomes: list[ReassignmentAltered] = []
     for answer in answers:
         assert isinstance(answer, MovesCancelled)
-        outcomes += [outcome_of(each) for each in answer.partitions]
-    refused = [each for each in outcomes if each.error_code]
-    done = [each for each in outcomes if not each.error_code]
+        outcomes += answer.partitions
+    refused = [each for each in outcomes if each.error is not Error.NONE]
+    done = [each for each in outcomes if each.error is Error.NONE]
     return PlanResult(
-        moves=sorted({row.move for row in rows}),
+        moves=tuple(sorted({row.move for row in rows})),
         planned=len(outcomes),
-        partitions=[
-            PlannedPartition(id=each.id, replicas=each.replicas, target=each.replicas)
+        partitions=tuple(
+            PlannedPartition(
+                id=PartitionId(each.topic, each.partition),
+                replicas=each.replicas,
+                target=each.replicas,
+            )
             for each in done[:PARTITIONS_TOLD_MAX]
-        ],
+        ),
         accepted=len(done),
-        refused=refused[:REFUSED_SHOWN_MAX],
+        refused=tuple(outcome_of(each) for each in refused[:REFUSED_SHOWN_MAX]),
         refused_count=len(refused),
         emptying=emptying,
-        is_repeated=is_repeated,
+        repeated=repeated,
     )

@@ -4,25 +4,32 @@ Each piece takes a few milliseconds, and the controller goes on in between.
 """
 
 import asyncio
-import dataclasses
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from hashlib import blake2b
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from admin import move_plans, move_service
+from admin import move_service
+from admin.capabilities.moves import MovePlan, PartitionOutcome, outcome_of
+from admin.capabilities.moves import plan as plan_of
+from admin.capabilities.plans import (
+    PARTITIONS_TOLD_MAX,
+    BrokerShare,
+    ChangeReplicationFactor,
+    DecommissionBrokers,
+    Foreseen,
+    PlannedPartition,
+    RecommissionBrokers,
+)
 from admin.keys import fingerprint
 from admin.model import UNKNOWN, PartitionId
-from admin.moves import MoveAnswer, PartitionOutcome
-from admin.plans import PARTITIONS_TOLD_MAX, BrokerShare, Foreseen, PlannedPartition, PlanRequest
 from controller.service import Service
 from statemachine.commands import (
     BeginMove,
     CancelMoves,
     MoveStarted,
     Reassignment,
-    ReassignmentAltered,
 )
 from statemachine.errors import Refusal
 from statemachine.image.image import Image
@@ -39,16 +46,19 @@ PARTITIONS_MAX: Final = 5_000
 _NAME_BYTES: Final = 16
 
 
+KeyedPlan: TypeAlias = ChangeReplicationFactor | DecommissionBrokers | RecommissionBrokers
+
+
 class Pieces:
     """The pieces of one request, and which of them an attempt before this one has done."""
 
-    def __init__(self, service: Service, who: str, request: PlanRequest) -> None:
+    def __init__(self, service: Service, who: str, request: KeyedPlan) -> None:
         self.is_over = False
         """Whether all of it was done before; known once `done_before` was asked."""
         self.who = who
         self._service = service
-        self._key = "" if request.dry_run else request.key
-        self._fingerprint = fingerprint((who, dataclasses.replace(request, key="")))
+        self._key = "" if request.only_reads() else request.key
+        self._fingerprint = fingerprint((who, replace(request, key="")))
         self._count = 0
 
     def starts(self, count: int) -> range:
@@ -58,7 +68,7 @@ class Pieces:
         """
         return range(0, count or bool(self._key), PARTITIONS_MAX)
 
-    async def done_before(self, nothing: BeginMove | CancelMoves) -> list[MoveAnswer]:
+    async def done_before(self, nothing: BeginMove | CancelMoves) -> list[move_service.MoveAnswer]:
         """The answers of the pieces that were done before; `nothing` is a piece without partitions.
 
         Raises `Refused` if the key belongs to another request.
@@ -69,7 +79,9 @@ class Pieces:
         keys = [self._key_of(place) for place in range(self._count)]
         return [await self._do(nothing, key) for key in (*keys, *[self._key] * self.is_over)]
 
-    async def carry_out(self, pieces: Sequence[BeginMove | CancelMoves]) -> list[MoveAnswer]:
+    async def carry_out(
+        self, pieces: Sequence[BeginMove | CancelMoves]
+    ) -> list[move_service.MoveAnswer]:
         """Their answers, one after the other; with a key there is at least one piece."""
         assert pieces or not self._key, "nothing would be remembered"
         keys = [self._key_of(self._count + place) for place in range(len(pieces) - 1)]
@@ -87,7 +99,7 @@ class Pieces:
         name = blake2b(self._key.encode(), digest_size=_NAME_BYTES).hexdigest()
         return f"{name}.{place}"
 
-    async def _do(self, piece: BeginMove | CancelMoves, key: str) -> MoveAnswer:
+    async def _do(self, piece: BeginMove | CancelMoves, key: str) -> move_service.MoveAnswer:
         return await move_service.alter_moves(
             self._service, self.who, piece, key, self._fingerprint
         )
@@ -145,7 +157,7 @@ class Begun:
         ]
         self.take(await pieces.carry_out(wishes))
 
-    def take(self, answers: Sequence[MoveAnswer]) -> None:
+    def take(self, answers: Sequence[move_service.MoveAnswer]) -> None:
         """What pieces have come to, now or in an attempt before this one."""
         for answer in answers:
             assert isinstance(answer, MoveStarted)
@@ -166,34 +178,25 @@ async def begun_before(service: Service, moves: Sequence[int]) -> tuple[Assignme
             if isinstance(found, Refusal):
                 # It ended long ago, and is not listed any more.
                 break
-            for id, target in found.targets.items():
-                plan[id.topic, id.partition] = tuple(target)
-                current[id.topic, id.partition] = tuple(found.originals[id])
-            part, count = part + 1, found.part_count
+            for each in found.partitions:
+                plan[each.topic, each.partition] = each.target
+                current[each.topic, each.partition] = each.original
+            part, count = part + 1, found.parts
     return current, plan
 
 
-def _plan_part(move_id: int, part: int) -> Callable[[Image], move_plans.MovePlan | Refusal]:
-    return lambda image: move_plans.plan(image, move_id, part)
+def _plan_part(move_id: int, part: int) -> Callable[[Image], MovePlan | Refusal]:
+    return lambda image: plan_of(image, move_id, part)
 
 
-def outcome_of(answer: ReassignmentAltered) -> PartitionOutcome:
-    """What a partition has now, or why it is as before."""
-    return PartitionOutcome(
-        id=PartitionId(answer.topic, answer.partition),
-        replicas=answer.replicas,
-        error_code=answer.error.code,
-        error_name=answer.error.name,
-        message=answer.message or None,
-    )
-
-
-def planned(current: Assignment, plan: Assignment) -> list[PlannedPartition]:
+def planned(current: Assignment, plan: Assignment) -> tuple[PlannedPartition, ...]:
     """What is planned, as far as an answer tells it."""
-    return [
-        PlannedPartition(id=PartitionId(*named), replicas=current[named], target=plan[named])
-        for named in list(plan)[:PARTITIONS_TOLD_MAX]
-    ]
+    return tuple(
+        [
+            PlannedPartition(id=PartitionId(*named), replicas=current[named], target=plan[named])
+            for named in list(plan)[:PARTITIONS_TOLD_MAX]
+        ]
+    )
 
 
 async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Foreseen:
@@ -214,10 +217,10 @@ async def foreseen(current: Assignment, plan: Assignment, racks: Racks) -> Fores
     )
 
 
-def shares(before: Sequence[Load], after: Sequence[Load]) -> list[BrokerShare]:
+def shares(before: Sequence[Load], after: Sequence[Load]) -> tuple[BrokerShare, ...]:
     """What each broker has that has any then, or had any before."""
     had = {load.broker: load for load in before}
-    return [
+    return tuple(
         BrokerShare(
             broker=load.broker,
             replicas_before=had[load.broker].replicas if load.broker in had else 0,
@@ -226,10 +229,4 @@ def shares(before: Sequence[Load], after: Sequence[Load]) -> list[BrokerShare]:
             leaders_after=load.leaders,
         )
         for load in after
-    ]
-
-
-def names_of(brokers: Sequence[int] | Mapping[int, object]) -> str:
-    """Brokers in a sentence."""
-    several = "brokers" if len(brokers) > 1 else "broker"
-    return f"{several} {', '.join(map(str, brokers))}"
+    )

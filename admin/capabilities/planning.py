@@ -5,9 +5,9 @@ changed meanwhile is found when the moves begin. Everything may be asked again: 
 already is found, and only what is missing is begun.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any
 
 from admin.capabilities.decommission import drain, undrain
 from admin.capabilities.plan_steps import (
@@ -16,10 +16,20 @@ from admin.capabilities.plan_steps import (
     begun_before,
     foreseen,
     in_pieces,
-    names_of,
     planned,
 )
-from admin.plans import PARTITIONS_TOLD_MAX, Operation, PlanRequest, PlanResult, wrong
+from admin.capabilities.plans import (
+    PARTITIONS_TOLD_MAX,
+    ChangeReplicationFactor,
+    DecommissionBrokers,
+    GeneratePlan,
+    PlanRequest,
+    PlanResult,
+    RecommissionBrokers,
+    contradiction,
+    names_of,
+)
+from admin.capabilities.schema import Context, handles, refused, unless_refused
 from controller.service import Service
 from statemachine.commands import BeginMove
 from statemachine.errors import Error, Refusal
@@ -39,34 +49,53 @@ from statemachine.reassignment.planner.survey import (
 from statemachine.vocabulary import Replicas
 
 
-async def carry_out(service: Service, who: str, request: PlanRequest) -> PlanResult | Refusal:
-    """Plan, and begin what is planned unless it is only to be tried; or what is wrong.
-
-    Raises `NotActive`. That there is nothing to plan is no refusal: the result has the reason.
-    """
-    reason = wrong(request)
-    if reason is not None:
-        return Refusal(Error.INVALID_REQUEST, reason)
-    async with service.planning:
-        match request.operation:
-            case Operation.SPREAD:
-                return await _spread(service, request)
-            case Operation.FACTOR:
-                return await _with_factor(service, who, request)
-            case Operation.DRAIN:
-                return await drain(service, who, request)
-            case Operation.UNDRAIN:
-                return await undrain(service, who, request)
-            case _:
-                assert_never(request.operation)
+@handles(GeneratePlan)
+async def generate_plan(request: GeneratePlan, context: Context) -> PlanResult:
+    """Plan to spread topics. That there is nothing to plan is no refusal: the result says so."""
+    return await _planned(request, context, _spread(context.service, request))
 
 
-async def _spread(service: Service, request: PlanRequest) -> PlanResult | Refusal:
+@handles(ChangeReplicationFactor)
+async def change_replication_factor(
+    request: ChangeReplicationFactor, context: Context
+) -> PlanResult:
+    """Plan and begin another replication factor."""
+    work = _with_factor(context.service, context.who, request)
+    return await _planned(request, context, work)
+
+
+@handles(DecommissionBrokers)
+async def decommission_brokers(request: DecommissionBrokers, context: Context) -> PlanResult:
+    """Plan and begin what empties brokers."""
+    return await _planned(request, context, drain(context.service, context.who, request))
+
+
+@handles(RecommissionBrokers)
+async def recommission_brokers(request: RecommissionBrokers, context: Context) -> PlanResult:
+    """Cancel what empties brokers."""
+    return await _planned(request, context, undrain(context.service, context.who, request))
+
+
+async def _planned(
+    request: PlanRequest,
+    context: Context,
+    work: Coroutine[Any, Any, PlanResult | Refusal],
+) -> PlanResult:
+    """The result of the work, one plan at a time."""
+    wrong = contradiction(request)
+    if wrong is not None:
+        work.close()
+        raise refused(request, Refusal(Error.INVALID_REQUEST, wrong))
+    async with context.service.planning:
+        return unless_refused(request, await work)
+
+
+async def _spread(service: Service, request: GeneratePlan) -> PlanResult | Refusal:
     seen = (await service.read(ground)).value
     onto = _onto(seen, request)
     if isinstance(onto, Refusal):
         return onto
-    racks = _racks(seen, onto, heeded=request.heeds_racks)
+    racks = _racks(seen, onto, heeded=request.rack_aware)
     if isinstance(racks, Refusal):
         return racks
     standing = await _standing(service, request.topics)
@@ -92,14 +121,16 @@ async def _spread(service: Service, request: PlanRequest) -> PlanResult | Refusa
     )
 
 
-async def _with_factor(service: Service, who: str, request: PlanRequest) -> PlanResult | Refusal:
+async def _with_factor(
+    service: Service, who: str, request: ChangeReplicationFactor
+) -> PlanResult | Refusal:
     seen = (await service.read(ground)).value
-    racks: Racks = seen.racks if request.heeds_racks else dict.fromkeys(seen.racks)
+    racks: Racks = seen.racks if request.rack_aware else dict.fromkeys(seen.racks)
     pieces, begun = Pieces(service, who, request), Begun()
     begun.take(await pieces.done_before(BeginMove(reassignments=())))
     before, plan = await begun_before(service, begun.moves)
     if pieces.is_over:
-        return await _factor_told(begun, before, plan, racks, is_repeated=True)
+        return await _factor_told(begun, before, plan, racks, repeated=True)
     onto = _onto(seen, request)
     if isinstance(onto, Refusal):
         return onto
@@ -111,7 +142,9 @@ async def _with_factor(service: Service, who: str, request: PlanRequest) -> Plan
     if moving:
         return PlanResult(reason=_moving(moving))
     takers = [each for each in onto if each in seen.takers]
-    more = await in_pieces(with_factor(left, request.factor, takers, racks, loads=seen.loads))
+    more = await in_pieces(
+        with_factor(left, request.replication_factor, takers, racks, loads=seen.loads)
+    )
     if isinstance(more, Unplanned):
         if not begun.moves:
             return PlanResult(reason=more.message)
@@ -121,30 +154,30 @@ async def _with_factor(service: Service, who: str, request: PlanRequest) -> Plan
     return await _factor_told(begun, {**left, **before}, {**plan, **more}, racks)
 
 
-def _factor_move(request: PlanRequest) -> BeginMove:
+def _factor_move(request: ChangeReplicationFactor) -> BeginMove:
     return BeginMove(
         reassignments=(),
-        name=f"replication factor {request.factor}",
+        name=f"replication factor {request.replication_factor}",
         throttle_bytes_per_s=request.throttle_bytes_per_s,
     )
 
 
 async def _factor_told(
-    begun: Begun, current: Assignment, plan: Assignment, racks: Racks, *, is_repeated: bool = False
+    begun: Begun, current: Assignment, plan: Assignment, racks: Racks, *, repeated: bool = False
 ) -> PlanResult:
     return PlanResult(
-        moves=begun.moves,
+        moves=tuple(begun.moves),
         planned=len(plan),
         partitions=planned(current, plan),
         accepted=begun.accepted,
-        refused=begun.refused,
+        refused=tuple(begun.refused),
         refused_count=begun.refused_count,
         foreseen=await foreseen(current, plan, racks),
-        is_repeated=is_repeated,
+        repeated=repeated,
     )
 
 
-def _onto(seen: Ground, request: PlanRequest) -> Sequence[int] | Refusal:
+def _onto(seen: Ground, request: GeneratePlan | ChangeReplicationFactor) -> Sequence[int] | Refusal:
     """The brokers that may have what is planned; all that take replicas unless some are named."""
     if request.brokers is None:
         return seen.takers

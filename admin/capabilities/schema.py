@@ -4,7 +4,6 @@ A capability is a subclass of `Request[Answer]`. Its bytes on the private reques
 listener, its HTTP routes, its JSON and its row in `docs/capabilities.md` follow from it.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar, get_args
@@ -13,14 +12,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from admin.faults import Refused
+from admin.keys import new_key
 from admin.model import UNKNOWN
 from statemachine.errors import Error, Refusal
-from statemachine.limits import KEY_CHARACTERS_MAX
 
 if TYPE_CHECKING:
     from controller.service import Service
 
 A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 T = TypeVar("T")
 
 BrokerId = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of a broker")]
@@ -29,10 +29,7 @@ PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Number of
 AsOfOffset = Annotated[int, Meta(description="The answer includes every record below this offset")]
 IdempotencyKey = Annotated[
     str,
-    Meta(
-        max_length=KEY_CHARACTERS_MAX,
-        description="Idempotency key: a request that is repeated with it is carried out once",
-    ),
+    Meta(description="Idempotency key: a request that is repeated with it is carried out once"),
 ]
 
 
@@ -49,6 +46,8 @@ class Route:
     """Fields by the names in braces in the path, and by the names of query parameters."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields that the route itself gives."""
+    without_body: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that an empty body stands for."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -56,20 +55,30 @@ class Route:
         return tuple(name for name in self.fields if f"{{{name}}}" not in self.path)
 
 
-class Request(Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The request of a capability, answered with an `A`."""
+class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The request of a capability, answered with an `A_co`."""
 
     NAME: ClassVar[str]
     """The name of the capability on the wire and in the reference."""
     CHANGES: ClassVar[bool] = False
     """Whether it changes the cluster; if not, a stale answer may be asked for."""
     ROUTES: ClassVar[tuple[Route, ...]] = ()
+    STALE: ClassVar[bool] = True
+    """Whether any node may answer it from what it has, if it changes nothing."""
     ERRORS: ClassVar[tuple[Error, ...]] = ()
     """Errors that it is refused with as a whole, beside INVALID_REQUEST."""
     LOOK: ClassVar[str | None] = None
     """The command that shows whether a change was made, when its answer was lost."""
     DONE_BEFORE: ClassVar[int | None] = None
     """The error of a repeated attempt that means that an earlier one succeeded."""
+    KEYED: ClassVar[bool] = True
+    """Whether a change with a field `key` gets a new key if it has none: asked twice, it would be
+    carried out twice."""
+
+    @classmethod
+    def may_be_stale(cls) -> bool:
+        """Whether a stale answer may be asked for."""
+        return cls.STALE and not cls.CHANGES
 
     def failing(self) -> str:
         """The beginning of the sentence that says that the request failed."""
@@ -82,6 +91,13 @@ class Request(Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown_fiel
 
 class Answer(Struct, frozen=True, kw_only=True):
     """The answer of a capability; its fields are named as in JSON."""
+
+
+class Partition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A partition that a request names."""
+
+    topic: Annotated[str, Meta(min_length=1)]
+    partition: PartitionNumber
 
 
 R = TypeVar("R", bound=Request[Any])
@@ -100,7 +116,7 @@ class Context:
 
 Handler = Callable[[Any, Context], Awaitable[Any]]
 
-_HANDLERS: dict[type[Request[Any]], Handler] = {}
+HANDLERS: dict[type[Request[Any]], Handler] = {}
 
 
 def handles(
@@ -111,36 +127,19 @@ def handles(
     def register(
         handler: Callable[[R, Context], Awaitable[A]],
     ) -> Callable[[R, Context], Awaitable[A]]:
-        assert kind not in _HANDLERS, f"{kind.NAME} has two handlers"
-        _HANDLERS[kind] = handler
+        assert kind not in HANDLERS, f"{kind.NAME} has two handlers"
+        HANDLERS[kind] = handler
         return handler
 
     return register
 
 
-async def carry_out(request: Request[A], context: Context) -> A:
-    """Carry out a request on this node; raises `Refused` or `NotActive`."""
-    if context.stale and request.CHANGES:
-        raise Refused(request.failing(), Error.INVALID_REQUEST.code, "only what reads may be stale")
-    try:
-        answer: A = await _HANDLERS[type(request)](request, context)
-    except Refused as error:
-        raise Refused(request.failing(), error.code, error.message) from error
-    return answer
-
-
-async def handle(service: "Service", name: str, body: bytes, *, who: str, stale: bool) -> bytes:
-    """Carry out the request in `body` on this node; raises `Refused` or `NotActive`.
-
-    A long body is decoded in a thread, and so is its answer encoded.
-    """
-    is_long = len(body) > LONG_BODY_BYTES
-    if is_long:
-        request = await asyncio.to_thread(decode_request, name, body)
-    else:
-        request = decode_request(name, body)
-    answer = await carry_out(request, Context(service=service, who=who, stale=stale))
-    return await asyncio.to_thread(encode, answer) if is_long else encode(answer)
+def with_key(request: Request[A]) -> Request[A]:
+    """The request with an idempotency key, its own or a new one, if it needs one."""
+    has_key = getattr(request, "key", None) == ""
+    if not has_key or request.only_reads() or not request.KEYED:
+        return request
+    return msgspec.structs.replace(request, key=new_key())
 
 
 def refused(request: Request[Any], refusal: Refusal) -> Refused:
@@ -198,5 +197,3 @@ def decode_answer(kind: type[Request[A]], body: bytes) -> A:
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-LONG_BODY_BYTES: Final = 32 * 1024
-"""Some thousand partitions; a shorter body takes a few milliseconds at most."""

@@ -140,12 +140,11 @@ def decommission(
     if dry_run and wait:
         raise click.UsageError("--dry-run begins nothing to wait for; leave --wait out")
     check_key(key, dry_run=dry_run)
+    from admin.capabilities.plans import DecommissionBrokers
     from admin.cli.plans import decommission as work
-    from admin.plans import Operation, PlanRequest
 
-    asked = PlanRequest(
-        operation=Operation.DRAIN,
-        brokers=brokers,
+    asked = DecommissionBrokers(
+        broker_ids=brokers,
         dry_run=dry_run,
         unregister=unregister,
         throttle_bytes_per_s=throttle or 0,
@@ -165,10 +164,10 @@ def recommission(
 ) -> None:
     """Undo a decommission: cancel the moves that empty brokers, and end the cordon."""
     check_key(key, dry_run=dry_run)
+    from admin.capabilities.plans import RecommissionBrokers
     from admin.cli.plans import recommission as work
-    from admin.plans import Operation, PlanRequest
 
-    asked = PlanRequest(operation=Operation.UNDRAIN, brokers=brokers, dry_run=dry_run, key=key)
+    asked = RecommissionBrokers(broker_ids=brokers, dry_run=dry_run, key=key)
     ctx.exit(run(work(target(**whom), asked)))
 
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import click
 
+from admin.capabilities.moves import DescribedMove, DescribeMove
 from admin.cli import moves_text as text
 from admin.cli.options import Exit, say, write
 from admin.client.admin_client import AdminClient, Unreachable
-from admin.moves import MoveStanding
 
 LOOK_SECONDS: Final = 0.5
 """How often it is looked at."""
@@ -20,11 +20,10 @@ async def wait_for(client: AdminClient, move_id: int) -> Exit:
     screen = _Screen(is_terminal=sys.stderr.isatty())
     while True:
         try:
-            found = await client.move_standings([move_id])
+            move = await client.ask(DescribeMove(move_id=move_id))
         except Unreachable as error:
             screen.say(str(error))
         else:
-            (move,) = found.moves
             if move.ended:
                 screen.end()
                 write(text.ended(move))
@@ -43,11 +42,11 @@ class _Screen:
         self._said = ""
         self._is_open = False
 
-    def show(self, move: MoveStanding) -> None:
+    def show(self, move: DescribedMove) -> None:
         """How far it is, and what keeps it, as far as that is new."""
         self.say(text.hindered(move))
         progress = text.progress(move)
-        tenth = 10 * (move.partition_count - move.waiting - move.stepping) // move.partition_count
+        tenth = 10 * (move.partitions_total - move.waiting - move.stepping) // move.partitions_total
         if self._is_terminal and progress != self._progress:
             click.echo(f"\r\x1b[K{progress}", err=True, nl=False)
             self._is_open = True

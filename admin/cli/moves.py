@@ -18,12 +18,13 @@ from admin.cli.options import (
     target,
     target_options,
     write,
-    write_data,
+    write_answer,
 )
 
 if TYPE_CHECKING:
+    from admin.capabilities.moves import CancelMoves, MovesChanged
+    from admin.capabilities.schema import Request
     from admin.model import PartitionId
-    from admin.moves import MovesChanged, MovesRequest
 
 
 _ids = click.argument("ids", type=MOVE_ID, nargs=-1, metavar="[ID]...")
@@ -110,8 +111,17 @@ def cancel(
     """
     more = ", --topic NAME or --partition NAME-NUMBER"
     _check_named((*ids, *topics, *partitions), everything=everything, more=more)
-    named = {"move_ids": ids, "topics": topics, "partitions": partitions, "everything": everything}
-    ctx.exit(run(_cancel(target(**whom), dry_run=dry_run, **named)))
+    from admin.capabilities.moves import CancelMoves
+    from admin.capabilities.schema import Partition
+
+    request = CancelMoves(
+        moves=ids,
+        topics=topics,
+        partitions=tuple(Partition(topic=topic, partition=number) for topic, number in partitions),
+        everything=everything,
+        dry_run=dry_run,
+    )
+    ctx.exit(run(_cancel(target(**whom), request)))
 
 
 @command.command()
@@ -176,43 +186,37 @@ def _check_named(named: tuple[object, ...], *, everything: bool, more: str = "")
 
 
 async def _list(whom: Target, output: str, *, running: bool, stale: bool) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
+    from admin.capabilities.moves import ListMoves
     from admin.cli import moves_text as text
-    from admin.moves_data import standings_data
 
     async with whom.client() as client:
-        found = await client.move_standings(stale=stale)
+        found = await client.ask(ListMoves(), stale=stale)
     if output == "table":
         write(text.listed(found, running=running))
         return
-    kept = [each for each in found.moves if not (running and each.ended)]
-    write_data(standings_data(replace(found, moves=kept)), output)
+    kept = tuple(each for each in found.moves if not (running and each.ended))
+    write_answer(replace(found, moves=kept), output)
 
 
 async def _show(whom: Target, id: int, output: str, *, everything: bool, stale: bool) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
+    from admin.capabilities.moves import DescribeMove, every_partition
     from admin.cli import moves_text as text
-    from admin.moves import Page
-    from admin.moves_data import pause_data, whole_move_data
 
     async with whom.client() as client:
-        found = await client.move_standings([id], stale=stale)
-        (move,) = found.moves
-        partitions, has_more = list(move.partitions), move.has_more
-        while everything and has_more:
-            page = Page(after=partitions[-1].id)
-            (more,) = (await client.move_standings([id], page, stale=stale)).moves
-            partitions += more.partitions
-            has_more = more.has_more
-    move = replace(move, partitions=partitions)
+        move = await client.ask(DescribeMove(move_id=id), stale=stale)
+        if everything and move.partitions_not_shown:
+            partitions = await every_partition(lambda page: client.ask(page, stale=stale), id)
+            more = max(0, move.waiting + move.stepping - len(partitions))
+            move = replace(move, partitions=partitions, partitions_not_shown=more)
     if output == "table":
-        paused = [] if move.ended else text.all_paused(found)
+        paused = [] if move.ended else text.all_paused(move)
         write("\n".join([*paused, text.shown(move)]))
     else:
-        about = {"as_of_offset": found.as_of, "all_paused": pause_data(found)}
-        write_data(about | whole_move_data(move), output)
+        write_answer(move, output)
 
 
 async def _wait(whom: Target, id: int) -> Exit:
@@ -223,70 +227,63 @@ async def _wait(whom: Target, id: int) -> Exit:
 
 
 async def _hold(whom: Target, ids: tuple[int, ...], *, everything: bool, paused: bool) -> Exit:
+    from admin.capabilities.moves import PauseMoves, ResumeMoves
     from admin.cli import moves_text as text
-    from admin.moves import MovesRequest, Operation
 
-    operation = Operation.PAUSE if paused else Operation.RESUME
-    request = MovesRequest(operation=operation, move_ids=ids, everything=everything)
-    found = await _changed(whom, request)
+    kind = PauseMoves if paused else ResumeMoves
+    found = await _changed(whom, kind(moves=ids, everything=everything))
     if everything:
         write("All moves are paused." if paused else "The pause of all moves is over.")
         return Exit.DONE
     return _told(found, text.altered(found, "paused" if paused else "resumed"))
 
 
-async def _cancel(whom: Target, *, dry_run: bool, **named: Any) -> Exit:
+async def _cancel(whom: Target, request: "CancelMoves") -> Exit:
     from admin.cli import moves_text as text
-    from admin.moves import MovesRequest, Operation
 
-    request = MovesRequest(operation=Operation.CANCEL, dry_run=dry_run, **named)
     found = await _changed(whom, request)
-    return _told(found, text.cancelled(found, dry_run=dry_run))
+    return _told(found, text.cancelled(found, dry_run=request.dry_run))
 
 
 async def _roll_back(whom: Target, id: int) -> Exit:
+    from admin.capabilities.moves import RollBackMove
     from admin.cli import moves_text as text
-    from admin.moves import MovesRequest, Operation
 
-    found = await _changed(whom, MovesRequest(operation=Operation.ROLL_BACK, move_ids=(id,)))
+    found = await _changed(whom, RollBackMove(move_id=id))
     return _told(found, text.rolled_back(id, found))
 
 
 async def _rollback_plan(whom: Target, id: int) -> None:
-    from admin.move_plans import whole
+    from admin.capabilities.moves import whole_plan
     from admin.plan_file import render_plan
 
     async with whom.client() as client:
-        found = await whole(client.move_plan, id)
+        found = await whole_plan(client.ask, id)
     write(render_plan(found.originals))
     if found.gone:
         say(f"Left out: {found.gone} partition(s) of topics that are deleted.")
 
 
 async def _order(whom: Target, id: int, priority: int) -> Exit:
+    from admin.capabilities.moves import AlterMove
     from admin.cli import moves_text as text
-    from admin.moves import MovesRequest, Operation
 
-    request = MovesRequest(operation=Operation.PRIORITY, move_ids=(id,), priority=priority)
-    found = await _changed(whom, request)
+    found = await _changed(whom, AlterMove(move_id=id, priority=priority))
     return _told(found, text.altered(found, f"has priority {priority}"))
 
 
 async def _throttle(whom: Target, id: int, bytes_per_s: int) -> Exit:
+    from admin.capabilities.moves import AlterMove
     from admin.cli import moves_text as text
-    from admin.moves import MovesRequest, Operation
 
-    request = MovesRequest(
-        operation=Operation.THROTTLE, move_ids=(id,), throttle_bytes_per_s=bytes_per_s
-    )
-    found = await _changed(whom, request)
+    found = await _changed(whom, AlterMove(move_id=id, throttle_bytes_per_s=bytes_per_s))
     done = f"is throttled to {bytes_per_s} bytes/s" if bytes_per_s else "is not throttled any more"
     return _told(found, text.altered(found, done))
 
 
-async def _changed(whom: Target, request: "MovesRequest") -> "MovesChanged":
+async def _changed(whom: Target, request: "Request[MovesChanged]") -> "MovesChanged":
     async with whom.client() as client:
-        return await client.alter_moves(request)
+        return await client.ask(request)
 
 
 def _told(found: "MovesChanged", done: str) -> Exit:

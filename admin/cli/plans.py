@@ -6,32 +6,45 @@ can be done now, and says what is left; nothing is remembered here between the c
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
+from admin.capabilities.moves import DescribeMove
+from admin.capabilities.plans import (
+    BytesMoved,
+    ChangeReplicationFactor,
+    DecommissionBrokers,
+    PlanResult,
+    RecommissionBrokers,
+    begun_data,
+    emptying_data,
+    plan_data,
+)
+from admin.capabilities.schema import Request, with_key
 from admin.cli import brokers as text
 from admin.cli import moves_text, reassign_text
 from admin.cli.options import Exit, Target, say, write, write_data
 from admin.cli.output import columns
 from admin.cli.reassign_text import REPEATED
 from admin.client.admin_client import AdminClient, Unreachable
-from admin.client.log_sizes import BytesMoved, bytes_of
+from admin.client.log_sizes import bytes_of
 from admin.model import UNKNOWN, PartitionId
-from admin.plans import PlanRequest, PlanResult, with_key
-from admin.plans_data import begun_data, emptying_data, plan_data
 from admin.units import show_size
 
 if TYPE_CHECKING:
-    from admin.moves import MoveStanding
+    from admin.capabilities.moves import Move
 
 WAIT_SECONDS: Final = 1.0
 """Between two looks of a command that waits."""
 
 
-async def decommission(whom: Target, request: PlanRequest, output: str, *, wait: bool) -> Exit:
+async def decommission(
+    whom: Target, request: DecommissionBrokers, output: str, *, wait: bool
+) -> Exit:
     """Cordon the brokers, move away what they have, and in the end forget them if wanted."""
     tell = write if output == "table" else _untold
-    brokers, unregister = request.brokers or (), request.unregister
+    brokers, unregister = request.broker_ids, request.unregister
     async with whom.client() as client:
         found = await with_key_told(client, request)
         if request.dry_run and found.reason is None:
@@ -50,7 +63,7 @@ async def decommission(whom: Target, request: PlanRequest, output: str, *, wait:
             if now not in ("", said):
                 said = now
                 say(said)
-            found = await client.plan_moves(request)
+            found = await client.ask(request)
             exit_code = _told(brokers, found, tell, unregister=unregister, again=True)
     if output != "table":
         write_data({**emptying_data(found), **begun_data(found)}, output)
@@ -75,10 +88,11 @@ async def _progress(client: "AdminClient", moves: Sequence[int]) -> str:
     """Where the moves that still run are, and what is left to copy."""
     if not moves:
         return ""
+    found = [await client.ask(DescribeMove(move_id=each)) for each in moves]
     return "\n".join(
-        f"Move {move.id}: {move.completed} of {move.partition_count} partition(s) done."
+        f"Move {move.move_id}: {move.completed} of {move.partitions_total} partition(s) done."
         f" {moves_text.summary(move)}"
-        for move in (await client.move_standings(moves)).moves
+        for move in found
         if not move.ended
     )
 
@@ -121,12 +135,12 @@ def _emptied(
     return Exit.NOT_FINISHED
 
 
-async def recommission(whom: Target, request: PlanRequest) -> Exit:
+async def recommission(whom: Target, request: RecommissionBrokers) -> Exit:
     """Let the brokers get replicas again, and cancel the moves that are emptying them."""
     async with whom.client() as client:
         found = await with_key_told(client, request)
     if request.dry_run:
-        write(taken_back(request.brokers or (), found))
+        write(taken_back(request.broker_ids, found))
     if found.emptying.cordoned:
         write(text.altered(found.emptying.cordoned, text.UNCORDONED))
     if found.accepted and not request.dry_run:
@@ -236,7 +250,7 @@ def _replicas(found: PlanResult) -> list[str]:
 
 def refused(found: PlanResult) -> str:
     """Every partition that could not be begun, or cancelled, a line each."""
-    lines = [f"Error: {each.id}: {each.message or each.error_name}" for each in found.refused]
+    lines = [f"Error: {each.id}: {each.message or each.kafka_error}" for each in found.refused]
     more = found.refused_count - len(found.refused)
     return "\n".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
@@ -262,40 +276,42 @@ async def tell_throttle(
     """
     if not (wanted_bytes_per_s and moves):
         return
-    for move in (await client.move_standings(moves)).moves:
+    for move_id in moves:
+        move = await client.ask(DescribeMove(move_id=move_id))
         if not move.ended:
             write(_sentence(move, wanted_bytes_per_s))
 
 
-def _sentence(move: "MoveStanding", wanted_bytes_per_s: int) -> str:
+def _sentence(move: "Move", wanted_bytes_per_s: int) -> str:
     rate = move.throttle_bytes_per_s
     if rate == wanted_bytes_per_s:
-        return f"Move {move.id} copies at most {rate} bytes/s to each broker, and from each."
+        return f"Move {move.move_id} copies at most {rate} bytes/s to each broker, and from each."
     now = f"is throttled to {rate} bytes/s" if rate else "is not throttled"
     return (
-        f"Move {move.id} had begun before and {now};"
-        f" `metaquorum moves throttle {move.id} {wanted_bytes_per_s}` changes that."
+        f"Move {move.move_id} had begun before and {now};"
+        f" `metaquorum moves throttle {move.move_id} {wanted_bytes_per_s}` changes that."
     )
 
 
-async def with_key_told(client: AdminClient, request: PlanRequest) -> PlanResult:
+async def with_key_told(client: AdminClient, request: Request[PlanResult]) -> PlanResult:
     """What came of it; where that is not known, with which key it is asked for again.
 
     Raises what the client does.
     """
     known = with_key(request)
     try:
-        found = await client.plan_moves(known)
+        found = await client.ask(known)
     except Unreachable as error:
-        if error.may_be_done and known.key:
-            say(f"To ask again and have it done once, add: --key {known.key}")
+        key = getattr(known, "key", "")
+        if error.may_be_done and key:
+            say(f"To ask again and have it done once, add: --key {key}")
         raise
-    if found.is_repeated:
+    if found.repeated:
         say(REPEATED)
     return found
 
 
-async def change_factor(whom: Target, request: PlanRequest) -> Exit:
+async def change_factor(whom: Target, request: ChangeReplicationFactor) -> Exit:
     """Begin a move that gives partitions of topics so many replicas, or tell of it."""
     dry_run = request.dry_run
     size_bytes = None

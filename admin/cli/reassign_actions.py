@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from admin.capabilities.moves import DescribeMove
 from admin.cli import reassign_text
 from admin.cli.move_progress import wait_for
 from admin.cli.options import Exit, Target, say, write, write_data
@@ -41,8 +42,8 @@ async def _follow(client: AdminClient, asked: NewMove, begun: BegunMove, *, wait
     """What becomes of the move that was begun, as far as it is wanted; raises `Incompatible`."""
     if begun.move_id and asked.throttle_bytes_per_s:
         # An attempt before this one, or somebody else, may have begun it at another rate.
-        (move,) = (await client.move_standings([begun.move_id])).moves
-        write(reassign_text.throttled(move.throttle_bytes_per_s))
+        move = await client.ask(DescribeMove(move_id=begun.move_id))
+        write(reassign_text.throttled(move.throttle_bytes_per_s or 0))
     if not wait:
         return Exit.DONE
     if begun.move_id:

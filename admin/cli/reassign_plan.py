@@ -7,13 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from admin.capabilities.brokers import ListBrokers
+from admin.capabilities.moves import RollBackMove, whole_plan
 from admin.cli import moves_text, reassign_text
 from admin.cli.options import Exit, Target, say, write
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.log_sizes import log_sizes
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.move_plans import whole
-from admin.moves import MovesRequest, Operation
 from admin.new_moves import NewMove
 from admin.plan_file import InvalidPlan, check_plan
 from statemachine.reassignment.planner.generate import generate as generated
@@ -132,14 +131,15 @@ async def foresee(whom: Target, plan: Sequence[Assignment]) -> Exit:
 
 async def foresee_rollback(whom: Target, id: int) -> Exit:
     """Print what a rollback of a move would do, and begin nothing."""
-    request = MovesRequest(operation=Operation.ROLL_BACK, move_ids=(id,), dry_run=True)
     async with whom.client() as client:
-        found = await client.alter_moves(request)
+        found = await client.ask(RollBackMove(move_id=id, dry_run=True))
         if told := moves_text.would_roll_back(id, found):
             write(told)
-        if found.accepted:
-            refused = {each.id for each in found.partitions if each.error_code}
-            plan = await whole(client.move_plan, id)
+        if found.partitions_accepted:
+            refused = {
+                (each.topic, each.partition) for each in found.partitions if each.kafka_error_code
+            }
+            plan = await whole_plan(client.ask, id)
             await _foresee_return(
                 client, {each: r for each, r in plan.originals.items() if each not in refused}
             )

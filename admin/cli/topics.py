@@ -134,13 +134,12 @@ def alter(
             raise click.UsageError(f"{option} goes with --replication-factor; leave it out")
     check_key(key, dry_run=dry_run)
     if factor is not None:
+        from admin.capabilities.plans import ChangeReplicationFactor
         from admin.cli.plans import change_factor
-        from admin.plans import Operation, PlanRequest
 
-        asked = PlanRequest(
-            operation=Operation.FACTOR,
+        asked = ChangeReplicationFactor(
             topics=(topic,),
-            factor=factor,
+            replication_factor=factor,
             brokers=brokers,
             throttle_bytes_per_s=throttle or 0,
             dry_run=dry_run,

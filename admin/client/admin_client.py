@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from admin import move_questions, plan_questions, plans, reassignment_questions
+from admin import new_moves, reassignment_questions
 from admin.addresses import Address
-from admin.capabilities.schema import Request
+from admin.capabilities.schema import Request, with_key
 from admin.client import capability, features, voters
 from admin.client import configs as config_questions
 from admin.client import topics as questions
@@ -26,10 +26,7 @@ from admin.model import (
     TopicDescription,
     Topics,
 )
-from admin.move_plans import MovePlan
-from admin.moves import MovesChanged, MovesRequest, MoveStandings, Page
-from admin.new_moves import BegunMove, NewMove, with_key
-from admin.plans import PlanRequest, PlanResult
+from admin.new_moves import BegunMove, NewMove
 from admin.whereabouts import Whereabouts, discover_brokers, read_whereabouts
 from quorum.core.vocabulary import ReplicaKey
 from quorum.protocol.extension_tags import Consistency
@@ -75,7 +72,11 @@ class AdminClient:
         await self._asker.close()
 
     async def ask(self, request: Request[A], *, stale: bool = False) -> A:
-        """Ask for a capability; any node answers a `stale` request from what it has."""
+        """Ask for a capability; any node answers a `stale` request from what it has.
+
+        A change that must not be carried out twice gets an idempotency key.
+        """
+        request = with_key(request)
         answer = await self._ask(capability.question_of(request, stale=stale))
         return capability.answer_in(request, answer.response.body)
 
@@ -206,7 +207,7 @@ class AdminClient:
 
         It has a key, its own or a new one: after a lost answer nothing is carried out again.
         """
-        question = reassignment_questions.begin_move(with_key(asked))
+        question = reassignment_questions.begin_move(new_moves.with_key(asked))
         return reassignment_questions.read_begun(asked, await self._ask(question))
 
     async def alter_reassignments(
@@ -229,32 +230,6 @@ class AdminClient:
         answer = await self._ask(_fit(question, stale=stale))
         found = reassignment_questions.read_reassignments(answer.response)
         return Reassignments(moves=found, as_of=answer.as_of)
-
-    async def alter_moves(self, request: MovesRequest) -> MovesChanged:
-        """Pause, resume, cancel, roll back or order moves that are there; with a key, as above."""
-        question = move_questions.alter_moves(with_key(request))
-        return move_questions.read_change(await self._ask(question))
-
-    async def move_standings(
-        self,
-        move_ids: Sequence[int] | None = None,
-        page: Page | None = None,
-        *,
-        stale: bool = False,
-    ) -> MoveStandings:
-        """All moves, running or ended; or these, with where partitions of theirs stand."""
-        question = move_questions.describe_moves(move_ids, page)
-        return move_questions.read_moves(await self._ask(_fit(question, stale=stale)))
-
-    async def move_plan(self, move_id: int, part: int) -> MovePlan:
-        """A part of what a move asked for, from 0 on, and of what there was before."""
-        question = move_questions.describe_plan(move_id, part)
-        return move_questions.read_plan((await self._ask(question)).response)
-
-    async def plan_moves(self, request: PlanRequest) -> PlanResult:
-        """Spread topics, change a replication factor, empty brokers, or end that."""
-        question = plan_questions.plan_moves(plans.with_key(request))
-        return plan_questions.read_plan(await self._ask(question))
 
     async def _ask(self, question: Question) -> Answer:
         return await self._asker.ask(question, within_ms=self._timeout_ms)

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from admin.addresses import Address
+from admin.capabilities.plans import BytesMoved, PlanResult
 from admin.client.admin_client import AdminClient, Incompatible
 from admin.client.channels import Channels, Fill, Form, Unanswered
-from admin.plans import PlanResult
 from quorum.protocol.apis import ApiKey
 
 PATIENCE_MS: Final = 3_000
@@ -24,14 +24,6 @@ NAMED_MAX: Final = 3
 
 Place: TypeAlias = tuple[str, int]
 """A topic by its name, and a partition of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class BytesMoved:
-    """What a plan copies, or why that is not known."""
-
-    size_bytes: int | None
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
 """The aiohttp application: its routes, and the handlers of those that are about the quorum."""
 
+from typing import Final
+
 from aiohttp import web
 
 from admin.anywhere import Anywhere
-from admin.http import brokers, plans, reassignments
+from admin.capabilities.moves import BASE
+from admin.http import brokers, moves, plans
 from admin.http.bodies import (
     quorum_body,
     transfer_body,
@@ -34,9 +37,12 @@ def make_app(capabilities: Anywhere) -> web.Application:
     app.router.add_put("/v1/quorum/voters", put_voters)
     app.router.add_delete("/v1/quorum/voters/target", delete_target)
     app.router.add_post("/v1/quorum/leader:transfer", post_transfer)
-    reassignments.add_routes(app.router)
-    add_routes(app.router, brokers.RESPONSES)
-    plans.add_routes(app.router)
+    app.router.add_get(BASE, moves.get_all)
+    app.router.add_post(BASE, moves.post_plan)
+    app.router.add_get(f"{BASE}/{{id}}/rollback-plan", moves.get_rollback_plan)
+    add_routes(
+        app.router, {**brokers.RESPONSES, **moves.RESPONSES, **plans.RESPONSES}, moves.REFUSALS
+    )
     return app
 
 
@@ -53,7 +59,7 @@ async def heed_keys(request: web.Request, handler: Handler) -> web.StreamRespons
 def _takes_key(request: web.Request) -> bool:
     found = request.match_info
     # What is not there at all is said by whoever looks for it.
-    return found.http_exception is not None or found.handler in reassignments.KEYED | plans.KEYED
+    return found.http_exception is not None or found.handler not in _KEYLESS
 
 
 async def get_quorum(request: web.Request) -> web.Response:
@@ -102,3 +108,6 @@ async def post_transfer(request: web.Request) -> web.Response:
     to = successor_in(await request.read())
     found = await request.app[CAPABILITIES].transfer_leadership(ANONYMOUS, to)
     return as_json(transfer_body(found))
+
+
+_KEYLESS: Final[frozenset[object]] = frozenset({put_voters, delete_target, post_transfer})

@@ -11,6 +11,7 @@ from aiohttp import web
 from admin.anywhere import Anywhere
 from admin.capabilities import CAPABILITIES
 from admin.capabilities.schema import Request, Route, json_of
+from admin.faults import Refused
 from admin.http.problems import HAS_KEY, REPEATED, Problem
 from admin.keys import wrong_key
 from admin.shown import SHOWN_CHARACTERS_MAX
@@ -18,6 +19,7 @@ from admin.shown import SHOWN_CHARACTERS_MAX
 ANYWHERE: Final = web.AppKey("anywhere", Anywhere)
 ANONYMOUS: Final = "User:ANONYMOUS"
 KEY_HEADER: Final = "Idempotency-Key"
+NUMBER_DIGITS_MAX: Final = 19
 LARGE_BYTES: Final = 256 * 1024
 """Of a body that is decoded in a thread; a smaller one takes a few milliseconds."""
 
@@ -28,19 +30,39 @@ Respond = Callable[[web.Request, Any, Any], Awaitable[web.Response]]
 """From the HTTP request, the capability's request and its answer to the HTTP response."""
 
 
-def add_routes(router: web.UrlDispatcher, responses: Mapping[type[Request[Any]], Respond]) -> None:
-    """Add the routes of every capability; `responses` are those that are not the answer's JSON."""
+Refuse = Callable[[web.Request, Any, Refused], Awaitable[Exception]]
+"""From a refusal of the request as a whole to the error that HTTP tells."""
+
+
+def add_routes(
+    router: web.UrlDispatcher,
+    responses: Mapping[type[Request[Any]], Respond],
+    refusals: Mapping[type[Request[Any]], Refuse],
+) -> None:
+    """Add the routes of every capability, as they are told unless these tables say otherwise."""
     for kind in CAPABILITIES.values():
         for route in kind.ROUTES:
-            handler = _handler(kind, route, responses.get(kind, as_it_is))
-            router.add_route(route.method, route.path, handler)
+            respond, refuse = responses.get(kind, as_it_is), refusals.get(kind)
+            handler = _handler(kind, route, respond, refuse)
+            if route.method == "GET":
+                # HEAD as well.
+                router.add_get(route.path, handler)
+            else:
+                router.add_route(route.method, route.path, handler)
 
 
-def _handler(kind: type[Request[Any]], route: Route, respond: Respond) -> Handler:
+def _handler(
+    kind: type[Request[Any]], route: Route, respond: Respond, refuse: Refuse | None
+) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         asked = await request_in(request, kind, route)
-        stale = not kind.CHANGES and flag(request, "stale")
-        answer = await ask(request, asked, stale=stale)
+        stale = kind.may_be_stale() and flag(request, "stale")
+        try:
+            answer = await ask(request, asked, stale=stale)
+        except Refused as error:
+            if refuse is None:
+                raise
+            raise await refuse(request, asked, error) from error
         if getattr(answer, "repeated", False):
             request[REPEATED] = True
         return await respond(request, asked, answer)
@@ -64,7 +86,7 @@ def as_json(body: Any, *, status: int = 200) -> web.Response:
 
 async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
     """The capability's request in an HTTP request; raises a `Problem` that names what is wrong."""
-    stale = () if kind.CHANGES else ("stale",)
+    stale = ("stale",) if kind.may_be_stale() else ()
     check_parameters(request, *route.parameters, *stale)
     values: dict[str, Any] = dict(route.fixed)
     types = {each.name: each.type for each in msgspec.structs.fields(kind)}
@@ -74,14 +96,17 @@ async def request_in(request: web.Request, kind: type[Q], route: Route) -> Q:
         elif name in request.query:
             values[field] = _in_query(request.query[name], types[field], name)
     taken = {*route.fields.values(), *route.fixed}
-    if "key" in types:
-        taken.add("key")
-        key = key_of(request)
-        if key:
-            values["key"] = key
+    taken.add("key")
+    if request.method != "GET" and KEY_HEADER in request.headers:
+        if "key" not in types:
+            what = f"{request.method} {request.path} takes no {KEY_HEADER}; leave it out"
+            raise Problem(400, "Key not taken", what)
+        values["key"] = key_of(request)
     if request.method in ("POST", "PUT", "PATCH"):
         body = await request.read()
-        if len(body) > LARGE_BYTES:
+        if not body.strip():
+            values |= route.without_body
+        elif len(body) > LARGE_BYTES:
             values |= await asyncio.to_thread(_fields_in, body, types.keys() - taken)
         else:
             values |= _fields_in(body, types.keys() - taken)
@@ -109,11 +134,11 @@ def _fields_in(body: bytes, known: Any) -> dict[str, Any]:
     there = ", ".join(sorted(known))
     if not isinstance(found, dict):
         raise Problem(
-            400, "Invalid request", f"the body is not an object with {there or 'nothing'}"
+            400, "Invalid request", f"the body is to be an object with {there or 'nothing'}"
         )
     for name in found:
         if name not in known:
-            right = f"there is {there}" if there else "the body is empty"
+            right = f"there is {there}" if there else "the body is to be empty"
             raise Problem(400, "Invalid request", f"{_short(name)!r} is not known; {right}")
     return found
 
@@ -131,13 +156,14 @@ def _in_path(text: str, type_: Any, field: str) -> Any:
 
 
 def _in_query(text: str, type_: Any, name: str) -> Any:
-    """The value of a query parameter: a flag, ids of brokers separated by commas, or text."""
+    """The value of a query parameter: a flag, a number, ids of brokers, or text."""
     plain = _plain(type_)
     if plain is bool:
         return _flag(text, name)
     if get_origin(plain) is tuple:
         return tuple(id_in(each, "broker") for each in text.split(","))
-    return text
+    is_number = text.isascii() and text.isdecimal() and len(text) < NUMBER_DIGITS_MAX
+    return int(text) if plain is int and is_number else text
 
 
 def _plain(type_: Any) -> Any:

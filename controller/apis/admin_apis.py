@@ -9,8 +9,6 @@ from controller.apis import (
     cluster,
     configs,
     features,
-    moves,
-    plans,
     quorum,
     quotas,
     reassignments,
@@ -104,28 +102,6 @@ APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
             versions=VersionRange(0, 0),
             handle=transfer.transfer_leadership,
             refuse=transfer.refuse,
-        ),
-        ApiKey.ALTER_MOVES: AdminApi(
-            versions=VersionRange(0, 0),
-            handle=moves.alter_moves,
-            refuse=moves.refuse_alter,
-        ),
-        ApiKey.DESCRIBE_MOVES: AdminApi(
-            versions=VersionRange(0, 0),
-            handle=moves.describe_moves,
-            refuse=moves.refuse_describe,
-            reads=True,
-        ),
-        ApiKey.PLAN_MOVES: AdminApi(
-            versions=VersionRange(0, 0),
-            handle=plans.plan_moves,
-            refuse=plans.refuse_plan,
-        ),
-        ApiKey.DESCRIBE_MOVE_PLAN: AdminApi(
-            versions=VersionRange(0, 0),
-            handle=moves.describe_plan,
-            refuse=moves.refuse_plan,
-            reads=True,
         ),
         ApiKey.CAPABILITY: AdminApi(
             versions=VersionRange(0, 0),

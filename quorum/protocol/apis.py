@@ -59,10 +59,6 @@ class ApiKey(IntEnum):
     DISCOVER_BROKERS = 20_000
     ALTER_QUORUM = 20_001
     TRANSFER_LEADERSHIP = 20_002
-    ALTER_MOVES = 20_003
-    DESCRIBE_MOVES = 20_004
-    PLAN_MOVES = 20_005
-    DESCRIBE_MOVE_PLAN = 20_009
     CAPABILITY = 20_010
 
     def __str__(self) -> str:
@@ -134,10 +130,6 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
         ApiKey.ALTER_QUORUM: VersionRange(0, 0),
         ApiKey.TRANSFER_LEADERSHIP: VersionRange(0, 0),
-        ApiKey.ALTER_MOVES: VersionRange(0, 0),
-        ApiKey.DESCRIBE_MOVES: VersionRange(0, 0),
-        ApiKey.PLAN_MOVES: VersionRange(0, 0),
-        ApiKey.DESCRIBE_MOVE_PLAN: VersionRange(0, 0),
         ApiKey.CAPABILITY: VersionRange(0, 0),
     }
 )

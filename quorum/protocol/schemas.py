@@ -20,11 +20,7 @@ _PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
         20_000: ("quorum.protocol.private.discover_brokers", "DiscoverBrokers"),
         20_001: ("quorum.protocol.private.alter_quorum", "AlterQuorum"),
         20_002: ("quorum.protocol.private.transfer_leadership", "TransferLeadership"),
-        20_003: ("quorum.protocol.private.alter_moves", "AlterMoves"),
-        20_004: ("quorum.protocol.private.describe_moves", "DescribeMoves"),
-        20_005: ("quorum.protocol.private.plan_moves", "PlanMoves"),
         20_010: ("quorum.protocol.private.capability", "Capability"),
-        20_009: ("quorum.protocol.private.describe_move_plan", "DescribeMovePlan"),
     }
 )
 """Where the classes of a private API are, and its name."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from click.testing import CliRunner, Result
 
 from admin.cli.main import group
@@ -22,18 +23,6 @@ EMPTYING: Final = "/v1/brokers/102/decommission"
 BACK: Final = "/v1/brokers/102/recommission"
 FACTOR: Final = "/v1/reassignments:replication-factor"
 INVALID_REQUEST: Final = 42
-
-ASKED: Final[dict[str, Any]] = {
-    "timeout": timedelta(seconds=1),
-    "operation": 3,
-    "topics": None,
-    "broker_ids": (101,),
-    "heeds_racks": True,
-    "replication_factor": 0,
-    "dry_run": False,
-    "unregister": False,
-}
-"""PlanMoves, with nothing wrong."""
 
 
 async def three_brokers(controller: QuorumController, *replicas: int, partitions: int = 1) -> None:
@@ -71,10 +60,11 @@ async def altered(node: Node, name: str, *arguments: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, group, words)
 
 
-async def check_refused(folder: Path, wrong: dict[str, Any], words: str) -> None:
-    """PlanMoves with something wrong in it is refused, and these words say why."""
+async def check_refused(folder: Path, name: str, wrong: dict[str, Any], words: str) -> None:
+    """The capability refuses these fields, and these words say why."""
     async with a_controller(folder) as node, kafka_client(node.address) as client:
-        answer = await client.ask(ApiKey.PLAN_MOVES, 0, **{**ASKED, **wrong})
+        body, timeout = msgspec.msgpack.encode(wrong), timedelta(seconds=1)
+        answer = await client.ask(ApiKey.CAPABILITY, 0, timeout=timeout, name=name, body=body)
         assert answer.error_code == INVALID_REQUEST
         assert words in answer.error_message
 

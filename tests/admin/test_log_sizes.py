@@ -1,11 +1,17 @@
 """What a plan would copy, in bytes, as the brokers that are alive say it."""
 
-from dataclasses import replace
 from pathlib import Path
 
-from admin.client.log_sizes import BytesMoved, bytes_of, log_sizes
+from msgspec.structs import replace
+
+from admin.capabilities.plans import (
+    BytesMoved,
+    DecommissionBrokers,
+    PlannedPartition,
+    PlanResult,
+)
+from admin.client.log_sizes import bytes_of, log_sizes
 from admin.model import PartitionId
-from admin.plans import Operation, PlannedPartition, PlanRequest, PlanResult
 from quorum.protocol.apis import ApiKey
 from quorum.transport.address import Address
 from tests.admin.cli.test_reassign_partitions import brokers
@@ -31,9 +37,7 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
         found = await log_sizes(client, {("t", 0), ("t", 1), ("gone", 0)})
         assert found == {("t", 0): 2 * len(records), ("t", 1): 0}
         assert await log_sizes(client, ()) == {}
-        drained = await client.plan_moves(
-            PlanRequest(operation=Operation.DRAIN, brokers=(101,), dry_run=True)
-        )
+        drained = await client.ask(DecommissionBrokers(broker_ids=(101,), dry_run=True))
         assert drained.planned == 2
         assert await bytes_of(client, drained) == BytesMoved(2 * len(records))
         async with kafka_client(Address(HOST, cluster.brokers[101].port)) as broker:
@@ -47,7 +51,7 @@ async def test_brokers_tell_how_large_their_logs_are_and_a_plan_how_much_it_copi
                     [2 * len(records), 0],
                 )
         strange = PlannedPartition(id=PartitionId("gone", 0), replicas=(101,), target=(102,))
-        plan = PlanResult(planned=1, partitions=[strange])
+        plan = PlanResult(planned=1, partitions=(strange,))
         told = await bytes_of(client, plan)
         assert told == BytesMoved(None, "no broker that is alive has said how large gone-0 is")
         more = await bytes_of(client, replace(drained, planned=3))

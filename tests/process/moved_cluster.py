@@ -13,11 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from admin.capabilities.moves import (
+    DescribedMove,
+    DescribeMove,
+    ListMoves,
+    PauseMoves,
+    ResumeMoves,
+    whole_plan,
+)
 from admin.client.admin_client import AdminClient
 from admin.client.producer import Producer
 from admin.model import Assignment, TopicDescription
-from admin.move_plans import whole
-from admin.moves import MovesRequest, MoveStanding, Operation
 from admin.tools.demo.workload import Workload, Written
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import Wanted, log_dir, settle
@@ -182,8 +188,8 @@ class MovedCluster(KafkaCluster):
 
     async def note_plans(self) -> None:
         """Count what all moves are to do among what was asked for, whoever made their plans."""
-        for move in (await self.client.move_standings()).moves:
-            plan = await whole(self.client.move_plan, move.id)
+        for move in (await self.client.ask(ListMoves())).moves:
+            plan = await whole_plan(self.client.ask, move.move_id)
             self.asked += [
                 Assignment(topic=id.topic, partition=id.partition, replicas=tuple(replicas))
                 for id, replicas in plan.targets.items()
@@ -198,14 +204,13 @@ class MovedCluster(KafkaCluster):
 
     async def last_move(self) -> int:
         """The id of the move that was begun last."""
-        return max(each.id for each in (await self.client.move_standings()).moves)
+        return max(each.move_id for each in (await self.client.ask(ListMoves())).moves)
 
-    async def standing(self, move: int) -> MoveStanding:
+    async def standing(self, move: int) -> DescribedMove:
         """Where the move is."""
-        (found,) = (await self.client.move_standings([move])).moves
-        return found
+        return await self.client.ask(DescribeMove(move_id=move))
 
-    async def until_completed(self, move: int, more_than: int) -> MoveStanding:
+    async def until_completed(self, move: int, more_than: int) -> DescribedMove:
         """Return once the move has ended, or more than so many of its partitions are complete."""
         found = await self.standing(move)
         try:
@@ -217,19 +222,18 @@ class MovedCluster(KafkaCluster):
             raise AssertionError(f"the move stands still: {found}") from None
         return found
 
-    async def until_ended(self, move: int) -> MoveStanding:
+    async def until_ended(self, move: int) -> DescribedMove:
         """How the move has ended."""
         found = await self.until_completed(move, more_than=1 << 31)
         assert found.ended
         return found
 
-    async def alter(self, operation: Operation, move: int) -> None:
+    async def alter(self, request: PauseMoves | ResumeMoves) -> None:
         """Pause the move, or let it go on."""
-        request = MovesRequest(operation=operation, move_ids=(move,))
-        changed = await self.client.alter_moves(request)
+        changed = await self.client.ask(request)
         assert not changed.has_refusals, changed
 
-    async def until_at_rest(self, move: int) -> MoveStanding:
+    async def until_at_rest(self, move: int) -> DescribedMove:
         """Return once no step of the move, which is paused, is under way."""
         found = await self.standing(move)
         async with asyncio.timeout(MOVE_SECONDS):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from admin.moves import Operation
+from admin.capabilities.moves import PauseMoves, ResumeMoves
 from admin.tools.local_plan import NodePlan
 from tests.process.moved_cluster import MovedCluster
 
@@ -52,7 +52,7 @@ async def besiege(
         found = await it.standing(move)
         assert not found.ended, f"over after {done} of {len(chosen)} harms"
         seconds_each = (now() - begun) / (done + 1)
-        left_bytes = (found.partition_count - found.completed) * bytes_each // len(it.brokers)
+        left_bytes = (found.partitions_total - found.completed) * bytes_each // len(it.brokers)
         left_seconds = LEISURE * seconds_each * (len(chosen) - done)
         await it.hold_back(topic, max(1, round(left_bytes / left_seconds)))
         await HARMS[harm](it, move, rng)
@@ -91,10 +91,10 @@ async def leader_on_the_move(it: MovedCluster, rng: random.Random) -> NodePlan:
 
 async def pause(it: MovedCluster, move: int, _: random.Random) -> None:
     """Pause it and wait until no step is under way; that none begins is seen in the log."""
-    await it.alter(Operation.PAUSE, move)
+    await it.alter(PauseMoves(moves=(move,)))
     rested = await it.until_at_rest(move)
     assert rested.state == "paused", rested
-    await it.alter(Operation.RESUME, move)
+    await it.alter(ResumeMoves(moves=(move,)))
 
 
 HARMS: Final[

@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from admin.capabilities.brokers import DescribeBroker
+from admin.capabilities.moves import whole_plan
 from admin.model import NO_LEADER
-from admin.move_plans import whole
 from admin.tools.demo.workload import balance, read_back
 from admin.tools.local_plan import NodePlan, log_dir
 from broker.storage.log_dir import partition_folders
@@ -153,7 +153,7 @@ async def test_a_broker_that_is_being_emptied_is_taken_back_and_keeps_what_it_ha
         assert all(each.removing == (staying.id,) for each in listed.values()), listed
         await cluster.note_plans()
         # Of other topics it may be on its way to give up something, too.
-        plan = await whole(cluster.client.move_plan, await cluster.last_move())
+        plan = await whole_plan(cluster.client.ask, await cluster.last_move())
         for each in sorted({topic, *(id.topic for id in plan.targets)}):
             await cluster.note_cancel(each)
         undone = await kafka.ours("brokers", "recommission", "--brokers", id)

@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from admin.capabilities.moves import CancelMoves
 from admin.model import Reassignment
-from admin.moves import MovesRequest, Operation
 from tests.process.kafka_traffic import UNMODIFIED_CLIENTS
 from tests.process.moved_cluster import Layout, MovedCluster, layout_of, moved_cluster
 from tests.process.siege import kill_broker, kill_controller
@@ -88,14 +88,14 @@ async def cancel_somewhere(it: MovedCluster, topic: str, rng: random.Random) -> 
         await it.standing(move)
     under_way = {each.partition: each for each in await it.client.list_reassignments()}
     await it.note_cancel(topic)
-    changed = await it.client.alter_moves(rng.choice(cancels(topic, move)))
+    changed = await it.client.ask(rng.choice(cancels(topic, move)))
 
     assert not changed.has_refusals, changed
     assert (await it.standing(move)).state == "cancelled"
     described = await it.described(topic)
     assert all(each.leader in each.isr for each in described.partitions), described
     now = layout_of(described)
-    told = {each.id.partition: tuple(each.replicas) for each in changed.partitions}
+    told = {each.partition or 0: each.replicas for each in changed.partitions}
     assert told.items() <= now.items()
     check_as_before(under_way, told)
     for number in now.keys() - told.keys():
@@ -104,12 +104,12 @@ async def cancel_somewhere(it: MovedCluster, topic: str, rng: random.Random) -> 
     await it.until_disks_agree(topic)
 
 
-def cancels(topic: str, move: int) -> list[MovesRequest]:
+def cancels(topic: str, move: int) -> list[CancelMoves]:
     """The ways to ask for it."""
     return [
-        MovesRequest(operation=Operation.CANCEL, move_ids=(move,)),
-        MovesRequest(operation=Operation.CANCEL, topics=(topic,)),
-        MovesRequest(operation=Operation.CANCEL, everything=True),
+        CancelMoves(moves=(move,)),
+        CancelMoves(topics=(topic,)),
+        CancelMoves(everything=True),
     ]
 
 

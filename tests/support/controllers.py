@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from admin.capabilities.schema import handle
+from admin.capabilities.server import handle
 from admin.daemon import SUPPORTED_FEATURES
 from controller.apis.brokers import BrokerApiContext
 from controller.apis.controller_apis import OFFERED, ControllerApis

@@ -2,23 +2,24 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import asdict, replace
 
+from admin.capabilities.moves import (
+    DescribedMove,
+    Move,
+    Moves,
+    MovesChanged,
+    PartitionOutcome,
+    Pause,
+)
 from admin.cli.main import group
 from admin.cli.moves_text import cancelled, listed, refused, rolled_back, shown
-from admin.model import UNKNOWN, PartitionId
-from admin.moves import (
-    PARTITIONS_SHOWN_MAX,
-    MovesChanged,
-    MoveStanding,
-    MoveStandings,
-    PartitionOutcome,
-)
 from admin.plan_file import parse_plan
+from admin.underway import PARTITIONS_SHOWN_MAX
 from statemachine import commands
 from tests.controller.asking import asked, isr, join, move, topic
 from tests.support.controllers import Node, a_controller
@@ -232,20 +233,22 @@ def test_what_cannot_be_meant_of_moves_is_a_usage_error(
     assert words in done.stderr.splitlines()[-1]
 
 
-MOVE = MoveStanding(
-    id=3,
+LISTED = Move(
+    move_id=3,
     kind="drain",
     name="rack 7",
     asked_by="",
     asked_at_ms=0,
-    rollback_of=0,
+    rollback_of=None,
     priority=0,
+    throttle_bytes_per_s=None,
+    throttle_lost=(),
     state="paused-by-itself",
     since_ms=1_000,
-    changed_by="",
+    changed_by=None,
     detail="a-0 has 1 replica in sync",
     ended=False,
-    partition_count=9,
+    partitions_total=9,
     refused=1,
     waiting=2,
     stepping=1,
@@ -253,6 +256,9 @@ MOVE = MoveStanding(
     cancelled=1,
     superseded=1,
     gone=1,
+)
+MOVE = DescribedMove(
+    as_of_offset=0, all_paused=None, partitions=(), partitions_not_shown=3, **asdict(LISTED)
 )
 
 
@@ -266,20 +272,24 @@ def test_all_that_is_known_of_a_move_is_said() -> None:
         "How much is left to copy is unknown.",
         "and 3 more",
     ]
-    found = MoveStandings(moves=[MOVE], all_paused_by="", all_paused_since_ms=1_000, as_of=None)
+    found = Moves(moves=(LISTED,), all_paused=Pause(by="", since_ms=1_000), as_of_offset=0)
     assert listed(found, running=True).splitlines()[0] == (
         "All moves are paused by somebody since 1970-01-01T00:00:01Z."
     )
 
 
 def test_what_there_was_no_room_for_is_counted() -> None:
-    done = PartitionOutcome(id=PartitionId("a", 0), replicas=(1,))
-    bad = PartitionOutcome(id=PartitionId("b", 1), error_code=39, error_name="E", message="no")
-    found = MovesChanged(partitions=[bad, done], accepted=3, refused=2)
+    done = PartitionOutcome(
+        topic="a", partition=0, replicas=(1,), kafka_error="NONE", kafka_error_code=0, message=None
+    )
+    bad = PartitionOutcome(
+        topic="b", partition=1, replicas=(), kafka_error="E", kafka_error_code=39, message="no"
+    )
+    found = MovesChanged(partitions=(bad, done), partitions_accepted=3, partitions_refused=2)
     assert cancelled(found, dry_run=False).splitlines()[-1] == "and 2 more"
     assert refused(found) == "Error: b-1: no\nand 1 more"
     assert cancelled(MovesChanged(), dry_run=True) == "Nothing would be cancelled."
-    assert rolled_back(1, MovesChanged(refused=1)) == ""
+    assert rolled_back(1, MovesChanged(partitions_refused=1)) == ""
     assert rolled_back(1, MovesChanged()) == (
         "Move 1: its partitions have what they had before; nothing to roll back."
     )
@@ -288,10 +298,10 @@ def test_what_there_was_no_room_for_is_counted() -> None:
 def test_what_is_left_to_copy_is_said_as_far_as_it_is_known() -> None:
     known = replace(MOVE, bytes_left=3 << 30, bytes_per_s=10 << 20, time_left_ms=307_200)
     assert "To be copied: 3.0 GiB, now at 10.0 MiB/s; time left: 5 min 7 s." in shown(known)
-    partly = replace(known, copies_unknown=4, time_left_ms=UNKNOWN)
+    partly = replace(known, partitions_bytes_unknown=4, time_left_ms=None)
     words = "To be copied: 3.0 GiB and what 4 more partition(s) need, now at 10.0 MiB/s; time left"
     assert f"{words}: unknown." in shown(partly)
-    behind = replace(known, copies_behind=2, time_left_ms=UNKNOWN)
+    behind = replace(known, partitions_falling_behind=2, time_left_ms=None)
     words = "time left: unknown. 2 partition(s) fall behind: more is written than is copied."
     assert f"{words}\n" in f"{shown(behind)}\n"
     help = "Give it more: `metaquorum moves throttle 3 BYTES_PER_S`, or 0 for no limit."

@@ -120,12 +120,6 @@ EMPTY: dict[ApiKey, dict[str, Any]] = {
     ApiKey.UPDATE_FEATURES: {"feature_updates": ()},
     ApiKey.ALTER_QUORUM: {"target_voters": None},
     ApiKey.TRANSFER_LEADERSHIP: {"voter_id": 1},
-    ApiKey.ALTER_MOVES: {"operation": 1, "move_ids": (1,), "everything": False, "dry_run": False}
-    | {"priority": 0},
-    ApiKey.DESCRIBE_MOVES: {"move_ids": None},
-    ApiKey.DESCRIBE_MOVE_PLAN: {"move_id": 1, "part": 0},
-    ApiKey.PLAN_MOVES: {"operation": 1, "broker_ids": None, "heeds_racks": True}
-    | {"replication_factor": 0, "dry_run": True, "unregister": False},
     ApiKey.CAPABILITY: {"name": "brokers.list", "body": b"\x80"},
     ApiKey.ADD_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None, "listeners": ()},
     ApiKey.REMOVE_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None},

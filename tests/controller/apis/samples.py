@@ -294,27 +294,6 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
         ApiKey.TRANSFER_LEADERSHIP: lambda form: form.request(
             cluster_id=None, timeout=TIMEOUT, voter_id=1
         ),
-        ApiKey.ALTER_MOVES: lambda form: form.request(
-            timeout=TIMEOUT,
-            operation=3,
-            move_ids=(1,),
-            topics=(form.part("NamedTopic", name="a", partition_indexes=(0,)),),
-            everything=False,
-            dry_run=True,
-            priority=0,
-        ),
-        ApiKey.DESCRIBE_MOVES: lambda form: form.request(move_ids=None),
-        ApiKey.DESCRIBE_MOVE_PLAN: lambda form: form.request(move_id=1, part=0),
-        ApiKey.PLAN_MOVES: lambda form: form.request(
-            timeout=TIMEOUT,
-            operation=3,
-            topics=None,
-            broker_ids=(101,),
-            heeds_racks=True,
-            replication_factor=0,
-            dry_run=True,
-            unregister=False,
-        ),
         ApiKey.CAPABILITY: lambda form: form.request(
             timeout=TIMEOUT, name="brokers.list", body=b"\x80"
         ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from admin.capabilities.moves import DescribeMove, ListMoves
 from admin.faults import Refused
 from admin.model import Assignment, PartitionResult
 from admin.new_moves import NewMove
@@ -249,7 +250,7 @@ async def test_two_operators_who_contradict_each_other_are_both_told_what_became
             begun = await asyncio.gather(
                 one.begin_move(wishes["ann"]), other.begin_move(wishes["bob"])
             )
-            standings = (await one.move_standings()).moves
+            standings = (await one.ask(ListMoves())).moves
             underway = {str(each.id): each for each in await one.list_reassignments()}
         assert sorted(each.move_id for each in begun) == [1, 2]
         assert all(len(each.accepted) == 2 for each in begun)
@@ -262,6 +263,7 @@ async def test_two_operators_who_contradict_each_other_are_both_told_what_became
             2,
         )
         assert {each.name for each in standings} == {"ann", "bob"}
+        assert later.name is not None
         wanted = wishes[later.name].assignments[0].replicas
         assert (underway["a-0"].target, underway["a-0"].move_id) == (wanted, 2)
         # Nothing is left of what was added for the first, for it was not in sync.
@@ -280,7 +282,7 @@ async def test_a_plan_for_a_topic_that_is_deleted_meanwhile(tmp_path: Path) -> N
         async with client_of(node) as client:
             begun = await client.begin_move(asked_for)
             await client.delete_topic("b")
-            (standing,) = (await client.move_standings([1])).moves
+            standing = await client.ask(DescribeMove(move_id=1))
             assert (standing.gone, standing.stepping, standing.ended) == (1, 1, False)
             assert [str(each.id) for each in await client.list_reassignments()] == ["a-0"]
             again = await client.begin_move(asked_for)
@@ -301,7 +303,7 @@ async def test_a_plan_for_a_topic_that_is_deleted_meanwhile(tmp_path: Path) -> N
                 )
             ]
             await client.delete_topic("a")
-            (ended,) = (await client.move_standings([1])).moves
+            ended = await client.ask(DescribeMove(move_id=1))
             assert (ended.state, ended.gone) == ("gone", 2)
             with pytest.raises(Refused, match="belongs to another request"):
                 await client.begin_move(NewMove(assignments=asked_for.assignments[:1], key="k"))

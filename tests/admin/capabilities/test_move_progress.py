@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
+from admin.capabilities.moves import DescribedMove, DescribeMove
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
 from admin.client.configs import BROKER, TOPIC
 from admin.model import UNKNOWN, Assignment
-from admin.moves import MoveStanding
 from admin.units import show_size
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.copy_reports import with_reports
@@ -35,10 +35,9 @@ BATCHES = 5
 REPORT = CopyReport(topic_id=topic_id("a"), partition=0, bytes_left=5_000, bytes_per_s=250)
 
 
-async def move_of(client: AdminClient) -> MoveStanding:
+async def move_of(client: AdminClient) -> DescribedMove:
     """Move 1, with its partitions."""
-    (found,) = (await client.move_standings([1])).moves
-    return found
+    return await client.ask(DescribeMove(move_id=1))
 
 
 async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path) -> None:
@@ -54,12 +53,12 @@ async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path)
         await until(lambda: throttle.rate_bytes_per_s == 1)
         await client.alter_reassignments([Assignment(topic="t", partition=0, replicas=(102,))])
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while (found := await move_of(client)).bytes_left == UNKNOWN:
+            while (found := await move_of(client)).bytes_left is None:
                 pass
         (partition,) = found.partitions
         assert partition.bytes_left == found.bytes_left == (BATCHES - 1) * size
         # The first answer, which a throttle lets through whole, is no rate.
-        assert (found.bytes_per_s, found.time_left_ms) == (0, UNKNOWN)
+        assert (found.bytes_per_s, found.time_left_ms) == (0, None)
         shown = await asyncio.to_thread(shown_by_command, cluster.node)
         left = f"{(BATCHES - 1) * size / 1_024:.1f} KiB"
         assert f"To be copied: {left}, now at {show_size(0)}/s; time left: unknown." in shown
@@ -69,8 +68,8 @@ async def test_brokers_say_how_much_of_a_replica_is_left_to_copy(tmp_path: Path)
                 pass
         assert (found.state, found.bytes_left, found.time_left_ms) == (
             "completed",
-            UNKNOWN,
-            UNKNOWN,
+            None,
+            None,
         )
 
 
@@ -91,17 +90,22 @@ async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_le
         other = next(each for each in nodes.values() if each is not leader)
         async with client_of(other) as client:
             found = await move_of(client)
-            assert (found.bytes_left, found.bytes_per_s, found.copies_unknown) == (5_000, 250, 0)
+            told = (found.bytes_left, found.bytes_per_s, found.partitions_bytes_unknown)
+            assert told == (
+                5_000,
+                250,
+                0,
+            )
             assert (found.time_left_ms, found.partitions[0].time_left_ms) == (20_000, 20_000)
             (listed,) = await client.list_reassignments()
             assert (listed.bytes_left, listed.bytes_per_s) == (5_000, 250)
             await until(lambda: bool(other.controller.image.moves))
-            (stale,) = (await client.move_standings([1], stale=True)).moves
-            assert (stale.bytes_left, stale.copies_unknown) == (UNKNOWN, 1)
+            stale = await client.ask(DescribeMove(move_id=1), stale=True)
+            assert (stale.bytes_left, stale.partitions_bytes_unknown) == (None, 1)
             await client.transfer_leadership(other.node_id)
             await active(nodes.values())
             after = await move_of(client)
-            assert (after.bytes_left, after.partitions[0].bytes_left) == (UNKNOWN, UNKNOWN)
+            assert (after.bytes_left, after.partitions[0].bytes_left) == (None, None)
             (listed,) = await client.list_reassignments()
             assert (listed.bytes_left, listed.bytes_per_s) == (UNKNOWN, UNKNOWN)
 
@@ -124,7 +128,7 @@ async def test_an_operator_sees_that_a_move_never_ends_at_its_throttle(tmp_path:
             found = await move_of(client)
             (listed,) = await client.list_reassignments()
             told = (await http.get("/v1/reassignments/1")).body
-        assert (found.copies_behind, found.time_left_ms) == (1, UNKNOWN)
+        assert (found.partitions_falling_behind, found.time_left_ms) == (1, None)
         (partition,) = found.partitions
         assert (partition.reason, partition.reason_brokers) == ("falling-behind", (102,))
         assert partition.detail == f"{words}; the move is throttled to 250 bytes/s"

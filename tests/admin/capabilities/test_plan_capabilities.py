@@ -1,12 +1,12 @@
-"""Plans asked for over the Kafka protocol of real controllers: PlanMoves (20005)."""
+"""Capabilities that plan moves, asked of real controllers."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from admin.capabilities.plans import DecommissionBrokers, GeneratePlan, RecommissionBrokers
 from admin.faults import Refused
-from admin.plans import Operation, PlanRequest
 from tests.admin.planned_topic import check_refused, three_brokers
 from tests.controller.apis.test_kafka_transfer import at_rest
 from tests.controller.apis.test_kafka_voters import client_of
@@ -22,10 +22,10 @@ async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
         await three_brokers(leader.controller, 101, 102, partitions=2)
         other = next(each for each in nodes.values() if each is not leader)
         async with client_of(other) as client:
-            mistaken = PlanRequest(operation=Operation.DRAIN, brokers=(102, 109))
+            mistaken = DecommissionBrokers(broker_ids=(102, 109))
             with pytest.raises(Refused, match="Broker ID 109 is not currently registered"):
-                await client.plan_moves(mistaken)
-            found = await client.plan_moves(PlanRequest(operation=Operation.DRAIN, brokers=(102,)))
+                await client.ask(mistaken)
+            found = await client.ask(DecommissionBrokers(broker_ids=(102,)))
             assert (found.moves, found.planned, found.accepted) == ((1,), 2, 2)
             assert [(str(each.id), each.replicas, each.target) for each in found.partitions] == [
                 ("a-0", (101, 102), (101, 103)),
@@ -36,40 +36,54 @@ async def test_any_controller_plans_and_begins_and_is_told_what_came_of_it(
             assert [
                 (each.replicas_before, each.replicas_after) for each in found.foreseen.shares
             ] == [(2, 2), (2, 0), (0, 2)]
-            back = await client.plan_moves(PlanRequest(operation=Operation.UNDRAIN, brokers=(102,)))
+            back = await client.ask(RecommissionBrokers(broker_ids=(102,)))
             assert (back.accepted, back.emptying.cordoned) == (2, (102,))
-            spread = await client.plan_moves(PlanRequest(operation=Operation.SPREAD))
+            spread = await client.ask(GeneratePlan())
             assert (spread.moves, spread.reason) == ((), None)
             assert {str(each.id) for each in spread.partitions} <= {"a-0", "a-1"}
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("name", "wrong", "words"),
     [
-        ({"operation": 9}, "operation 9 is not known; there is 1 spread, 2 factor, 3 drain"),
-        ({"broker_ids": None}, "no broker is named; name at least one"),
-        ({"broker_ids": ()}, "no broker is named; name at least one"),
-        ({"broker_ids": (1, 1)}, "a broker is named twice; name each once"),
-        ({"topics": ("a",)}, "brokers are emptied of all that they have; leave topics and factor"),
-        ({"unregister": True, "dry_run": True}, "nothing is unregistered by what changes nothing"),
-        ({"unregister": True, "operation": 4}, "nothing is unregistered by what changes nothing"),
-        ({"unregister": True, "operation": 1}, "only brokers that are emptied can be unregistered"),
-        ({"operation": 1, "replication_factor": 2}, "keeps their replication factors"),
-        ({"operation": 1, "broker_ids": ()}, "no broker is named; name at least one, or none at"),
-        ({"operation": 2, "topics": ("a",)}, "a replication factor is from 1 to 32,767, not 0"),
-        ({"operation": 2, "replication_factor": 2}, "no topic is named; name those that are to"),
+        ("brokers.decommission", {}, "broker_ids"),
+        ("brokers.decommission", {"broker_ids": []}, "$.broker_ids"),
+        ("brokers.decommission", {"broker_ids": [1, 1]}, "a broker is named twice; name each once"),
+        ("brokers.decommission", {"broker_ids": [1], "topics": ["a"]}, "topics"),
+        (
+            "brokers.decommission",
+            {"broker_ids": [1], "unregister": True, "dry_run": True},
+            "nothing is unregistered by what changes nothing",
+        ),
+        ("brokers.recommission", {"broker_ids": [1], "unregister": True}, "unregister"),
+        ("plans.generate", {"replication_factor": 2}, "replication_factor"),
+        ("plans.generate", {"throttle_bytes_per_s": 2}, "throttle_bytes_per_s"),
+        ("plans.generate", {"key": "k"}, "key"),
+        ("plans.generate", {"brokers": []}, "no broker is named; name at least one, or none at"),
+        ("plans.generate", {"topics": ["a", "a"]}, "a topic is named twice; name each once"),
+        (
+            "topics.replication-factor",
+            {"topics": ["a"], "replication_factor": 0},
+            "$.replication_factor",
+        ),
+        ("topics.replication-factor", {"replication_factor": 2}, "topics"),
+        (
+            "topics.replication-factor",
+            {"topics": ["a"], "replication_factor": 2, "key": "a\n"},
+            "other characters than printable ASCII",
+        ),
     ],
 )
 async def test_what_cannot_be_meant_is_refused_with_what_would_be_right(
-    tmp_path: Path, wrong: dict[str, Any], words: str
+    tmp_path: Path, name: str, wrong: dict[str, Any], words: str
 ) -> None:
-    await check_refused(tmp_path, wrong, words)
+    await check_refused(tmp_path, name, wrong, words)
 
 
 async def test_dead_brokers_get_nothing_that_is_planned(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, client_of(node) as client:
         await join(node.controller, 101)
         await asked(node.controller, topic("a", 101))
-        from_here = PlanRequest(operation=Operation.SPREAD, brokers=(101, 102))
+        from_here = GeneratePlan(brokers=(101, 102))
         with pytest.raises(Refused, match="no plan can be made: broker 102 is not registered"):
-            await client.plan_moves(from_here)
+            await client.ask(from_here)

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from admin.plans import Operation, PlanRequest
+from admin.capabilities.plans import (
+    ChangeReplicationFactor,
+    DecommissionBrokers,
+    PlanRequest,
+    RecommissionBrokers,
+)
 from controller.ports import Unavailable
 from controller.service import NotActive
 from statemachine import commands
@@ -112,25 +117,24 @@ async def test_what_is_emptied_anew_is_not_cancelled_by_a_retry(tmp_path: Path) 
         assert (image.brokers[102].cordoned, image.moves[2].ended) == (True, None)
 
 
-@pytest.mark.parametrize("operation", [Operation.FACTOR, Operation.DRAIN, Operation.UNDRAIN])
+@pytest.mark.parametrize(
+    "asked_for",
+    [
+        ChangeReplicationFactor(topics=("a",), replication_factor=3, key="k"),
+        DecommissionBrokers(broker_ids=(102,), key="k"),
+        RecommissionBrokers(broker_ids=(102,), key="k"),
+    ],
+)
 async def test_who_was_interrupted_between_two_pieces_goes_on_behind_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: Operation
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_for: PlanRequest
 ) -> None:
     """A plan of many partitions is several moves; the lead was lost after the first of them."""
-    for module in ("plan_pieces", "plan_steps", "draining"):
-        monkeypatch.setattr(f"admin.{module}.PARTITIONS_MAX", 2)
+    for module in ("plan_steps", "decommission"):
+        monkeypatch.setattr(f"admin.capabilities.{module}.PARTITIONS_MAX", 2)
     async with a_controller(tmp_path) as node, client_of(node) as client:
         await three_brokers(node.controller, 101, 102, partitions=5)
-        if operation is Operation.UNDRAIN:
-            await client.plan_moves(PlanRequest(operation=Operation.DRAIN, brokers=(102,)))
-        is_factor = operation is Operation.FACTOR
-        request = PlanRequest(
-            operation=operation,
-            topics=("a",) if is_factor else None,
-            factor=3 if is_factor else 0,
-            brokers=None if is_factor else (102,),
-            key="k",
-        )
+        if isinstance(asked_for, RecommissionBrokers):
+            await client.ask(DecommissionBrokers(broker_ids=(102,)))
         carry_out, done = node.service.carry_out, [0]
 
         async def interrupted(who: str, command: Any, **others: Any) -> Any:
@@ -140,13 +144,13 @@ async def test_who_was_interrupted_between_two_pieces_goes_on_behind_the_first(
             return await carry_out(who, command, **others)
 
         monkeypatch.setattr(node.service, "carry_out", interrupted)
-        whole = await client.plan_moves(request)
+        whole = await client.ask(asked_for)
         assert done[0] > 3
-        assert (whole.accepted, whole.refused_count, whole.is_repeated) == (5, 0, False)
+        assert (whole.accepted, whole.refused_count, whole.repeated) == (5, 0, False)
         assert len(whole.partitions) == 5
-        again = await client.plan_moves(request)
-        assert (again.accepted, again.is_repeated) == (5, True)
-        if operation is not Operation.UNDRAIN:
+        again = await client.ask(asked_for)
+        assert (again.accepted, again.repeated) == (5, True)
+        if not isinstance(asked_for, RecommissionBrokers):
             assert (whole.moves, again.moves) == ((1, 2, 3), (1, 2, 3))
             assert set(again.partitions) == set(whole.partitions)
 
@@ -181,27 +185,25 @@ async def test_another_factor_has_a_key_in_any_case_and_looks_at_emptyings_have_
     async with a_controller(tmp_path) as node, client_of(node) as client:
         await three_brokers(node.controller, 101, 102)
         for dry_run in (True, False):
-            drain = PlanRequest(operation=Operation.DRAIN, brokers=(102,), dry_run=dry_run)
-            await client.plan_moves(drain)
-        await client.plan_moves(PlanRequest(operation=Operation.UNDRAIN, brokers=(102,)))
+            await client.ask(DecommissionBrokers(broker_ids=(102,), dry_run=dry_run))
+        await client.ask(RecommissionBrokers(broker_ids=(102,)))
         assert node.controller.image.keys == {}
-        wish = PlanRequest(operation=Operation.FACTOR, topics=("a",), factor=3)
-        await client.plan_moves(wish)
+        await client.ask(ChangeReplicationFactor(topics=("a",), replication_factor=3))
         assert len(node.controller.image.keys) == 1
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("key", "words"),
     [
-        ({"key": "x" * 256}, "a key has 1 to 255 characters, not 256"),
-        ({"key": "a\n"}, "other characters than printable ASCII"),
-        ({"key": "k", "operation": 1, "broker_ids": None}, "begins nothing; leave the key out"),
+        ("x" * 256, "a key has 1 to 255 characters, not 256"),
+        ("a\n", "other characters than printable ASCII"),
     ],
 )
 async def test_a_key_that_cannot_be_is_refused_with_what_would_be_right(
-    tmp_path: Path, wrong: dict[str, Any], words: str
+    tmp_path: Path, key: str, words: str
 ) -> None:
-    await check_refused(tmp_path, wrong, words)
+    fields = {"broker_ids": (101,), "key": key}
+    await check_refused(tmp_path, "brokers.decommission", fields, words)
 
 
 async def test_over_http_a_key_is_refused_where_nothing_begins_and_passed_over_where_it_is_tried(

@@ -1,0 +1,806 @@
+"""Moves that exist: list, describe, pause, resume, cancel, roll back, order and throttle them."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict, replace
+
+from admin.capabilities.schema import (
+    Answer,
+    AsOfOffset,
+    Context,
+    IdempotencyKey,
+    MoveId,
+    Partition,
+    Request,
+    Route,
+    handles,
+    refused,
+    unless_refused,
+)
+from admin.model import PartitionId
+from admin.move_service import MoveAnswer, MoveCommand, alter_moves
+from admin.underway import PARTITIONS_SHOWN_MAX
+from statemachine.commands import AlterMove as AlterCommand
+from statemachine.commands import CancelMoves as CancelCommand
+from statemachine.commands import (
+    MoveAltered,
+    MovesAltered,
+    MovesCancelled,
+    MoveStarted,
+    ReassignmentAltered,
+)
+from statemachine.commands import PauseMoves as PauseCommand
+from statemachine.commands import ResumeMoves as ResumeCommand
+from statemachine.commands import RollBackMove as RollBackCommand
+from statemachine.configs.resources import KINDS
+from statemachine.errors import Error, Refusal
+from statemachine.image.image import Image
+from statemachine.image.partition_index import Topic
+from statemachine.limits import COPIES_LOOKED_AT_MAX, THROTTLE_BYTES_PER_S_MAX
+from statemachine.reassignment.copies import Told, move_copies, partition_copies, untold
+from statemachine.reassignment.idempotency import refused_first
+from statemachine.reassignment.move import OwnedKey
+from statemachine.reassignment.move_queries import (
+    MoveSummary,
+    partitions_of_move,
+    plan_part,
+    summaries,
+    summary_of,
+)
+from statemachine.reassignment.progress import position_as_told
+from statemachine.vocabulary import MoveKind, MoveState
+
+LOOK: Final = "metaquorum moves list"
+BASE: Final = "/v1/reassignments"
+PAGE_SIZE: Final = 100
+OUTCOMES_TOLD_MAX: Final = 5_000
+"""Partitions that the answer to a change tells one by one, refused ones first."""
+LOST_SHOWN_MAX: Final = 20
+"""Configurations of a throttle lost to users that an answer names."""
+PRIORITY_MAX: Final = 2**31 - 1
+PRIORITY_MIN: Final = -(2**31)
+
+Priority = Annotated[
+    int,
+    Meta(ge=PRIORITY_MIN, le=PRIORITY_MAX, description="Moves with a higher one step first"),
+]
+Throttle = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=THROTTLE_BYTES_PER_S_MAX,
+        description="Bytes per second to and from each broker; 0 is no limit",
+    ),
+]
+KnownBytes = Annotated[
+    int | None, Meta(description="To be copied, as brokers report; null: unknown")
+]
+BytesPerS = Annotated[int | None, Meta(description="The rate now; null: unknown")]
+TimeLeftMs = Annotated[int | None, Meta(description="At the rate now; null: unknown")]
+
+
+# --- answers -----------------------------------------------------------------------------------
+
+
+class Pause(Answer, frozen=True, kw_only=True):
+    """A pause of all moves."""
+
+    by: Annotated[str, Meta(description="Who has paused them")]
+    since_ms: int
+
+
+class Move(Answer, frozen=True, kw_only=True):
+    """A move, running or ended, and its partitions by state."""
+
+    move_id: int
+    kind: str
+    name: str | None
+    state: Annotated[str, Meta(description="running, paused, paused-by-itself, or how it ended")]
+    ended: bool
+    since_ms: int
+    changed_by: Annotated[str | None, Meta(description="Who asked for the state")]
+    detail: str | None
+    asked_by: str
+    asked_at_ms: int
+    rollback_of: int | None
+    priority: int
+    throttle_bytes_per_s: Annotated[
+        int | None, Meta(description="To and from each broker; null: no limit")
+    ]
+    throttle_lost: Annotated[
+        tuple[str, ...], Meta(description="Configurations of the throttle that users set since")
+    ]
+    partitions_total: int
+    waiting: int
+    stepping: int
+    completed: int
+    cancelled: int
+    superseded: int
+    gone: int
+    refused: int
+
+
+class MoveProgress(Move, frozen=True, kw_only=True):
+    """A move and what is left to copy for it."""
+
+    bytes_left: KnownBytes = None
+    bytes_per_s: BytesPerS = None
+    time_left_ms: TimeLeftMs = None
+    partitions_bytes_unknown: int = 0
+    partitions_falling_behind: Annotated[
+        int, Meta(description="Partitions to which more is written than is copied")
+    ] = 0
+
+
+class MovingPartition(Answer, frozen=True, kw_only=True):
+    """A partition of a running move and its position."""
+
+    topic: str
+    partition: int
+    step: int
+    steps: int
+    state: str
+    reason: Annotated[str | None, Meta(description="What keeps it, as a word for programs")]
+    detail: str | None
+    reason_brokers: tuple[int, ...]
+    since_ms: Annotated[int, Meta(description="0: unknown")]
+    replicas: tuple[int, ...]
+    target_replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+    bytes_left: KnownBytes = None
+    bytes_per_s: BytesPerS = None
+    time_left_ms: TimeLeftMs = None
+
+    @property
+    def id(self) -> str:
+        """The name of the partition for people."""
+        return f"{self.topic}-{self.partition}"
+
+
+class DescribedMove(MoveProgress, frozen=True, kw_only=True):
+    """A move with the positions of its first partitions."""
+
+    as_of_offset: AsOfOffset
+    all_paused: Pause | None
+    partitions: tuple[MovingPartition, ...]
+    partitions_not_shown: int
+
+
+class Moves(Answer, frozen=True, kw_only=True):
+    """Moves in the order in which they began."""
+
+    as_of_offset: AsOfOffset
+    all_paused: Pause | None
+    moves: tuple[Move, ...]
+
+
+class MovePartitions(Answer, frozen=True, kw_only=True):
+    """A page of the partitions that are still in a move."""
+
+    as_of_offset: AsOfOffset
+    move_id: int
+    total: int
+    partitions: tuple[MovingPartition, ...]
+    next_page_token: Annotated[str | None, Meta(description="null: this is the last page")]
+
+
+class MovedPartition(Struct, frozen=True, kw_only=True, array_like=True):
+    """What a move asked for one partition, and what that had before."""
+
+    topic: str
+    partition: int
+    target: tuple[int, ...]
+    original: tuple[int, ...]
+
+
+class MovePlan(Answer, frozen=True, kw_only=True):
+    """A part of what a move asked for, in the order asked."""
+
+    partitions: tuple[MovedPartition, ...]
+    gone: Annotated[int, Meta(description="Partitions left out: their topics are deleted")]
+    parts: int
+
+
+class MoveResult(Answer, frozen=True, kw_only=True):
+    """The result for one move."""
+
+    move_id: int
+    kafka_error: str
+    kafka_error_code: Annotated[int, Meta(description="0 for success")]
+    message: str | None
+
+
+class PartitionOutcome(Answer, frozen=True, kw_only=True):
+    """What a partition has now, or why it did not change."""
+
+    topic: str
+    partition: Annotated[int | None, Meta(description="null: the whole topic")]
+    replicas: tuple[int, ...]
+    kafka_error: str
+    kafka_error_code: Annotated[int, Meta(description="0 for success")]
+    message: str | None
+
+    @property
+    def id(self) -> str:
+        """The name of the partition, or of the topic, for people."""
+        return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+
+
+class MovesChanged(Answer, frozen=True, kw_only=True):
+    """The results of a change of moves."""
+
+    begun_move_id: Annotated[int | None, Meta(description="Of a rollback: the move that it is")] = (
+        None
+    )
+    partitions_accepted: int = 0
+    partitions_refused: int = 0
+    moves: Annotated[tuple[MoveResult, ...], Meta(description="Of the moves that were named")] = ()
+    partitions: Annotated[
+        tuple[PartitionOutcome, ...], Meta(description="As many as there is room for")
+    ] = ()
+    repeated: Annotated[bool, Meta(description="It was carried out before, with this key")] = False
+
+    @property
+    def has_refusals(self) -> bool:
+        """Whether any part of the request was refused."""
+        return bool(self.partitions_refused) or any(each.kafka_error_code for each in self.moves)
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+class ListMoves(Request[Moves], frozen=True, kw_only=True):
+    """List the moves that run, and those that ended and are not forgotten yet."""
+
+    NAME = "moves.list"
+
+    def failing(self) -> str:
+        return "the moves cannot be described"
+
+
+class DescribeMove(Request[DescribedMove], frozen=True, kw_only=True):
+    """Describe a move and the positions of its first partitions."""
+
+    move_id: MoveId
+
+    NAME = "moves.describe"
+    ROUTES = (Route(method="GET", path=f"{BASE}/{{id}}", fields={"id": "move_id"}),)
+
+    def failing(self) -> str:
+        return f"move {self.move_id} cannot be described"
+
+
+class DescribeMovePartitions(Request[MovePartitions], frozen=True, kw_only=True):
+    """Describe the partitions that are still in a move, page by page."""
+
+    move_id: MoveId
+    page_size: Annotated[int, Meta(ge=1, le=PARTITIONS_SHOWN_MAX)] = PAGE_SIZE
+    page_token: Annotated[
+        str | None, Meta(description="`next_page_token` of the page before; null: the first page")
+    ] = None
+
+    NAME = "moves.partitions"
+    ROUTES = (
+        Route(
+            method="GET",
+            path=f"{BASE}/{{id}}/partitions",
+            fields={"id": "move_id", "page_size": "page_size", "page_token": "page_token"},
+        ),
+    )
+
+    def failing(self) -> str:
+        return f"the partitions of move {self.move_id} cannot be described"
+
+
+class DescribeMovePlan(Request[MovePlan], frozen=True, kw_only=True):
+    """Read a part of what a move asked for, and of what there was before.
+
+    A plan never changes, so it can be read part by part; 100,000 partitions are a hundred parts.
+    """
+
+    move_id: MoveId
+    part: Annotated[int, Meta(ge=0, description="From 0 on")] = 0
+
+    NAME = "moves.plan"
+
+    def failing(self) -> str:
+        return f"the plan of move {self.move_id} cannot be had"
+
+
+class _ChangeMoves(Request[MovesChanged], frozen=True, kw_only=True):
+    key: IdempotencyKey = ""
+
+    CHANGES = True
+    LOOK = LOOK
+
+
+class PauseMoves(_ChangeMoves, frozen=True, kw_only=True):
+    """Begin no further steps of moves; a step under way goes on to its end."""
+
+    moves: tuple[MoveId, ...] = ()
+    everything: Annotated[bool, Meta(description="All moves, those to come as well")] = False
+
+    NAME = "moves.pause"
+    ROUTES = (
+        Route(method="POST", path=f"{BASE}:pause", fixed={"everything": True}),
+        Route(method="POST", path=f"{BASE}/{{id}}:pause", fields={"id": "moves"}),
+    )
+
+    def failing(self) -> str:
+        return f"{_named(self.moves)} cannot be paused"
+
+
+class ResumeMoves(_ChangeMoves, frozen=True, kw_only=True):
+    """Go on with paused moves; one that was paused by its id is resumed by its id."""
+
+    moves: tuple[MoveId, ...] = ()
+    everything: Annotated[bool, Meta(description="End the pause of all moves")] = False
+
+    NAME = "moves.resume"
+    ROUTES = (
+        Route(method="POST", path=f"{BASE}:resume", fixed={"everything": True}),
+        Route(method="POST", path=f"{BASE}/{{id}}:resume", fields={"id": "moves"}),
+    )
+
+    def failing(self) -> str:
+        return f"{_named(self.moves)} cannot be resumed"
+
+
+class CancelMoves(_ChangeMoves, frozen=True, kw_only=True):
+    """Undo the steps under way and drop the rest of what is named."""
+
+    moves: tuple[MoveId, ...] = ()
+    topics: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    everything: Annotated[bool, Meta(description="Whatever is under way, in a move or not")] = False
+    dry_run: Annotated[bool, Meta(description="Only tell what each partition would have")] = False
+
+    NAME = "moves.cancel"
+    ROUTES = (
+        Route(
+            method="POST",
+            path=f"{BASE}:cancel",
+            fields={"dry_run": "dry_run"},
+            without_body={"everything": True},
+        ),
+        Route(
+            method="POST",
+            path=f"{BASE}/{{id}}:cancel",
+            fields={"id": "moves", "dry_run": "dry_run"},
+        ),
+        Route(method="DELETE", path=f"{BASE}/{{id}}", fields={"id": "moves", "dry_run": "dry_run"}),
+    )
+
+    def only_reads(self) -> bool:
+        return self.dry_run
+
+    def failing(self) -> str:
+        if not (self.everything or self.moves):
+            return "what is under way of these topics and partitions cannot be cancelled"
+        return f"{_named(self.moves)} cannot be cancelled"
+
+
+class RollBackMove(_ChangeMoves, frozen=True, kw_only=True):
+    """Begin a move that restores what the partitions of a move had before."""
+
+    move_id: MoveId
+    dry_run: Annotated[bool, Meta(description="Only tell what each partition would have")] = False
+
+    NAME = "moves.roll-back"
+    ROUTES = (
+        Route(
+            method="POST",
+            path=f"{BASE}/{{id}}:rollback",
+            fields={"id": "move_id", "dry_run": "dry_run"},
+        ),
+    )
+
+    def only_reads(self) -> bool:
+        return self.dry_run
+
+    def failing(self) -> str:
+        return f"move {self.move_id} cannot be rolled back"
+
+
+class AlterMove(_ChangeMoves, frozen=True, kw_only=True):
+    """Change the priority or the throttle of a running move; of both, both or neither."""
+
+    move_id: MoveId
+    priority: Priority | UnsetType = UNSET
+    throttle_bytes_per_s: Throttle | UnsetType = UNSET
+
+    NAME = "moves.alter"
+    ROUTES = (Route(method="PATCH", path=f"{BASE}/{{id}}", fields={"id": "move_id"}),)
+
+    def failing(self) -> str:
+        return f"move {self.move_id} cannot be altered"
+
+
+# --- handlers ----------------------------------------------------------------------------------
+
+
+@handles(ListMoves)
+async def list_moves(_request: ListMoves, context: Context) -> Moves:
+    """Read every move of the image."""
+    found = await context.service.read(
+        lambda image: Moves(
+            as_of_offset=image.end_offset,
+            all_paused=_pause(image),
+            moves=tuple([_move(each) for each in summaries(image)]),
+        ),
+        stale=context.stale,
+    )
+    return found.value
+
+
+@handles(DescribeMove)
+async def describe_move(request: DescribeMove, context: Context) -> DescribedMove:
+    """Read a move and its first partitions."""
+    told = context.service.controller.told_of_copies()
+    found = await context.service.read(
+        lambda image: described(image, request.move_id, told), stale=context.stale
+    )
+    return unless_refused(request, found.value)
+
+
+@handles(DescribeMovePartitions)
+async def describe_partitions(request: DescribeMovePartitions, context: Context) -> MovePartitions:
+    """Read a page of the partitions of a move."""
+    after = None if request.page_token is None else unless_refused(request, _place(request))
+    told = context.service.controller.told_of_copies()
+    found = await context.service.read(
+        lambda image: page(image, request.move_id, after, request.page_size, told),
+        stale=context.stale,
+    )
+    return unless_refused(request, found.value)
+
+
+@handles(DescribeMovePlan)
+async def describe_plan(request: DescribeMovePlan, context: Context) -> MovePlan:
+    """Read a part of the plan of a move."""
+    found = await context.service.read(
+        lambda image: plan(image, request.move_id, request.part), stale=context.stale
+    )
+    return unless_refused(request, found.value)
+
+
+@handles(PauseMoves)
+async def pause_moves(request: PauseMoves, context: Context) -> MovesChanged:
+    """Pause moves in one decision."""
+    moves = None if request.everything else request.moves
+    return await _change(request, context, PauseCommand(moves=moves, who=context.who))
+
+
+@handles(ResumeMoves)
+async def resume_moves(request: ResumeMoves, context: Context) -> MovesChanged:
+    """Resume moves in one decision."""
+    moves = None if request.everything else request.moves
+    return await _change(request, context, ResumeCommand(moves=moves, who=context.who))
+
+
+@handles(CancelMoves)
+async def cancel_moves(request: CancelMoves, context: Context) -> MovesChanged:
+    """Cancel what is named in one decision."""
+    command = CancelCommand(
+        partitions=tuple((each.topic, each.partition) for each in request.partitions),
+        topics=request.topics,
+        moves=request.moves,
+        everything=request.everything,
+        dry_run=request.dry_run,
+    )
+    return await _change(request, context, command)
+
+
+@handles(RollBackMove)
+async def roll_back_move(request: RollBackMove, context: Context) -> MovesChanged:
+    """Begin the rollback of a move."""
+    command = RollBackCommand(move_id=request.move_id, who=context.who, dry_run=request.dry_run)
+    return await _change(request, context, command)
+
+
+@handles(AlterMove)
+async def alter_move(request: AlterMove, context: Context) -> MovesChanged:
+    """Change the priority or the throttle of a move in one decision."""
+    changes = {
+        name: value
+        for name, value in (
+            ("priority", request.priority),
+            ("throttle_bytes_per_s", request.throttle_bytes_per_s),
+        )
+        if value is not UNSET
+    }
+    if not changes:
+        wrong = "nothing is to be changed; give a priority, a throttle_bytes_per_s, or both"
+        raise refused(request, Refusal(Error.INVALID_REQUEST, wrong))
+    return await _change(request, context, AlterCommand(move_id=request.move_id, **changes))
+
+
+async def _change(request: _ChangeMoves, context: Context, command: MoveCommand) -> MovesChanged:
+    wrong = _contradiction(request)
+    if wrong is not None:
+        raise refused(request, Refusal(Error.INVALID_REQUEST, wrong))
+    answer = await alter_moves(context.service, context.who, command, request.key)
+    return unless_refused(request, changed(answer))
+
+
+def _contradiction(request: _ChangeMoves) -> str | None:
+    """What is named twice, or not at all."""
+    match request:
+        case PauseMoves() | ResumeMoves():
+            parts, more = False, ""
+        case CancelMoves():
+            parts, more = bool(request.topics or request.partitions), ", topics or partitions"
+        case _:
+            return None
+    if request.everything and (request.moves or parts):
+        return "everything is asked for, and parts of it by name; ask for one of them"
+    if not (request.everything or request.moves or parts):
+        return f"nothing is named; name moves{more}, or ask for everything"
+    return None
+
+
+# --- from the image and the state machine's answers ----------------------------------------------
+
+
+def changed(answer: MoveAnswer) -> MovesChanged | Refusal:
+    """The results of a command, or the reason why none of it was done."""
+    match answer:
+        case MovesAltered():
+            moves = tuple([_result(each) for each in answer.moves])
+            return MovesChanged(moves=moves, repeated=answer.repeated)
+        case MovesCancelled():
+            shown = answer.partitions
+            if len(shown) > OUTCOMES_TOLD_MAX:
+                shown = refused_first(shown)[:OUTCOMES_TOLD_MAX]
+            return MovesChanged(
+                moves=tuple([_result(each) for each in answer.moves]),
+                partitions=tuple([outcome_of(each) for each in shown]),
+                partitions_accepted=answer.done_count,
+                partitions_refused=answer.refused_count,
+                repeated=answer.repeated,
+            )
+        case MoveStarted():
+            if answer.error is not Error.NONE:
+                return Refusal(answer.error, answer.message)
+            told = (*answer.refused, *answer.foreseen)[:OUTCOMES_TOLD_MAX]
+            return MovesChanged(
+                partitions=tuple([outcome_of(each) for each in told]),
+                partitions_accepted=answer.accepted,
+                partitions_refused=answer.refused_count,
+                begun_move_id=answer.move_id or None,
+                repeated=answer.repeated,
+            )
+
+
+def _result(answer: MoveAltered) -> MoveResult:
+    return MoveResult(
+        move_id=answer.move_id,
+        kafka_error=answer.error.name,
+        kafka_error_code=answer.error.code,
+        message=answer.message or None,
+    )
+
+
+def outcome_of(answer: ReassignmentAltered) -> PartitionOutcome:
+    """The outcome of one partition."""
+    return PartitionOutcome(
+        topic=answer.topic,
+        partition=None if answer.partition < 0 else answer.partition,
+        replicas=answer.replicas,
+        kafka_error=answer.error.name,
+        kafka_error_code=answer.error.code,
+        message=answer.message or None,
+    )
+
+
+def described(image: Image, move_id: int, told: Told = untold) -> DescribedMove | Refusal:
+    """A move with its first partitions; `told` is what brokers report of their copies."""
+    summary = summary_of(image, move_id)
+    if summary is None:
+        return _not_listed(move_id)
+    found = partitions_of_move(image, move_id, None, PARTITIONS_SHOWN_MAX)
+    copies: dict[str, Any] = {}
+    if summary.outcome is None:
+        copies = _move_copies(image, move_id, told)
+    return DescribedMove(
+        as_of_offset=image.end_offset,
+        all_paused=_pause(image),
+        partitions=tuple([_moving(image, *each, told) for each in found]),
+        partitions_not_shown=max(0, summary.waiting + summary.stepping - len(found)),
+        **asdict(_move(summary)),
+        **copies,
+    )
+
+
+def page(
+    image: Image, move_id: int, after: tuple[str, int] | None, size: int, told: Told = untold
+) -> MovePartitions | Refusal:
+    """The partitions of a move behind a place, in order of topic and number."""
+    summary = summary_of(image, move_id)
+    if summary is None:
+        return _not_listed(move_id)
+    found = partitions_of_move(image, move_id, after, size + 1)
+    partitions = tuple([_moving(image, *each, told) for each in found[:size]])
+    return MovePartitions(
+        as_of_offset=image.end_offset,
+        move_id=move_id,
+        total=summary.waiting + summary.stepping,
+        partitions=partitions,
+        next_page_token=_token(partitions[-1]) if len(found) > size else None,
+    )
+
+
+def plan(image: Image, move_id: int, part: int) -> MovePlan | Refusal:
+    """A part of the plan of a move, or the reason why there is none."""
+    move = image.moves.get(move_id)
+    if move is None:
+        return _not_listed(move_id)
+    if not 0 <= part < len(move.parts):
+        reason = f"the plan of move {move_id} has {len(move.parts)} part(s), counted from 0"
+        return Refusal(Error.INVALID_REQUEST, f"{reason}; there is no part {part}")
+    found = plan_part(image, move, part)
+    partitions = tuple(
+        [
+            MovedPartition(
+                topic=each.topic,
+                partition=each.partition,
+                target=each.target,
+                original=each.original,
+            )
+            for each in found
+            if each.topic is not None
+        ]
+    )
+    return MovePlan(partitions=partitions, gone=len(found) - len(partitions), parts=len(move.parts))
+
+
+class WholePlan(Struct, frozen=True, kw_only=True):
+    """All parts of the plan of a move."""
+
+    targets: dict[PartitionId, tuple[int, ...]]
+    """In the order asked."""
+    originals: dict[PartitionId, tuple[int, ...]]
+    """What these had then: the plan that leads back."""
+    gone: int
+
+
+async def every_partition(
+    ask: Callable[[DescribeMovePartitions], Awaitable[MovePartitions]], move_id: int
+) -> tuple[MovingPartition, ...]:
+    """Read all pages of the partitions of a move, one after the other."""
+    asked = DescribeMovePartitions(move_id=move_id, page_size=PARTITIONS_SHOWN_MAX)
+    partitions: list[MovingPartition] = []
+    while True:
+        found = await ask(asked)
+        partitions += found.partitions
+        if found.next_page_token is None:
+            return tuple(partitions)
+        asked = replace(asked, page_token=found.next_page_token)
+
+
+async def whole_plan(
+    ask: Callable[[DescribeMovePlan], Awaitable[MovePlan]], move_id: int
+) -> WholePlan:
+    """Read all parts of a plan, one after the other."""
+    targets: dict[PartitionId, tuple[int, ...]] = {}
+    originals: dict[PartitionId, tuple[int, ...]] = {}
+    part, parts, gone = 0, 1, 0
+    while part < parts:
+        found = await ask(DescribeMovePlan(move_id=move_id, part=part))
+        for each in found.partitions:
+            named = PartitionId(each.topic, each.partition)
+            targets[named], originals[named] = each.target, each.original
+        part, parts, gone = part + 1, found.parts, gone + found.gone
+    return WholePlan(targets=targets, originals=originals, gone=gone)
+
+
+def _token(last: MovingPartition) -> str:
+    """The token of the page behind this partition; it stays right when the partition is gone."""
+    place = msgspec.json.encode([last.topic, last.partition])
+    return urlsafe_b64encode(place).decode().rstrip("=")
+
+
+def _place(request: DescribeMovePartitions) -> tuple[str, int] | Refusal:
+    token = request.page_token or ""
+    try:
+        place = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        return msgspec.json.decode(place, type=tuple[str, Annotated[int, Meta(ge=0, lt=2**31)]])
+    except ValueError:
+        wrong = f"page_token {token!r} is none of ours; take next_page_token from the page before"
+        return Refusal(Error.INVALID_REQUEST, wrong)
+
+
+def _pause(image: Image) -> Pause | None:
+    paused = image.all_paused
+    return None if paused is None else Pause(by=paused.who, since_ms=paused.since_ms)
+
+
+def _move(summary: MoveSummary) -> Move:
+    move, begun = summary.move, summary.move.begun
+    outcome, ended = summary.outcome, summary.move.ended
+    state = MoveState(move.state).name if outcome is None else outcome.name
+    return Move(
+        move_id=move.id,
+        kind=_word(MoveKind(begun.kind).name),
+        name=begun.name or None,
+        state=_word(state),
+        ended=ended is not None,
+        since_ms=move.since_ms if ended is None else ended.at_ms,
+        changed_by=(move.who if ended is None else "") or None,
+        detail=(move.detail if ended is None else "") or None,
+        asked_by=begun.who,
+        asked_at_ms=begun.asked_at_ms,
+        rollback_of=begun.rollback_of or None,
+        priority=move.priority,
+        throttle_bytes_per_s=move.throttle_bytes_per_s or None,
+        throttle_lost=tuple([_config_name(key) for key in summary.lost[:LOST_SHOWN_MAX]]),
+        partitions_total=begun.partitions,
+        waiting=summary.waiting,
+        stepping=summary.stepping,
+        completed=summary.completed,
+        cancelled=summary.left.cancelled,
+        superseded=summary.left.superseded,
+        gone=summary.left.gone,
+        refused=begun.refused,
+    )
+
+
+def _config_name(key: OwnedKey) -> str:
+    (kind, resource), name = key
+    return f"{name} of {KINDS[kind]} {resource}"
+
+
+def _word(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _move_copies(image: Image, move_id: int, told: Told) -> dict[str, Any]:
+    found = move_copies(image, move_id, told, COPIES_LOOKED_AT_MAX)
+    return {
+        "partitions_bytes_unknown": found.unknown,
+        "partitions_falling_behind": found.behind,
+        "time_left_ms": found.time_left_ms,
+        "bytes_left": found.bytes_left if found.known else None,
+        "bytes_per_s": found.bytes_per_s if found.known else None,
+    }
+
+
+def _moving(image: Image, topic: Topic, number: int, told: Told) -> MovingPartition:
+    partition, found = topic.partition(number), position_as_told(image, topic, number, told)
+    assert partition is not None, f"{topic.name}-{number} is in a move, and does not exist"
+    assert found is not None, f"{topic.name}-{number} is in a move, and does not move"
+    copies = partition_copies(topic.topic_id, number, partition, told)
+    return MovingPartition(
+        topic=topic.name,
+        partition=number,
+        step=found.step,
+        steps=found.of,
+        state=found.state.value,
+        reason=None if found.reason is None else found.reason.value,
+        detail=found.detail or None,
+        reason_brokers=found.brokers,
+        since_ms=found.since_ms,
+        replicas=partition.replicas,
+        target_replicas=partition.final,
+        adding_replicas=found.adding,
+        removing_replicas=found.removing,
+        bytes_left=None if copies is None else copies.bytes_left,
+        bytes_per_s=None if copies is None else copies.bytes_per_s,
+        time_left_ms=None if copies is None else copies.time_left_ms,
+    )
+
+
+def _not_listed(move_id: int) -> Refusal:
+    message = f"there is no move {move_id}, or it ended long ago and is not listed any more"
+    return Refusal(Error.INVALID_REQUEST, message)
+
+
+def _named(moves: Sequence[int]) -> str:
+    if not moves:
+        return "the moves"
+    return f"{'moves' if len(moves) > 1 else 'move'} {', '.join(map(str, moves))}"

@@ -1,0 +1,132 @@
+"""The reference of capabilities as Markdown, generated from their schemas."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from admin.capabilities import CAPABILITIES
+from admin.capabilities.schema import Request, answer_type
+
+_HEAD = """# Capabilities
+
+Generated from `admin/capabilities`; a test keeps this page equal to the code.
+
+Every capability is one typed request and one typed answer. The client sends both as msgpack in
+the private request of the Kafka listener (`docs/divergence.md`). HTTP takes the fields in braces
+from the path, `?name` from the query, `key` from the header `Idempotency-Key`, and all others from
+the JSON body; it answers with JSON. A request that reads takes `?stale=true` where the table says
+so. Beside the errors that are listed, a request may be refused with INVALID_REQUEST, and ends with
+NOT_CONTROLLER or REQUEST_TIMED_OUT while no controller is active.
+"""
+
+
+def as_markdown() -> str:
+    """The page."""
+    lines = [_HEAD]
+    nested: dict[str, type[Struct]] = {}
+    for kind in CAPABILITIES.values():
+        lines += _section(kind)
+        for each in (kind, answer_type(kind)):
+            nested |= _nested(each)
+    lines.append("## Types in requests and answers\n")
+    for name, struct in sorted(nested.items()):
+        lines.append(f"`{name}`: {_text(struct)}\n")
+        lines += _fields("field", struct)
+    return "\n".join(lines)
+
+
+def _nested(struct: type[Struct]) -> dict[str, type[Struct]]:
+    """The structs inside a struct, by name."""
+    found: dict[str, type[Struct]] = {}
+    for field in msgspec.structs.fields(struct):
+        for each in _structs(field.type):
+            found |= {each.__name__: each, **_nested(each)}
+    return found
+
+
+def _structs(type_: Any) -> Iterator[type[Struct]]:
+    if isinstance(type_, type) and issubclass(type_, Struct):
+        yield type_
+    origin = getattr(type_, "__origin__", None)
+    parts = (origin,) if hasattr(type_, "__metadata__") else getattr(type_, "__args__", ())
+    for each in parts:
+        yield from _structs(each)
+
+
+def _text(kind: type[Struct]) -> str:
+    return " ".join((kind.__doc__ or "").split())
+
+
+def _section(kind: type[Request[Any]]) -> Iterator[str]:
+    yield f"## {kind.NAME}\n"
+    yield f"{_text(kind)}\n"
+    yield "| | |\n| --- | --- |"
+    yield f"| | {_manner(kind)} |"
+    for route in kind.ROUTES:
+        query = "".join(f" `?{name}`" for name in route.parameters)
+        yield f"| HTTP | `{route.method} {route.path}`{query} |"
+    if kind.ERRORS:
+        yield f"| errors | {', '.join(error.name for error in kind.ERRORS)} |"
+    yield ""
+    yield from _fields("request", kind)
+    answer = answer_type(kind)
+    yield f"Answer: `{answer.__name__}`. {_text(answer)}\n"
+    yield from _fields("answer", answer)
+
+
+def _manner(kind: type[Request[Any]]) -> str:
+    if kind.CHANGES:
+        keyed = "key" in {each.name for each in msgspec.structs.fields(kind)}
+        return f"changes the cluster{'; takes an idempotency key' if keyed else ''}"
+    return "reads; may be stale" if kind.may_be_stale() else "reads"
+
+
+def _fields(title: str, kind: type[Struct]) -> Iterator[str]:
+    fields = msgspec.structs.fields(kind)
+    if not fields:
+        return
+    yield f"| {title} | type | default | |\n| --- | --- | --- | --- |"
+    for each in fields:
+        found = _describe(each.type)
+        default = "" if each.required else f"`{_default(each)}`"
+        yield f"| `{each.encode_name}` | {_type(each.type)} | {default} | {found} |"
+    yield ""
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    value = field.default
+    if value is msgspec.NODEFAULT:
+        return "{}"
+    if value is msgspec.UNSET:
+        return "unchanged"
+    return {None: "null", True: "true", False: "false", (): "[]"}.get(value, repr(value))
+
+
+def _describe(type_: Any) -> str:
+    """The description of a field, that of its elements or of its kind if it has none itself."""
+    for each in getattr(type_, "__metadata__", ()):
+        if isinstance(each, msgspec.Meta) and each.description:
+            return each.description
+    origin = getattr(type_, "__origin__", None)
+    parts = [origin] if hasattr(type_, "__metadata__") else getattr(type_, "__args__", ())
+    return next((found for part in parts if (found := _describe(part))), "")
+
+
+_NAMES = {int: "integer", str: "string", bool: "boolean", type(None): "null"}
+
+
+def _type(type_: Any) -> str:
+    if hasattr(type_, "__metadata__"):
+        return _type(type_.__origin__)
+    parts: tuple[Any, ...] = getattr(type_, "__args__", ())
+    origin = getattr(type_, "__origin__", None)
+    if origin is tuple:
+        return f"[{_type(parts[0])}]"
+    if origin is not None and not isinstance(origin, type):
+        return ", ".join(f'"{each}"' for each in parts)
+    if parts:
+        named = [_type(each) for each in parts if each is not msgspec.UnsetType]
+        return " or ".join(dict.fromkeys(named))
+    return _NAMES.get(type_, f"`{getattr(type_, '__name__', type_)}`")

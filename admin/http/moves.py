@@ -1,0 +1,242 @@
+"""HTTP responses about reassignments and moves that are not just an answer."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from aiohttp import web
+
+from admin.capabilities.moves import (
+    BASE,
+    AlterMove,
+    CancelMoves,
+    DescribedMove,
+    DescribeMove,
+    DescribeMovePartitions,
+    ListMoves,
+    MovesChanged,
+    PartitionOutcome,
+    PauseMoves,
+    ResumeMoves,
+    RollBackMove,
+    whole_plan,
+)
+from admin.capabilities.plans import bytes_data
+from admin.capabilities.schema import Request, json_of
+from admin.faults import Refused
+from admin.http.capability_routes import (
+    ANONYMOUS,
+    ANYWHERE,
+    LARGE_BYTES,
+    Refuse,
+    Respond,
+    as_json,
+    ask,
+    check_parameters,
+    flag,
+    id_in,
+    key_of,
+)
+from admin.http.problems import REPEATED, Problem, refused
+from admin.model import Assignment, PartitionResult
+from admin.moves_data import begun_data, foreseen_data, reassignment_data
+from admin.new_moves import NewMove
+from admin.plan_file import InvalidPlan, parse_move, render_plan
+from statemachine.errors import Error
+
+
+async def get_all(request: web.Request) -> web.Response:
+    """The partitions under way, and the moves; `?topic=NAME` asks for one topic's partitions."""
+    check_parameters(request, "topic", "stale")
+    stale, topic = flag(request, "stale"), request.query.get("topic")
+    found = await request.app[ANYWHERE].list_reassignments(None, stale=stale)
+    shown = [reassignment_data(each) for each in found.moves if topic in (None, each.topic)]
+    body = {"reassignments": shown, "total": len(shown), "as_of_offset": found.as_of}
+    if topic is None:
+        moves = json_of(await ask(request, ListMoves(), stale=stale))
+        moves["moves_as_of_offset"] = moves.pop("as_of_offset")
+        body |= moves
+    return as_json(body)
+
+
+async def post_plan(request: web.Request) -> web.Response:
+    """Begin a move by a plan as of `reassign-partitions`, with its name, priority and throttle.
+
+    202 with its location; 200 where nothing had to change, and for a dry run. One bad partition
+    does not stop the others: those that are refused are told with their reasons; 400 if all are.
+    """
+    check_parameters(request, "dry_run")
+    key, is_dry = key_of(request), flag(request, "dry_run")
+    asked = await _plan_in(request)
+    asked = replace(asked, key=key, dry_run=asked.dry_run or is_dry)
+    found = await request.app[ANYWHERE].begin_move(ANONYMOUS, asked)
+    request[REPEATED] = found.is_repeated
+    if len(found.refused) == len(found.results):
+        raise refused(found.refused)
+    if asked.dry_run:
+        moved = await request.app[ANYWHERE].bytes_of_move(asked.assignments, found.refused)
+        return as_json({**foreseen_data(found), **bytes_data(moved)})
+    return _begun(begun_data(found), found.move_id)
+
+
+async def _plan_in(request: web.Request) -> NewMove:
+    body = await request.read()
+    try:
+        if len(body) < LARGE_BYTES:
+            return parse_move(body.decode())
+        # Beside the loop: a plan of 100,000 partitions takes a second.
+        return await asyncio.to_thread(lambda: parse_move(body.decode()))
+    except UnicodeDecodeError as error:
+        raise Problem(
+            400, "Not UTF-8", f"the body is not UTF-8 text: byte {error.start} is wrong"
+        ) from error
+    except InvalidPlan as error:
+        raise Problem(400, "Invalid plan", str(error)) from error
+
+
+async def get_rollback_plan(request: web.Request) -> web.Response:
+    """The plan that leads back, in the JSON form of `reassign-partitions`.
+
+    Partitions whose topics are deleted are left out; how many is in the header Partitions-Gone.
+    """
+    check_parameters(request)
+    move_id = id_in(request.match_info["id"], "move")
+    await _described(request, move_id)
+    found = await whole_plan(lambda part: ask(request, part), move_id)
+    # Beside the loop: 100,000 partitions take half a second.
+    text = await asyncio.to_thread(render_plan, found.originals)
+    headers = {"Partitions-Gone": str(found.gone)}
+    return web.Response(text=text, content_type="application/json", headers=headers)
+
+
+async def paused(
+    request: web.Request, asked: PauseMoves | ResumeMoves, answer: MovesChanged
+) -> web.Response:
+    """The move as it is now, or the pause of all moves."""
+    if not asked.everything:
+        return await _altered(request, asked.moves[0], answer)
+    found = json_of(await ask(request, ListMoves()))
+    return as_json({name: found[name] for name in ("as_of_offset", "all_paused")})
+
+
+async def altered(request: web.Request, asked: AlterMove, answer: MovesChanged) -> web.Response:
+    """The move as it is now."""
+    return await _altered(request, asked.move_id, answer)
+
+
+async def _altered(request: web.Request, move_id: int, answer: MovesChanged) -> web.Response:
+    await _check_done(request, answer)
+    return as_json(json_of(await _described(request, move_id)))
+
+
+async def cancelled(request: web.Request, asked: CancelMoves, answer: MovesChanged) -> web.Response:
+    """What each partition has now; 409 if none could be cancelled."""
+    if not answer.partitions_accepted:
+        await _check_done(request, answer)
+        if answer.partitions_refused:
+            raise _conflict(answer)
+    return as_json({"dry_run": asked.dry_run, **json_of(answer)})
+
+
+async def rolled_back(
+    request: web.Request, asked: RollBackMove, answer: MovesChanged
+) -> web.Response:
+    """The move that has begun: 202 with its location; 200 if there is nothing to go back to."""
+    if answer.partitions_refused and not answer.begun_move_id:
+        raise _conflict(answer)
+    body = json_of(answer)
+    if not asked.dry_run:
+        return _begun(body, answer.begun_move_id or 0)
+    plan = await whole_plan(lambda part: ask(request, part), asked.move_id)
+    back = [
+        Assignment(topic=each.topic, partition=each.partition, replicas=tuple(replicas))
+        for each, replicas in plan.originals.items()
+    ]
+    moved = await request.app[ANYWHERE].bytes_of_move(back, _refused(answer))
+    return as_json({"dry_run": True, **body, **bytes_data(moved)})
+
+
+async def no_such_move(
+    _request: web.Request, asked: DescribeMove | DescribeMovePartitions, error: Refused
+) -> Exception:
+    """404 for a move that is not listed."""
+    if error.code != Error.INVALID_REQUEST.code or "page_token" in (error.message or ""):
+        return error
+    reason = f"there is no move {asked.move_id}, or it ended long ago; GET {BASE} lists them"
+    return Problem(404, "No such move", reason, retriable=False)
+
+
+async def not_rolled_back(request: web.Request, asked: RollBackMove, error: Refused) -> Exception:
+    """404 for a move that is not listed; otherwise the refusal."""
+    if error.code == Error.INVALID_REQUEST.code:
+        await _described(request, asked.move_id)
+    return error
+
+
+async def _described(request: web.Request, move_id: int) -> DescribedMove:
+    """The move of this id; raises a `Problem` if it is not listed."""
+    asked = DescribeMove(move_id=move_id)
+    try:
+        return await ask(request, asked)
+    except Refused as error:
+        raise await no_such_move(request, asked, error) from error
+
+
+async def _check_done(request: web.Request, answer: MovesChanged) -> None:
+    """Raise a `Problem` if a move that was named is not listed, or was not changed."""
+    for each in answer.moves:
+        if each.kafka_error_code:
+            await _described(request, each.move_id)
+            raise Problem(
+                409,
+                "Refused",
+                each.message or each.kafka_error,
+                kafka_error=each.kafka_error,
+                kafka_error_code=each.kafka_error_code,
+                retriable=False,
+            )
+
+
+def _conflict(answer: MovesChanged) -> Problem:
+    """409: no partition of a move could be changed, each with its reason."""
+    problem = refused(_refused(answer))
+    problem.status = problem.body["status"] = 409
+    problem.body["refused"] = answer.partitions_refused
+    return problem
+
+
+def _refused(answer: MovesChanged) -> list[PartitionResult]:
+    return [_result(each) for each in answer.partitions if each.kafka_error_code]
+
+
+def _result(outcome: PartitionOutcome) -> PartitionResult:
+    return PartitionResult(
+        topic=outcome.topic,
+        partition=-1 if outcome.partition is None else outcome.partition,
+        error_code=outcome.kafka_error_code,
+        error_name=outcome.kafka_error,
+        message=outcome.message,
+    )
+
+
+def _begun(body: Any, move_id: int) -> web.Response:
+    """202 with the location of the move, or 200 if none has begun."""
+    response = as_json(body, status=202 if move_id else 200)
+    if move_id:
+        response.headers["Location"] = f"{BASE}/{move_id}"
+    return response
+
+
+RESPONSES: Final[Mapping[type[Request[Any]], Respond]] = {
+    PauseMoves: paused,
+    ResumeMoves: paused,
+    AlterMove: altered,
+    CancelMoves: cancelled,
+    RollBackMove: rolled_back,
+}
+REFUSALS: Final[Mapping[type[Request[Any]], Refuse]] = {
+    DescribeMove: no_such_move,
+    DescribeMovePartitions: no_such_move,
+    RollBackMove: not_rolled_back,
+}
