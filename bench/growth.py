@@ -14,8 +14,9 @@ from statemachine import commands
 from statemachine.decide import decide
 from statemachine.features.features import RANGES
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.records import kafka_records
 from statemachine.records.codec import encode
@@ -38,6 +39,7 @@ class Moved:
 
     def __init__(self, count: int) -> None:
         self.image = Image()
+        self.scheduler = Scheduler(self.image)
         self.count = count
         self._ask(commands.FoundCluster(metadata_version=LEVEL))
         for broker_id in (*_OLD, *_NEW):
@@ -122,7 +124,7 @@ class Moved:
         self._ask(commands.CreateTopics(topics=(new,)))
 
     def _ask(self, command: commands.Command) -> None:
-        for record in decide(self.image, command).records:
+        for record in decide(self.image, command, scheduler=self.scheduler).records:
             encode(record, LEVEL)
             self._replay(record)
 

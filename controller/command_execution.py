@@ -13,6 +13,7 @@ from quorum.ports import Clock
 from statemachine.commands import Answer, Command, Decision, RegisterBroker
 from statemachine.decide import decide, decide_at_once, deciding
 from statemachine.image.image import Image
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records.codec import encode
 from statemachine.slices import Slices
 
@@ -51,6 +52,7 @@ class CommandExecutor:
     ) -> None:
         """Before the image says a level, records are written at this one."""
         self._image = image
+        self.scheduler = Scheduler(image)
         self._appending = appending
         self._wall_clock = wall_clock
         self._metadata_version = metadata_version
@@ -62,7 +64,7 @@ class CommandExecutor:
         Only where no other command is under way.
         """
         image = self._image
-        decision = decide_at_once(image, command)
+        decision = decide_at_once(image, command, self.scheduler)
         if decision is None:
             return None
         if decision.records:
@@ -100,11 +102,11 @@ class CommandExecutor:
         """What is decided, and what is to be appended for it."""
         image, now_ms = self._image, self._wall_clock()
         end, level = image.end_offset, image.level or self._metadata_version
-        decision = yield from deciding(image, command, now_ms=now_ms)
+        decision = yield from deciding(image, command, now_ms=now_ms, scheduler=self.scheduler)
         batches = yield from batching(decision.records, level)
         if image.end_offset != end and isinstance(command, RegisterBroker):
             # The quorum has put something into the log, and the epoch would not be the offset.
-            decision = decide(image, command, now_ms=now_ms)
+            decision = decide(image, command, now_ms=now_ms, scheduler=self.scheduler)
             batches = batches_of(decision.records, level)
         return decision, batches
 

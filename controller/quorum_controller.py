@@ -249,7 +249,9 @@ class QuorumController:
 
     def advance_moves(self) -> int:
         """Go on with what the decisions have left over; returns when to look again, in ms."""
-        if self.is_active and (self.image.index.waiting or is_left(self.image)):
+        if self.is_active and (
+            self.image.index.waiting or is_left(self.image, self._deciding.scheduler)
+        ):
             self._ask_itself(AdvanceMoves())
         return ADVANCE_INTERVAL_MS if self.is_active else STANDBY_LOOK_MS
 

@@ -56,38 +56,45 @@ from statemachine.partitions import elect_leaders, isr
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import idempotency, move_commands, pause, retention, throttle
 from statemachine.reassignment.scheduler import backlog
-from statemachine.reassignment.scheduler.scheduler import advance
+from statemachine.reassignment.scheduler.advance import advance
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import limits
 from statemachine.slices import Slices, at_once, whole
 from statemachine.topics import new_partitions, topics
 
 
-def decide(image: Image, command: Command, *, now_ms: int = 0) -> Decision:
+def decide(
+    image: Image, command: Command, *, now_ms: int = 0, scheduler: Scheduler | None = None
+) -> Decision:
     """What `command` means for `image`. Changes nothing.
 
     `now_ms` is the wall clock, in milliseconds since 1970, for what is recorded only to be shown; 0
     where nobody knows.
     """
-    return whole(deciding(image, command, now_ms=now_ms))
+    return whole(deciding(image, command, now_ms=now_ms, scheduler=scheduler))
 
 
-def decide_at_once(image: Image, command: Command) -> Decision | None:
+def decide_at_once(
+    image: Image, command: Command, scheduler: Scheduler | None = None
+) -> Decision | None:
     """As `decide`, of what is asked most and takes some microseconds; None of what may take more.
 
     Slices have their cost, and so has looking for what may follow from a decision.
     """
     if not isinstance(command, AlterPartition):
         return None
-    draft = PendingDecision(image)
+    draft = PendingDecision(image, scheduler=scheduler)
     answer = isr.alter_one(draft, command)
     if answer is None:
         return None
     return Decision(draft.records, answer, decided=draft.decided)
 
 
-def deciding(image: Image, command: Command, *, now_ms: int = 0) -> Slices[Decision]:
+def deciding(
+    image: Image, command: Command, *, now_ms: int = 0, scheduler: Scheduler | None = None
+) -> Slices[Decision]:
     """As `decide`, in slices. `image` must not change until the last of them."""
-    draft = PendingDecision(image, now_ms)
+    draft = PendingDecision(image, now_ms, scheduler)
     answer = yield from _answer(draft, command)
     if draft.isr_changes is not None:
         return Decision(draft.isr_changes, answer)

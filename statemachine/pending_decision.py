@@ -11,10 +11,11 @@ from uuid import UUID
 
 from statemachine.features.features import elr_in_force
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.isr_changes import IsrChanges
 from statemachine.partitions.registration import PartitionRegistration, directory_of, left
 from statemachine.reassignment.move import Move, Owned, OwnedKey, begun, changed, owned_after
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records, own_records
 from statemachine.vocabulary import (
     DIRECTORY_LOST,
@@ -65,13 +66,16 @@ class PendingDecision:
         "now_ms",
         "records",
         "registered",
+        "scheduler",
     )
 
     isr_changes: IsrChanges | None
     """All that the command changes, where that is ISRs alone, and many; nothing follows."""
 
-    def __init__(self, image: Image, now_ms: int = 0) -> None:
+    def __init__(self, image: Image, now_ms: int = 0, scheduler: Scheduler | None = None) -> None:
         self.image = image
+        self.scheduler = Scheduler() if scheduler is None else scheduler
+        """What the scheduler of the image keeps between decisions."""
         self.now_ms = now_ms
         """The wall clock, for what is recorded to be shown; 0 where nobody knows."""
         self.level = image.level

@@ -8,7 +8,8 @@ from msgspec import Struct
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic, in_order
+from statemachine.image.partition_index import in_order
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.vocabulary import TOPIC_RESOURCE, BrokerId, MoveId, Replicas
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from statemachine.brokers.registration import BrokerRegistration
 from statemachine.image.image import Image, quota_holder
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partitions.registration import PartitionRegistration, created, left, merged
 from statemachine.reassignment.move import begun, changed, owned_after

@@ -16,7 +16,7 @@ from quorum.protocol import codec
 from quorum.protocol.errors import ErrorCode
 from quorum.transport.server import InboundRequest
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.vocabulary import NO_LEADER, BrokerId
 

@@ -161,7 +161,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="limits of partitions are counted per request",
-        module="statemachine.reassignment.scheduler.scheduler",
+        module="statemachine.reassignment.scheduler.advance",
         old="self.partitions = len(index.stepping)",
         new="self.partitions = 0",
         caught_by=("P15",),
@@ -170,7 +170,7 @@ _DECISIONS: Final = (
     ),
     Mutant(
         name="one step of many replicas passes their limit",
-        module="statemachine.reassignment.scheduler.scheduler",
+        module="statemachine.reassignment.scheduler.advance",
         old="self.adding + len(step.adding) <= self.limits.replica_movements",
         new="self.adding < self.limits.replica_movements",
         caught_by=("P15",),

@@ -17,7 +17,8 @@ from statemachine.commands import (
     ReplicasAssigned,
 )
 from statemachine.errors import Error
-from statemachine.image.partition_index import Topic, in_order
+from statemachine.image.partition_index import in_order
+from statemachine.image.partition_table import Topic
 from statemachine.limits import LEAVING_PARTITIONS_MAX
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.isr import stale_broker

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from statemachine.configs.effective import min_isr
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic, in_order
+from statemachine.image.partition_index import in_order
+from statemachine.image.partition_table import Topic
 from statemachine.limits import HURT_PARTITIONS_SHOWN_MAX, STOPPING_PARTITIONS_MAX
 from statemachine.slices import LOOKED_AT_US, Slices, whole
 from statemachine.vocabulary import BrokerId, Replicas

@@ -25,7 +25,7 @@ from statemachine.configs.definitions import ConfigType, parts
 from statemachine.configs.effective import MIN_ISR, UNCLEAN_ELECTION, unclean_election_allowed
 from statemachine.configs.resources import conflict, definition, resource_refusal, value_refusal
 from statemachine.errors import Error, Refusal
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.limits import PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.elr import clear_elr, concerned

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from statemachine.image.image import Image
-from statemachine.image.partition_index import NO_KEY, Topic
-from statemachine.image.partition_table import Isrs
+from statemachine.image.partition_table import NO_KEY, Isrs, Topic
 from statemachine.limits import PARTITION_NUMBER_MAX
 from statemachine.partitions.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.partitions.registration import PartitionRegistration, left, merged

@@ -1,44 +1,100 @@
-"""What has changed in an image since somebody last asked. It is told by the image, and decides
-nothing.
+"""The changes of an image since its follower last asked, for brokers and for the scheduler.
+
+The image writes a delta, its follower reads and empties it.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
 
-from statemachine.image.partition_index import Topic
-from statemachine.vocabulary import BrokerId
+from statemachine.configs.effective import MIN_ISR, UNCLEAN_ELECTION
+from statemachine.image.partition_table import Topic
+from statemachine.reassignment.settings import CLUSTER_CONFIGS, COMPLETION_RULE
+from statemachine.vocabulary import BrokerId, MoveId, Resource
 
-if TYPE_CHECKING:
-    from statemachine.image.image import Image
-    from statemachine.vocabulary import Resource
+_SCHEDULING: Final = (MIN_ISR, *CLUSTER_CONFIGS)
+"""The configurations that decide the order and the limits of reassignment steps."""
+
+_ELIGIBILITY: Final = (MIN_ISR, UNCLEAN_ELECTION, COMPLETION_RULE)
+"""The configurations that decide which moves may complete and which replicas may lead."""
 
 
 class MetadataDelta(Struct, gc=False):
-    """What was touched; dictionaries, because they keep the order."""
+    """The keys of everything that changed, in the order of the first change."""
 
     partitions: dict[tuple[UUID, int], None] = {}
     """Created, changed or, when their topic is among `deleted` too, gone."""
     deleted: dict[UUID, Topic] = {}
-    """The topics that are gone, with their last partitions."""
+    """The deleted topics, with their last partitions."""
     brokers: dict[BrokerId, None] = {}
-    configs: dict["Resource", None] = {}
+    configs: dict[Resource, None] = {}
+
+    def add_topic(self, topic: Topic) -> None:
+        """Add all partitions of the topic."""
+        for number in topic.numbers():
+            self.partitions[(topic.topic_id, number)] = None
 
 
-def touch_topic(touched: MetadataDelta, topic: Topic) -> None:
-    """All partitions of the topic count as touched."""
-    for number in topic.numbers():
-        touched.partitions[(topic.topic_id, number)] = None
+class SchedulerDelta:
+    """The changes that move partitions in the queue of the reassignment scheduler."""
+
+    __slots__ = (
+        "_is_kept",
+        "brokers",
+        "has_eligibility",
+        "has_limits",
+        "is_lost",
+        "moves",
+        "partitions",
+    )
+
+    def __init__(self) -> None:
+        self.clear(is_kept=False)
+        self.is_lost = False
+        """Whether the scheduler has to begin anew: the image was rewound or replaced."""
+        self.has_eligibility = False
+        """Whether configurations changed that may complete moves or elect leaders."""
+
+    def clear(self, *, is_kept: bool) -> None:
+        """Forget all changes. Without a queue none is kept from here on."""
+        self._is_kept = is_kept
+        self.partitions: dict[int, None] = {}
+        """Keys of the index."""
+        self.brokers: dict[BrokerId, None] = {}
+        self.moves: dict[MoveId, None] = {}
+        """Moves whose priority changed."""
+        self.has_limits = False
+        """Whether configurations changed that every partition of the queue depends on."""
+
+    def lose(self) -> None:
+        """The changes do not tell what the image is now."""
+        self.clear(is_kept=False)
+        self.is_lost = True
+
+    def add_partition(self, key: int) -> None:
+        """Add a partition that is being reassigned, or was."""
+        if self._is_kept:
+            self.partitions[key] = None
+
+    def add_broker(self, broker_id: BrokerId) -> None:
+        """Add a broker whose registration changed."""
+        if self._is_kept:
+            self.brokers[broker_id] = None
+
+    def add_move(self, move_id: MoveId) -> None:
+        """Add a move whose priority changed."""
+        if self._is_kept:
+            self.moves[move_id] = None
+
+    def add_configs(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Add a change of the configurations of a topic or of the cluster."""
+        if self._is_kept and _differ(before, after, _SCHEDULING):
+            self.has_limits = True
+        if _differ(before, after, _ELIGIBILITY):
+            self.has_eligibility = True
 
 
-def touch_both(touched: MetadataDelta, before: "Image", after: "Image") -> None:
-    """Everything in either image counts as touched: one takes the place of the other."""
-    for image in (before, after):
-        for topic in image.topics.values():
-            touch_topic(touched, topic)
-        touched.brokers.update(dict.fromkeys(image.brokers))
-        touched.configs.update(dict.fromkeys(image.configs))
-    for topic_id, topic in before.topics.items():
-        if topic_id not in after.topics:
-            touched.deleted[topic_id] = topic
+def _differ(before: Mapping[str, str], after: Mapping[str, str], names: tuple[str, ...]) -> bool:
+    return any(before.get(name) != after.get(name) for name in names)

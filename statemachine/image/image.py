@@ -6,10 +6,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from statemachine.brokers.registration import BrokerRegistration
-from statemachine.image.delta import MetadataDelta, touch_both, touch_topic
-from statemachine.image.partition_index import NO_KEY, PartitionIndex, Topic
-from statemachine.image.partition_table import Common, Isrs
-from statemachine.image.read_view import ABSENT, ReadView
+from statemachine.image.delta import MetadataDelta
+from statemachine.image.partition_index import PartitionIndex
+from statemachine.image.partition_table import NO_KEY, Common, Isrs, Topic
+from statemachine.image.read_view import ABSENT, TABLES, ReadView
 from statemachine.image.undo_log import Transaction, UndoLog
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.move import Move, Owned, OwnedKey
@@ -142,12 +142,12 @@ class Image:
             undo(self, *arguments)
         self._journal = journal
         self.end_offset = offset
-        self.index.begin_anew()
+        self.index.lose_delta()
 
     def stop_journal(self) -> None:
         """Keep nothing to undo any more: only committed records will be replayed from here on."""
         self._keeps_undo = False
-        self.index.begin_anew()
+        self.index.lose_delta()
         if self.transaction is None:
             self._journal = None
 
@@ -162,7 +162,8 @@ class Image:
         Nothing below `end` will be undone. What has been replayed since can be: it is left out.
         """
         assert self._past is None, "one past is kept at a time"
-        past = ReadView(self, end)
+        tables = {name: getattr(self, name) for name in TABLES}
+        past = ReadView(tables, self.transaction, end)
         if self._journal is None:
             assert end == self.end_offset, "what was replayed without a journal is committed"
         else:
@@ -186,9 +187,23 @@ class Image:
         read from what there was.
         """
         if self._touched is not None:
-            touch_both(self._touched, self, other)
+            self._touch_all(self._touched, other)
+        delta = self.index.delta
         for name in _LOADED:
             setattr(self, name, getattr(other, name))
+        self.index.delta = delta
+        self.index.lose_delta()
+
+    def _touch_all(self, delta: MetadataDelta, other: "Image") -> None:
+        """Add everything in either image: `other` takes the place of this one."""
+        for image in (self, other):
+            for topic in image.topics.values():
+                delta.add_topic(topic)
+            delta.brokers.update(dict.fromkeys(image.brokers))
+            delta.configs.update(dict.fromkeys(image.configs))
+        for topic_id, topic in self.topics.items():
+            if topic_id not in other.topics:
+                delta.deleted[topic_id] = topic
 
     def watch(self) -> None:
         """From here on remember what is touched, for `drain`."""
@@ -276,13 +291,13 @@ class Image:
             self._set(self.topic_ids, topic.name, ABSENT)
         if self._touched is not None:
             self._touched.deleted[topic.topic_id] = topic
-            touch_topic(self._touched, topic)
+            self._touched.add_topic(topic)
 
     def set_broker(self, broker_id: BrokerId, broker: BrokerRegistration | None) -> None:
         """The registration of the broker is this; None is "not registered"."""
         self._set(self.brokers, broker_id, ABSENT if broker is None else broker)
-        if self.index.turns is not None:
-            self.index.turns.touch_broker(broker_id)
+        if self.index.delta is not None:
+            self.index.delta.add_broker(broker_id)
         if self._touched is not None:
             self._touched.brokers[broker_id] = None
 
@@ -292,7 +307,8 @@ class Image:
 
     def set_configs(self, resource: Resource, configs: dict[str, str]) -> None:
         """The configurations of the resource are these."""
-        self.index.heed_configs(self.configs.get(resource, {}), configs)
+        if self.index.delta is not None:
+            self.index.delta.add_configs(self.configs.get(resource, {}), configs)
         self._set(self.configs, resource, configs or ABSENT)
         if self._touched is not None:
             self._touched.configs[resource] = None
@@ -311,8 +327,9 @@ class Image:
 
     def set_move(self, move_id: MoveId, move: Move | None) -> None:
         """The move is this; None is "forgotten"."""
-        if self.index.turns is not None:
-            self.index.turns.touch_by_move(self.moves.get(move_id), move)
+        before = self.moves.get(move_id)
+        if before is not None and move is not None and before.priority != move.priority:
+            self.index.change_priority(move_id)
         self._set(self.moves, move_id, ABSENT if move is None else move)
 
     def set_next_move_id(self, move_id: MoveId) -> None:
@@ -351,7 +368,7 @@ class Image:
         """What was done since the transaction began never was. Undoing it is a change too."""
         assert self._journal is not None
         assert self.transaction is not None
-        self.index.begin_anew()
+        self.index.lose_delta()
         for _, undo, *arguments in self._journal.since(self.transaction.begun_at):
             undo(self, *arguments)
         if not self._keeps_undo:
@@ -383,7 +400,7 @@ class Image:
     def _revive(self, topic: Topic) -> None:
         self.index.revive(topic)
         if self._touched is not None:
-            touch_topic(self._touched, topic)
+            self._touched.add_topic(topic)
 
     def _set_transaction(self, transaction: Transaction | None) -> None:
         if self._journal is not None:

@@ -8,64 +8,19 @@ only and decides nothing.
 """
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import repeat
 from operator import attrgetter
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from pyroaring import BitMap
 
-from statemachine.configs.effective import MIN_ISR, UNCLEAN_ELECTION
 from statemachine.image.bitmap_builder import Gathering, Part
-from statemachine.image.partition_table import Columns, Common
+from statemachine.image.delta import SchedulerDelta
+from statemachine.image.partition_table import NO_KEY, Topic
 from statemachine.partitions.registration import PartitionRegistration, moves_leader
-from statemachine.reassignment.scheduler.cursor import Walk
-from statemachine.reassignment.scheduler.queue import Turns
-from statemachine.reassignment.settings import COMPLETION_RULE
 from statemachine.records.row_codec import Rows, rising
 from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
-
-NO_KEY: Final = 0xFFFFFFFF
-
-_ALLOWING: Final = (MIN_ISR, UNCLEAN_ELECTION, COMPLETION_RULE)
-"""Configurations that decide who may complete a move, or lead."""
-
-
-class Topic:
-    """A topic with its partitions in the order of their numbers; None where one is missing."""
-
-    __slots__ = ("keys", "name", "partitions", "topic_id")
-
-    def __init__(self, name: str, topic_id: UUID, common: Common) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions = Columns(common)
-        self.keys = array("I")
-
-    def partition(self, number: int) -> PartitionRegistration | None:
-        """The partition of this number, or None."""
-        return self.partitions.get(number)
-
-    def existing(self) -> Iterator[tuple[int, PartitionRegistration]]:
-        """Number and value of each partition that exists."""
-        for number, partition in enumerate(self.partitions):
-            if partition is not None:
-                yield number, partition
-
-    def numbers(self) -> list[int]:
-        """The numbers of the partitions that exist."""
-        return [number for number, key in enumerate(self.keys) if key != NO_KEY]
-
-    def make_room(self, number: int) -> None:
-        """Let there be a place for the partition of this number."""
-        self.partitions.make_room(number + 1)
-        self.keys.extend(repeat(NO_KEY, len(self.partitions) - len(self.keys)))
-
-    def trim(self) -> None:
-        """Let there be no places behind the last partition."""
-        self.partitions.trim()
-        del self.keys[len(self.partitions) :]
 
 
 class PartitionIndex:
@@ -77,6 +32,7 @@ class PartitionIndex:
         "_numbers",
         "_topics",
         "adding_total",
+        "delta",
         "elr_of",
         "isr_of",
         "leader_moves",
@@ -85,9 +41,7 @@ class PartitionIndex:
         "of_move",
         "replicas_of",
         "stepping",
-        "turns",
         "waiting",
-        "walk",
     )
 
     def __init__(self) -> None:
@@ -112,22 +66,18 @@ class PartitionIndex:
         """How many of the steps under way give their partition another leader."""
         self.of_move: dict[MoveId, BitMap] = {}
         """The partitions that belong to each move that has any."""
-        self.turns: Turns | None = None
-        """Who of those that wait goes first, while somebody decides by it."""
-        self.walk: Walk | None = None
-        """Who has been looked at for what was left over; None is "nobody yet"."""
+        self.delta: SchedulerDelta | None = None
+        """The changes that the scheduler of an active controller follows."""
 
-    def begin_anew(self) -> None:
-        """What is only kept while somebody decides by it does not follow from the image now."""
-        self.turns = None
-        self.walk = None
+    def change_priority(self, move_id: MoveId) -> None:
+        """Tell the scheduler that the move has another priority."""
+        if self.delta is not None:
+            self.delta.add_move(move_id)
 
-    def heed_configs(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Configurations of a topic or of all have changed."""
-        if self.turns is not None:
-            self.turns.touch_by_configs(before, after)
-        if any(before.get(name) != after.get(name) for name in _ALLOWING):
-            self.walk = None
+    def lose_delta(self) -> None:
+        """Tell the scheduler that the image was rewound or replaced."""
+        if self.delta is not None:
+            self.delta.lose()
 
     def give_key(self, topic: Topic, number: int) -> int:
         """A key for a partition that is about to exist."""
@@ -236,8 +186,8 @@ class PartitionIndex:
         moves = after is not None and after.moving
         if not moved and not moves:
             return
-        if self.turns is not None:
-            self.turns.touch(key)
+        if self.delta is not None:
+            self.delta.add_partition(key)
         was = _NOWHERE if before is None or not moved else _moving(before)
         now = _NOWHERE if after is None or not moves else _moving(after)
         if was.steps is not now.steps:

@@ -8,8 +8,11 @@ decides about a partition soon replays what was decided. All others are kept as 
 outside can tell the two apart.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from statemachine.limits import PARTITIONS_REMEMBERED_MAX
 from statemachine.partitions.registration import NO_STAGE, PartitionRegistration
@@ -28,6 +31,9 @@ from statemachine.records.row_codec import (
 )
 from statemachine.records.shapes import encode_ordinary
 from statemachine.vocabulary import NO_LEADER, RECOVERED, BrokerId, Directories, Replicas
+
+NO_KEY: Final = 0xFFFFFFFF
+"""The key of a number that no partition has."""
 
 _NO_REPLICAS: Final = (0,) * WIDTH_MAX
 
@@ -363,6 +369,42 @@ class Columns:
     def _widen(self, form: Form) -> None:
         self._rows = widened(self._rows, self._count, self._form, form)
         self._form = form
+
+
+class Topic:
+    """A topic with its partitions in the order of their numbers; None where one is missing."""
+
+    __slots__ = ("keys", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID, common: Common) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = Columns(common)
+        self.keys = array("I")
+
+    def partition(self, number: int) -> PartitionRegistration | None:
+        """The partition of this number, or None."""
+        return self.partitions.get(number)
+
+    def existing(self) -> Iterator[tuple[int, PartitionRegistration]]:
+        """Number and value of each partition that exists."""
+        for number, partition in enumerate(self.partitions):
+            if partition is not None:
+                yield number, partition
+
+    def numbers(self) -> list[int]:
+        """The numbers of the partitions that exist."""
+        return [number for number, key in enumerate(self.keys) if key != NO_KEY]
+
+    def make_room(self, number: int) -> None:
+        """Let there be a place for the partition of this number."""
+        self.partitions.make_room(number + 1)
+        self.keys.extend(repeat(NO_KEY, len(self.partitions) - len(self.keys)))
+
+    def trim(self) -> None:
+        """Let there be no places behind the last partition."""
+        self.partitions.trim()
+        del self.keys[len(self.partitions) :]
 
 
 def _is_ordinary(partition: PartitionRegistration) -> bool:

@@ -6,15 +6,13 @@ listed is listed in strides, in the order of the image's own tables, so that eve
 replayed the same log lists it alike. Nothing here changes an image.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
+from statemachine.image.undo_log import Transaction
 from statemachine.partitions.registration import PartitionRegistration
-
-if TYPE_CHECKING:
-    from statemachine.image.image import Image
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -25,7 +23,7 @@ Kept = bytes | PartitionRegistration | None
 ABSENT: Final = object()
 """What is said to have been where nothing was."""
 
-_TABLES: Final = (
+TABLES: Final = (
     "brokers",
     "controllers",
     "topics",
@@ -176,23 +174,26 @@ class ReadView:
         "transaction",
     )
 
-    def __init__(self, image: "Image", end: int) -> None:
+    def __init__(
+        self, tables: Mapping[str, dict[Any, Any]], transaction: Transaction | None, end: int
+    ) -> None:
+        """The view of an image with these `TABLES`, by name, that goes on to be changed."""
         self.end = end
-        self.brokers = PastTable(image.brokers)
-        self.controllers = PastTable(image.controllers)
-        self.topics = PastTable(image.topics)
-        self.configs = PastTable(image.configs)
-        self.features = PastTable(image.features)
-        self.quotas = PastTable(image.quotas)
-        self.facts = PastTable(image.facts)
-        self.moves = PastTable(image.moves)
-        self.keys = PastTable(image.keys)
-        self.owned = PastTable(image.owned)
-        self.singles = PastTable(image.singles)
+        self.brokers: PastTable[Any, Any] = PastTable(tables["brokers"])
+        self.controllers: PastTable[Any, Any] = PastTable(tables["controllers"])
+        self.topics: PastTable[Any, Any] = PastTable(tables["topics"])
+        self.configs: PastTable[Any, Any] = PastTable(tables["configs"])
+        self.features: PastTable[Any, Any] = PastTable(tables["features"])
+        self.quotas: PastTable[Any, Any] = PastTable(tables["quotas"])
+        self.facts: PastTable[Any, Any] = PastTable(tables["facts"])
+        self.moves: PastTable[Any, Any] = PastTable(tables["moves"])
+        self.keys: PastTable[Any, Any] = PastTable(tables["keys"])
+        self.owned: PastTable[Any, Any] = PastTable(tables["owned"])
+        self.singles: PastTable[Any, Any] = PastTable(tables["singles"])
         self.partitions = PastPartitions()
-        self.transaction = image.transaction
+        self.transaction = transaction
         self._tables: dict[int, PastTable[Any, Any]] = {
-            id(getattr(image, name)): getattr(self, name) for name in _TABLES
+            id(table): getattr(self, name) for name, table in tables.items()
         }
 
     def table(self, live: dict[Any, Any]) -> PastTable[Any, Any] | None:

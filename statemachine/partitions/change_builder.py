@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from statemachine.configs.effective import min_isr
 from statemachine.errors import Refusal
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.elr import last_known_leader, led_by, with_elr
 from statemachine.partitions.leader_election import Election, elect
 from statemachine.partitions.registration import (

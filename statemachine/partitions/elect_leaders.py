@@ -6,7 +6,8 @@ from pyroaring import BitMap
 
 from statemachine.commands import ElectionType, ElectLeaders, LeaderElected, LeadersElected
 from statemachine.errors import Error
-from statemachine.image.partition_index import Topic, in_order
+from statemachine.image.partition_index import in_order
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.leader_election import Election
 from statemachine.partitions.registration import PartitionRegistration

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from statemachine.configs.effective import DEFAULTS, min_isr
 from statemachine.image.image import Image
-from statemachine.image.partition_index import NO_KEY, Topic
+from statemachine.image.partition_table import NO_KEY, Topic
 from statemachine.partitions.registration import PartitionRegistration, merged, violation
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records

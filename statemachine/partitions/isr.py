@@ -12,7 +12,7 @@ from statemachine.brokers.registration import BrokerRegistration
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered, PartitionsAltered
 from statemachine.configs.effective import min_isr
 from statemachine.errors import Error, Refusal
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.change_builder import Alike, change_partition
 from statemachine.partitions.isr_rows import decide_rows
 from statemachine.partitions.registration import PartitionRegistration, directory_of
@@ -50,7 +50,7 @@ def alter_one(draft: PendingDecision, command: AlterPartition) -> PartitionsAlte
     """
     image = draft.image
     # Those that wait for a step may have their turn with the next change of any partition.
-    if len(command.proposals) != 1 or image.index.waiting or image.index.turns is not None:
+    if len(command.proposals) != 1 or image.index.waiting or draft.scheduler.has_queue:
         return None
     (proposal,) = command.proposals
     topic = image.topics.get(proposal.topic_id)

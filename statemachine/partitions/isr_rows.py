@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Final
 
 from statemachine.commands import AlterPartition, IsrProposal, PartitionAltered
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.isr_changes import IsrChanges, IsrsOfTopic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
@@ -46,7 +46,7 @@ def decide_rows(
     """
     image = draft.image
     # Those that wait for a step may have their turn with the next change of any partition.
-    if len(command.proposals) < MANY_MIN or image.index.waiting or image.index.turns is not None:
+    if len(command.proposals) < MANY_MIN or image.index.waiting or draft.scheduler.has_queue:
         return None
     deciding, met = _Deciding(command, comes_to), set[Topic]()
     for topic_id, group in groupby(command.proposals, _topic_id):

@@ -5,7 +5,7 @@ from enum import Enum
 
 from statemachine.configs.effective import unclean_election_allowed
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.vocabulary import NO_LEADER, BrokerId, Replicas

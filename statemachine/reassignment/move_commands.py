@@ -25,7 +25,8 @@ from statemachine.commands import (
     RollBackMove,
 )
 from statemachine.errors import Error, Refusal
-from statemachine.image.partition_index import Topic, in_order
+from statemachine.image.partition_index import in_order
+from statemachine.image.partition_table import Topic
 from statemachine.limits import (
     MOVE_PART_PARTITIONS_MAX,
     PLANNED_STEPS_SHOWN_MAX,

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pyroaring import BitMap
 
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.reassignment.move import Left, Move, OwnedKey
 from statemachine.records.own_codec import plan_of
 from statemachine.vocabulary import MoveId, MoveOutcome, Replicas

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from statemachine.configs.effective import configured_min_isr, min_isr
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.reassignment.completion import completes, missing, needed, staying_in_sync
 from statemachine.reassignment.copies import Told, partition_copies
-from statemachine.reassignment.scheduler.priority import is_hurt
+from statemachine.reassignment.scheduler.queue import is_under_min_isr
 from statemachine.reassignment.settings import CompletionRule, Limits, completion_rule, limits
 from statemachine.reassignment.step import Blocked, Reason, Step, step, steps_left
 from statemachine.vocabulary import NO_LEADER, BrokerId, MoveState, Replicas
@@ -154,7 +154,7 @@ def _pauses(image: Image, topic: Topic, partition: PartitionRegistration) -> Ite
     if move.state == MoveState.PAUSED:
         detail = f"move {move.id} is paused by {move.who or 'somebody'}"
         yield Why(reason=Reason.MOVE_PAUSED, detail=detail, since_ms=move.since_ms)
-    elif not is_hurt(partition, configured_min_isr(image, topic.name)):
+    elif not is_under_min_isr(partition, configured_min_isr(image, topic.name)):
         yield Why(reason=Reason.HURT, detail=move.detail, since_ms=move.since_ms)
 
 

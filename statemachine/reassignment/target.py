@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from statemachine.brokers.lifecycle import cordon_refusal
 from statemachine.configs.effective import min_isr, unclean_election_allowed
 from statemachine.errors import Error, Refusal
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.leader_election import Election
 from statemachine.partitions.registration import NO_STAGE, PartitionRegistration, Stage
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment.scheduler.scheduler import attached, begins_at_once, staying
+from statemachine.reassignment.scheduler.advance import attached, begins_at_once, staying
 from statemachine.vocabulary import BrokerId, MoveId, Replicas
 
 _LISTED_MAX: Final = 20

@@ -18,7 +18,8 @@ from typing import Final, TypeAlias
 from statemachine.configs.definitions import parts
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic, in_order
+from statemachine.image.partition_index import in_order
+from statemachine.image.partition_table import Topic
 from statemachine.limits import (
     CONFIG_VALUE_BYTES_MAX,
     THROTTLE_BYTES_PER_S_MAX,

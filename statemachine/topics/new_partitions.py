@@ -14,7 +14,7 @@ from statemachine.commands import (
     PartitionsCreated,
 )
 from statemachine.errors import Error, Refusal
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.limits import CREATED_PARTITIONS_MAX, PARTITION_NUMBER_MAX
 from statemachine.partitions.registration import created, violation
 from statemachine.pending_decision import PendingDecision

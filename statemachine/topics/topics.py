@@ -18,7 +18,7 @@ from statemachine.commands import (
 )
 from statemachine.configs.topic_configs import new_topic_refusal
 from statemachine.errors import Error, Refusal
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.limits import CREATED_PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
 from statemachine.pending_decision import PendingDecision
 from statemachine.records import kafka_records

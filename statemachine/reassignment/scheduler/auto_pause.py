@@ -1,36 +1,40 @@
-"""Which moves begin no further steps for now, and when a move is paused by itself.
+"""Automatic pauses: a move starts no steps while one of its partitions is under min ISR.
 
-A move rests while one of its partitions is hurt: at or under min ISR for want of a replica that the
-move does not add (`places.is_hurt`). The hurt ones themselves go on, and go first: what a pause is
-for is not to load the brokers that they need. What is under way is never held up by any pause.
+"Under min ISR" means at or below it for want of a replica that the move does not add
+(`queue.is_under_min_isr`). Those partitions themselves go on, and go first: the pause spares the
+brokers that they need. No pause stops a step that is under way.
 """
 
 from pyroaring import BitMap
 
 from statemachine.configs.effective import configured_min_isr
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment.move import Move
-from statemachine.reassignment.scheduler.queue import Turns
+from statemachine.reassignment.scheduler.queue import ReassignmentQueue
 from statemachine.reassignment.settings import Limits
 from statemachine.reassignment.step import Reason
 from statemachine.records import own_records
 from statemachine.vocabulary import MoveId, MoveState
 
-Hurt = dict[MoveId, tuple[Topic, int, PartitionRegistration]]
-"""Of each move that a decision has hurt partitions of, the first one."""
+UnderMinIsr = dict[MoveId, tuple[Topic, int, PartitionRegistration]]
+"""Of each move that a decision has under_min_isr partitions of, the first one."""
 
 
 def pause_and_resume(
-    draft: PendingDecision, turns: Turns, shadowed: BitMap, hurt: Hurt, limits: Limits
+    draft: PendingDecision,
+    queue: ReassignmentQueue,
+    shadowed: BitMap,
+    under_min_isr: UnderMinIsr,
+    limits: Limits,
 ) -> None:
-    """Record which moves begin to rest by themselves, and which go on.
+    """Record the automatic pauses that begin and end.
 
-    `shadowed` are the turns of the partitions that the decision has changed; `hurt` is what is
-    hurt among these. Where nothing is limited all has begun that can begin, and nothing rests.
+    `shadowed` are the positions of partitions that the decision has changed; `under_min_isr` are
+    those of them that are under min ISR. Without limits every step has begun, and nothing pauses.
     """
-    for move_id in sorted(turns.of_move.keys() | hurt.keys()):
+    for move_id in sorted(queue.of_move.keys() | under_min_isr.keys()):
         move = draft.move(move_id)
         if move is None or move.ended is not None or move_id in draft.ended:
             continue
@@ -38,7 +42,7 @@ def pause_and_resume(
             continue
         if move_id in draft.ended:
             continue
-        cause = None if limits.is_unlimited else _cause(draft, turns, shadowed, hurt, move)
+        cause = None if limits.is_unlimited else _cause(draft, queue, shadowed, under_min_isr, move)
         if (cause is None) is (move.state == MoveState.RUNNING):
             continue
         state = MoveState.RUNNING if cause is None else MoveState.PAUSED_BY_ITSELF
@@ -54,16 +58,22 @@ def pause_and_resume(
 
 
 def _cause(
-    draft: PendingDecision, turns: Turns, shadowed: BitMap, hurt: Hurt, move: Move
+    draft: PendingDecision,
+    queue: ReassignmentQueue,
+    shadowed: BitMap,
+    under_min_isr: UnderMinIsr,
+    move: Move,
 ) -> str | None:
-    if move.id in hurt:
-        return _told(draft, *hurt[move.id])
-    of_move = turns.of_move.get(move.id)
-    first = None if of_move is None else next(iter((of_move & turns.hurt) - shadowed), None)
+    if move.id in under_min_isr:
+        return _told(draft, *under_min_isr[move.id])
+    of_move = queue.of_move.get(move.id)
+    first = (
+        None if of_move is None else next(iter((of_move & queue.under_min_isr) - shadowed), None)
+    )
     if first is None:
         return None
-    found = draft.image.index.at(turns.key(first))
-    assert found is not None, f"turn {first} is of no partition"
+    found = draft.image.index.at(queue.key_at(first))
+    assert found is not None, f"position {first} is of no partition"
     topic, number = found
     partition = topic.partition(number)
     assert partition is not None
@@ -77,22 +87,24 @@ def _told(
     return f"{topic.name}-{number} has {len(partition.isr)} in sync, and min ISR is {needed}"
 
 
-def resting(draft: PendingDecision, turns: Turns) -> BitMap:
-    """The turns that pauses hold up. Where all moves are paused, that is not asked."""
+def resting(draft: PendingDecision, queue: ReassignmentQueue) -> BitMap:
+    """The queue that pauses hold up. Where all moves are paused, that is not asked."""
     held = BitMap()
-    for move_id in turns.of_move:
+    for move_id in queue.of_move:
         state = _state(draft, move_id)
         if state == MoveState.PAUSED:
-            held |= turns.of_move[move_id]
+            held |= queue.of_move[move_id]
         elif state == MoveState.PAUSED_BY_ITSELF:
-            held |= turns.of_move[move_id] - turns.hurt
+            held |= queue.of_move[move_id] - queue.under_min_isr
     return held
 
 
-def rests(draft: PendingDecision, move_id: MoveId, *, is_hurt: bool) -> bool:
+def rests(draft: PendingDecision, move_id: MoveId, *, is_under_min_isr: bool) -> bool:
     """Whether a partition of the move is held up by a pause of the move."""
     state = _state(draft, move_id)
-    return state == MoveState.PAUSED or (state == MoveState.PAUSED_BY_ITSELF and not is_hurt)
+    return state == MoveState.PAUSED or (
+        state == MoveState.PAUSED_BY_ITSELF and not is_under_min_isr
+    )
 
 
 def _state(draft: PendingDecision, move_id: MoveId) -> int:

@@ -1,36 +1,36 @@
-"""What one decision leaves over of what it allows: the active controller takes it up in portions.
+"""The backlog: partitions that a bounded decision has not reached.
 
 A change of configurations completes a bounded number of moves and holds a bounded number of
-elections. Nothing else would come to the rest: its brokers have nothing to say. So whoever moves,
-and whoever nobody leads, is looked at once after every such change, and once by every controller
-that begins to lead: it does not know what the one before it had left.
+elections. Nothing else would reach the rest, since their brokers have nothing to say. So all
+partitions that move or have no leader are looked at once after such a change, and once by every new
+active controller.
 """
 
 from pyroaring import BitMap
 
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.limits import LEFT_OVER_LOOKED_AT_MAX, PARTITIONS_FREED_BY_CONFIGS_MAX
 from statemachine.partitions.change_builder import change_partition, is_complete
 from statemachine.partitions.leader_election import Election, elect, election_for
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.pending_decision import PendingDecision
 from statemachine.reassignment import throttle
-from statemachine.reassignment.scheduler.cursor import Walk
+from statemachine.reassignment.scheduler.state import Cursor, Scheduler
 from statemachine.slices import CHANGED_US, LOOKED_AT_US, Slices
 from statemachine.vocabulary import NO_LEADER
 
 
-def is_left(image: Image) -> bool:
+def is_left(image: Image, scheduler: Scheduler) -> bool:
     """Whether somebody has not been looked at yet, or a move has not given up all that it had set.
 
     It is fast, for it is asked all the time.
     """
     if throttle.is_left(image):
         return True
-    walk = image.index.walk
-    if walk is not None:
-        return not walk.is_over
+    cursor = scheduler.cursor
+    if cursor is not None:
+        return not cursor.is_over
     return bool(image.index.moving or image.index.leader_of.get(NO_LEADER))
 
 
@@ -42,21 +42,21 @@ def take_up(draft: PendingDecision) -> Slices[bool]:
     """
     if draft.image.transaction is not None:
         return False
-    walk = _walk_of(draft.image)
+    cursor = _cursor_of(draft)
     changed, first = 0, None
-    places = walk.places(lambda name: _numbers(draft.image, name))
-    for looked_at, (place, name, number) in enumerate(places):
+    positions = cursor.positions(lambda name: _numbers(draft.image, name))
+    for looked_at, (position, name, number) in enumerate(positions):
         if looked_at == LEFT_OVER_LOOKED_AT_MAX or changed == PARTITIONS_FREED_BY_CONFIGS_MAX:
-            walk.place = place if first is None else first
+            cursor.position = position if first is None else first
             return True
         topic = draft.image.topic_named(name)
         cost_us = LOOKED_AT_US
         if topic is not None and _take_up(draft, topic, number):
             cost_us = CHANGED_US
             changed += 1
-            first = place if first is None else first
+            first = position if first is None else first
         yield cost_us
-    walk.place = walk.end if first is None else first
+    cursor.position = cursor.end if first is None else first
     return False
 
 
@@ -81,12 +81,13 @@ def _may_be_led(
     return leader != NO_LEADER
 
 
-def _walk_of(image: Image) -> Walk:
-    walk = image.index.walk
-    if walk is None:
-        found = {topic.name for topic in image.index.topics(_keys(image))}
-        walk = image.index.walk = Walk(found)
-    return walk
+def _cursor_of(draft: PendingDecision) -> Cursor:
+    cursor = draft.scheduler.cursor
+    if cursor is None:
+        index = draft.image.index
+        cursor = Cursor({topic.name for topic in index.topics(_keys(draft.image))})
+        draft.scheduler.set_cursor(cursor)
+    return cursor
 
 
 def _keys(image: Image) -> BitMap:

@@ -1,162 +1,273 @@
-"""The order in which partitions that wait for a step of their reassignment have their turn.
+"""The queue of partitions that wait for a step of their reassignment.
 
-A turn is a number: whoever was asked for first has the lower one, and keeps it from step to step.
-Bitmaps of turns say who waits in which group, for which broker and in which move, so that nobody is
-looked at who cannot go on. All of it follows from an image and is kept beside the index of its
-partitions while somebody decides by it: who changes the image touches what has to be looked at
-again. Nothing here knows what a place means, or decides.
+A position is a number: the partition that was asked for first has the lower one, and keeps it from
+step to step. Bitmaps of positions tell which partitions wait in which priority group, for which
+broker and in which move, so that the scheduler looks only at those that can go on.
+
+Priority (KIP-435): partitions under min ISR, then those whose leader moves, then all others; within
+a class the move with the higher priority, then the earlier request. All of it follows from an
+image: a new controller builds the same queue.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
 from typing import NamedTuple, TypeAlias
+from uuid import UUID
 
 from pyroaring import BitMap
 
-from statemachine.configs.effective import MIN_ISR
-from statemachine.reassignment.move import Move
-from statemachine.reassignment.settings import CLUSTER_CONFIGS
-from statemachine.vocabulary import NO_MOVE, BrokerId, MoveId, Replicas
+from statemachine.configs.effective import configured_min_isr
+from statemachine.image.delta import SchedulerDelta
+from statemachine.image.image import Image
+from statemachine.image.partition_index import in_order
+from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.settings import UNLIMITED, Limits, limits
+from statemachine.records.own_codec import plan_of
+from statemachine.slices import LOOKED_AT_US, PASSED_US, Slices
+from statemachine.vocabulary import NO_LEADER, NO_MOVE, BrokerId, MoveId, Replicas
 
-Group: TypeAlias = tuple[int, int]
+PriorityGroup: TypeAlias = tuple[int, int]
 """Whoever is in a lower one goes first: class, then priority, the higher first and so negated."""
 
-Turn: TypeAlias = int
+Position: TypeAlias = int
 
 
-class Place(NamedTuple):
+class QueueEntry(NamedTuple):
     """Where a partition stands that is being reassigned."""
 
-    group: Group | None = None
+    group: PriorityGroup | None = None
     """Where it waits; None while a step is under way, or none can begin."""
     waits_for: Replicas = ()
     """The brokers of which one is needed for its next step."""
     move: MoveId = NO_MOVE
-    is_hurt: bool = False
+    is_under_min_isr: bool = False
     """Whether it lacks replicas, other than those that are being added, that it may not lack."""
 
 
-class Turns:
-    """The turns of all partitions that are being reassigned, by the keys of the index."""
+class ReassignmentQueue:
+    """The partitions that are being reassigned, by the keys of the index."""
 
     __slots__ = (
+        "_entries",
         "_keys",
         "_next",
         "_passed_over",
-        "_places",
+        "_positions",
         "_touched",
-        "_turns",
         "groups",
-        "hurt",
         "of_move",
+        "under_min_isr",
         "waiting_for",
     )
 
     def __init__(self, keys: Iterable[int]) -> None:
-        """The partitions with these keys have their turns in this order."""
-        self._keys: dict[Turn, int] = {}
-        self._turns: dict[int, Turn] = {}
-        self._places: dict[Turn, Place] = {}
+        """The partitions with these keys have their queue in this order."""
+        self._keys: dict[Position, int] = {}
+        self._positions: dict[int, Position] = {}
+        self._entries: dict[Position, QueueEntry] = {}
         self._touched: dict[int, None] = dict.fromkeys(keys)
         self._next = 0
         self._passed_over = (-1, 0)
-        self.groups: dict[Group, BitMap] = {}
+        self.groups: dict[PriorityGroup, BitMap] = {}
         """Who could begin a step, but for limits and pauses."""
-        self.hurt = BitMap()
+        self.under_min_isr = BitMap()
         self.of_move: dict[MoveId, BitMap] = {}
         self.waiting_for: dict[BrokerId, BitMap] = {}
 
-    # What has to be looked at again.
-
-    def touch(self, key: int) -> None:
-        """The partition with this key has changed."""
-        self._touched[key] = None
-
-    def touch_broker(self, broker_id: BrokerId) -> None:
-        """The broker has come or gone."""
-        for turn in self.waiting_for.get(broker_id, ()):
-            self._touched[self._keys[turn]] = None
-
-    def touch_by_move(self, before: Move | None, after: Move | None) -> None:
-        """The move has changed; what counts is its priority."""
-        if before is not None and after is not None and before.priority != after.priority:
-            for turn in self.of_move.get(after.id, ()):
-                self._touched[self._keys[turn]] = None
-
-    def touch_by_configs(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Configurations of a topic or of all have changed; what counts are those heeded here."""
-        if any(before.get(name) != after.get(name) for name in (MIN_ISR, *CLUSTER_CONFIGS)):
-            self._touched.update(dict.fromkeys(self._turns))
+    def touch_by(self, delta: SchedulerDelta) -> None:
+        """Look again at every partition that the changes may have moved in the queue."""
+        self._touched.update(delta.partitions)
+        positions = [self.waiting_for.get(broker_id, ()) for broker_id in delta.brokers]
+        positions += [self.of_move.get(move_id, ()) for move_id in delta.moves]
+        for some in positions:
+            self._touched.update((self._keys[position], None) for position in some)
+        if delta.has_limits:
+            self._touched.update(dict.fromkeys(self._positions))
 
     def touched(self) -> Iterator[int]:
-        """The keys to be looked at again, in the order in which they were touched first.
+        """Take the keys to look at again, in the order in which they were touched first.
 
-        Each is one no more as soon as it is taken, so that whoever stops may go on another time.
+        Each is removed as it is taken, so that an interrupted scan can go on later.
         """
         for key in list(self._touched):
             del self._touched[key]
             yield key
 
-    def put(self, key: int, place: Place | None) -> None:
+    def put(self, key: int, entry: QueueEntry | None) -> None:
         """The partition with this key stands here; None is "it is not being reassigned".
 
-        One that another move takes over has a new turn.
+        One that another move takes over has a new position.
         """
-        turn = self._turns.get(key)
-        if turn is not None:
-            before = self._places[turn]
-            self._leave(turn, before)
-            if place is None or place.move != before.move:
-                del self._turns[key], self._keys[turn], self._places[turn]
-                turn = None
-        if place is None:
+        position = self._positions.get(key)
+        if position is not None:
+            before = self._entries[position]
+            self._leave(position, before)
+            if entry is None or entry.move != before.move:
+                del self._positions[key], self._keys[position], self._entries[position]
+                position = None
+        if entry is None:
             return
-        if turn is None:
-            turn, self._next = self._next, self._next + 1
-            self._turns[key], self._keys[turn] = turn, key
-        self._places[turn] = place
-        self._enter(turn, place)
+        if position is None:
+            position, self._next = self._next, self._next + 1
+            self._positions[key], self._keys[position] = position, key
+        self._entries[position] = entry
+        self._enter(position, entry)
 
-    # What is asked.
+    def position(self, key: int) -> Position | None:
+        """The position of the partition with this key, or None."""
+        return self._positions.get(key)
 
-    def turn(self, key: int) -> Turn | None:
-        """The turn of the partition with this key, or None."""
-        return self._turns.get(key)
+    def key_at(self, position: Position) -> int:
+        """The key of the partition that has this position."""
+        return self._keys[position]
 
-    def key(self, turn: Turn) -> int:
-        """The key of the partition that has this turn."""
-        return self._keys[turn]
-
-    def passed_over(self, turn: Turn) -> int:
+    def passed_over(self, position: Position) -> int:
         """How often others have gone before this one, which was first and did not fit."""
         first, times = self._passed_over
-        return times if turn == first else 0
+        return times if position == first else 0
 
-    def pass_over(self, turn: Turn) -> None:
+    def pass_over(self, position: Position) -> None:
         """Another one goes before this one, once more."""
-        self._passed_over = (turn, self.passed_over(turn) + 1)
+        self._passed_over = (position, self.passed_over(position) + 1)
 
-    def _enter(self, turn: Turn, place: Place) -> None:
-        for bitmaps, name in _bitmaps(self, place):
+    def _enter(self, position: Position, entry: QueueEntry) -> None:
+        for bitmaps, name in _bitmaps(self, entry):
             bitmap = bitmaps.get(name)
             if bitmap is None:
                 bitmap = bitmaps[name] = BitMap()
-            bitmap.add(turn)
-        if place.is_hurt:
-            self.hurt.add(turn)
+            bitmap.add(position)
+        if entry.is_under_min_isr:
+            self.under_min_isr.add(position)
 
-    def _leave(self, turn: Turn, place: Place) -> None:
-        for bitmaps, name in _bitmaps(self, place):
+    def _leave(self, position: Position, entry: QueueEntry) -> None:
+        for bitmaps, name in _bitmaps(self, entry):
             bitmap = bitmaps[name]
-            bitmap.discard(turn)
+            bitmap.discard(position)
             if not bitmap:
                 del bitmaps[name]
-        self.hurt.discard(turn)
+        self.under_min_isr.discard(position)
 
 
-def _bitmaps(turns: Turns, place: Place) -> Iterator[tuple[dict[object, BitMap], object]]:
-    if place.group is not None:
-        yield turns.groups, place.group  # type: ignore[misc]
-    if place.move != NO_MOVE:
-        yield turns.of_move, place.move  # type: ignore[misc]
-    for broker_id in place.waits_for:
-        yield turns.waiting_for, broker_id  # type: ignore[misc]
+def _bitmaps(
+    queue: ReassignmentQueue, entry: QueueEntry
+) -> Iterator[tuple[dict[object, BitMap], object]]:
+    if entry.group is not None:
+        yield queue.groups, entry.group  # type: ignore[misc]
+    if entry.move != NO_MOVE:
+        yield queue.of_move, entry.move  # type: ignore[misc]
+    for broker_id in entry.waits_for:
+        yield queue.waiting_for, broker_id  # type: ignore[misc]
+
+
+class PriorityClass(IntEnum):
+    """Who goes first."""
+
+    UNDER_MIN_ISR = 0
+    LEADER_MOVES = 1
+    OTHERS = 2
+
+
+def entry_of(
+    partition: PartitionRegistration,
+    min_isr: int,
+    limits: Limits,
+    live: Callable[[BrokerId], bool],
+    priority: int,
+) -> QueueEntry:
+    """Where the partition stands; `min_isr` is what its topic is configured to."""
+    move = partition.stage.move
+    under_min_isr = is_under_min_isr(partition, min_isr)
+    if not partition.waits:
+        return QueueEntry(move=move, is_under_min_isr=under_min_isr)
+    new = tuple([each for each in partition.target if each not in partition.replicas])
+    can_go_on = limits.is_unlimited or (
+        partition.leader != NO_LEADER and (not new or any(live(each) for each in new))
+    )
+    group: PriorityGroup | None = None
+    if can_go_on:
+        group = (class_of(partition, min_isr, limits), -priority)
+    return QueueEntry(group=group, waits_for=new, move=move, is_under_min_isr=under_min_isr)
+
+
+def class_of(partition: PartitionRegistration, min_isr: int, limits: Limits) -> PriorityClass:
+    """Which class the next step of the partition is in, if all its brokers are alive."""
+    if len(partition.isr) < min(min_isr, len(partition.aimed)):
+        return PriorityClass.UNDER_MIN_ISR
+    replicas, target, leader = partition.replicas, partition.target, partition.leader
+    if target[0] not in replicas:
+        return PriorityClass.LEADER_MOVES
+    if leader not in target:
+        old = [each for each in replicas if each not in target]
+        if limits.parallel_replicas == UNLIMITED or leader in old[: limits.parallel_replicas]:
+            return PriorityClass.LEADER_MOVES
+    return PriorityClass.OTHERS
+
+
+def is_under_min_isr(partition: PartitionRegistration, min_isr: int) -> bool:
+    """Whether it is at or under min ISR for want of a replica that is not just being added.
+
+    A partition with as many replicas as min ISR asks for is always at it, and so is one that only
+    waits for what its own move adds: neither is under_min_isr.
+    """
+    if len(partition.isr) > min(min_isr, len(partition.aimed)):
+        return False
+    return any(
+        each not in partition.isr and each not in partition.adding for each in partition.replicas
+    )
+
+
+def refresh(queue: ReassignmentQueue, image: Image) -> Slices[None]:
+    """Look again at the partitions that have changed."""
+    in_force = limits(image)
+    for key in queue.touched():
+        queue.put(key, _entry(image, key, in_force))
+        yield LOOKED_AT_US
+
+
+def _entry(image: Image, key: int, in_force: Limits) -> QueueEntry | None:
+    found = image.index.at(key)
+    if found is None:
+        return None
+    topic, number = found
+    partition = topic.partition(number)
+    if partition is None or not partition.target:
+        return None
+    move = image.moves.get(partition.stage.move)
+    return entry_of(
+        partition,
+        configured_min_isr(image, topic.name),
+        in_force,
+        lambda broker_id: _live(image, broker_id),
+        0 if move is None else move.priority,
+    )
+
+
+def _live(image: Image, broker_id: BrokerId) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.live
+
+
+def keys_in_order(image: Image) -> Slices[list[int]]:
+    """The keys of what is being reassigned: move by move, each in the order of its plan."""
+    planned: dict[tuple[UUID, int, MoveId], int] = {}
+    for move_id in image.index.of_move:
+        for each in _planned(image, move_id):
+            planned.setdefault((*each, move_id), len(planned))
+            yield PASSED_US
+    found = []
+    for topic, number in in_order(image.index, image.index.moving):
+        partition = topic.partition(number)
+        assert partition is not None
+        move_id = partition.stage.move
+        place = planned.get((topic.topic_id, number, move_id), len(planned))
+        found.append((move_id, place, topic.name, number, topic.keys[number]))
+        yield LOOKED_AT_US
+    return [key for *_, key in sorted(found)]
+
+
+def _planned(image: Image, move_id: MoveId) -> Iterator[tuple[UUID, int]]:
+    move = image.moves.get(move_id)
+    for part in () if move is None else move.parts:
+        for topic in plan_of(part):
+            for partition in topic.partitions:
+                yield topic.topic_id, partition.number

@@ -123,10 +123,10 @@ def test_a_switch_allows_nothing_that_would_be_left_over(to: str) -> None:
     world.given(replicas=(2, 4), isr=(), leader=NO_LEADER, last_known_elr=(2,))
     if to == "on":
         switch(world, "off")
-    while world.ask(commands.AdvanceMoves()).records or is_left(world.image):
+    while world.ask(commands.AdvanceMoves()).records or is_left(world.image, world.scheduler):
         pass
     switch(world, to)
     world.image.stop_journal()
-    assert is_left(world.image), "a new controller looks at everybody once"
+    assert is_left(world.image, world.scheduler), "a new controller looks at everybody once"
     assert world.ask(commands.AdvanceMoves()).records == ()
-    assert not is_left(world.image)
+    assert not is_left(world.image, world.scheduler)

@@ -23,7 +23,7 @@ from statemachine.commands import (
 )
 from statemachine.features.features import ELR_VERSION
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.partitions.registration import PartitionRegistration
 from statemachine.records import kafka_records
 from statemachine.vocabulary import NO_LEADER, RECOVERING, TOPIC_RESOURCE, Replicas

@@ -148,7 +148,6 @@ def test_nothing_is_decided_by_rows_while_a_partition_waits_for_a_step(world: To
         )
     )
     assert world.image.index.waiting
-    world.image.index.begin_anew()
     assert not isinstance(decide(world.image, many(world)).records, IsrChanges)
 
 

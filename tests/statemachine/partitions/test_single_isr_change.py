@@ -95,7 +95,6 @@ def test_nothing_is_decided_at_once_while_a_partition_waits_for_a_step(world: To
     world.ask(move("b", 0, 1, 2, 4))
     world.ask(move("b", 1, 1, 2, 4))
     assert world.image.index.waiting
-    world.image.index.begin_anew()
     assert not is_at_once(world, many(world, count=1))
 
 

@@ -2,6 +2,7 @@
 
 from statemachine import commands
 from statemachine.reassignment.move import Move
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS
 from statemachine.reassignment.step import Reason
 from statemachine.records import own_records
@@ -96,8 +97,8 @@ def test_a_new_controller_ends_the_rest_of_a_move_of_which_nothing_waits() -> No
     world.sync(1, 3, number=1)
     catch_up(world, 0)
     assert (stepping(world), move(world).state) == ([1], MoveState.PAUSED_BY_ITSELF)
-    # Who has only read the log keeps no turns yet, and is the active controller from here on.
-    world.image.index.turns = None
+    # A new active controller begins without a queue.
+    world.scheduler = Scheduler(world.image)
     world.ask(commands.AdvanceMoves())
     world.sync(1, 2, 3, number=1)
     assert move(world).state == MoveState.RUNNING

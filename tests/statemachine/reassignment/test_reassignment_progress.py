@@ -1,7 +1,7 @@
 """Where a partition stands that is being reassigned, and why it is not further."""
 
 from statemachine import commands
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.reassignment.progress import Position, State, position
 from statemachine.reassignment.settings import (
     COMPLETION_RULE,

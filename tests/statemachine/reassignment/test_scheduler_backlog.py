@@ -73,9 +73,9 @@ def test_elections_that_a_setting_allows_are_all_held(resource: tuple[int, str])
     assert unled(world) == REST
     assert advance(world) == (REST, False)
     assert unled(world) == 0
-    assert is_left(world.image), "it is not known yet that it was recorded"
+    assert is_left(world.image, world.scheduler), "it is not known yet that it was recorded"
     assert advance(world) == (0, False)
-    assert not is_left(world.image)
+    assert not is_left(world.image, world.scheduler)
 
 
 @pytest.mark.parametrize("limited", [False, True])
@@ -109,38 +109,41 @@ def test_a_new_controller_takes_up_what_the_last_one_has_left() -> None:
     world = leaderless_world()
     while advance(world) != (0, False):
         pass
-    assert not is_left(world.image), "all have been looked at, and none may be led"
+    assert not is_left(world.image, world.scheduler), "all have been looked at, and none may be led"
     ask(world, change(TOPIC, (UNCLEAN, SET, "true")))
     while advance(world) != (0, False):
         pass
     many(world, COUNT + REST)
-    assert not is_left(world.image)
+    assert not is_left(world.image, world.scheduler)
     world.image.stop_journal()
-    assert not is_left(world.image), "all are led"
+    assert not is_left(world.image, world.scheduler), "all are led"
     world.fence(2)
     assert unled(world) == COUNT + REST
     world.image.stop_journal()
-    assert is_left(world.image)
+    assert is_left(world.image, world.scheduler)
 
 
 def test_what_was_decided_and_not_recorded_is_decided_again() -> None:
     world = leaderless_world()
     ask(world, change(TOPIC, (UNCLEAN, SET, "true")))
-    refused = decide(world.image, commands.AdvanceMoves())
+    refused = decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
     assert len(refused.records) == REST
-    assert decide(world.image, commands.AdvanceMoves()).records == refused.records
+    assert (
+        decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler).records
+        == refused.records
+    )
 
 
 def test_one_decision_looks_at_so_many_and_the_next_one_goes_on() -> None:
     world = leaderless_world(LEFT_OVER_LOOKED_AT_MAX + 1)
-    at = decide(world.image, commands.AdvanceMoves())
+    at = decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
     assert (at.records, at.answer) == ((), commands.MovesAdvanced(is_left=True))
-    walk = world.image.index.walk
-    assert walk is not None
-    assert walk.place == (0, LEFT_OVER_LOOKED_AT_MAX)
-    at = decide(world.image, commands.AdvanceMoves())
+    cursor = world.scheduler.cursor
+    assert cursor is not None
+    assert cursor.position == (0, LEFT_OVER_LOOKED_AT_MAX)
+    at = decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
     assert (at.records, at.answer) == ((), commands.MovesAdvanced(is_left=False))
-    assert walk.is_over
+    assert cursor.is_over
 
 
 def test_who_moves_on_is_not_looked_at_for_ever() -> None:
@@ -151,16 +154,16 @@ def test_who_moves_on_is_not_looked_at_for_ever() -> None:
     world.sync(1, 2, number=3)
     assert not world.partition(3).moving
     ask(world, change(TOPIC, ("retention.ms", SET, "5")))
-    assert not is_left(world.image)
+    assert not is_left(world.image, world.scheduler)
     ask(world, change(TOPIC, (MIN_ISR, SET, "3")))
-    assert is_left(world.image)
+    assert is_left(world.image, world.scheduler)
 
 
 def test_a_topic_that_goes_meanwhile_is_passed_over() -> None:
     world = leaderless_world(3)
-    decide(world.image, commands.AdvanceMoves())
+    decide(world.image, commands.AdvanceMoves(), scheduler=world.scheduler)
     ask(world, change(TOPIC, (UNCLEAN, SET, "false")))
-    assert is_left(world.image)
+    assert is_left(world.image, world.scheduler)
     world.ask(commands.DeleteTopics(topics=("t",)))
     assert advance(world) == (0, False)
-    assert not is_left(world.image)
+    assert not is_left(world.image, world.scheduler)

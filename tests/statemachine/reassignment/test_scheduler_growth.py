@@ -8,7 +8,7 @@ import pytest
 from statemachine import commands
 from statemachine.decide import decide
 from statemachine.image.image import Image
-from statemachine.reassignment.scheduler import scheduler
+from statemachine.reassignment.scheduler import advance as step_starter
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from statemachine.reassignment.step import step
 from statemachine.replay import replay
@@ -60,7 +60,7 @@ def moved(count: int, monkeypatch: pytest.MonkeyPatch) -> Work:
     for number in range(1, count):
         image.set_partition(topic, number, world.partition())
     work = Work()
-    monkeypatch.setattr(scheduler, "step", work.counted(step))
+    monkeypatch.setattr(step_starter, "step", work.counted(step))
     asked = tuple(
         commands.Reassignment(topic="t", partition=number, replicas=(1, 3))
         for number in range(count)

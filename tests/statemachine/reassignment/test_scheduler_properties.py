@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from statemachine import commands
 from statemachine.partitions.registration import PartitionRegistration
-from statemachine.reassignment.scheduler.priority import turns_of
-from statemachine.reassignment.scheduler.queue import Turns
+from statemachine.reassignment.scheduler.queue import ReassignmentQueue
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.reassignment.settings import CLUSTER_CONFIGS, COMPLETION_RULE
 from statemachine.records import kafka_records
 from statemachine.slices import whole
@@ -118,43 +118,41 @@ def test_no_limit_is_passed_and_every_move_ends_once_all_is_well(data: st.DataOb
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_turns_that_are_kept_are_the_turns_of_the_image(data: st.DataObject) -> None:
+def test_the_queue_that_is_kept_is_the_queue_of_the_image(data: st.DataObject) -> None:
     world = a_world()
     for _ in range(data.draw(st.integers(5, 30))):
         happen(data, world)
-        if world.image.index.turns is None:
+        if not world.scheduler.has_queue:
             continue
-        kept = said(whole(turns_of(world.image)))
-        world.image.index.turns = None
-        anew = whole(turns_of(world.image))
+        kept = said(whole(world.scheduler.queue_of(world.image)))
+        anew = whole(Scheduler().queue_of(world.image))
         assert kept == said(anew)
 
 
-def said(turns: Turns) -> dict[str, object]:
-    """What the turns say, by keys."""
+def said(queue: ReassignmentQueue) -> dict[str, object]:
+    """What the queue says, by keys."""
 
     def keys(bitmap: object) -> set[int]:
-        return {turns.key(turn) for turn in bitmap}  # type: ignore[attr-defined]
+        return {queue.key_at(position) for position in bitmap}  # type: ignore[attr-defined]
 
     return {
-        "groups": {group: keys(found) for group, found in turns.groups.items()},
-        "hurt": keys(turns.hurt),
-        "of_move": {move: keys(found) for move, found in turns.of_move.items()},
-        "waiting_for": {broker: keys(found) for broker, found in turns.waiting_for.items()},
+        "groups": {group: keys(found) for group, found in queue.groups.items()},
+        "under_min_isr": keys(queue.under_min_isr),
+        "of_move": {move: keys(found) for move, found in queue.of_move.items()},
+        "waiting_for": {broker: keys(found) for broker, found in queue.waiting_for.items()},
     }
 
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_who_reads_the_log_decides_as_who_has_kept_the_turns(data: st.DataObject) -> None:
-    """A new controller goes on in the same order: turns follow from the image."""
+def test_a_new_controller_builds_the_same_queue(data: st.DataObject) -> None:
+    """A new controller goes on in the same order: the queue follows from the image."""
     world = a_world()
     for _ in range(data.draw(st.integers(5, 30))):
         happen(data, world)
-    turns = whole(turns_of(world.image))
-    order = sorted((turns.turn(key), key) for key in world.image.index.moving)
-    world.image.index.turns = None
-    anew = whole(turns_of(world.image))
+    kept = whole(world.scheduler.queue_of(world.image))
+    order = sorted((kept.position(key), key) for key in world.image.index.moving)
+    anew = whole(Scheduler().queue_of(world.image))
     assert [key for _, key in order] == [
-        key for _, key in sorted((anew.turn(key), key) for key in world.image.index.moving)
+        key for _, key in sorted((anew.position(key), key) for key in world.image.index.moving)
     ]

@@ -12,6 +12,7 @@ from statemachine.errors import Error
 from statemachine.features.features import ELR_VERSION, RANGES
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration
+from statemachine.reassignment.scheduler.state import Scheduler
 from statemachine.records import kafka_records
 from statemachine.records.codec import decode, encode
 from statemachine.replay import replay
@@ -55,6 +56,7 @@ class World:
 
     def __init__(self, broker_count: int = 0, level: int = LEVEL, *, elr: bool = False) -> None:
         self.image = Image()
+        self.scheduler = Scheduler(self.image)
         self.now_ms = 1_000_000
         """The wall clock; tests move it."""
         features = ((ELR_VERSION, int(elr)),)
@@ -65,7 +67,7 @@ class World:
     def ask(self, command: commands.Command) -> commands.Decision:
         """Decide, check the decision, and replay its records."""
         before = contents(self.image)
-        decision = decide(self.image, command, now_ms=self.now_ms)
+        decision = decide(self.image, command, now_ms=self.now_ms, scheduler=self.scheduler)
         assert contents(self.image) == before, "decide changed the image"
         level = self.image.level
         for record in decision.records:

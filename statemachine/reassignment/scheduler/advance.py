@@ -1,4 +1,9 @@
-"""How much room the limits leave for further steps, as the records of a decision leave it."""
+"""Start reassignment steps: as many partitions at a time as the limits allow (KIP-435).
+
+Every decision ends with this: the budget that its records free goes to the partitions that wait, in
+the same list of records, so that no fail-over can lose the next step. A partition that does not fit
+is passed over for one that does, a bounded number of times. Without limits all start at once.
+"""
 
 from collections.abc import Iterator
 from heapq import merge
@@ -9,21 +14,33 @@ from msgspec.structs import replace
 from pyroaring import BitMap
 
 from statemachine.configs.effective import configured_min_isr
-from statemachine.image.partition_index import PartitionIndex, Topic
+from statemachine.image.partition_index import PartitionIndex
+from statemachine.image.partition_table import Topic
 from statemachine.limits import PASSED_OVER_MAX, STEPS_BEGUN_MAX, TURNS_LOOKED_AT_MAX
 from statemachine.partitions.change_builder import change_partition
 from statemachine.partitions.registration import PartitionRegistration, Stage, moves_leader
 from statemachine.pending_decision import PendingDecision
-from statemachine.reassignment.scheduler.auto_pause import Hurt, pause_and_resume, resting, rests
-from statemachine.reassignment.scheduler.priority import Class, draft_place, turns_of
-from statemachine.reassignment.scheduler.queue import Group, Place, Turn, Turns
+from statemachine.reassignment.scheduler.auto_pause import (
+    UnderMinIsr,
+    pause_and_resume,
+    resting,
+    rests,
+)
+from statemachine.reassignment.scheduler.queue import (
+    Position,
+    PriorityClass,
+    PriorityGroup,
+    QueueEntry,
+    ReassignmentQueue,
+    entry_of,
+)
 from statemachine.reassignment.settings import Limits, limits
 from statemachine.reassignment.step import Blocked, Step, step
 from statemachine.slices import CHANGED_US, LOOKED_AT_US, PASSED_US, Slices
 from statemachine.vocabulary import Replicas
 
 
-class Room:
+class Budget:
     """What is under way, against what may be."""
 
     __slots__ = ("adding", "leaders", "limits", "partitions")
@@ -35,7 +52,7 @@ class Room:
         self.adding = index.adding_total
 
     @property
-    def has_place(self) -> bool:
+    def has_slot(self) -> bool:
         """Whether one partition more may have a step under way."""
         return self.partitions < self.limits.parallel_partitions
 
@@ -45,7 +62,7 @@ class Room:
         return self.leaders < self.limits.leader_movements
 
     def fits(self, step: Step) -> bool:
-        """Whether the step may begin now, in a place that there is."""
+        """Whether a step may begin in a free slot."""
         return (not step.moves_leader or self.has_leaders) and self.has_adding(step)
 
     def has_adding(self, step: Step) -> bool:
@@ -67,32 +84,32 @@ class Room:
             self.adding += sign * len(partition.adding)
 
 
-def room_of(draft: PendingDecision, limits: Limits) -> Slices[Room]:
-    """The room that there is after the records so far."""
-    room = Room(draft.image.index, limits)
+def budget_of(draft: PendingDecision, limits: Limits) -> Slices[Budget]:
+    """The budget that there is after the records so far."""
+    budget = Budget(draft.image.index, limits)
     for topic, number, after in draft.changed_partitions():
         before = topic.partition(number)
         if before is not None:
-            room.give_back(before)
-        room.take(after)
+            budget.give_back(before)
+        budget.take(after)
         yield PASSED_US
     for topic in draft.deleted_topics():
         for number, partition in topic.existing():
             if not draft.has_changed(topic, number):
-                room.give_back(partition)
+                budget.give_back(partition)
             yield PASSED_US
-    return room
+    return budget
 
 
-_NO_TURN_YET: Final = 1 << 62
-"""Behind every turn there is: of those that this decision has attached, in the order asked."""
+_NO_POSITION_YET: Final = 1 << 62
+"""Behind every position there is: of those that this decision has attached, in the order asked."""
 
 
 class _Candidate(NamedTuple):
-    turn: Turn
+    position: Position
     topic: Topic
     number: int
-    place: Place | None = None
+    entry: QueueEntry | None = None
     """Where it stands after what the decision has changed, if it has."""
 
 
@@ -100,36 +117,37 @@ class _Changed(NamedTuple):
     """What the decision itself has changed among those that wait."""
 
     shadowed: BitMap
-    """Turns of which the image is out of date."""
-    groups: dict[Group, list[_Candidate]]
-    hurt: Hurt
+    """Positions of partitions that this decision has changed."""
+    groups: dict[PriorityGroup, list[_Candidate]]
+    under_min_isr: UnderMinIsr
 
 
 def advance(
     draft: PendingDecision, at_most: int = STEPS_BEGUN_MAX, *, anew: bool = False
 ) -> Slices[bool]:
-    """Begin the steps that there is room for; returns whether some are left for another decision.
+    """Begin the steps that there is budget for; returns whether some are left for another decision.
 
     The last thing of a decision: it sees what the records so far make of the image. `anew` is for
     who has just begun to decide: moves that rest by themselves may have nothing left that waits.
     """
     image = draft.image
+    scheduler = draft.scheduler
     if not (image.index.moving or draft.has_waiting):
-        image.index.turns = None
-    # Where turns are kept somebody has waited, whose move may still rest by itself.
+        scheduler.drop_queue()
+    # While a queue is kept a partition has waited, whose move may still be paused automatically.
     waits = image.index.waiting or draft.has_waiting
-    if not (waits or image.index.turns is not None or (anew and image.index.stepping)):
+    if not (waits or scheduler.has_queue or (anew and image.index.stepping)):
         return False
     if image.transaction is not None:
         return False
-    turns = yield from turns_of(image)
+    queue = yield from scheduler.queue_of(image)
     in_force = limits(draft)
-    changed = yield from _changed(draft, turns, in_force)
-    pause_and_resume(draft, turns, changed.shadowed, changed.hurt, in_force)
+    changed = yield from _changed(draft, queue, in_force)
+    pause_and_resume(draft, queue, changed.shadowed, changed.under_min_isr, in_force)
     if draft.all_paused is not None:
         return False
-    room = yield from room_of(draft, in_force)
-    return (yield from _Beginning(draft, turns, room, at_most).begin(changed))
+    budget = yield from budget_of(draft, in_force)
+    return (yield from _StepStarter(draft, queue, budget, at_most).begin(changed))
 
 
 def begins_at_once(draft: PendingDecision) -> bool:
@@ -154,7 +172,7 @@ def staying(partition: PartitionRegistration, target: Replicas) -> Replicas:
 def attached(
     partition: PartitionRegistration, target: Replicas, stage: Stage
 ) -> PartitionRegistration:
-    """The partition as it waits for its turn to set out for `target`, from what it has now.
+    """The partition as it waits for its position to set out for `target`, from what it has now.
 
     Of a step that is under way stays what leads to the new target as well, and who is needed.
     """
@@ -163,7 +181,7 @@ def attached(
     removing = tuple(replica for replica in partition.removing if replica not in target)
     before = partition.base
     at_least = min(len(before), len(target))
-    # Without what it was to make room for, nobody goes.
+    # Without what it was to make budget for, nobody goes.
     removing = removing[: max(0, len(kept) - at_least)] if adding else ()
     return replace(
         partition,
@@ -187,28 +205,30 @@ def _begun(partition: PartitionRegistration, found: Step, now_ms: int) -> Partit
     )
 
 
-class _Beginning:
+class _StepStarter:
     """One decision's beginning of steps."""
 
-    def __init__(self, draft: PendingDecision, turns: Turns, room: Room, at_most: int) -> None:
+    def __init__(
+        self, draft: PendingDecision, queue: ReassignmentQueue, budget: Budget, at_most: int
+    ) -> None:
         self.draft = draft
-        self.turns = turns
-        self.limits = room.limits
+        self.queue = queue
+        self.limits = budget.limits
         self.at_most = at_most
-        self.room = room
+        self.budget = budget
         self.begun = 0
-        self.passed_over: Turn | None = None
+        self.passed_over: Position | None = None
         """The first that needs more replicas at once than may be added now."""
 
     def begin(self, changed: _Changed) -> Slices[bool]:
-        """Give everyone a turn, as long as there is room; whether some are left for whom it is."""
-        held = resting(self.draft, self.turns) | changed.shadowed
-        for group in sorted(self.turns.groups.keys() | changed.groups.keys()):
-            if group[0] == Class.LEADER_MOVES and not self.room.has_leaders:
+        """Start steps while the budget lasts; return whether some that fit are left."""
+        held = resting(self.draft, self.queue) | changed.shadowed
+        for group in sorted(self.queue.groups.keys() | changed.groups.keys()):
+            if group[0] == PriorityClass.LEADER_MOVES and not self.budget.has_leaders:
                 continue
             looked_at = 0
             for candidate in self._in_turn(group, changed, held):
-                if not self.room.has_place or self._is_held_back():
+                if not self.budget.has_slot or self._is_held_back():
                     return False
                 if self.begun >= self.at_most:
                     return True
@@ -218,29 +238,33 @@ class _Beginning:
                 yield CHANGED_US
         return False
 
-    def _in_turn(self, group: Group, changed: _Changed, held: BitMap) -> Iterator[_Candidate]:
-        waiting = self.turns.groups.get(group, BitMap()) - held
-        drafted = sorted(filter(self._goes_on, changed.groups.get(group, ())), key=_turn)
-        return merge(map(self._candidate, waiting), drafted, key=_turn)
+    def _in_turn(
+        self, group: PriorityGroup, changed: _Changed, held: BitMap
+    ) -> Iterator[_Candidate]:
+        waiting = self.queue.groups.get(group, BitMap()) - held
+        drafted = sorted(filter(self._goes_on, changed.groups.get(group, ())), key=_position)
+        return merge(map(self._candidate, waiting), drafted, key=_position)
 
     def _goes_on(self, drafted: _Candidate) -> bool:
-        place = drafted.place
-        return place is None or not rests(self.draft, place.move, is_hurt=place.is_hurt)
+        entry = drafted.entry
+        return entry is None or not rests(
+            self.draft, entry.move, is_under_min_isr=entry.is_under_min_isr
+        )
 
-    def _candidate(self, turn: Turn) -> _Candidate:
-        found = self.draft.image.index.at(self.turns.key(turn))
-        assert found is not None, f"turn {turn} is of no partition"
-        return _Candidate(turn, *found)
+    def _candidate(self, position: Position) -> _Candidate:
+        found = self.draft.image.index.at(self.queue.key_at(position))
+        assert found is not None, f"position {position} is of no partition"
+        return _Candidate(position, *found)
 
     def _is_held_back(self) -> bool:
         """Whether the others wait now, until one fits that was passed over too often."""
         passed = self.passed_over
-        return passed is not None and self.turns.passed_over(passed) >= PASSED_OVER_MAX
+        return passed is not None and self.queue.passed_over(passed) >= PASSED_OVER_MAX
 
     def _try(self, candidate: _Candidate) -> bool:
         """Begin the partition's next step, and those after it if it is complete at once."""
         began = False
-        while self.room.has_place and self.begun < self.at_most:
+        while self.budget.has_slot and self.begun < self.at_most:
             partition = self.draft.partition(candidate.topic, candidate.number)
             assert partition is not None
             if not partition.waits or not self._begin_step(candidate, partition):
@@ -259,67 +283,81 @@ class _Beginning:
             live=self.draft.live,
             limits=self.limits,
         )
-        if isinstance(found, Blocked) or not self.room.fits(found):
-            if isinstance(found, Step) and not self.room.has_adding(found):
-                self.passed_over = candidate.turn if self.passed_over is None else self.passed_over
+        if isinstance(found, Blocked) or not self.budget.fits(found):
+            if isinstance(found, Step) and not self.budget.has_adding(found):
+                self.passed_over = (
+                    candidate.position if self.passed_over is None else self.passed_over
+                )
             return False
         wish = _begun(partition, found, self.draft.now_ms)
-        self.room.take(change_partition(self.draft, topic, number, wish))
+        self.budget.take(change_partition(self.draft, topic, number, wish))
         self.begun += 1
         if self.passed_over is not None:
-            self.turns.pass_over(self.passed_over)
+            self.queue.pass_over(self.passed_over)
         return True
 
 
-def _changed(draft: PendingDecision, turns: Turns, in_force: Limits) -> Slices[_Changed]:
+def _changed(
+    draft: PendingDecision, queue: ReassignmentQueue, in_force: Limits
+) -> Slices[_Changed]:
     changed = _Changed(BitMap(), {}, {})
-    for count, (topic, number, partition) in enumerate(_drafted(draft, turns)):
+    for count, (topic, number, partition) in enumerate(_drafted(draft, queue)):
         yield LOOKED_AT_US
-        turn = turns.turn(topic.keys[number])
-        if turn is not None:
-            changed.shadowed.add(turn)
+        position = queue.position(topic.keys[number])
+        if position is not None:
+            changed.shadowed.add(position)
         if not partition.target:
             continue
-        place = draft_place(draft, topic, partition, in_force)
+        entry = pending_entry(draft, topic, partition, in_force)
         before = topic.partition(number)
-        if turn is None or before is None or before.stage.move != place.move:
-            turn = _NO_TURN_YET + count
-        if place.is_hurt and place.move:
-            changed.hurt.setdefault(place.move, (topic, number, partition))
-        if place.group is not None:
-            candidate = _Candidate(turn, topic, number, place)
-            changed.groups.setdefault(place.group, []).append(candidate)
-    for turn in _of_deleted(draft, turns):
-        changed.shadowed.add(turn)
+        if position is None or before is None or before.stage.move != entry.move:
+            position = _NO_POSITION_YET + count
+        if entry.is_under_min_isr and entry.move:
+            changed.under_min_isr.setdefault(entry.move, (topic, number, partition))
+        if entry.group is not None:
+            candidate = _Candidate(position, topic, number, entry)
+            changed.groups.setdefault(entry.group, []).append(candidate)
+    for position in _of_deleted(draft, queue):
+        changed.shadowed.add(position)
         yield PASSED_US
     return changed
 
 
-def _of_deleted(draft: PendingDecision, turns: Turns) -> Iterator[Turn]:
+def _of_deleted(draft: PendingDecision, queue: ReassignmentQueue) -> Iterator[Position]:
     for topic in draft.deleted_topics():
         for key in topic.keys:
-            turn = turns.turn(key)
-            if turn is not None:
-                yield turn
+            position = queue.position(key)
+            if position is not None:
+                yield position
 
 
 def _drafted(
-    draft: PendingDecision, turns: Turns
+    draft: PendingDecision, queue: ReassignmentQueue
 ) -> Iterator[tuple[Topic, int, PartitionRegistration]]:
     """The partitions that are not, or may not be, where the image has them."""
     image = draft.image
     for topic, number, partition in draft.changed_partitions():
-        if partition.target or turns.turn(topic.keys[number]) is not None:
+        if partition.target or queue.position(topic.keys[number]) is not None:
             yield topic, number, partition
     for broker_id in draft.returned_brokers():
-        for turn in islice(turns.waiting_for.get(broker_id, ()), STEPS_BEGUN_MAX):
-            found = image.index.at(turns.key(turn))
-            assert found is not None, f"turn {turn} is of no partition"
+        for position in islice(queue.waiting_for.get(broker_id, ()), STEPS_BEGUN_MAX):
+            found = image.index.at(queue.key_at(position))
+            assert found is not None, f"position {position} is of no partition"
             topic, number = found
             partition_before = topic.partition(number)
             if partition_before is not None and not draft.has_changed(topic, number):
                 yield topic, number, partition_before
 
 
-def _turn(candidate: _Candidate) -> Turn:
-    return candidate.turn
+def _position(candidate: _Candidate) -> Position:
+    return candidate.position
+
+
+def pending_entry(
+    draft: PendingDecision, topic: Topic, partition: PartitionRegistration, in_force: Limits
+) -> QueueEntry:
+    """The queue entry of a partition that this decision has changed."""
+    move = draft.move(partition.stage.move)
+    priority = 0 if move is None else move.priority
+    min_isr = configured_min_isr(draft, topic.name)
+    return entry_of(partition, min_isr, in_force, draft.live, priority)

@@ -1,0 +1,110 @@
+"""The state that the reassignment scheduler keeps between decisions, outside the image.
+
+The active controller owns one `Scheduler` and passes it to each decision. A new controller begins
+with an empty one: everything in it follows from the image.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from statemachine.image.delta import SchedulerDelta
+from statemachine.image.image import Image
+from statemachine.reassignment.scheduler.queue import ReassignmentQueue, keys_in_order, refresh
+from statemachine.slices import Slices
+
+CursorPosition: TypeAlias = tuple[int, int]
+"""Which topic of the walk, and which number in it."""
+
+NumbersOf: TypeAlias = Callable[[str], list[int]]
+"""The numbers of the topic's partitions that are to be looked at, in order."""
+
+
+class Cursor:
+    """The topics to be walked through, and from where on."""
+
+    __slots__ = ("_names", "_numbers", "_numbers_of", "position")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = sorted(names)
+        self._numbers: list[int] = []
+        self._numbers_of = -1
+        self.position: CursorPosition = (0, 0)
+        """Whoever stands before it has been looked at."""
+
+    @property
+    def end(self) -> CursorPosition:
+        """Behind everybody."""
+        return (len(self._names), 0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everybody has been looked at."""
+        return self.position == self.end
+
+    def positions(self, numbers_of: NumbersOf) -> Iterator[tuple[CursorPosition, str, int]]:
+        """Cursor position, topic name and number of each partition from `position` on."""
+        first, number = self.position
+        for at in range(first, len(self._names)):
+            name = self._names[at]
+            if self._numbers_of != at:
+                # Once for each topic, for it may be a large one.
+                self._numbers, self._numbers_of = numbers_of(name), at
+            numbers = self._numbers
+            for each in numbers[bisect_left(numbers, number) :]:
+                yield (at, each), name, each
+            number = 0
+
+
+class Scheduler:
+    """The queue of waiting partitions and the cursor over the backlog, of one image."""
+
+    __slots__ = ("_cursor", "_delta", "_queue")
+
+    def __init__(self, image: Image | None = None) -> None:
+        """Follow the changes of `image`; without one the state is good for a single decision."""
+        self._queue: ReassignmentQueue | None = None
+        self._cursor: Cursor | None = None
+        self._delta = SchedulerDelta()
+        if image is not None:
+            image.index.delta = self._delta
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether a queue is kept: partitions have waited, and their moves may still be paused."""
+        return self._queue is not None and not self._delta.is_lost
+
+    @property
+    def cursor(self) -> "Cursor | None":
+        """The cursor over the backlog; None before the scan begins."""
+        if self._delta.is_lost or self._delta.has_eligibility:
+            return None
+        return self._cursor
+
+    def set_cursor(self, cursor: "Cursor") -> None:
+        """Begin a scan of the backlog."""
+        self._renew()
+        self._delta.has_eligibility = False
+        self._cursor = cursor
+
+    def drop_queue(self) -> None:
+        """Keep no queue: nothing is being reassigned."""
+        self._queue = None
+        self._delta.clear(is_kept=False)
+
+    def queue_of(self, image: Image) -> Slices[ReassignmentQueue]:
+        """Return the queue as it is for the image now."""
+        self._renew()
+        if self._queue is None:
+            keys = yield from keys_in_order(image)
+            self._queue = ReassignmentQueue(keys)
+        else:
+            self._queue.touch_by(self._delta)
+        self._delta.clear(is_kept=True)
+        yield from refresh(self._queue, image)
+        return self._queue
+
+    def _renew(self) -> None:
+        if self._delta.is_lost:
+            self._queue = self._cursor = None
+            self._delta.is_lost = False
