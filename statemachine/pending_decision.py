@@ -74,13 +74,11 @@ class PendingDecision:
 
     def __init__(self, image: Image, now_ms: int = 0, scheduler: Scheduler | None = None) -> None:
         self.image = image
-        self.scheduler = Scheduler() if scheduler is None else scheduler
-        """What the scheduler of the image keeps between decisions."""
+        self.scheduler = scheduler or Scheduler()
         self.now_ms = now_ms
         """The wall clock, for what is recorded to be shown; 0 where nobody knows."""
         self.level = image.level
         self.has_elr = elr_in_force(image.features)
-        """Whether partitions have eligible leader replicas (KIP-966)."""
         self.configs: Mapping[Resource, Mapping[str, str]] = image.configs
         """What is set, after the records so far."""
         self.records: list[kafka_records.Record] = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-HERE = Path(__file__).parents[1] / "data" / "kraft-4.2.0"
+HERE = Path(__file__).parents[2] / "data" / "kraft-4.2.0"
 """The log of one controller, with two of its snapshots; the tests that need more say so."""
 
 CONTROL = 1 << 5
@@ -30,7 +30,7 @@ class LogRecord(NamedTuple):
 def shared_testdata() -> Path | None:
     """The files of all controllers, where they are present."""
     named = os.environ.get("METAQUORUM_TESTDATA")
-    root = Path(named) if named else Path(__file__).parents[3] / "shared" / "testdata"
+    root = Path(named) if named else Path(__file__).parents[4] / "shared" / "testdata"
     cluster = root / "kraft-4.2.0"
     return cluster if cluster.is_dir() else None
 
