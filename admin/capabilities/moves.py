@@ -39,7 +39,7 @@ from statemachine.commands import RollBackMove as RollBackCommand
 from statemachine.configs.resources import KINDS
 from statemachine.errors import Error, Refusal
 from statemachine.image.image import Image
-from statemachine.image.partition_index import Topic
+from statemachine.image.partition_table import Topic
 from statemachine.limits import COPIES_LOOKED_AT_MAX, THROTTLE_BYTES_PER_S_MAX
 from statemachine.reassignment.copies import Told, move_copies, partition_copies, untold
 from statemachine.reassignment.idempotency import refused_first
