@@ -24,7 +24,7 @@ from admin.collecting import Collecting
 from admin.config import Config
 from admin.formatted import formatted
 from admin.http.app import make_app
-from controller.apis.brokers import BrokerApiContext
+from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.forwarder import Forwarder
 from controller.event_queue import Later
@@ -153,7 +153,7 @@ async def _listen(
         raft_calls=opened.raft_calls,
         gossiper=opened.gossiper,
         forwarder=forwarder,
-        desk=BrokerApiContext(controller=controller, clock=monotonic_ms, cluster=opened.cluster),
+        broker_apis=BrokerApis(controller, opened.cluster, clock=monotonic_ms),
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)

@@ -1,5 +1,7 @@
 """What can go wrong between a client and a cluster, each said in one sentence for a person."""
 
+from quorum.protocol.errors import RequestRefused
+
 
 class AdminError(Exception):
     """A request to a cluster did not succeed; the message says what was asked and why not."""
@@ -14,16 +16,12 @@ class Unreachable(AdminError):
         self.may_be_done = may_be_done
 
 
-class Refused(AdminError):
+class Refused(AdminError, RequestRefused):
     """The cluster answered with an error of the Kafka protocol that asking again will not mend."""
 
     def __init__(self, failing: str, code: int, message: str | None) -> None:
-        said = explained(code, message)
-        super().__init__(f"{failing}: {said}")
-        self.code = code
-        self.message = message
-        self.words = f"{failing}: {message}" if message else failing
-        """The same without the name of the error, for an answer that has the code beside it."""
+        RequestRefused.__init__(self, code, message or "", failing=failing)
+        self.args = (f"{failing}: {explained(code, message)}",)
 
 
 class Incompatible(AdminError):

@@ -16,7 +16,7 @@ from broker.limits import (
     LEADER_CHECK_MS,
 )
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.envelope_refusals import words_of
+from quorum.protocol.envelope import reason_of
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
 from quorum.transport.channel import BodyWriter, Channel
@@ -95,8 +95,8 @@ class NodeToControllerChannelManager:
         finally:
             self._under_way -= 1
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
-            words = words_of(reply.body) if api_key == ApiKey.ENVELOPE else None
-            said = "not the active controller" if words is None else words.text
+            reason = reason_of(reply.body) if api_key == ApiKey.ENVELOPE else None
+            said = "not the active controller" if reason is None else reason.text
             raise NoActiveController(f"{where}: {said}")
         return answer
 

@@ -84,7 +84,7 @@ class QuorumController:
         defaults. `no_op_interval_ms` without an append are followed by a NoOp; 0 is never. `later`
         goes on with what takes longer than `slice_us`; without it nothing is done in slices."""
         self.image = Image()
-        self.sessions: BrokerHeartbeatManager | None = None
+        self.heartbeats: BrokerHeartbeatManager | None = None
         """What the active controller knows of its brokers; None while this is not it."""
         self.active_epoch: Epoch | None = None
         """The epoch that this node leads as the active controller; None while it does not."""
@@ -225,7 +225,7 @@ class QuorumController:
         """What brokers say of the replicas that they are to have; they say it to the active
         controller alone, and any other one knows nothing of it.
         """
-        return untold if self.sessions is None else self.sessions.copies.at(self._clock())
+        return untold if self.heartbeats is None else self.heartbeats.copies.at(self._clock())
 
     def sweep(self) -> int:
         """Fence the brokers whose sessions have run out, and forget the moves of long ago.
@@ -233,16 +233,16 @@ class QuorumController:
         Returns when to look again, in ms.
         """
         # Who becomes active, and who is unfenced meanwhile, begins with a full session.
-        if self.sessions is None:
+        if self.heartbeats is None:
             return self._session_timeout_ms
         now_ms = self._clock()
-        silent = self.sessions.expired(self.image, now_ms)
+        silent = self.heartbeats.expired(self.image, now_ms)
         if silent:
             logger.warning("no heartbeat from brokers %s in time: they are fenced", list(silent))
             self._ask_itself(FenceBrokers(broker_ids=silent))
         if has_too_much(self.image, self._wall_clock()):
             self._ask_itself(ForgetMoves())
-        next_ms = self.sessions.next_expiry_ms(self.image)
+        next_ms = self.heartbeats.next_expiry_ms(self.image)
         if next_ms is None:
             return self._session_timeout_ms
         return max(SESSION_SWEEP_MS_MIN, next_ms - now_ms)
@@ -326,7 +326,9 @@ class QuorumController:
         logger.info("active controller in epoch %d", epoch)
         self.image.journal_from(start)
         self.active_epoch = epoch
-        self.sessions = BrokerHeartbeatManager(self.image, self._clock(), self._session_timeout_ms)
+        self.heartbeats = BrokerHeartbeatManager(
+            self.image, self._clock(), self._session_timeout_ms
+        )
         # It also puts an end to a transaction that the leader before this one had begun.
         if not self.image.level or self.image.transaction is not None:
             founding = FoundCluster(
@@ -359,7 +361,7 @@ class QuorumController:
         assert self.active_epoch == epoch
         logger.info("no longer the active controller of epoch %d", epoch)
         self.active_epoch = None
-        self.sessions = None
+        self.heartbeats = None
         self._appending.lose()
         self._answers.lose()
         self._own.clear()

@@ -3,7 +3,7 @@
 The doors (Kafka protocol, HTTP) translate; here is what they translate to. A method answers on the
 active controller and raises `NotActive` on any other node: to whom a request is passed on then, and
 for how long one waits for an election, is decided by the doors, which know how. What is too large
-to be carried out in one piece raises `Refused` (Kafka has POLICY_VIOLATION for it).
+to be carried out in one piece raises `RequestRefused` (Kafka has POLICY_VIOLATION for it).
 
 What is read is never stale, unless the asker says that it may be: then any node answers, from what
 it has. Every answer about state says the offset that it is as of.
@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from admin.faults import Refused
 from admin.model import (
     NO_LEADER,
     UNKNOWN,
@@ -35,6 +34,7 @@ from quorum.core.vocabulary import Epoch, ReplicaId
 from quorum.core.voters import Voter
 from quorum.driver import Quorum
 from quorum.opening import LISTENER_NAME
+from quorum.protocol.errors import ErrorCode, RequestRefused
 from quorum.transport.address import Address
 from statemachine.commands import (
     AlterClientQuotas,
@@ -66,8 +66,6 @@ from statemachine.slices import Slices
 
 if TYPE_CHECKING:
     from controller.apis.capability import CapabilityHandler
-
-POLICY_VIOLATION: Final = 44
 
 NEXT_LEADER_SECONDS_MAX: Final = 5.0
 """How long to wait, once the lead is handed over, until it is known who has it."""
@@ -124,6 +122,11 @@ class Service:
         self.capability_handler = capability_handler
         self.planning = asyncio.Lock()
         """Held by whoever makes a plan: one at a time, for it takes long."""
+
+    @property
+    def is_active(self) -> bool:
+        """True while this node is the active controller."""
+        return self.controller.is_active
 
     @property
     def cluster_id(self) -> str | None:
@@ -326,7 +329,9 @@ class Service:
         answer = await future
         audit.note(who, shown or command, answer)
         if answer is Unavailable.TOO_LARGE:
-            raise Refused("the request is too large", POLICY_VIOLATION, answer)
+            raise RequestRefused(
+                ErrorCode.POLICY_VIOLATION, answer, failing="the request is too large"
+            )
         if isinstance(answer, Unavailable):
             raise NotActive(answer, self.quorum.leader, self.controller.progress)
         return answer

@@ -8,6 +8,7 @@ from admin.capabilities.schema import HANDLERS, Context, Request, decode_request
 from admin.faults import Refused
 from admin.keys import wrong_key
 from controller.service import Service
+from quorum.protocol.errors import RequestRefused
 from statemachine.errors import Error, Refusal
 
 A = TypeVar("A")
@@ -29,8 +30,8 @@ async def carry_out(request: Request[A], context: Context) -> A:
         raise refused(request, Refusal(Error.INVALID_REQUEST, wrong))
     try:
         answer: A = await HANDLERS[type(request)](request, context)
-    except Refused as error:
-        raise Refused(request.failing(), error.code, error.message) from error
+    except RequestRefused as error:
+        raise Refused(request.failing(), error.code, error.reason) from error
     return answer
 
 

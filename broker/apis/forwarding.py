@@ -20,17 +20,17 @@ from broker.limits import FORWARD_TIMEOUT_MS, FORWARDED_BYTES_MAX
 from quorum.ports import Clock
 from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.envelope import Forwarded, wrap
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
-from quorum.protocol.headers import read_correlation_id, response_body_start, write_request_header
+from quorum.protocol.headers import read_correlation_id, response_body_start
 from quorum.transport.address import BadAddress, parse_address
 from quorum.transport.server import InboundRequest
 
 logger = logging.getLogger(__name__)
 
-PRINCIPAL: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
-"""DefaultPrincipalData v0 of `User:ANONYMOUS`: version, two compact strings, a boolean (no
-delegation token), no tagged fields. This listener does not authenticate clients."""
+PRINCIPAL: Final = "User:ANONYMOUS"
+"""This listener does not authenticate clients."""
 
 _LOOPBACK: Final = ipaddress.IPv4Address("127.0.0.1").packed
 
@@ -76,8 +76,13 @@ class ForwardingManager:
         self._held_bytes -= size
 
     async def _forward(self, request: InboundRequest, message: Any, body: bytes) -> None:
-        header = write_request_header(
-            request.api_key, request.api_version, request.correlation_id, request.client_id
+        forwarded = Forwarded(
+            request.api_key,
+            request.api_version,
+            request.correlation_id,
+            request.client_id,
+            PRINCIPAL,
+            body,
         )
         deadline_ms = self._clock() + _timeout_ms(message)
         backoff = Backoff()
@@ -88,7 +93,7 @@ class ForwardingManager:
                 _refuse(request, message, ErrorCode.REQUEST_TIMED_OUT, reason)
                 return
             try:
-                answer = await self._ask(request, header + body, left_ms)
+                answer = await self._ask(request, forwarded, left_ms)
             except NoActiveController as failure:
                 logger.debug("Forwarding %s again: %s", request, failure)
                 reason = f"no active controller answered in time: {failure}"
@@ -97,18 +102,12 @@ class ForwardingManager:
             self._hand_back(request, message, answer)
             return
 
-    async def _ask(self, request: InboundRequest, data: bytes, left_ms: int) -> Any:
-        def body(version: int) -> bytes:
-            schema = codec.request_schema(ApiKey.ENVELOPE, version)
-            payload = codec.make(
-                schema,
-                request_data=data,
-                request_principal=PRINCIPAL,
-                client_host_address=_packed_host(request.peer),
-            )
-            return codec.encode_request_body(ApiKey.ENVELOPE, version, payload)
-
-        return await self._controllers.ask(ApiKey.ENVELOPE, body, timeout_ms=max(1, left_ms))
+    async def _ask(self, request: InboundRequest, forwarded: Forwarded, left_ms: int) -> Any:
+        timeout_ms = max(1, left_ms)
+        body = wrap(forwarded, host=_packed_host(request.peer), timeout_ms=timeout_ms)
+        return await self._controllers.ask(
+            ApiKey.ENVELOPE, lambda _version: body, timeout_ms=timeout_ms
+        )
 
     def _hand_back(self, request: InboundRequest, message: Any, answer: Any) -> None:
         code = answer.error_code.value

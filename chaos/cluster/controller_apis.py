@@ -46,7 +46,7 @@ def registration(asked: commands.RegisterBroker) -> Serve:
 
 
 def _registered(node: ControllerProcess, broker_id: int, respond: Respond, answer: Any) -> None:
-    sessions = node.controller.sessions
+    sessions = node.controller.heartbeats
     is_done = isinstance(answer, commands.BrokerRegistered) and not answer.error.code
     if sessions is not None and is_done:
         sessions.touch(broker_id, NEVER_HEARD, node.now_ms())
@@ -58,7 +58,7 @@ def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = 
 
     def serve(process: ClusterProcess, respond: Respond) -> None:
         node = _controller(process)
-        controller, sessions = node.controller, node.controller.sessions
+        controller, sessions = node.controller, node.controller.heartbeats
         if sessions is None:
             respond(Unavailable.NOT_ACTIVE)
             return

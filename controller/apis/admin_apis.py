@@ -19,7 +19,7 @@ from controller.apis import (
 from controller.apis.request import AdminApi
 from quorum.protocol.apis import ApiKey, VersionRange
 
-APIS: Final[Mapping[ApiKey, AdminApi]] = MappingProxyType(
+APIS: Final[Mapping[int, AdminApi]] = MappingProxyType(
     {
         ApiKey.METADATA: AdminApi(
             versions=VersionRange(0, 13),

@@ -1,21 +1,20 @@
-"""What nodes ask of the active controller: AlterPartition (56), BrokerRegistration (62),
-BrokerHeartbeat (63), AllocateProducerIds (67), ControllerRegistration (70), AssignReplicasToDirs
-(73).
+"""Requests of nodes to the active controller.
 
-These are not passed on: a node that asks the wrong node is told so (NOT_CONTROLLER) and looks
-for the right one, as it does with Kafka's controllers.
+AlterPartition (56), BrokerRegistration (62), BrokerHeartbeat (63), AllocateProducerIds (67),
+ControllerRegistration (70), AssignReplicasToDirs (73). They are not forwarded: a node that asks the
+wrong controller hears NOT_CONTROLLER and looks for the right one, as with Kafka's controllers.
 """
 
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, assert_never
 from uuid import UUID
 
-from controller.apis.alter_partition import VERSIONS, read_request, write_answer, write_refusal
-from controller.apis.request import ANONYMOUS, KafkaRequest, code, parse_request, respond_to
+from controller.apis import alter_partition
+from controller.apis.request import KafkaRequest, code, decode_inbound, encode
 from controller.heartbeats import NEVER_HEARD
 from controller.ports import Unavailable
 from controller.quorum_controller import QuorumController
@@ -23,6 +22,7 @@ from quorum.cluster import Cluster
 from quorum.ports import Clock
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.copy_reports import reports_of
+from quorum.protocol.errors import ErrorCode
 from quorum.transport.inbound import InboundRequest
 from statemachine.commands import (
     AllocateProducerIds,
@@ -41,18 +41,23 @@ from statemachine.records.kafka_records import Endpoint, FeatureRange
 
 logger = logging.getLogger("controller")
 
-NOT_CONTROLLER: Final = 41
-REQUEST_TIMED_OUT: Final = 7
-UNKNOWN_SERVER_ERROR: Final = -1
+VERSIONS: Final[Mapping[int, VersionRange]] = MappingProxyType(
+    {
+        ApiKey.ALTER_PARTITION: alter_partition.VERSIONS,
+        ApiKey.BROKER_REGISTRATION: VersionRange(0, 4),
+        ApiKey.BROKER_HEARTBEAT: VersionRange(0, 1),
+        ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: VersionRange(0, 0),
+        ApiKey.CONTROLLER_REGISTRATION: VersionRange(0, 0),
+    }
+)
 
 BROKERS_REMEMBERED_MAX: Final = 1_024
-"""Brokers whose last refusal is remembered; beyond it the longest unheard one is told again."""
-
-Respond = Callable[[Any], None]
+"""Brokers whose last refusal is remembered; beyond it the oldest is forgotten, and logged again."""
 
 
 class RegistrationRefusals:
-    """The last refusal of each broker, so that it is told once."""
+    """The last refusal of each broker: a broker repeats its request, and the log tells it once."""
 
     __slots__ = ("_last",)
 
@@ -60,13 +65,17 @@ class RegistrationRefusals:
         self._last: OrderedDict[int, tuple[Error, str]] = OrderedDict()
 
     def note(self, broker_id: int, error: Error, reason: str) -> None:
-        """The broker's registration was answered with this; the log hears of it if it is news."""
+        """Log the answer to a registration if it is a new refusal."""
         if error is Error.NONE:
             self._last.pop(broker_id, None)
             return
         if self._last.get(broker_id) != (error, reason):
             logger.warning(
-                "broker %d may not register (%s %d): %s", broker_id, error.name, error.code, reason
+                "Registration of broker %d refused: %s (%s %d)",
+                broker_id,
+                reason,
+                error.name,
+                error.code,
             )
         self._last[broker_id] = (error, reason)
         self._last.move_to_end(broker_id)
@@ -74,200 +83,219 @@ class RegistrationRefusals:
             self._last.popitem(last=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerApiContext:
-    """What answering a broker takes: the controller, its clock, and the cluster it serves."""
+class BrokerApis:
+    """Answers nodes from one controller; each request is submitted at once, without a task."""
 
-    controller: QuorumController
-    clock: Clock
-    cluster: Cluster
-    refusals: RegistrationRefusals = field(default_factory=RegistrationRefusals)
+    def __init__(self, controller: QuorumController, cluster: Cluster, *, clock: Clock) -> None:
+        self._controller = controller
+        self._cluster = cluster
+        self._clock = clock
+        self._refusals = RegistrationRefusals()
+        self.handlers: Mapping[int, Callable[[InboundRequest], None]] = MappingProxyType(
+            {
+                ApiKey.ALTER_PARTITION: self.alter_partition,
+                ApiKey.BROKER_REGISTRATION: self.register_broker,
+                ApiKey.BROKER_HEARTBEAT: self.heartbeat,
+                ApiKey.ALLOCATE_PRODUCER_IDS: self.allocate_producer_ids,
+                ApiKey.ASSIGN_REPLICAS_TO_DIRS: self.assign_replicas_to_dirs,
+                ApiKey.CONTROLLER_REGISTRATION: self.register_controller,
+            }
+        )
+        """By API key; each raises `Malformed`."""
 
+    def alter_partition(self, inbound: InboundRequest) -> None:
+        """Change ISRs as a leader proposes (KIP-497, KIP-903)."""
+        command = alter_partition.read_request(inbound.api_version, inbound.body)
+        self._controller.submit(command, partial(_answer_altered, inbound))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerApi:
-    versions: VersionRange
-    handle: Callable[[InboundRequest, BrokerApiContext], None]
-    """Submits what the request asks for; raises `Malformed`."""
-
-
-def alter_partition(request: InboundRequest, desk: BrokerApiContext) -> None:
-    """A leader wants another ISR (KIP-497, KIP-903)."""
-    command = read_request(request.api_version, request.body)
-    desk.controller.submit(command, partial(_answer_altered, request))
-
-
-def _answer_altered(request: InboundRequest, outcome: PartitionsAltered | Unavailable) -> None:
-    if isinstance(outcome, Unavailable):
-        request.respond(write_refusal(_error_of(outcome)))
-    else:
-        request.respond(write_answer(outcome))
-
-
-def register(call: KafkaRequest, desk: BrokerApiContext, respond: Respond) -> None:
-    """An incarnation of a broker wants to belong to the cluster (KIP-631)."""
-    message = call.message
-    command = RegisterBroker(
-        broker_id=message.broker_id,
-        cluster_id=message.cluster_id,
-        our_cluster_id=desk.cluster.id or "",
-        incarnation_id=message.incarnation_id or UUID(int=0),
-        endpoints=_endpoints(message),
-        features=_features(message),
-        rack=message.rack,
-        log_dirs=tuple(each or UUID(int=0) for each in getattr(message, "log_dirs", ())),
-        previous_epoch=getattr(message, "previous_broker_epoch", None),
-        kraft_version=desk.controller.kraft_version,
-    )
-
-    def answer(registered: Any) -> Any:
-        sessions = desk.controller.sessions
-        desk.refusals.note(message.broker_id, registered.error, registered.message)
-        if not registered.error.code and sessions is not None:
-            sessions.touch(message.broker_id, NEVER_HEARD, desk.clock())
-        return call.respond(
-            error_code=code(registered.error.code), broker_epoch=registered.broker_epoch
+    def register_broker(self, inbound: InboundRequest) -> None:
+        """Register an incarnation of a broker (KIP-631)."""
+        request = decode_inbound(inbound)
+        message = request.message
+        command = RegisterBroker(
+            broker_id=message.broker_id,
+            cluster_id=message.cluster_id,
+            our_cluster_id=self._cluster.id or "",
+            incarnation_id=message.incarnation_id or UUID(int=0),
+            endpoints=_endpoints(message),
+            features=_features(message),
+            rack=message.rack,
+            log_dirs=tuple(each or UUID(int=0) for each in getattr(message, "log_dirs", ())),
+            previous_epoch=getattr(message, "previous_broker_epoch", None),
+            kraft_version=self._controller.kraft_version,
         )
 
-    def refuse(error: int) -> Any:
-        return call.respond(error_code=code(error), broker_epoch=-1)
-
-    _submit(desk, command, respond, answer, refuse)
-
-
-def heartbeat(request: InboundRequest, desk: BrokerApiContext) -> None:
-    """A broker lives, and says what it wants next (KIP-631), and how far its copies are."""
-    call = parse_request(request, ANONYMOUS)
-    respond = partial(respond_to, request, call)
-    reports = reports_of(call.version, request.body, CopyReport)
-    message = call.message
-    controller = desk.controller
-    sessions = controller.sessions
-
-    def answer(answered: Any) -> Any:
-        return call.respond(
-            error_code=code(answered.error.code),
-            is_caught_up=answered.caught_up,
-            is_fenced=answered.fenced,
-            should_shut_down=answered.should_shut_down,
-        )
-
-    def refuse(error: int) -> Any:
-        return call.respond(error_code=code(error), should_shut_down=False)
-
-    if sessions is None:
-        respond(refuse(NOT_CONTROLLER))
-        return
-    broker = controller.image.brokers.get(message.broker_id)
-    if broker is not None and broker.epoch == message.broker_epoch:
-        sessions.touch(message.broker_id, message.current_metadata_offset, desk.clock())
-        sessions.copies.reported(message.broker_id, reports, desk.clock())
-    command = BrokerHeartbeat(
-        broker_id=message.broker_id,
-        broker_epoch=message.broker_epoch,
-        metadata_offset=message.current_metadata_offset,
-        want_fence=message.want_fence,
-        want_shut_down=message.want_shut_down,
-        offline_log_dirs=tuple(
-            each or UUID(int=0) for each in getattr(message, "offline_log_dirs", ())
-        ),
-        lowest_live_offset=sessions.lowest_live_offset(controller.image),
-    )
-    _submit(desk, command, respond, answer, refuse)
-
-
-def allocate_producer_ids(call: KafkaRequest, desk: BrokerApiContext, respond: Respond) -> None:
-    """A broker needs a block of producer ids (KIP-730)."""
-    command = AllocateProducerIds(
-        broker_id=call.message.broker_id, broker_epoch=call.message.broker_epoch
-    )
-
-    def answer(allocated: Any) -> Any:
-        return call.respond(
-            error_code=code(allocated.error.code),
-            producer_id_start=allocated.first_id,
-            producer_id_len=allocated.count,
-        )
-
-    def refuse(error: int) -> Any:
-        return call.respond(error_code=code(error), producer_id_start=-1, producer_id_len=0)
-
-    _submit(desk, command, respond, answer, refuse)
-
-
-def assign_replicas_to_dirs(call: KafkaRequest, desk: BrokerApiContext, respond: Respond) -> None:
-    """A broker has put replicas into log directories (KIP-858); each one asked is answered."""
-    directories = call.message.directories
-    command = AssignReplicasToDirs(
-        broker_id=call.message.broker_id,
-        broker_epoch=call.message.broker_epoch,
-        assignments=tuple(
-            DirectoryAssignment(
-                directory_id=directory.id_ or UUID(int=0),
-                topic_id=topic.topic_id or UUID(int=0),
-                partition=each.partition_index,
+        def answer(registered: Any) -> Any:
+            heartbeats = self._controller.heartbeats
+            self._refusals.note(message.broker_id, registered.error, registered.message)
+            if not registered.error.code and heartbeats is not None:
+                heartbeats.touch(message.broker_id, NEVER_HEARD, self._clock())
+            return request.respond(
+                error_code=code(registered.error.code), broker_epoch=registered.broker_epoch
             )
-            for directory in directories
-            for topic in directory.topics
-            for each in topic.partitions
-        ),
-    )
 
-    def answer(assigned: Any) -> Any:
-        if assigned.error.code:
-            return refuse(assigned.error.code)
-        left = iter(assigned.replicas)
-        return call.respond(
-            error_code=code(0),
-            directories=tuple(
-                call.part(
-                    "DirectoryData",
-                    id_=directory.id_,
-                    topics=tuple(_topic(topic, left) for topic in directory.topics),
+        def refuse(error: int) -> Any:
+            return request.respond(error_code=code(error), broker_epoch=-1)
+
+        self._submit(inbound, request, command, answer, refuse)
+
+    def heartbeat(self, inbound: InboundRequest) -> None:
+        """Take note that a broker lives, of the state that it wants and of its copies (KIP-631)."""
+        request = decode_inbound(inbound)
+        reports = reports_of(request.version, inbound.body, CopyReport)
+        message = request.message
+        image, heartbeats = self._controller.image, self._controller.heartbeats
+
+        def answer(answered: Any) -> Any:
+            return request.respond(
+                error_code=code(answered.error.code),
+                is_caught_up=answered.caught_up,
+                is_fenced=answered.fenced,
+                should_shut_down=answered.should_shut_down,
+            )
+
+        def refuse(error: int) -> Any:
+            return request.respond(error_code=code(error), should_shut_down=False)
+
+        if heartbeats is None:
+            inbound.respond(encode(request, refuse(ErrorCode.NOT_CONTROLLER)))
+            return
+        broker = image.brokers.get(message.broker_id)
+        if broker is not None and broker.epoch == message.broker_epoch:
+            now_ms = self._clock()
+            heartbeats.touch(message.broker_id, message.current_metadata_offset, now_ms)
+            heartbeats.copies.reported(message.broker_id, reports, now_ms)
+        command = BrokerHeartbeat(
+            broker_id=message.broker_id,
+            broker_epoch=message.broker_epoch,
+            metadata_offset=message.current_metadata_offset,
+            want_fence=message.want_fence,
+            want_shut_down=message.want_shut_down,
+            offline_log_dirs=tuple(
+                each or UUID(int=0) for each in getattr(message, "offline_log_dirs", ())
+            ),
+            lowest_live_offset=heartbeats.lowest_live_offset(image),
+        )
+        self._submit(inbound, request, command, answer, refuse)
+
+    def allocate_producer_ids(self, inbound: InboundRequest) -> None:
+        """Give a broker a block of producer ids (KIP-730)."""
+        request = decode_inbound(inbound)
+        command = AllocateProducerIds(
+            broker_id=request.message.broker_id, broker_epoch=request.message.broker_epoch
+        )
+
+        def answer(allocated: Any) -> Any:
+            return request.respond(
+                error_code=code(allocated.error.code),
+                producer_id_start=allocated.first_id,
+                producer_id_len=allocated.count,
+            )
+
+        def refuse(error: int) -> Any:
+            return request.respond(error_code=code(error), producer_id_start=-1, producer_id_len=0)
+
+        self._submit(inbound, request, command, answer, refuse)
+
+    def assign_replicas_to_dirs(self, inbound: InboundRequest) -> None:
+        """Note the log directories of a broker's replicas (KIP-858), one result for each."""
+        request = decode_inbound(inbound)
+        directories = request.message.directories
+        command = AssignReplicasToDirs(
+            broker_id=request.message.broker_id,
+            broker_epoch=request.message.broker_epoch,
+            assignments=tuple(
+                DirectoryAssignment(
+                    directory_id=directory.id_ or UUID(int=0),
+                    topic_id=topic.topic_id or UUID(int=0),
+                    partition=each.partition_index,
                 )
                 for directory in directories
+                for topic in directory.topics
+                for each in topic.partitions
             ),
         )
 
-    def _topic(topic: Any, left: Iterator[ReplicaAssigned]) -> Any:
-        partitions = tuple(
-            call.part(
-                "PartitionData",
-                partition_index=each.partition_index,
-                error_code=code(next(left).error.code),
+        def answer(assigned: Any) -> Any:
+            if assigned.error.code:
+                return refuse(assigned.error.code)
+            left = iter(assigned.replicas)
+            return request.respond(
+                error_code=code(ErrorCode.NONE),
+                directories=tuple(
+                    request.part(
+                        "DirectoryData",
+                        id_=directory.id_,
+                        topics=tuple(_assigned(request, each, left) for each in directory.topics),
+                    )
+                    for directory in directories
+                ),
             )
-            for each in topic.partitions
+
+        def refuse(error: int) -> Any:
+            return request.respond(error_code=code(error), directories=())
+
+        self._submit(inbound, request, command, answer, refuse)
+
+    def register_controller(self, inbound: InboundRequest) -> None:
+        """Register another controller with its endpoints (KIP-919)."""
+        request = decode_inbound(inbound)
+        message = request.message
+        command = RegisterController(
+            controller_id=message.controller_id,
+            incarnation_id=message.incarnation_id or UUID(int=0),
+            endpoints=_endpoints(message),
+            features=_features(message),
         )
-        return call.part("TopicData", topic_id=topic.topic_id, partitions=partitions)
 
-    def refuse(error: int) -> Any:
-        return call.respond(error_code=code(error), directories=())
+        def answer(registered: Any) -> Any:
+            if registered.error is Error.NONE:
+                self._controller.locate(command)
+            return request.respond(
+                error_code=code(registered.error.code), error_message=registered.message or None
+            )
 
-    _submit(desk, command, respond, answer, refuse)
+        def refuse(error: int) -> Any:
+            message = "the active controller did not do it; ask again"
+            return request.respond(error_code=code(error), error_message=message)
+
+        self._submit(inbound, request, command, answer, refuse)
+
+    def _submit(
+        self,
+        inbound: InboundRequest,
+        request: KafkaRequest,
+        command: Command,
+        answer: Callable[[Any], Any],
+        refuse: Callable[[int], Any],
+    ) -> None:
+        def done(outcome: Any) -> None:
+            if isinstance(outcome, Unavailable):
+                payload = refuse(_error_of(outcome))
+            else:
+                payload = answer(outcome)
+            inbound.respond(encode(request, payload))
+
+        self._controller.submit(command, done)
 
 
-def register_controller(call: KafkaRequest, desk: BrokerApiContext, respond: Respond) -> None:
-    """A controller says where it is (KIP-919)."""
-    message = call.message
-    command = RegisterController(
-        controller_id=message.controller_id,
-        incarnation_id=message.incarnation_id or UUID(int=0),
-        endpoints=_endpoints(message),
-        features=_features(message),
+def _answer_altered(inbound: InboundRequest, outcome: PartitionsAltered | Unavailable) -> None:
+    if isinstance(outcome, Unavailable):
+        inbound.respond(alter_partition.write_refusal(_error_of(outcome)))
+    else:
+        inbound.respond(alter_partition.write_answer(outcome))
+
+
+def _assigned(request: KafkaRequest, topic: Any, left: Iterator[ReplicaAssigned]) -> Any:
+    partitions = tuple(
+        request.part(
+            "PartitionData",
+            partition_index=each.partition_index,
+            error_code=code(next(left).error.code),
+        )
+        for each in topic.partitions
     )
-
-    def answer(registered: Any) -> Any:
-        if registered.error is Error.NONE:
-            desk.controller.locate(command)
-        return call.respond(
-            error_code=code(registered.error.code), error_message=registered.message or None
-        )
-
-    def refuse(error: int) -> Any:
-        message = "the active controller did not do it; ask again"
-        return call.respond(error_code=code(error), error_message=message)
-
-    _submit(desk, command, respond, answer, refuse)
+    return request.part("TopicData", topic_id=topic.topic_id, partitions=partitions)
 
 
 def _endpoints(message: Any) -> tuple[Endpoint, ...]:
@@ -293,60 +321,16 @@ def _features(message: Any) -> tuple[FeatureRange, ...]:
     )
 
 
-def _submit(
-    desk: BrokerApiContext,
-    command: Command,
-    respond: Respond,
-    answer: Callable[[Any], Any],
-    refuse: Callable[[int], Any],
-) -> None:
-    def done(outcome: Any) -> None:
-        if isinstance(outcome, Unavailable):
-            respond(refuse(_error_of(outcome)))
-        else:
-            respond(answer(outcome))
-
-    desk.controller.submit(command, done)
-
-
-def _error_of(unavailable: Unavailable) -> int:
+def _error_of(unavailable: Unavailable) -> ErrorCode:
     match unavailable:
         case Unavailable.NOT_ACTIVE | Unavailable.NOT_READY | Unavailable.LEAD_LOST:
-            return NOT_CONTROLLER
+            return ErrorCode.NOT_CONTROLLER
         case Unavailable.HANDING_OVER:
             # Another one is the active controller in a moment.
-            return NOT_CONTROLLER
+            return ErrorCode.NOT_CONTROLLER
         case Unavailable.OVERLOADED | Unavailable.DISK_FULL | Unavailable.NOT_PROVED:
-            return REQUEST_TIMED_OUT
+            return ErrorCode.REQUEST_TIMED_OUT
         case Unavailable.TOO_LARGE:
-            return UNKNOWN_SERVER_ERROR
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         case _:
             assert_never(unavailable)
-
-
-def _by_kio(
-    handle: Callable[[KafkaRequest, BrokerApiContext, Respond], None],
-) -> Callable[[InboundRequest, BrokerApiContext], None]:
-    """A handler of kio's values, as one of requests."""
-
-    def handle_request(request: InboundRequest, desk: BrokerApiContext) -> None:
-        call = parse_request(request, ANONYMOUS)
-        handle(call, desk, partial(respond_to, request, call))
-
-    return handle_request
-
-
-APIS: Final[Mapping[int, BrokerApi]] = {
-    ApiKey.ALTER_PARTITION: BrokerApi(versions=VERSIONS, handle=alter_partition),
-    ApiKey.BROKER_REGISTRATION: BrokerApi(versions=VersionRange(0, 4), handle=_by_kio(register)),
-    ApiKey.BROKER_HEARTBEAT: BrokerApi(versions=VersionRange(0, 1), handle=heartbeat),
-    ApiKey.ALLOCATE_PRODUCER_IDS: BrokerApi(
-        versions=VersionRange(0, 0), handle=_by_kio(allocate_producer_ids)
-    ),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: BrokerApi(
-        versions=VersionRange(0, 0), handle=_by_kio(assign_replicas_to_dirs)
-    ),
-    ApiKey.CONTROLLER_REGISTRATION: BrokerApi(
-        versions=VersionRange(0, 0), handle=_by_kio(register_controller)
-    ),
-}

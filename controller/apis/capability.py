@@ -2,9 +2,9 @@
 
 from typing import Any, Protocol
 
-from admin.faults import Refused
 from controller.apis.request import KafkaRequest, code
 from controller.service import Service
+from quorum.protocol.errors import RequestRefused
 
 
 class CapabilityHandler(Protocol):
@@ -13,21 +13,21 @@ class CapabilityHandler(Protocol):
     async def __call__(
         self, service: Service, name: str, body: bytes, *, who: str, stale: bool
     ) -> bytes:
-        """The bytes of the answer; raises `Refused` or `NotActive`."""
+        """The bytes of the answer; raises `RequestRefused` or `NotActive`."""
         ...
 
 
-async def handle(call: KafkaRequest, service: Service) -> Any:
-    message = call.message
+async def handle(request: KafkaRequest, service: Service) -> Any:
+    message = request.message
     try:
         body = await service.capability_handler(
-            service, message.name, message.body, who=call.principal, stale=message.stale
+            service, message.name, message.body, who=request.principal, stale=message.stale
         )
-    except Refused as refused:
+    except RequestRefused as refused:
         # The client says itself what failed; only the reason travels.
-        return refuse(call, refused.code, refused.message or "")
-    return call.respond(error_code=code(0), error_message=None, body=body)
+        return refuse(request, refused.code, refused.reason)
+    return request.respond(error_code=code(0), error_message=None, body=body)
 
 
-def refuse(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(error_code=code(error), error_message=message or None)
+def refuse(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(error_code=code(error), error_message=message or None)

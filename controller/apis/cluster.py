@@ -12,6 +12,7 @@ from uuid import UUID
 
 from controller.apis.request import KafkaRequest, code
 from controller.service import Service
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.extension_tags import Consistency
 from quorum.transport.address import Address
 from statemachine.brokers.registration import BrokerRegistration
@@ -21,84 +22,79 @@ from statemachine.partitions.registration import PartitionRegistration
 from statemachine.queries import TopicDescription, describe_topic
 from statemachine.vocabulary import NO_LEADER
 
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-LEADER_NOT_AVAILABLE: Final = 5
-UNKNOWN_TOPIC_ID: Final = 100
-MISMATCHED_ENDPOINT_TYPE: Final = 114
-UNSUPPORTED_ENDPOINT_TYPE: Final = 115
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
-async def metadata(call: KafkaRequest, service: Service) -> Any:
+async def metadata(request: KafkaRequest, service: Service) -> Any:
     """Brokers, controllers and topics; version 0 asks for all topics with an empty list.
 
     A node that has just started knows the controllers, and of no topic whether it is there.
     """
-    asked = call.message.topics
-    everything = asked is None or (call.version == 0 and not asked)
+    asked = request.message.topics
+    everything = asked is None or (request.version == 0 and not asked)
 
     def read(image: Image | None) -> Any:
         topics: Iterable[Any]
         if image is None:
             image = Image()
-            topics = [_unknown_yet(call, each) for each in asked]
+            topics = [_unknown_yet(request, each) for each in asked]
         elif everything:
-            topics = [_topic(call, image, name, None) for name in sorted(image.topic_ids)]
+            topics = [_topic(request, image, name, None) for name in sorted(image.topic_ids)]
         else:
             topics = [
-                _topic(call, image, each.name, getattr(each, "topic_id", None)) for each in asked
+                _topic(request, image, each.name, getattr(each, "topic_id", None)) for each in asked
             ]
-        return call.respond(
-            brokers=(*_controllers(call, image, service), *_brokers(call, image)),
+        return request.respond(
+            brokers=(*_controllers(request, image, service), *_brokers(request, image)),
             cluster_id=service.cluster_id,
             controller_id=_leader(service),
             topics=tuple(topics),
             error_code=code(0),
         )
 
-    if call.consistency is Consistency.LINEARIZABLE:
+    if request.consistency is Consistency.LINEARIZABLE:
         return await service.read(read)
     return await (service.read(read, stale=True) if everything else service.read_if_ready(read))
 
 
-def refuse_metadata(call: KafkaRequest, error: int, _message: str) -> Any:
-    return call.respond(
+def refuse_metadata(request: KafkaRequest, error: int, _message: str) -> Any:
+    return request.respond(
         brokers=(), cluster_id=None, controller_id=-1, topics=(), error_code=code(error)
     )
 
 
-async def describe_cluster(call: KafkaRequest, service: Service) -> Any:
+async def describe_cluster(request: KafkaRequest, service: Service) -> Any:
     """The controllers for an endpoint type of 2 (KIP-919), else the brokers."""
-    endpoint_type = getattr(call.message, "endpoint_type", BROKERS)
+    endpoint_type = getattr(request.message, "endpoint_type", BROKERS)
     if endpoint_type not in (BROKERS, CONTROLLERS):
         message = f"endpoint type {endpoint_type} is neither 1 (brokers) nor 2 (controllers)"
-        return refuse_cluster(call, UNSUPPORTED_ENDPOINT_TYPE, message)
-    if endpoint_type == BROKERS and call.version >= 1:
+        return refuse_cluster(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, message)
+    if endpoint_type == BROKERS and request.version >= 1:
         message = (
             "this is a controller: name it in --bootstrap-controller (endpoint type 2), or ask a "
             "broker"
         )
-        return refuse_cluster(call, MISMATCHED_ENDPOINT_TYPE, message)
+        return refuse_cluster(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, message)
 
     def read(image: Image | None) -> Any:
         addresses = controller_addresses(image or Image(), service.voter_addresses)
         leader = _leader(service)
-        return call.respond(
+        return request.respond(
             error_code=code(0),
             error_message=None,
             endpoint_type=endpoint_type,
             cluster_id=service.cluster_id or "",
             controller_id=leader if leader in addresses else -1,
             brokers=tuple(
-                call.part(
+                request.part(
                     "DescribeClusterBroker", broker_id=each, host=address.host, port=address.port
                 )
                 for each, address in sorted(addresses.items())
             ),
         )
 
-    if call.consistency is Consistency.LINEARIZABLE:
+    if request.consistency is Consistency.LINEARIZABLE:
         return await service.read(read)
     return await service.read_if_ready(read)
 
@@ -112,18 +108,18 @@ def controller_addresses(image: Image, voters: Mapping[int, Address]) -> dict[in
     return addresses
 
 
-def refuse_cluster(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(error_code=code(error), error_message=message, cluster_id="", brokers=())
+def refuse_cluster(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(error_code=code(error), error_message=message, cluster_id="", brokers=())
 
 
-async def unregister_broker(call: KafkaRequest, service: Service) -> Any:
-    command = UnregisterBroker(broker_id=call.message.broker_id)
-    answer = await service.unregister_broker(call.principal, command)
-    return call.respond(error_code=code(answer.error.code), error_message=answer.message or None)
+async def unregister_broker(request: KafkaRequest, service: Service) -> Any:
+    command = UnregisterBroker(broker_id=request.message.broker_id)
+    answer = await service.unregister_broker(request.principal, command)
+    return request.respond(error_code=code(answer.error.code), error_message=answer.message or None)
 
 
-def refuse_unregister(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(error_code=code(error), error_message=message)
+def refuse_unregister(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(error_code=code(error), error_message=message)
 
 
 def _leader(service: Service) -> int:
@@ -131,22 +127,22 @@ def _leader(service: Service) -> int:
     return -1 if leader is None else leader
 
 
-def _controllers(call: KafkaRequest, image: Image, service: Service) -> Iterable[Any]:
+def _controllers(request: KafkaRequest, image: Image, service: Service) -> Iterable[Any]:
     for each, address in sorted(controller_addresses(image, service.voter_addresses).items()):
-        yield call.part(
+        yield request.part(
             "MetadataResponseBroker", node_id=each, host=address.host, port=address.port, rack=None
         )
 
 
-def _brokers(call: KafkaRequest, image: Image) -> Iterable[Any]:
+def _brokers(request: KafkaRequest, image: Image) -> Iterable[Any]:
     for broker in sorted(image.brokers.values(), key=lambda each: each.broker_id):
         if not broker.fenced and broker.endpoints:
-            yield _broker(call, broker)
+            yield _broker(request, broker)
 
 
-def _broker(call: KafkaRequest, broker: BrokerRegistration) -> Any:
+def _broker(request: KafkaRequest, broker: BrokerRegistration) -> Any:
     endpoint = broker.endpoints[0]
-    return call.part(
+    return request.part(
         "MetadataResponseBroker",
         node_id=broker.broker_id,
         host=endpoint.host,
@@ -155,10 +151,10 @@ def _broker(call: KafkaRequest, broker: BrokerRegistration) -> Any:
     )
 
 
-def _unknown_yet(call: KafkaRequest, asked: Any) -> Any:
-    return call.part(
+def _unknown_yet(request: KafkaRequest, asked: Any) -> Any:
+    return request.part(
         "MetadataResponseTopic",
-        error_code=code(LEADER_NOT_AVAILABLE),
+        error_code=code(ErrorCode.LEADER_NOT_AVAILABLE),
         name=asked.name,
         topic_id=getattr(asked, "topic_id", None),
         is_internal=False,
@@ -166,17 +162,17 @@ def _unknown_yet(call: KafkaRequest, asked: Any) -> Any:
     )
 
 
-def _topic(call: KafkaRequest, image: Image, name: str | None, topic_id: UUID | None) -> Any:
+def _topic(request: KafkaRequest, image: Image, name: str | None, topic_id: UUID | None) -> Any:
     key = name if name is not None else (topic_id or UUID(int=0))
     topic = describe_topic(image, key)
     error = 0
     partitions: tuple[Any, ...] = ()
     if topic is None:
-        error = UNKNOWN_TOPIC_ID if name is None else UNKNOWN_TOPIC_OR_PARTITION
+        error = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
-        partitions = tuple(_partitions(call, image, topic))
+        partitions = tuple(_partitions(request, image, topic))
         name, topic_id = topic.name, topic.topic_id
-    return call.part(
+    return request.part(
         "MetadataResponseTopic",
         error_code=code(error),
         name=name,
@@ -186,11 +182,11 @@ def _topic(call: KafkaRequest, image: Image, name: str | None, topic_id: UUID | 
     )
 
 
-def _partitions(call: KafkaRequest, image: Image, topic: TopicDescription) -> Iterable[Any]:
+def _partitions(request: KafkaRequest, image: Image, topic: TopicDescription) -> Iterable[Any]:
     for number, partition in topic.partitions:
-        yield call.part(
+        yield request.part(
             "MetadataResponsePartition",
-            error_code=code(LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0),
+            error_code=code(ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0),
             partition_index=number,
             leader_id=partition.leader,
             leader_epoch=partition.leader_epoch,

@@ -19,7 +19,7 @@ from statemachine.configs.describe_configs import describe_configs as describe
 from statemachine.image.image import Image
 
 
-async def incremental_alter(call: KafkaRequest, service: Service) -> Any:
+async def incremental_alter(request: KafkaRequest, service: Service) -> Any:
     """KIP-339: what is not named stays as it is."""
     command = IncrementalAlterConfigs(
         changes=tuple(
@@ -31,15 +31,15 @@ async def incremental_alter(call: KafkaRequest, service: Service) -> Any:
                     for each in resource.configs
                 ),
             )
-            for resource in call.message.resources
+            for resource in request.message.resources
         ),
-        validate_only=call.message.validate_only,
+        validate_only=request.message.validate_only,
     )
-    answer = await service.alter_configs(call.principal, command)
-    return call.respond(responses=_responses(call, answer.resources))
+    answer = await service.alter_configs(request.principal, command)
+    return request.respond(responses=_responses(request, answer.resources))
 
 
-async def alter(call: KafkaRequest, service: Service) -> Any:
+async def alter(request: KafkaRequest, service: Service) -> Any:
     """What is not named is removed."""
     command = AlterConfigs(
         replacements=tuple(
@@ -48,17 +48,17 @@ async def alter(call: KafkaRequest, service: Service) -> Any:
                 resource_name=resource.resource_name,
                 configs=tuple((each.name, each.value) for each in resource.configs),
             )
-            for resource in call.message.resources
+            for resource in request.message.resources
         ),
-        validate_only=call.message.validate_only,
+        validate_only=request.message.validate_only,
     )
-    answer = await service.alter_configs(call.principal, command)
-    return call.respond(responses=_responses(call, answer.resources))
+    answer = await service.alter_configs(request.principal, command)
+    return request.respond(responses=_responses(request, answer.resources))
 
 
-def _responses(call: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any:
+def _responses(request: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any:
     return tuple(
-        call.part(
+        request.part(
             "AlterConfigsResourceResponse",
             error_code=code(each.error.code),
             error_message=each.message or None,
@@ -69,33 +69,33 @@ def _responses(call: KafkaRequest, resources: Iterable[ConfigAltered]) -> Any:
     )
 
 
-def refuse_alter(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(
+def refuse_alter(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(
         responses=tuple(
-            call.part(
+            request.part(
                 "AlterConfigsResourceResponse",
                 error_code=code(error),
                 error_message=message,
                 resource_type=each.resource_type,
                 resource_name=each.resource_name,
             )
-            for each in call.message.resources
+            for each in request.message.resources
         )
     )
 
 
-async def describe_configs(call: KafkaRequest, service: Service) -> Any:
+async def describe_configs(request: KafkaRequest, service: Service) -> Any:
     """What the log says; the files of brokers only they themselves know."""
-    schema = response_schema(call.api_key, call.version)
+    schema = response_schema(request.api_key, request.version)
 
     def read(image: Image) -> Any:
         return describe_configs_response(
-            schema, call.message, lambda resource: describe(image, resource)
+            schema, request.message, lambda resource: describe(image, resource)
         )
 
-    return await service.read(read, stale=call.stale)
+    return await service.read(read, stale=request.stale)
 
 
-def refuse_describe(call: KafkaRequest, error: int, message: str) -> Any:
-    schema = response_schema(call.api_key, call.version)
-    return describe_configs_error(schema, call.message, error, message)
+def refuse_describe(request: KafkaRequest, error: int, message: str) -> Any:
+    schema = response_schema(request.api_key, request.version)
+    return describe_configs_error(schema, request.message, error, message)

@@ -13,40 +13,40 @@ _RESULTS_UNTIL = 1
 FAILED_FOR_ALL = "The update failed for all features since the following feature had an error: "
 
 
-async def update_features(call: KafkaRequest, service: Service) -> Any:
+async def update_features(request: KafkaRequest, service: Service) -> Any:
     """All of the updates, or none and why."""
     updates = tuple(
         FeatureUpdate(
-            name=each.feature, level=each.max_version_level, upgrade=_upgrade_type(call, each)
+            name=each.feature, level=each.max_version_level, upgrade=_upgrade_type(request, each)
         )
-        for each in call.message.feature_updates
+        for each in request.message.feature_updates
     )
-    validate_only = getattr(call.message, "validate_only", False)
-    answer = await service.update_features(call.principal, updates, validate_only=validate_only)
+    validate_only = getattr(request.message, "validate_only", False)
+    answer = await service.update_features(request.principal, updates, validate_only=validate_only)
     message = FAILED_FOR_ALL + answer.message if answer.message else None
-    return _respond(call, answer.error.code, message)
+    return _respond(request, answer.error.code, message)
 
 
-def _upgrade_type(call: KafkaRequest, update: Any) -> UpgradeType:
-    if call.version < _UPGRADE_TYPES_FROM:
+def _upgrade_type(request: KafkaRequest, update: Any) -> UpgradeType:
+    if request.version < _UPGRADE_TYPES_FROM:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     return UpgradeType(update.upgrade_type)
 
 
-def refuse_update(call: KafkaRequest, error: int, message: str) -> Any:
-    return _respond(call, error, message)
+def refuse_update(request: KafkaRequest, error: int, message: str) -> Any:
+    return _respond(request, error, message)
 
 
-def _respond(call: KafkaRequest, error: int, message: str | None) -> Any:
-    if call.version > _RESULTS_UNTIL:
-        return call.respond(error_code=code(error), error_message=message)
+def _respond(request: KafkaRequest, error: int, message: str | None) -> Any:
+    if request.version > _RESULTS_UNTIL:
+        return request.respond(error_code=code(error), error_message=message)
     results = tuple(
-        call.part(
+        request.part(
             "UpdatableFeatureResult",
             feature=each.feature,
             error_code=code(error),
             error_message=message,
         )
-        for each in call.message.feature_updates
+        for each in request.message.feature_updates
     )
-    return call.respond(error_code=code(error), error_message=message, results=results)
+    return request.respond(error_code=code(error), error_message=message, results=results)

@@ -1,21 +1,19 @@
-"""Passing a request on to the active controller, in an Envelope (KIP-590)."""
+"""Forward a request to the active controller in an Envelope (KIP-590)."""
 
 import asyncio
 import itertools
 import logging
 import random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from controller.apis import envelope as envelopes
 from controller.apis.request import TIMEOUT_MS_MAX, KafkaRequest
-from controller.service import AsOf
 from quorum.core.vocabulary import ReplicaId
 from quorum.driver import Quorum
 from quorum.ports import Clock, PeerAddresses
+from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.codec import decode_response
-from quorum.protocol.envelope_refusals import Words, words_of
-from quorum.protocol.extension_tags import offset_of
+from quorum.protocol.envelope import Forwarded, Reason
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.faults import Malformed
 from quorum.transport.channel import Channel
 from quorum.transport.outcomes import (
@@ -32,19 +30,40 @@ from quorum.transport.sweeper import Sweeper
 
 logger = logging.getLogger("kafka")
 
-ENVELOPE_VERSION: Final = 0
-NOT_CONTROLLER: Final = 41
+LEADERLESS_MS_MAX: Final = 3_000
+"""An election may take this long and is worth waiting for; after it, a client that asks about the
+quorum itself hears that nobody leads."""
+
+_LOOPBACK: Final = b"\x7f\x00\x00\x01"
+"""Kafka wants the address of the client; the listener has only its name."""
+
+_NOT_ENVELOPED: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST})
+"""How a controller of Kafka's, or of another release of ours, refuses an envelope whose request it
+does not take from other nodes. A repetition would change nothing."""
 
 
-_NEVER_TAKEN: Final = frozenset({envelopes.UNSUPPORTED_VERSION, envelopes.INVALID_REQUEST})
-"""How a controller refuses an envelope with a request in it that it does not take from others:
-one of Kafka's, or of another release of ours. Asking it again would be no use."""
+class Leaderless(NamedTuple):
+    """The reason why there is no leader to ask, and whether to give up waiting for one."""
+
+    reason: str
+    is_for_long: bool
+
+
+def leaderless(quorum: Quorum, *, asks_who_leads: bool) -> Leaderless:
+    """Describe the state of this node, which knows no leader."""
+    reason = f"node {quorum.node.me.id} knows no leader, epoch {quorum.node.epoch}"
+    if not quorum.has_room:
+        # It cannot store what it hears.
+        reason += ", and will know none before there is room on its disk: ask another node"
+        return Leaderless(reason, is_for_long=True)
+    return Leaderless(reason, asks_who_leads and quorum.leaderless_ms >= LEADERLESS_MS_MAX)
 
 
 class NotForwarded(Exception):
-    """The active controller's answer could not be had; `may_be_done` unless it never was asked.
+    """There is no response of the active controller.
 
-    `refusal` is the error to answer with at once, where trying again here would be no use.
+    `may_be_done` is False if it never received the request; `refusal` is the error to answer with
+    at once, where a further attempt on this node would be useless.
     """
 
     def __init__(self, reason: str, *, may_be_done: bool, refusal: int | None = None) -> None:
@@ -65,30 +84,40 @@ class Forwarder:
         self._channels: dict[ReplicaId, Channel] = {}
 
     async def forward(
-        self, call: KafkaRequest, body: bytes, deadline: float, *, asks_who_leads: bool = False
-    ) -> Any:
-        """The active controller's response; raises `NotForwarded`.
+        self, request: KafkaRequest, deadline: float, *, asks_who_leads: bool = False
+    ) -> bytes:
+        """Return the body of the active controller's response; raises `NotForwarded`.
 
         `deadline` is in seconds of the running loop's clock.
         """
         leader = self._quorum.leader
         if leader is None:
             reason, is_for_long = leaderless(self._quorum, asks_who_leads=asks_who_leads)
-            refusal = NOT_CONTROLLER if is_for_long else None
+            refusal = ErrorCode.NOT_CONTROLLER if is_for_long else None
             raise NotForwarded(reason, may_be_done=False, refusal=refusal)
         if leader == self._quorum.node.me.id:
             raise NotForwarded(f"node {leader} is about to be active", may_be_done=False)
         channel = self._channel_to(leader)
-        correlation_id = next(self._correlations) & 0x7FFF_FFFF
-        envelope = envelopes.wrap(call, body, correlation_id)
+        body = envelope.wrap(
+            Forwarded(
+                request.api_key,
+                request.version,
+                next(self._correlations) & 0x7FFF_FFFF,
+                request.client_id,
+                request.principal,
+                bytes(request.body),
+            ),
+            host=_LOOPBACK,
+            timeout_ms=request.timeout_ms,
+        )
         try:
-            # When the channel itself loses patience it drops the connection, and the requests of
-            # others with it: so it has more than anybody, and who gives up just goes away.
+            # A channel that runs out of time drops its connection, with the requests of others. So
+            # it has more time than any of them, and a request that gives up just goes away.
             async with asyncio.timeout_at(deadline):
                 reply = await channel.call(
-                    ApiKey.ENVELOPE, envelope, timeout_ms=TIMEOUT_MS_MAX, version=ENVELOPE_VERSION
+                    ApiKey.ENVELOPE, body, timeout_ms=TIMEOUT_MS_MAX, version=envelope.VERSION
                 )
-            return _opened(leader, call, reply)
+            return _response_in(leader, request, reply)
         except TimeoutError:
             raise NotForwarded(
                 f"node {leader} leads, and did not answer", may_be_done=True
@@ -100,7 +129,7 @@ class Forwarder:
             raise NotForwarded(f"node {leader}: {error}", may_be_done=True) from error
 
     def _channel_to(self, leader: ReplicaId) -> Channel:
-        """Made when first needed: there are no more than have ever led."""
+        """Return the channel to a node, opened when first needed."""
         channel = self._channels.get(leader)
         if channel is None:
             channel = self._channels[leader] = Channel(
@@ -117,25 +146,22 @@ class Forwarder:
         self._sweeper.close()
 
 
-def _opened(leader: ReplicaId, call: KafkaRequest, reply: Reply) -> Any:
+def _response_in(leader: ReplicaId, request: KafkaRequest, reply: Reply) -> bytes:
     response = reply.decode()
     error: int = response.error_code.value
-    words = words_of(reply.body)
-    if error in _NEVER_TAKEN:
-        why = f" ({words.text})" if words and error == envelopes.INVALID_REQUEST else ""
+    reason = envelope.reason_of(reply.body)
+    if error in _NOT_ENVELOPED:
+        why = f" ({reason.text})" if reason and error == ErrorCode.INVALID_REQUEST else ""
         raise NotForwarded(
-            f"node {leader} is the active controller, and takes no {call.api_key} version "
-            f"{call.version} from other nodes{why}: ask it directly, or when another one leads",
+            f"node {leader} is the active controller, and takes no {request.api_key} version "
+            f"{request.version} from other nodes{why}: ask it directly, or when another one leads",
             may_be_done=False,
-            refusal=envelopes.UNSUPPORTED_VERSION,
+            refusal=ErrorCode.UNSUPPORTED_VERSION,
         )
     if error != 0 or response.response_data is None:
-        words = words or Words(f"refused: {response.error_code.name}")
-        raise NotForwarded(f"node {leader}: {words.text}", may_be_done=words.may_be_done)
-    body = envelopes.inner_body(call, response.response_data)
-    payload = decode_response(call.api_key, call.version, body)
-    offset = offset_of(call.api_key, call.version, body)
-    return payload if offset is None else AsOf(payload, offset)
+        reason = reason or Reason(f"refused: {response.error_code.name}")
+        raise NotForwarded(f"node {leader}: {reason.text}", may_be_done=reason.may_be_done)
+    return envelope.unwrap_response(request.api_key, request.version, response.response_data)
 
 
 def _may_have_arrived(failure: Failure) -> bool:
@@ -146,25 +172,3 @@ def _may_have_arrived(failure: Failure) -> bool:
             return False
         case _:
             return True
-
-
-LEADERLESS_MS_MAX: Final = 3_000
-"""So long it may be an election, which is worth waiting for; after that whoever asks about the
-quorum itself is told that nobody leads."""
-
-
-class Leaderless(NamedTuple):
-    """Why there is no leader to ask, and whether there is no use in waiting for one."""
-
-    reason: str
-    is_for_long: bool
-
-
-def leaderless(quorum: Quorum, *, asks_who_leads: bool) -> Leaderless:
-    """What this node says, which knows no leader."""
-    reason = f"node {quorum.node.me.id} knows no leader, epoch {quorum.node.epoch}"
-    if not quorum.has_room:
-        # What it hears it could not keep.
-        reason += ", and will know none before there is room on its disk: ask another node"
-        return Leaderless(reason, is_for_long=True)
-    return Leaderless(reason, asks_who_leads and quorum.leaderless_ms >= LEADERLESS_MS_MAX)

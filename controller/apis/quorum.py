@@ -6,24 +6,24 @@ from uuid import UUID
 from admin.model import QuorumDescription, ReplicaInfo
 from controller.apis.request import KafkaRequest, code
 from controller.service import AsOf, Service
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.raft_messages import METADATA_PARTITION, METADATA_TOPIC
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
 TARGET_FROM = 2
 """The version of the answer that says who is to vote."""
 
 
-async def describe_quorum(call: KafkaRequest, service: Service) -> Any:
+async def describe_quorum(request: KafkaRequest, service: Service) -> Any:
     asked = [
         (topic.topic_name, partition.partition_index)
-        for topic in call.message.topics
+        for topic in request.message.topics
         for partition in topic.partitions
     ]
     if asked != [(METADATA_TOPIC, METADATA_PARTITION)]:
         message = f"the quorum has one log, {METADATA_TOPIC}-{METADATA_PARTITION}, not {asked}"
-        return refuse_describe(call, UNKNOWN_TOPIC_OR_PARTITION, message)
-    found = await service.describe_quorum(stale=call.stale)
-    partition = call.part(
+        return refuse_describe(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    found = await service.describe_quorum(stale=request.stale)
+    partition = request.part(
         "PartitionData",
         partition_index=METADATA_PARTITION,
         error_code=code(0),
@@ -31,49 +31,49 @@ async def describe_quorum(call: KafkaRequest, service: Service) -> Any:
         leader_id=found.leader_id,
         leader_epoch=found.leader_epoch,
         high_watermark=found.high_watermark,
-        current_voters=tuple(_replica(call, each) for each in found.voters),
-        observers=tuple(_replica(call, each) for each in found.observers),
-        **_target(call, found),
+        current_voters=tuple(_replica(request, each) for each in found.voters),
+        observers=tuple(_replica(request, each) for each in found.observers),
+        **_target(request, found),
     )
     nodes = ()
-    if call.version >= 2:
+    if request.version >= 2:
         nodes = tuple(
-            call.part(
+            request.part(
                 "Node",
                 node_id=each,
                 listeners=tuple(
-                    call.part("Listener", name=name, host=address.host, port=address.port)
+                    request.part("Listener", name=name, host=address.host, port=address.port)
                     for name, address in listeners
                 ),
             )
             for each, listeners in sorted(found.addresses.items())
         )
-    topic = call.part("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,))
-    payload = call.respond(error_code=code(0), error_message=None, topics=(topic,), nodes=nodes)
+    topic = request.part("TopicData", topic_name=METADATA_TOPIC, partitions=(partition,))
+    payload = request.respond(error_code=code(0), error_message=None, topics=(topic,), nodes=nodes)
     return AsOf(payload, found.high_watermark)
 
 
-def _target(call: KafkaRequest, found: QuorumDescription) -> dict[str, Any]:
-    """What only our own form of the answer has room for: who is to vote, and full disks."""
-    if call.version < TARGET_FROM:
+def _target(request: KafkaRequest, found: QuorumDescription) -> dict[str, Any]:
+    """Fields of ours, for a client of ours: the target voters, and full disks."""
+    if request.version < TARGET_FROM or request.extension is None:
         return {}
     target = found.target_voters or ()
     return {
         "target_voters": tuple(
-            call.part("TargetVoter", voter_id=each, voter_directory_id=None) for each in target
+            request.part("TargetVoter", voter_id=each, voter_directory_id=None) for each in target
         ),
         "waits_for": found.waits_for,
         "full_disks": tuple(found.full_disks),
     }
 
 
-def refuse_describe(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(error_code=code(error), error_message=message, topics=(), nodes=())
+def refuse_describe(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(error_code=code(error), error_message=message, topics=(), nodes=())
 
 
-def _replica(call: KafkaRequest, replica: ReplicaInfo) -> Any:
+def _replica(request: KafkaRequest, replica: ReplicaInfo) -> Any:
     directory_id = None if replica.directory_id == UUID(int=0) else replica.directory_id
-    return call.part(
+    return request.part(
         "ReplicaState",
         replica_id=replica.id,
         replica_directory_id=directory_id,

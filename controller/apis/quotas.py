@@ -16,7 +16,7 @@ from statemachine.image.image import Image
 from statemachine.records.kafka_records import QuotaEntity
 
 
-async def alter_quotas(call: KafkaRequest, service: Service) -> Any:
+async def alter_quotas(request: KafkaRequest, service: Service) -> Any:
     command = AlterClientQuotas(
         changes=tuple(
             QuotaChange(
@@ -26,23 +26,23 @@ async def alter_quotas(call: KafkaRequest, service: Service) -> Any:
                     for each in entry.ops
                 ),
             )
-            for entry in call.message.entries
+            for entry in request.message.entries
         ),
-        validate_only=call.message.validate_only,
+        validate_only=request.message.validate_only,
     )
-    answer = await service.alter_client_quotas(call.principal, command)
-    return call.respond(
+    answer = await service.alter_client_quotas(request.principal, command)
+    return request.respond(
         entries=tuple(
-            _entry(call, each.entity, each.error.code, each.message or None)
+            _entry(request, each.entity, each.error.code, each.message or None)
             for each in answer.entities
         )
     )
 
 
-def refuse_alter(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(
+def refuse_alter(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(
         entries=tuple(
-            _entry(call, _entity(entry), error, message) for entry in call.message.entries
+            _entry(request, _entity(entry), error, message) for entry in request.message.entries
         )
     )
 
@@ -52,29 +52,30 @@ def _entity(entry: Any) -> tuple[QuotaEntity, ...]:
 
 
 def _entry(
-    call: KafkaRequest, entity: tuple[QuotaEntity, ...], error: int, message: str | None
+    request: KafkaRequest, entity: tuple[QuotaEntity, ...], error: int, message: str | None
 ) -> Any:
-    return call.part(
+    return request.part(
         "EntryData",
         error_code=code(error),
         error_message=message,
         entity=tuple(
-            call.part("EntityData", entity_type=part.type, entity_name=part.name) for part in entity
+            request.part("EntityData", entity_type=part.type, entity_name=part.name)
+            for part in entity
         ),
     )
 
 
-async def describe_client_quotas(call: KafkaRequest, service: Service) -> Any:
-    schema = response_schema(call.api_key, call.version)
-    filters = quota_filters(call.message, QuotaFilter)
+async def describe_client_quotas(request: KafkaRequest, service: Service) -> Any:
+    schema = response_schema(request.api_key, request.version)
+    filters = quota_filters(request.message, QuotaFilter)
 
     def read(image: Image) -> Any:
-        found = describe_quotas(image, filters, strict=call.message.strict)
+        found = describe_quotas(image, filters, strict=request.message.strict)
         return describe_quotas_response(schema, found)
 
-    return await service.read(read, stale=call.stale)
+    return await service.read(read, stale=request.stale)
 
 
-def refuse_describe(call: KafkaRequest, error: int, message: str) -> Any:
-    schema = response_schema(call.api_key, call.version)
+def refuse_describe(request: KafkaRequest, error: int, message: str) -> Any:
+    schema = response_schema(request.api_key, request.version)
     return describe_quotas_error(schema, error, message)

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from admin import model, move_service
 from admin.new_moves import refusal_of
-from controller.apis.offload import done, late
-from controller.apis.request import KafkaRequest, bounded, code, encode_answer
+from controller.apis.request import KafkaRequest, bounded, code, encode_body, offload
 from controller.service import AsOf, Service
+from quorum.protocol.errors import ErrorCode
 from quorum.protocol.varints import uvarint
 from statemachine.commands import (
     AlterReassignments,
@@ -21,55 +21,59 @@ from statemachine.commands import (
     ReassignmentsAltered,
 )
 
-INVALID_REQUEST: Final = 42
-
 _COPIES: Final = ("bytes_left", "bytes_per_s")
 _TOLD: Final = ("step", "step_count", "state", "since_ms", "detail", "reason_brokers", *_COPIES)
 """Where a partition stands, as on the wire so in the model."""
 
 
-async def alter_reassignments(call: KafkaRequest, service: Service) -> Any:
+async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
     """KIP-455; a null list of replicas cancels."""
-    message = call.message
+    message = request.message
     refusal = refusal_of(message.name, message.key)
     if refusal is not None:
-        return refuse_alter(call, refusal.error.code, refusal.message)
+        return refuse_alter(request, refusal.error.code, refusal.message)
     if message.topics and message.tried:
-        return refuse_alter(call, INVALID_REQUEST, "it is to be tried, or to be done, not both")
+        return refuse_alter(
+            request, ErrorCode.INVALID_REQUEST, "it is to be tried, or to be done, not both"
+        )
     parts = sum(len(topic.partitions) for topic in message.topics or message.tried)
-    command = await done(lambda: _command(message), parts)
-    answer = await move_service.alter_reassignments(service, call.principal, command, message.key)
+    command = await offload(lambda: _command(message), parts)
+    answer = await move_service.alter_reassignments(
+        service, request.principal, command, message.key
+    )
     # Kafka's clients would skip what each partition has; who uses a field of ours is none of them.
     is_ours = bool(
         message.key or message.name or message.priority or message.throttle or message.tried
     )
     may_change = command.may_change_factor
-    return late(lambda: _answered(call, answer, may_change=may_change, is_ours=is_ours), parts)
+    return await offload(
+        lambda: _answered(request, answer, may_change=may_change, is_ours=is_ours), parts
+    )
 
 
 def _answered(
-    call: KafkaRequest, answer: ReassignmentsAltered, *, may_change: bool, is_ours: bool
-) -> Any:
+    request: KafkaRequest, answer: ReassignmentsAltered, *, may_change: bool, is_ours: bool
+) -> bytes:
     if not is_ours:
-        empty = encode_answer(call, _whole(call, answer, may_change=may_change, responses=()))
-        return with_partitions(empty, call.version, answer.partitions)
+        empty = encode_body(request, _whole(request, answer, may_change=may_change, responses=()))
+        return with_partitions(empty, request.version, answer.partitions)
     responses = _by_topic(
-        call,
+        request,
         "ReassignableTopicResponse",
         answer.partitions,
-        lambda each: _altered(call, each),
+        lambda each: _altered(request, each),
     )
-    return _whole(call, answer, may_change=may_change, responses=responses)
+    return encode_body(request, _whole(request, answer, may_change=may_change, responses=responses))
 
 
 def _whole(
-    call: KafkaRequest,
+    request: KafkaRequest,
     answer: ReassignmentsAltered,
     *,
     may_change: bool,
     responses: tuple[Any, ...],
 ) -> Any:
-    return call.respond(
+    return request.respond(
         allow_replication_factor_change=may_change,
         error_code=code(0),
         error_message=None,
@@ -80,11 +84,11 @@ def _whole(
 
 
 def _by_topic(
-    call: KafkaRequest, kind: str, parts: Sequence[Any], made: Callable[[Any], Any]
+    request: KafkaRequest, kind: str, parts: Sequence[Any], made: Callable[[Any], Any]
 ) -> Any:
     """The parts of an answer under the topics that they are of, in their order."""
     return tuple(
-        call.part(kind, name=name, partitions=tuple([made(each) for each in partitions]))
+        request.part(kind, name=name, partitions=tuple([made(each) for each in partitions]))
         for name, partitions in groupby(parts, key=lambda each: each.topic)
     )
 
@@ -108,88 +112,93 @@ def _command(message: Any) -> AlterReassignments:
     )
 
 
-def _altered(call: KafkaRequest, part: ReassignmentAltered) -> Any:
-    return call.part(
+def _altered(request: KafkaRequest, part: ReassignmentAltered) -> Any:
+    return request.part(
         "ReassignablePartitionResponse",
         partition_index=part.partition,
         error_code=code(part.error.code),
         error_message=part.message or None,
         replicas=part.replicas,
-        planned_steps=tuple(call.part("PlannedStep", replicas=each) for each in part.steps),
+        planned_steps=tuple(request.part("PlannedStep", replicas=each) for each in part.steps),
     )
 
 
-def refuse_alter(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(error_code=code(error), error_message=message, responses=())
+def refuse_alter(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(error_code=code(error), error_message=message, responses=())
 
 
-async def list_reassignments(call: KafkaRequest, service: Service) -> Any:
+async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
     """What is under way; null topics ask for all."""
     wanted: dict[str, list[int]] | None = None
-    if call.message.topics is not None:
+    if request.message.topics is not None:
         wanted = {}
-        for topic in call.message.topics:
+        for topic in request.message.topics:
             wanted.setdefault(topic.name, []).extend(topic.partition_indexes)
     # Who says what the answer must be is none of Kafka's clients, and may want to know more.
     found = await move_service.list_reassignments(
-        service, wanted, detailed=call.consistency is not None, stale=call.stale
+        service, wanted, detailed=request.consistency is not None, stale=request.stale
     )
-    return AsOf(late(lambda: _listed(call, found.value), len(found.value)), found.offset)
+    body = await offload(lambda: _listed(request, found.value), len(found.value))
+    return AsOf(body, found.offset)
 
 
-def _listed(call: KafkaRequest, underway: Sequence[model.Reassignment]) -> Any:
+def _listed(request: KafkaRequest, underway: Sequence[model.Reassignment]) -> bytes:
     topics = _by_topic(
-        call, "OngoingTopicReassignment", underway, lambda each: _ongoing(call, each)
+        request, "OngoingTopicReassignment", underway, lambda each: _ongoing(request, each)
     )
-    return call.respond(error_code=code(0), error_message=None, topics=topics)
+    response = request.respond(error_code=code(0), error_message=None, topics=topics)
+    return encode_body(request, response)
 
 
-def _ongoing(call: KafkaRequest, found: model.Reassignment) -> Any:
-    told = {name: getattr(found, name) for name in _TOLD} if found.step else {}
-    return call.part(
+def _ongoing(request: KafkaRequest, found: model.Reassignment) -> Any:
+    told: dict[str, Any] = {}
+    if request.extension is not None:
+        told = {"target": found.target, "move_id": found.move_id, "reason": found.reason or ""}
+        if found.step:
+            told |= {name: getattr(found, name) for name in _TOLD}
+    return request.part(
         "OngoingPartitionReassignment",
         partition_index=found.partition,
         replicas=found.replicas,
         adding_replicas=found.adding,
         removing_replicas=found.removing,
-        target=found.target,
-        move_id=found.move_id,
-        reason=found.reason or "",
         **told,
     )
 
 
-def refuse_list(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(error_code=code(error), error_message=message, topics=())
+def refuse_list(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(error_code=code(error), error_message=message, topics=())
 
 
-async def elect_leaders(call: KafkaRequest, service: Service) -> Any:
+async def elect_leaders(request: KafkaRequest, service: Service) -> Any:
     """KIP-460; null partitions ask for every one that needs it."""
     try:
-        election = ElectionType(getattr(call.message, "election_type", 0))
+        election = ElectionType(getattr(request.message, "election_type", 0))
     except ValueError:
         return refuse_elect(
-            call, INVALID_REQUEST, f"election type {call.message.election_type}, not 0 or 1"
+            request,
+            ErrorCode.INVALID_REQUEST,
+            f"election type {request.message.election_type}, not 0 or 1",
         )
     partitions = None
-    if call.message.topic_partitions is not None:
+    if request.message.topic_partitions is not None:
         partitions = tuple(
             (topic.topic, each)
-            for topic in call.message.topic_partitions
+            for topic in request.message.topic_partitions
             for each in topic.partitions
         )
     command = ElectLeaders(election=election, partitions=partitions)
-    answer = await service.elect_leaders(call.principal, command)
-    return late(lambda: _held(call, answer), len(answer.partitions))
+    answer = await service.elect_leaders(request.principal, command)
+    return await offload(lambda: _held(request, answer), len(answer.partitions))
 
 
-def _held(call: KafkaRequest, answer: LeadersElected) -> Any:
+def _held(request: KafkaRequest, answer: LeadersElected) -> bytes:
     results = tuple(
-        call.part(
+        request.part(
             "ReplicaElectionResult",
             topic=name,
             partition_result=tuple(
-                call.part(
+                request.part(
                     "PartitionResult",
                     partition_id=each.partition,
                     error_code=code(each.error.code),
@@ -200,17 +209,18 @@ def _held(call: KafkaRequest, answer: LeadersElected) -> Any:
         )
         for name, elected in groupby(answer.partitions, key=lambda each: each.topic)
     )
-    return call.respond(error_code=code(0), replica_election_results=results)
+    response = request.respond(error_code=code(0), replica_election_results=results)
+    return encode_body(request, response)
 
 
-def refuse_elect(call: KafkaRequest, error: int, message: str) -> Any:
+def refuse_elect(request: KafkaRequest, error: int, message: str) -> Any:
     """Version 0 has no place for an error of the whole; it then names each partition."""
     results = tuple(
-        call.part(
+        request.part(
             "ReplicaElectionResult",
             topic=topic.topic,
             partition_result=tuple(
-                call.part(
+                request.part(
                     "PartitionResult",
                     partition_id=each,
                     error_code=code(error),
@@ -219,9 +229,9 @@ def refuse_elect(call: KafkaRequest, error: int, message: str) -> Any:
                 for each in topic.partitions
             ),
         )
-        for topic in call.message.topic_partitions or ()
+        for topic in request.message.topic_partitions or ()
     )
-    return call.respond(error_code=code(error), replica_election_results=results)
+    return request.respond(error_code=code(error), replica_election_results=results)
 
 
 _MAY_CHANGE_FROM: Final = 1

@@ -1,107 +1,183 @@
-"""One request on its way through the door, and what an API has to offer to be served."""
+"""A request of the Kafka protocol on its way through a controller, and the entry of an API.
 
+Long requests are decoded, and long responses built and encoded, in a thread: 100,000 partitions
+take a few tenths of a second. These are pure functions of values that nobody changes.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from controller.service import AsOf, Service
+from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey, VersionRange
 from quorum.protocol.codec import (
-    decode_request,
     encode_response_body,
     error_code,
     make_known,
     nested,
     response_schema,
 )
-from quorum.protocol.extension_tags import Consistency, consistency_of, patience_of, with_offset
+from quorum.protocol.extension_tags import (
+    Consistency,
+    Extension,
+    decode_extended,
+    with_offset,
+)
+from quorum.protocol.shape import Data
 from quorum.transport.inbound import InboundRequest
 
 NO_THROTTLE: Final = timedelta(0)
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
-"""Of an error message: it may repeat what was asked, and that has no bound but the frame's."""
+"""Of an error message: it may quote the request, which is bounded by its frame only."""
+
+LONG_BODY_BYTES: Final = 32 * 1024
+"""Of a request: some thousand partitions, a few milliseconds to decode."""
+LONG_PARTS: Final = 500
+"""Partitions in a request or a response: a few milliseconds to build and encode."""
+
+DEFAULT_TIMEOUT_MS: Final = 15_000
+TIMEOUT_MS_MAX: Final = 60_000
+_SHARE_OF_TIME: Final = 0.95
+"""Of the client's timeout, the part used here: an error has to reach the client in time."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaRequest:
-    """A request that could be read: `message` is kio's value of exactly this API and version."""
+    """A decoded request: `message` is kio's value of exactly this API and version."""
 
     api_key: ApiKey
     version: int
     client_id: str | None
     principal: str
     message: Any
-    consistency: Consistency | None = None
-    """What the asker says that the answer must be; None is what is usual for the request."""
-    patience_ms: int | None = None
-    """How long the asker waits, of a request that has no field for it; None if it does not say."""
+    body: Data = b""
+    """The bytes of the message, as they came."""
+    extension: Extension | None = None
+    """Our tagged field; only our own clients send one."""
+    envelope_id: int | None = None
+    """The correlation id inside the envelope that the request came in, if it did."""
 
     @property
-    def asked_ms(self) -> float | None:
-        """How long the asker says that it waits."""
-        asked: timedelta | None = getattr(self.message, "timeout", None)
-        return self.patience_ms if asked is None else asked.total_seconds() * 1_000
+    def consistency(self) -> Consistency | None:
+        """The consistency that the client asks for; None for what is usual for the request."""
+        return None if self.extension is None else self.extension.consistency
 
     @property
     def stale(self) -> bool:
-        """Whether what any node knows will do."""
+        """True if the client accepts a stale answer of any node."""
         said: bool = getattr(self.message, "stale", False)
         return said or self.consistency is Consistency.STALE
 
-    def respond(self, **values: Any) -> Any:
-        """kio's response for this request; fields that the version lacks are left out."""
-        schema = response_schema(self.api_key, self.version)
-        return make_known(schema, throttle_time=NO_THROTTLE, **_bounded(values))
+    @property
+    def asked_ms(self) -> float | None:
+        """The timeout that the client names, if any."""
+        asked: timedelta | None = getattr(self.message, "timeout", None)
+        if asked is not None:
+            return asked.total_seconds() * 1_000
+        return None if self.extension is None else self.extension.patience_ms
 
-    def part(self, name: str, /, **values: Any) -> Any:
-        """A structure inside the response, by the name of its class."""
-        schema = response_schema(self.api_key, self.version)
-        return make_known(nested(schema, name), **_bounded(values))
-
-
-Refuse = Callable[[KafkaRequest, int, str], Any]
-"""The response that says, at every place where the API can, this error code and message."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminApi:
-    """A capability that any client may ask of any node; the wait for a leader is bounded."""
-
-    versions: VersionRange
-    handle: Callable[[KafkaRequest, Service], Awaitable[Any]]
-    refuse: Refuse
-    anywhere: bool = False
-    """Whether every node answers by itself, the active one or not, unless asked otherwise."""
-    reads: bool = False
-    """Whether it only reads, so that a stale answer may be asked for, of any node."""
-
-    asks_who_leads: bool = False
-    """Whether that nobody does is an answer, once it is no matter of an election any more."""
-
-    def answers_here(self, call: KafkaRequest) -> bool:
-        """Whether a node that is not the active controller answers by itself."""
-        if call.stale:
-            return self.reads
-        return self.anywhere and call.consistency is None
-
-    def timeout_ms(self, call: KafkaRequest) -> int:
-        asked_ms = call.asked_ms
+    @property
+    def timeout_ms(self) -> int:
+        """How long to try to answer."""
+        asked_ms = self.asked_ms
         if asked_ms is None:
             return DEFAULT_TIMEOUT_MS
         return round(max(0.0, min(asked_ms, TIMEOUT_MS_MAX)) * _SHARE_OF_TIME)
 
+    def respond(self, **values: Any) -> Any:
+        """Build kio's response to this request, without fields that the version lacks."""
+        schema = response_schema(self.api_key, self.version)
+        return make_known(schema, throttle_time=NO_THROTTLE, **_bounded(values))
 
-DEFAULT_TIMEOUT_MS: Final = 15_000
-TIMEOUT_MS_MAX: Final = 60_000
-_SHARE_OF_TIME: Final = 0.95
-"""Of the time that the asker gives, what is used up here: that nobody leads has to get there."""
+    def part(self, name: str, /, **values: Any) -> Any:
+        """Build a structure inside the response, by the name of its class."""
+        schema = response_schema(self.api_key, self.version)
+        return make_known(nested(schema, name), **_bounded(values))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminApi:
+    """An API for clients: any node takes it and waits, for a bounded time, for a leader."""
+
+    versions: VersionRange
+    handle: Callable[[KafkaRequest, Service], Awaitable[Any]]
+    """Returns kio's response or its bytes, either of them perhaps `AsOf` an offset."""
+    refuse: Callable[[KafkaRequest, int, str], Any]
+    """Builds the response with this error code and message wherever the API has them."""
+    anywhere: bool = False
+    """True if every node answers by itself, unless the client asks for more."""
+    reads: bool = False
+    """True if it only reads, so that any node may give a stale answer."""
+    asks_who_leads: bool = False
+    """True if "nobody leads" is an answer, once that is more than a short election."""
+
+    def answers_here(self, request: KafkaRequest) -> bool:
+        """Return True if a node that is not the active controller answers by itself."""
+        if request.stale:
+            return self.reads
+        return self.anywhere and request.consistency is None
+
+
+def decode(api_key: int, version: int, body: Data, principal: str, **values: Any) -> KafkaRequest:
+    """Decode a request; raises `Malformed`."""
+    message, extension = decode_extended(api_key, version, body)
+    return KafkaRequest(
+        api_key=ApiKey(api_key),
+        version=version,
+        principal=principal,
+        message=message,
+        body=body,
+        extension=extension,
+        **values,
+    )
+
+
+def decode_inbound(inbound: InboundRequest) -> KafkaRequest:
+    """Decode a request of a client; raises `Malformed`."""
+    return decode(
+        inbound.api_key,
+        inbound.api_version,
+        inbound.body,
+        ANONYMOUS,
+        client_id=inbound.client_id,
+    )
+
+
+def encode(request: KafkaRequest, payload: Any) -> bytes:
+    """Encode the response to a request, with an envelope around it if the request had one."""
+    body = encode_body(request, payload)
+    if request.envelope_id is None:
+        return body
+    return envelope.wrap_response(request.api_key, request.version, request.envelope_id, body)
+
+
+def encode_body(request: KafkaRequest, payload: Any) -> bytes:
+    """Encode the response, which is returned as it is if it is bytes already."""
+    value = payload.value if isinstance(payload, AsOf) else payload
+    if isinstance(value, bytes):
+        body = value
+    else:
+        body = encode_response_body(request.api_key, request.version, value)
+    # A client that sent no field of ours gets none.
+    if request.extension is None or not isinstance(payload, AsOf):
+        return body
+    return with_offset(request.api_key, request.version, body, payload.offset)
+
+
+async def offload(work: Callable[[], T], parts: int) -> T:
+    """Do `work` on so many parts, in a thread if they are many."""
+    return work() if parts < LONG_PARTS else await asyncio.to_thread(work)
 
 
 def bounded(message: str) -> str:
-    """The message of an error, or its beginning."""
+    """Cut a long error message."""
     if len(message) <= MESSAGE_CHARACTERS_MAX:
         return message
     return f"{message[:MESSAGE_CHARACTERS_MAX]}..."
@@ -113,33 +189,5 @@ def _bounded(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def code(number: int) -> Any:
-    """kio's name of an error code."""
+    """Return kio's name of an error code."""
     return error_code(number)
-
-
-def parse_request(request: InboundRequest, principal: str) -> KafkaRequest:
-    """What `principal` asks for; raises `Malformed`."""
-    return KafkaRequest(
-        api_key=ApiKey(request.api_key),
-        version=request.api_version,
-        client_id=request.client_id,
-        principal=principal,
-        message=decode_request(request.api_key, request.api_version, request.body),
-        consistency=consistency_of(request.api_key, request.api_version, request.body),
-        patience_ms=patience_of(request.api_key, request.api_version, request.body),
-    )
-
-
-def respond_to(request: InboundRequest, call: KafkaRequest, payload: Any) -> None:
-    """Answer the request that `call` was read from."""
-    request.respond(encode_answer(call, payload))
-
-
-def encode_answer(call: KafkaRequest, payload: Any) -> bytes:
-    """The body of kio's response, or of one in bytes; one that is as of an offset says so."""
-    if isinstance(payload, bytes):
-        return payload
-    if not isinstance(payload, AsOf):
-        return encode_response_body(call.api_key, call.version, payload)
-    body = encode_response_body(call.api_key, call.version, payload.value)
-    return with_offset(call.api_key, call.version, body, payload.offset)

@@ -18,17 +18,17 @@ from statemachine.commands import (
 _ids = random.SystemRandom()
 
 
-async def create_topics(call: KafkaRequest, service: Service) -> Any:
+async def create_topics(request: KafkaRequest, service: Service) -> Any:
     command = CreateTopics(
-        topics=tuple(_new_topic(each) for each in call.message.topics),
-        validate_only=call.message.validate_only,
+        topics=tuple(_new_topic(each) for each in request.message.topics),
+        validate_only=request.message.validate_only,
         default_partition_count=service.defaults.num_partitions,
         default_replication_factor=service.defaults.replication_factor,
     )
-    answer = await service.create_topics(call.principal, command)
-    return call.respond(
+    answer = await service.create_topics(request.principal, command)
+    return request.respond(
         topics=tuple(
-            call.part(
+            request.part(
                 "CreatableTopicResult",
                 name=each.name,
                 topic_id=each.topic_id,
@@ -43,10 +43,10 @@ async def create_topics(call: KafkaRequest, service: Service) -> Any:
     )
 
 
-def refuse_create(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(
+def refuse_create(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(
         topics=tuple(
-            call.part(
+            request.part(
                 "CreatableTopicResult",
                 name=each.name,
                 topic_id=None,
@@ -54,16 +54,18 @@ def refuse_create(call: KafkaRequest, error: int, message: str) -> Any:
                 error_message=message,
                 configs=(),
             )
-            for each in call.message.topics
+            for each in request.message.topics
         )
     )
 
 
-async def delete_topics(call: KafkaRequest, service: Service) -> Any:
-    answer = await service.delete_topics(call.principal, DeleteTopics(topics=_doomed(call.message)))
-    return call.respond(
+async def delete_topics(request: KafkaRequest, service: Service) -> Any:
+    answer = await service.delete_topics(
+        request.principal, DeleteTopics(topics=_doomed(request.message))
+    )
+    return request.respond(
         responses=tuple(
-            call.part(
+            request.part(
                 "DeletableTopicResult",
                 name=each.name,
                 topic_id=each.topic_id,
@@ -75,30 +77,30 @@ async def delete_topics(call: KafkaRequest, service: Service) -> Any:
     )
 
 
-def refuse_delete(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(
+def refuse_delete(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(
         responses=tuple(
-            call.part(
+            request.part(
                 "DeletableTopicResult",
                 name=each if isinstance(each, str) else None,
                 topic_id=each if isinstance(each, UUID) else None,
                 error_code=code(error),
                 error_message=message,
             )
-            for each in _doomed(call.message)
+            for each in _doomed(request.message)
         )
     )
 
 
-async def create_partitions(call: KafkaRequest, service: Service) -> Any:
+async def create_partitions(request: KafkaRequest, service: Service) -> Any:
     command = CreatePartitions(
-        topics=tuple(_more_partitions(each) for each in call.message.topics),
-        validate_only=call.message.validate_only,
+        topics=tuple(_more_partitions(each) for each in request.message.topics),
+        validate_only=request.message.validate_only,
     )
-    answer = await service.create_partitions(call.principal, command)
-    return call.respond(
+    answer = await service.create_partitions(request.principal, command)
+    return request.respond(
         results=tuple(
-            call.part(
+            request.part(
                 "CreatePartitionsTopicResult",
                 name=each.name,
                 error_code=code(each.error.code),
@@ -109,16 +111,16 @@ async def create_partitions(call: KafkaRequest, service: Service) -> Any:
     )
 
 
-def refuse_partitions(call: KafkaRequest, error: int, message: str) -> Any:
-    return call.respond(
+def refuse_partitions(request: KafkaRequest, error: int, message: str) -> Any:
+    return request.respond(
         results=tuple(
-            call.part(
+            request.part(
                 "CreatePartitionsTopicResult",
                 name=each.name,
                 error_code=code(error),
                 error_message=message,
             )
-            for each in call.message.topics
+            for each in request.message.topics
         )
     )
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from admin.model import NO_LEADER
 from controller.apis.request import KafkaRequest, code
-from controller.apis.voters import INCONSISTENT_CLUSTER_ID
 from controller.service import Service
 from quorum.core.messages import TransferResponse
 from quorum.core.vocabulary import ReplicaId
+from quorum.protocol.errors import ErrorCode
 
 ANYBODY: Final = -1
 
@@ -17,7 +17,7 @@ async def transfer_leadership(call: KafkaRequest, service: Service) -> Any:
     cluster_id, wanted = call.message.cluster_id, call.message.voter_id
     if cluster_id is not None and service.cluster_id not in (None, cluster_id):
         text = f"this is cluster {service.cluster_id}, not {cluster_id}"
-        return refuse(call, INCONSISTENT_CLUSTER_ID, text)
+        return refuse(call, ErrorCode.INCONSISTENT_CLUSTER_ID, text)
     to = None if wanted == ANYBODY else ReplicaId(wanted)
     found = await service.transfer_leadership(call.principal, to)
     if isinstance(found, TransferResponse):

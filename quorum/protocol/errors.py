@@ -156,3 +156,16 @@ def error_name(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return f"error {code}"
+
+
+class RequestRefused(Exception):
+    """A request that is answered with an error code of the protocol.
+
+    `reason` is the message beside the code; `words` says as well what failed.
+    """
+
+    def __init__(self, code: int, reason: str, *, failing: str = "") -> None:
+        self.code = code
+        self.reason = reason
+        self.words = ": ".join(each for each in (failing, reason) if each)
+        super().__init__(self.words)

@@ -11,7 +11,7 @@ from dataclasses import fields
 from enum import IntEnum
 from functools import cache
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from quorum.protocol import codec
 from quorum.protocol.faults import Malformed
@@ -28,6 +28,7 @@ _CONSISTENCY: Final = b"\x01" + uvarint(CONSISTENCY_TAG) + b"\x01"
 _AS_OF: Final = b"\x01" + uvarint(AS_OF_TAG) + uvarint(_OFFSET.size)
 _MILLISECONDS: Final = Struct(">i")
 _PATIENCE: Final = b"\x01" + uvarint(PATIENCE_TAG) + uvarint(_MILLISECONDS.size)
+_LONGEST: Final = len(_PATIENCE) + _MILLISECONDS.size
 
 
 class Consistency(IntEnum):
@@ -37,6 +38,15 @@ class Consistency(IntEnum):
     """What any node knows will do."""
     LINEARIZABLE = 1
     """Everything that was answered before is in it."""
+
+
+class Extension(NamedTuple):
+    """Our tagged field at the end of a request; only clients and nodes of ours send one."""
+
+    consistency: Consistency | None = None
+    """What the answer must be; None for what is usual."""
+    patience_ms: int | None = None
+    """How long the client waits, where the request has no field for it."""
 
 
 @cache
@@ -53,19 +63,6 @@ def with_consistency(api_key: int, version: int, body: bytes, wanted: Consistenc
     return b"".join((body[:-1], _CONSISTENCY, bytes((wanted,))))
 
 
-def consistency_of(api_key: int, version: int, body: Data) -> Consistency | None:
-    """What a well-formed request says is wanted, if it says anything."""
-    end = bytes(body[-len(_CONSISTENCY) - 1 :])
-    if end[:-1] != _CONSISTENCY or end[-1] not in tuple(Consistency):
-        return None
-    # Another field may end with the same bytes: then the message is not whole without them.
-    try:
-        codec.decode_request(api_key, version, bytes(body[: -len(end)]) + _NO_TAGS)
-    except Malformed:
-        return None
-    return Consistency(end[-1])
-
-
 def with_patience(api_key: int, version: int, body: bytes, wait_ms: int) -> bytes:
     """The request `body`, saying for how many milliseconds its asker will wait, where it can."""
     if not _has_room(codec.request_schema(api_key, version)):
@@ -74,18 +71,30 @@ def with_patience(api_key: int, version: int, body: bytes, wait_ms: int) -> byte
     return b"".join((body[:-1], _PATIENCE, _MILLISECONDS.pack(wait_ms)))
 
 
-def patience_of(api_key: int, version: int, body: Data) -> int | None:
-    """For how long the asker of a well-formed request says that it waits, if it says so."""
-    size = len(_PATIENCE) + _MILLISECONDS.size
-    end = bytes(body[-size:])
-    if len(end) < size or end[: len(_PATIENCE)] != _PATIENCE:
-        return None
-    try:
-        codec.decode_request(api_key, version, bytes(body[:-size]) + _NO_TAGS)
-    except Malformed:
-        return None
-    wait_ms: int = _MILLISECONDS.unpack_from(end, len(_PATIENCE))[0]
-    return wait_ms
+def decode_extended(api_key: int, version: int, body: Data) -> tuple[Any, Extension | None]:
+    """Decode a request and our tagged field at its end, if it has one; raises `Malformed`."""
+    extension, size_bytes = _extension_at_end(body)
+    if extension is not None:
+        plain = bytes(body[:-size_bytes]) + _NO_TAGS
+        try:
+            return codec.decode_request(api_key, version, plain), extension
+        except Malformed:
+            # Another field ends with the same bytes, and the message is incomplete without them.
+            pass
+    return codec.decode_request(api_key, version, body), None
+
+
+def _extension_at_end(body: Data) -> tuple[Extension | None, int]:
+    """The field that the last bytes of `body` look like, and how many bytes it takes."""
+    end = bytes(body[-_LONGEST:])
+    size_bytes = len(_CONSISTENCY) + 1
+    if end[-size_bytes:-1] == _CONSISTENCY and end[-1] in tuple(Consistency):
+        return Extension(consistency=Consistency(end[-1])), size_bytes
+    size_bytes = len(_PATIENCE) + _MILLISECONDS.size
+    if end[-size_bytes : -_MILLISECONDS.size] == _PATIENCE:
+        (wait_ms,) = _MILLISECONDS.unpack_from(end, len(end) - _MILLISECONDS.size)
+        return Extension(patience_ms=wait_ms), size_bytes
+    return None, 0
 
 
 def with_offset(api_key: int, version: int, body: bytes, offset: int) -> bytes:

@@ -17,9 +17,9 @@ from quorum.protocol import codec
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.extension_tags import (
     Consistency,
-    consistency_of,
+    Extension,
+    decode_extended,
     offset_of,
-    patience_of,
     with_consistency,
     with_offset,
     with_patience,
@@ -175,8 +175,11 @@ def test_a_request_without_a_field_for_it_says_how_long_its_asker_waits() -> Non
     message = codec.make(schema, cluster_id=None, voter_id=2, voter_directory_id=None)
     plain = codec.encode_request_body(ApiKey.REMOVE_RAFT_VOTER, 0, message)
     body = with_patience(ApiKey.REMOVE_RAFT_VOTER, 0, plain, 1_500)
-    assert patience_of(ApiKey.REMOVE_RAFT_VOTER, 0, body) == 1_500
-    assert patience_of(ApiKey.REMOVE_RAFT_VOTER, 0, plain) is None
+    assert decode_extended(ApiKey.REMOVE_RAFT_VOTER, 0, body) == (
+        message,
+        Extension(patience_ms=1_500),
+    )
+    assert decode_extended(ApiKey.REMOVE_RAFT_VOTER, 0, plain) == (message, None)
     assert codec.decode_request(ApiKey.REMOVE_RAFT_VOTER, 0, body) == message
 
 
@@ -185,8 +188,11 @@ def test_a_request_says_what_its_answer_must_be(wanted: Consistency) -> None:
     for form, message in ((QUORUM, describe_quorum(QUORUM)), (METADATA, metadata(METADATA))):
         plain = codec.encode_request_body(form.api_key, form.version, message)
         body = with_consistency(form.api_key, form.version, plain, wanted)
-        assert consistency_of(form.api_key, form.version, body) is wanted
-        assert consistency_of(form.api_key, form.version, plain) is None
+        assert decode_extended(form.api_key, form.version, body) == (
+            message,
+            Extension(consistency=wanted),
+        )
+        assert decode_extended(form.api_key, form.version, plain) == (message, None)
         # Kafka's nodes, and our own where they do not ask, take it for the plain one.
         assert codec.decode_request(form.api_key, form.version, body) == message
 
@@ -210,7 +216,7 @@ def test_another_field_that_ends_with_the_same_bytes_says_nothing(end: bytes) ->
     plain = codec.encode_request_body(QUORUM.api_key, 2, describe_quorum(QUORUM))
     other = plain[:-1] + b"\x01\xa0\x9c\x01" + bytes((len(end),)) + end
     assert codec.decode_request(QUORUM.api_key, 2, other) == describe_quorum(QUORUM)
-    assert consistency_of(QUORUM.api_key, 2, other) is None
+    assert decode_extended(QUORUM.api_key, 2, other) == (describe_quorum(QUORUM), None)
 
 
 def test_an_answer_says_what_it_is_as_of() -> None:

@@ -152,7 +152,7 @@ async def test_a_broker_that_falls_silent_is_fenced_and_its_partitions_get_new_l
         controller = node.controller
         await join(controller, 101, 102)
         await asked(controller, topic("a", 101, 102))
-        sessions = controller.sessions
+        sessions = controller.heartbeats
         assert sessions is not None
         for broker_id in (101, 102):
             sessions.touch(broker_id, 0, clock())

@@ -70,10 +70,10 @@ async def test_a_broker_with_more_partitions_than_a_batch_holds_is_fenced(tmp_pa
         controller = node.controller
         await join(controller, 101, 102)
         await asked(controller, many("large", 25_000))
-        assert controller.sessions is not None
-        controller.sessions.touch(101, 0, clock())
+        assert controller.heartbeats is not None
+        controller.heartbeats.touch(101, 0, clock())
         clock.ms += SESSION_TIMEOUT_MS
-        controller.sessions.touch(102, 0, clock())
+        controller.heartbeats.touch(102, 0, clock())
         controller.sweep()
         # The work of one decision is bounded; that it is not over shows: the broker is not fenced.
         image = controller.image

@@ -44,7 +44,7 @@ async def test_who_waits_when_the_lead_is_lost_is_told_and_nothing_stays(tmp_pat
             assert contents(controller.image) == before
             assert asked(controller, topic("late", 101)).result() is Unavailable.NOT_ACTIVE
         await stopping
-        assert (controller.is_active, controller.sessions) == (False, None)
+        assert (controller.is_active, controller.heartbeats) == (False, None)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -285,8 +285,8 @@ def test_a_controller_asks_itself_once_for_what_waits_for_its_turn(
     lone.answer(topic("a", 101, 102, partitions=MANY))
     monkeypatch.setattr(event_queue, "SLICE_US", 1)
     lone.ask(moves("a", MANY, 103, 104))
-    assert lone.controller.sessions is not None
-    lone.controller.sessions.touch(101, 0, lone.now_ms - SESSION_TIMEOUT_MS)
+    assert lone.controller.heartbeats is not None
+    lone.controller.heartbeats.touch(101, 0, lone.now_ms - SESSION_TIMEOUT_MS)
     for _ in range(50):
         lone.controller.sweep()
         lone.controller.advance_moves()

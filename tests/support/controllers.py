@@ -15,7 +15,7 @@ from uuid import UUID
 
 from admin.capabilities.server import handle
 from admin.daemon import SUPPORTED_FEATURES
-from controller.apis.brokers import BrokerApiContext
+from controller.apis.brokers import BrokerApis
 from controller.apis.controller_apis import OFFERED, ControllerApis
 from controller.apis.forwarder import Forwarder
 from controller.quorum_controller import QuorumController
@@ -171,7 +171,7 @@ async def start(
         raft_calls=opened.raft_calls,
         gossiper=opened.gossiper,
         forwarder=forwarder,
-        desk=BrokerApiContext(controller=controller, clock=session_clock, cluster=opened.cluster),
+        broker_apis=BrokerApis(controller, opened.cluster, clock=session_clock),
         supported_features=SUPPORTED_FEATURES,
     )
     parts.push_async_callback(door.close)

@@ -117,7 +117,7 @@ async def test_an_operator_sees_that_a_move_never_ends_at_its_throttle(tmp_path:
         await asked(node.controller, topic("a", 101))
         await asked(node.controller, move("a", 102))
         await asked(node.controller, commands.AlterMove(move_id=1, throttle_bytes_per_s=250))
-        sessions = node.controller.sessions
+        sessions = node.controller.heartbeats
         assert sessions is not None
         now_ms = node.controller._clock()
         less = replace(REPORT, bytes_left=REPORT.bytes_left - 1)

@@ -10,7 +10,7 @@ from broker.apis.api_versions import FORWARDED, OFFERED
 from broker.apis.forwarding import PRINCIPAL, refusal
 from quorum.protocol import codec, headers
 from quorum.protocol.apis import ApiKey
-from quorum.protocol.envelope_refusals import Words, write_refusal
+from quorum.protocol.envelope import Reason, write_refusal
 from quorum.transport.server import InboundRequest
 from tests.broker.embedded_cluster import cluster, until
 
@@ -98,7 +98,7 @@ async def test_why_no_controller_did_it_reaches_the_client(tmp_path: Path) -> No
 
         while not waiting.done():
             for envelope in envelopes[asked:]:
-                envelope.respond(write_refusal(41, Words("its disk is full")))
+                envelope.respond(write_refusal(41, Reason("its disk is full")))
             asked = len(envelopes)
             await until(is_asked_again)
         assert asked > 1

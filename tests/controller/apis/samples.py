@@ -6,8 +6,6 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
-from controller.apis import envelope as envelopes
-from controller.apis.request import KafkaRequest
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -17,7 +15,9 @@ from quorum.core.messages import (
     VoteRequest,
 )
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
+from quorum.protocol import envelope
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.envelope import Forwarded
 from quorum.protocol.raft_messages import METADATA_TOPIC, write_request
 from tests.support.broker_requests import creation, registration
 from tests.support.controllers import CLUSTER_ID
@@ -248,21 +248,15 @@ def update_features(form: Form, *updates: tuple[str, int, int], validate_only: b
     return form.request(feature_updates=keys, timeout=TIMEOUT, validate_only=validate_only)
 
 
-def envelope(_form: Form) -> Any:
+def enveloped(_form: Form) -> Any:
     inner = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
     return wrapped(inner, list_reassignments(inner))
 
 
 def wrapped(inner: Form, payload: Any, principal: str = "User:tester") -> Any:
     """The body of an envelope around a request, as another node writes it."""
-    call = KafkaRequest(
-        api_key=ApiKey(inner.api_key),
-        version=inner.version,
-        client_id="asker",
-        principal=principal,
-        message=payload,
-    )
-    return envelopes.wrap(call, inner.body(payload), 77)
+    forwarded = Forwarded(inner.api_key, inner.version, 77, "asker", principal, inner.body(payload))
+    return envelope.wrap(forwarded, host=b"\x7f\x00\x00\x01", timeout_ms=20_000)
 
 
 SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
@@ -270,7 +264,7 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
         ApiKey.API_VERSIONS: lambda form: form.request(
             client_software_name="test", client_software_version="1"
         ),
-        ApiKey.ENVELOPE: envelope,
+        ApiKey.ENVELOPE: enveloped,
         ApiKey.DISCOVER_BROKERS: lambda form: form.request(
             replica_id=-1, boot_timestamp=-1, host="", port=-1
         ),

@@ -1,15 +1,15 @@
 """Long requests are read, and long answers written, beside the loop; nobody can tell by them."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from admin import move_service
-from controller.apis import admin_apis, controller_apis, offload
+from controller.apis import admin_apis, controller_apis, request
 from controller.apis.controller_apis import OFFERED
-from controller.apis.offload import Late, done, late, made, written
-from controller.service import AsOf
+from controller.apis.request import LONG_PARTS, offload
 from quorum.protocol import headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.codec import decode_response
@@ -29,7 +29,7 @@ FORMS = [
 def everything_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has any bytes, or any parts."""
     monkeypatch.setattr(controller_apis, "LONG_BODY_BYTES", 0)
-    monkeypatch.setattr(offload, "LONG_PARTS", 0)
+    monkeypatch.setattr(request, "LONG_PARTS", 0)
     monkeypatch.setattr(move_service, "LISTED_AT_ONCE_MAX", 0)
 
 
@@ -61,11 +61,7 @@ async def test_a_long_request_that_cannot_be_read_closes_its_connection(tmp_path
         assert await sent(node, form, body_of(form)) is not None
 
 
-async def test_an_answer_is_made_where_it_is_written() -> None:
-    short, long = late(lambda: "made", offload.LONG_PARTS - 1), late(lambda: "made", 10**6)
-    assert short == "made"
-    assert isinstance(long, Late)
-    assert (made(long), made(AsOf(long, 7))) == ("made", AsOf("made", 7))
-    for payload in (short, long):
-        assert await written(lambda value: str(value).encode(), payload) == b"made"
-    assert [await done(lambda: 3, parts) for parts in (1, 10**6)] == [3, 3]
+async def test_long_work_is_done_in_a_thread() -> None:
+    here = threading.get_ident()
+    assert await offload(threading.get_ident, LONG_PARTS - 1) == here
+    assert await offload(threading.get_ident, LONG_PARTS) != here

@@ -1,0 +1,174 @@
+"""Envelope (58, KIP-590): a request that one node forwards to the active controller.
+
+It carries the request as it came and the client's principal; its response carries the response.
+A controller that is not active refuses the whole envelope. Kafka has only an error code for that,
+so between our nodes the reason travels as well, in a tagged field (10004) behind Kafka's last
+field, if the envelope carried a field of ours (`extension_tags.with_patience`).
+"""
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final
+
+from quorum.protocol.apis import ApiKey, UnsupportedVersion, header_flexibility
+from quorum.protocol.codec import (
+    decode_part,
+    encode_request_body,
+    encode_response_body,
+    error_code,
+    make,
+    request_schema,
+    response_schema,
+)
+from quorum.protocol.errors import ErrorCode
+from quorum.protocol.extension_tags import with_patience
+from quorum.protocol.faults import Malformed
+from quorum.protocol.headers import (
+    read_request_header,
+    read_request_prefix,
+    response_body_start,
+    write_framed_response_header,
+    write_request_header,
+)
+from quorum.protocol.shape import Data
+from quorum.protocol.varints import read_uvarint, uvarint
+
+VERSION: Final = 0
+REASON_TAG: Final = 10_004
+REASON_BYTES_MAX: Final = 4_096
+
+_LENGTH_BYTES: Final = 4
+_PRINCIPAL_VERSION: Final = b"\x00\x00"
+_NO_TAGS: Final = b"\x00"
+_ONE_TAG: Final = b"\x01"
+_FIXED_BYTES: Final = 3
+"""Of a refusal: the null response inside, and the error code."""
+_MAY_BE_DONE: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The reason why a controller refuses an envelope."""
+
+    text: str
+    may_be_done: bool = False
+    """True if the request may take effect all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """The request inside an envelope."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    principal: str
+    body: bytes
+
+
+class Unreadable(Exception):
+    """The request inside cannot be read; `error` is the error code of the envelope."""
+
+    def __init__(self, error: ErrorCode, reason: str) -> None:
+        super().__init__(reason)
+        self.error = error
+
+
+def wrap(forwarded: Forwarded, *, host: bytes, timeout_ms: int) -> bytes:
+    """Encode an EnvelopeRequest; `host` is the client's address in 4 or 16 bytes."""
+    header = write_request_header(
+        forwarded.api_key, forwarded.version, forwarded.correlation_id, forwarded.client_id
+    )
+    request = make(
+        request_schema(ApiKey.ENVELOPE, VERSION),
+        request_data=header + forwarded.body,
+        request_principal=_write_principal(forwarded.principal),
+        client_host_address=host,
+    )
+    body = encode_request_body(ApiKey.ENVELOPE, VERSION, request)
+    return with_patience(ApiKey.ENVELOPE, VERSION, body, timeout_ms)
+
+
+def unwrap(envelope: Any) -> Forwarded:
+    """Read the request inside an EnvelopeRequest; raises `Unreadable`."""
+    data = envelope.request_data
+    principal = _read_principal(envelope.request_principal)
+    try:
+        api_key, version, correlation_id = read_request_prefix(data)
+        client_id, start = read_request_header(data, api_key, version)
+    except UnsupportedVersion as error:
+        raise Unreadable(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
+    except Malformed as error:
+        raise Unreadable(ErrorCode.INVALID_REQUEST, str(error)) from error
+    return Forwarded(api_key, version, correlation_id, client_id, principal, data[start:])
+
+
+def wrap_response(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
+    """Encode the EnvelopeResponse around the response to the request inside."""
+    flexible = header_flexibility(api_key, version).response
+    framed = write_framed_response_header(correlation_id, len(body), flexible=flexible)
+    response = make(
+        response_schema(ApiKey.ENVELOPE, VERSION),
+        response_data=framed[_LENGTH_BYTES:] + body,
+        error_code=error_code(ErrorCode.NONE),
+    )
+    return encode_response_body(ApiKey.ENVELOPE, VERSION, response)
+
+
+def unwrap_response(api_key: int, version: int, data: bytes) -> bytes:
+    """Return the body of the response inside an EnvelopeResponse; raises `Malformed`."""
+    return data[response_body_start(data, api_key, version) :]
+
+
+def write_refusal(error: int, reason: Reason | None) -> bytes:
+    """Encode an EnvelopeResponse that refuses the whole envelope."""
+    schema = response_schema(ApiKey.ENVELOPE, VERSION)
+    response = make(schema, response_data=None, error_code=error_code(error))
+    body = encode_response_body(ApiKey.ENVELOPE, VERSION, response)
+    assert len(body) == _FIXED_BYTES + 1
+    assert body.endswith(_NO_TAGS)
+    if reason is None:
+        return body
+    text = reason.text.encode()[:REASON_BYTES_MAX]
+    field = bytes((_MAY_BE_DONE if reason.may_be_done else 0,)) + text
+    return b"".join((body[:-1], _ONE_TAG, uvarint(REASON_TAG), uvarint(len(field)), field))
+
+
+def reason_of(body: Data) -> Reason | None:
+    """Return the reason in a well-formed refusal; None if there is none, as in Kafka's."""
+    data = bytes(body[_FIXED_BYTES : _FIXED_BYTES + REASON_BYTES_MAX + 64])
+    if bytes(body[:1]) != _NO_TAGS or data[:1] != _ONE_TAG:
+        return None  # There is a response inside, or there are other fields than ours alone.
+    tag, at = read_uvarint(data, 1)
+    size, at = read_uvarint(data, at)
+    field = data[at : at + size]
+    if tag != REASON_TAG or not field or len(field) != size:
+        return None
+    return Reason(field[1:].decode(errors="replace"), bool(field[0] & _MAY_BE_DONE))
+
+
+def _read_principal(data: bytes | None) -> str:
+    from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
+
+    if data is None or data[:2] != _PRINCIPAL_VERSION:
+        reason = "the principal is not of version 0"
+        raise Unreadable(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, reason)
+    fields = data[len(_PRINCIPAL_VERSION) :]
+    try:
+        principal = decode_part(DefaultPrincipalData, fields, ApiKey.ENVELOPE, VERSION)
+    except Malformed as error:
+        reason = f"the principal cannot be read: {error}"
+        raise Unreadable(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, reason) from error
+    return f"{principal.type_}:{principal.name}"
+
+
+def _write_principal(principal: str) -> bytes:
+    from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
+    from kio.serial import entity_writer
+
+    kind, _, name = principal.partition(":")
+    buffer = BytesIO()
+    value = make(DefaultPrincipalData, type_=kind, name=name, token_authenticated=False)
+    entity_writer(DefaultPrincipalData)(buffer, value)
+    return _PRINCIPAL_VERSION + buffer.getvalue()

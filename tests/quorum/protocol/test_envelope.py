@@ -1,0 +1,45 @@
+"""The reason with which a controller refuses an envelope."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum.protocol.apis import ApiKey
+from quorum.protocol.codec import decode_response, encode_response_body, error_code, make
+from quorum.protocol.codec import response_schema as schema_of
+from quorum.protocol.envelope import REASON_BYTES_MAX, Reason, reason_of, write_refusal
+
+
+@given(st.sampled_from([35, 41, 42, 97]), st.text(max_size=300), st.booleans())
+def test_a_reason_arrives_and_other_nodes_read_the_error_code(
+    code: int, text: str, may_be_done: bool
+) -> None:
+    body = write_refusal(code, Reason(text, may_be_done))
+    assert reason_of(body) == reason_of(memoryview(body)) == Reason(text, may_be_done)
+    answer = decode_response(ApiKey.ENVELOPE, 0, body)
+    assert (answer.error_code.value, answer.response_data) == (code, None)
+
+
+def test_a_reason_has_a_bound() -> None:
+    reason = reason_of(write_refusal(41, Reason("\N{BULLET}" * REASON_BYTES_MAX)))
+    assert reason is not None
+    assert REASON_BYTES_MAX // 3 <= len(reason.text) <= REASON_BYTES_MAX // 3 + 1
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\x01\x94\x4e\x02\x00a"])
+def test_a_refusal_of_kafka_and_a_response_have_no_reason(data: bytes | None) -> None:
+    response = make(
+        schema_of(ApiKey.ENVELOPE, 0), response_data=data, error_code=error_code(41 if data else 0)
+    )
+    assert reason_of(encode_response_body(ApiKey.ENVELOPE, 0, response)) is None
+
+
+@pytest.mark.parametrize(
+    "tags", [b"\x01\x05\x02\x00a", b"\x02\x05\x01\x00\x94\x4e\x02\x00a", b"\x01\x94\x4e\x00"]
+)
+def test_fields_of_others_are_no_reason(tags: bytes) -> None:
+    assert reason_of(b"\x00\x00\x29" + tags) is None
+
+
+def test_a_node_of_kafka_reads_a_refusal_without_a_field_of_ours() -> None:
+    assert write_refusal(41, None) == b"\x00\x00\x29\x00"
