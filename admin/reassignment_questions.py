@@ -47,6 +47,7 @@ def begin_move(asked: NewMove) -> Question:
             name=asked.name,
             priority=asked.priority,
             throttle=asked.throttle_bytes_per_s,
+            extended=True,
         )
 
     return Question(

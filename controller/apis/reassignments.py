@@ -41,45 +41,34 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
     answer = await move_service.alter_reassignments(
         service, request.principal, command, message.key
     )
-    # Kafka's clients would skip what each partition has; who uses a field of ours is none of them.
-    is_ours = bool(
+    # Only a client that used a field of ours reads what each partition has.
+    detailed = bool(
         message.key or message.name or message.priority or message.throttle or message.tried
     )
-    may_change = command.may_change_factor
-    return await offload(
-        lambda: _answered(request, answer, may_change=may_change, is_ours=is_ours), parts
-    )
+    told: dict[str, Any] = {"allow_replication_factor_change": command.may_change_factor}
+    if detailed or message.extended:
+        told |= {"move_id": answer.move_id, "repeated": answer.repeated}
+    return await offload(lambda: _answered(request, answer, told, detailed=detailed), parts)
 
 
 def _answered(
-    request: KafkaRequest, answer: ReassignmentsAltered, *, may_change: bool, is_ours: bool
+    request: KafkaRequest, answer: ReassignmentsAltered, told: dict[str, Any], *, detailed: bool
 ) -> bytes:
-    if not is_ours:
-        empty = encode_body(request, _whole(request, answer, may_change=may_change, responses=()))
-        return with_partitions(empty, request.version, answer.partitions)
-    responses = _by_topic(
-        request,
-        "ReassignableTopicResponse",
-        answer.partitions,
-        lambda each: _altered(request, each),
-    )
-    return encode_body(request, _whole(request, answer, may_change=may_change, responses=responses))
+    def encoded(responses: tuple[Any, ...]) -> bytes:
+        response = request.respond(
+            error_code=code(0), error_message=None, responses=responses, **told
+        )
+        return encode_body(request, response)
 
-
-def _whole(
-    request: KafkaRequest,
-    answer: ReassignmentsAltered,
-    *,
-    may_change: bool,
-    responses: tuple[Any, ...],
-) -> Any:
-    return request.respond(
-        allow_replication_factor_change=may_change,
-        error_code=code(0),
-        error_message=None,
-        responses=responses,
-        move_id=answer.move_id,
-        repeated=answer.repeated,
+    if not detailed:
+        return with_partitions(encoded(()), request.version, answer.partitions)
+    return encoded(
+        _by_topic(
+            request,
+            "ReassignableTopicResponse",
+            answer.partitions,
+            lambda each: _altered(request, each),
+        )
     )
 
 

@@ -49,6 +49,8 @@ class AskedOfOurs:
     """Of the move that it begins, for people."""
     priority: i32 = field(metadata={"kafka_type": "int32", "tag": 10_014}, default=i32(0))
     """Moves with a higher one step before others."""
+    extended: bool = field(metadata={"kafka_type": "bool", "tag": 10_015}, default=False)
+    """True if the client reads our fields of the response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.apis.api_versions import FORWARDED, OFFERED
-from broker.apis.forwarding import PRINCIPAL, refusal
+from broker.apis.forwarding import refusal
 from quorum.protocol import codec, headers
 from quorum.protocol.apis import ApiKey
 from quorum.protocol.envelope import Reason, write_refusal
@@ -55,7 +55,7 @@ async def test_the_request_travels_as_it_came_and_the_answer_comes_back(
         _, start = headers.read_request_header(inner.request_data, api_key, version)
         body = inner.request_data[start:]
         assert codec.decode_request(ApiKey.CREATE_TOPICS, version, body) == request
-        assert inner.request_principal == PRINCIPAL
+        assert inner.request_principal == b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
         assert inner.client_host_address == bytes((127, 0, 0, 1))
         flexible = version >= 5
         frame = headers.write_framed_response_header(

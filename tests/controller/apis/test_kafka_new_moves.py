@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from admin.faults import Refused
 from admin.model import Assignment, PartitionResult
 from admin.new_moves import NewMove
 from quorum.protocol.apis import ApiKey
+from quorum.protocol.extension_tags import Consistency, with_consistency
 from statemachine import commands
 from statemachine.reassignment.settings import PARALLEL_PARTITIONS, PARALLEL_REPLICAS
 from tests.controller.apis.samples import alter_reassignments, list_reassignments
@@ -77,15 +79,20 @@ async def test_a_request_with_a_key_is_carried_out_once_and_answered_alike(
         assert "the key k belongs to another request" in other.error_message
 
 
-async def test_kafkas_clients_are_told_which_move_it_is_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_client_of_kafka_gets_no_field_of_ours(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
         await four_brokers(node)
         answer = await altered(client, 1, [("a", 0, (101, 103))])
+        assert (answer.move_id, parts(answer)[0].replicas) == (0, ())
+        answer = await altered(client, 1, [("a", 0, (101, 103))], extended=True)
         assert (answer.move_id, parts(answer)[0].replicas) == (1, ())
         listing = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
-        found = await client.send(listing, list_reassignments(listing))
-        ((shown,),) = (each.partitions for each in found.topics)
-        assert (shown.target, shown.move_id, shown.step, shown.state) == ((101, 103), 1, 0, "")
+        plain = listing.body(list_reassignments(listing))
+        ours = with_consistency(*astuple(listing), plain, Consistency.STALE)
+        for body, told in ((plain, ((), 0, 0, "")), (ours, ((101, 103), 1, 1, "growing"))):
+            found = await client.send_bytes(listing, body)
+            ((shown,),) = (each.partitions for each in found.topics)
+            assert (shown.target, shown.move_id, shown.step, shown.state) == told
 
 
 async def test_what_is_tried_changes_nothing_and_tells_the_steps(tmp_path: Path) -> None:

@@ -70,5 +70,10 @@ def test_what_kafka_clients_are_told_has_the_bytes_that_kio_writes(
     key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     call = KafkaRequest(api_key=key, version=version, client_id="c", principal="p", message=None)
     answer = ReassignmentsAltered(partitions=tuple(parts), move_id=move_id, repeated=repeated)
-    payload = reassignments._answered(call, answer, may_change=may_change, is_ours=False)
+    told = {
+        "allow_replication_factor_change": may_change,
+        "move_id": move_id,
+        "repeated": repeated,
+    }
+    payload = reassignments._answered(call, answer, told, detailed=False)
     assert payload == by_kio(call, answer, may_change=may_change)
