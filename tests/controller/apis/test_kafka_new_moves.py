@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +87,7 @@ async def test_a_client_of_kafka_gets_no_field_of_ours(tmp_path: Path) -> None:
         assert (answer.move_id, parts(answer)[0].replicas) == (1, ())
         listing = Form(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
         plain = listing.body(list_reassignments(listing))
-        ours = with_consistency(*astuple(listing), plain, Consistency.STALE)
+        ours = with_consistency(listing.api_key, 0, plain, Consistency.STALE)
         for body, told in ((plain, ((), 0, 0, "")), (ours, ((101, 103), 1, 1, "growing"))):
             found = await client.send_bytes(listing, body)
             ((shown,),) = (each.partitions for each in found.topics)
