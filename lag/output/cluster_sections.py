@@ -1,31 +1,30 @@
-"""The parts of the page about what the log says: moves, brokers; and about the files themselves."""
+"""Views of the page's sections about moves, brokers, problems and the files."""
 
 from collections import defaultdict
-from typing import Final
+from typing import Any, Final
 
-from lag.output.charts import Heat, Span, counted, heat, responsive, spans
+from lag.output.charts import Chart, Heat, Span, counted, heat, responsive, spans
 from lag.output.charts import Row as Lane
 from lag.output.scales import show_span, show_time
-from lag.output.svg import Markup, el, join
 from lag.output.tables import (
+    Badge,
     Field,
-    badge,
-    bar_sign,
     chips,
     count,
-    legend,
     plain,
     size,
     span,
     table,
     time,
+    verdict,
 )
 from lag.results import Results, Row
 
+View = dict[str, Any]
 LANES_MAX: Final = 40
-"""How many moves a waterfall shows: those that took longest."""
+"""The moves that the waterfall shows: those that took longest."""
 CELLS_MAX: Final = 120
-"""How many windows the map of heat has; more are put together."""
+"""The windows of the heat map; if there are more, several share a cell."""
 
 ACTIVITY: Final = (
     ("registrations", "registered"),
@@ -43,40 +42,57 @@ STATES: Final = {
     "stopping": "joining",
     "unregistered": "gone",
 }
+"""The colour of each event."""
+OUTCOMES: Final = ("completed", "cancelled", "superseded", "gone", "running", "refused")
+_COLOURS: Final = {"superseded": "gone", "gone": "whole"}
+"""The colours of outcomes that do not share their name with a colour."""
+_RANKS: Final = {"stuck": 0, "running": 1, "cancelled": 2, "superseded": 3, "gone": 4}
 
 
-def moves(results: Results) -> Markup:
-    """The steps of the longest moves, and every move as it was planned and as it went."""
+def moves(results: Results) -> View:
+    """The steps of the longest moves, and every move as planned and as it went."""
     rows = results.rows("moves")
-    if not rows:
-        return el("p", "No partition was moved in this time.")
-    return join([_waterfall(results), el("h3", "Planned against actual"), *_planned(results)])
+    longest = sorted(rows, key=lambda row: -(row["duration_ms"] or 0))[:LANES_MAX]
+    ranked = sorted(
+        rows, key=lambda row: (_RANKS.get(row["outcome"], 5), -(row["duration_ms"] or 0))
+    )
+    fields = [
+        Field("partition", _name),
+        verdict("outcome", "outcome"),
+        Field("planned", lambda row: chips(row["from_replicas"] or (), row["planned"] or ())),
+        Field("actual", lambda row: chips(row["from_replicas"] or (), row["actual"] or ())),
+        Field("as planned", lambda row: "yes" if row["as_planned"] else "no"),
+        Field("steps", lambda row: f"{row['steps']} of {row['steps_planned']}", "number"),
+        time("started", "started_ms", results),
+        span("took", "duration_ms"),
+        Field("slowest replica", _slowest),
+    ]
+    return {
+        "waterfall": _waterfall(results, sorted(longest, key=_in_order)),
+        "drawn": len(longest),
+        "left": len(rows) - len(longest),
+        "fulfilled": sum(1 for row in rows if row["as_planned"]),
+        "total": len(rows),
+        "operations": _operations(results),
+        "operation_kinds": [(_COLOURS.get(kind, kind), kind) for kind in OUTCOMES],
+        "table": table(ranked, fields, name="moves"),
+    }
 
 
-def _waterfall(results: Results) -> Markup:
+def _waterfall(results: Results, rows: list[Row]) -> Chart | None:
+    """The steps of these moves over time; None if no start is known."""
     steps: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in results.rows("move_steps"):
         steps[_key(row)].append(row)
-    rows = results.rows("moves")
-    longest = sorted(rows, key=lambda row: -(row["duration_ms"] or 0))[:LANES_MAX]
-    chosen = sorted(longest, key=_in_order)
-    lanes = [Lane(_name(row), _spans_of(row, steps[_key(row)]), _note(row)) for row in chosen]
-    starts = [row["started_ms"] for row in chosen if row["started_ms"] is not None]
-    ends = [results.until_ms if row["ended_ms"] is None else row["ended_ms"] for row in chosen]
+    lanes = [Lane(_name(row), _spans_of(row, steps[_key(row)]), _note(row)) for row in rows]
+    starts = [row["started_ms"] for row in rows if row["started_ms"] is not None]
+    ends = [results.until_ms if row["ended_ms"] is None else row["ended_ms"] for row in rows]
     if not starts:
-        return el("p", "When they took place is unknown.", class_="unknown")
+        return None
     between = (min(starts), max(max(ends), min(starts) + 1))
-    signs = (("bar copy", "catches up"), ("bar drop", "drops the old replicas"))
-    parts = [
-        legend([(bar_sign(kind), meaning) for kind, meaning in signs]),
-        responsive(
-            lambda width: spans(width, between, lanes, label="The steps of the longest moves")
-        ),
-    ]
-    if len(rows) > len(chosen):
-        left = len(rows) - len(chosen)
-        parts.append(el("p", f"The {len(chosen)} longest; {left} more were faster.", class_="soft"))
-    return join(parts)
+    return responsive(
+        lambda width: spans(width, between, lanes, label="The steps of the longest moves")
+    )
 
 
 def _in_order(row: Row) -> tuple[int, str, int]:
@@ -98,7 +114,7 @@ def _note(row: Row) -> str:
 
 
 def _spans_of(row: Row, steps: list[Row]) -> list[Span]:
-    """Each step until its last replica has caught up, and from there to its end."""
+    """Two spans for each step: until its last replica has caught up, and from there to its end."""
     drawn = []
     for step in sorted(steps, key=lambda step: step["step"] or 0):
         start, caught, end = step["started_ms"], step["caught_up_ms"], step["ended_ms"]
@@ -122,92 +138,43 @@ def _spans_of(row: Row, steps: list[Row]) -> list[Span]:
     return drawn
 
 
-def _planned(results: Results) -> list[Markup]:
-    rows = results.rows("moves")
-    fulfilled = sum(1 for row in rows if row["as_planned"])
-    parts = [el("p", f"{fulfilled} of {len(rows)} reassignments ended with the planned replicas.")]
-    operations = results.rows("operations")
-    if operations:
-        parts.append(_operations(results))
-    order = {"stuck": 0, "running": 1, "cancelled": 2, "superseded": 3, "gone": 4}
-    ranked = sorted(
-        rows, key=lambda row: (order.get(row["outcome"], 5), -(row["duration_ms"] or 0))
-    )
-    fields = [
-        Field("partition", _name),
-        Field("outcome", lambda row: badge(row["outcome"])),
-        Field("planned", lambda row: chips(row["from_replicas"] or (), row["planned"] or ())),
-        Field("actual", lambda row: chips(row["from_replicas"] or (), row["actual"] or ())),
-        Field("as planned", lambda row: "yes" if row["as_planned"] else "no"),
-        Field("steps", lambda row: f"{row['steps']} of {row['steps_planned']}", "number"),
-        time("started", "started_ms", results),
-        span("took", "duration_ms"),
-        Field("slowest replica", _slowest),
-    ]
-    parts.append(table(ranked, fields, name="moves"))
-    return parts
-
-
 def _slowest(row: Row) -> str:
     if row["slowest"] is None:
         return "–"
     return f"{row['slowest']}: {show_span(row['slowest_ms'])}"
 
 
-def _operations(results: Results) -> Markup:
-    """What was asked for, beside what became of it, a bar each as long as its partitions."""
-    rows = results.rows("operations")[:LANES_MAX]
-    kinds = ("completed", "cancelled", "superseded", "gone", "running", "refused")
-    colours = {"superseded": "gone", "gone": "whole"}
+def _operations(results: Results) -> Chart | None:
+    """Two bars for each move: its partitions as planned, and by outcome."""
     lanes = []
-    for row in rows:
-        counts = {kind: row.get(f"partitions_{kind}") or 0 for kind in kinds}
-        done = sum(counts[kind] for kind in kinds[:4])
-        counts["running"] = max(0, (row["partitions_planned"] or 0) - done)
+    for row in results.rows("operations")[:LANES_MAX]:
+        planned = row["partitions_planned"] or 0
+        counts = {kind: row.get(f"partitions_{kind}") or 0 for kind in OUTCOMES}
+        counts["running"] = max(0, planned - sum(counts[kind] for kind in OUTCOMES[:4]))
         at, pieces = 0, []
         for kind, number in counts.items():
             if number:
                 title = f"{number} {kind}"
-                pieces.append(Span(at, at + number, colours.get(kind, kind), title, title))
+                pieces.append(Span(at, at + number, _COLOURS.get(kind, kind), title, title))
                 at += number
         name = row["name"] or f"move {row['move_id']}"
         note = f"{row['outcome']} after {show_span(row['duration_ms'])}"
-        planned = Span(0, row["partitions_planned"] or 0, "whole", "planned", "planned")
-        lanes.append(Lane(f"{name}: planned", [planned], f"{row['partitions_planned']}"))
+        whole = Span(0, planned, "whole", "planned", "planned")
+        lanes.append(Lane(f"{name}: planned", [whole], f"{row['partitions_planned']}"))
         lanes.append(Lane("actual", pieces, note))
-    signs = [(bar_sign(f"bar {colours.get(kind, kind)}"), kind) for kind in kinds]
     label = "Moves, planned against actual"
-    return join([legend(signs), responsive(lambda width: counted(width, lanes, label=label))])
+    return responsive(lambda width: counted(width, lanes, label=label)) if lanes else None
 
 
-def brokers(results: Results) -> Markup:
-    """When brokers were let in and fenced, how much happened to each, and the figures."""
-    rows = results.rows("brokers")
-    if not rows:
-        return el("p", "The logs name no broker.")
+def brokers(results: Results) -> View:
+    """The states of the brokers over time, their events, and the figures."""
     between = (results.since_ms, results.until_ms)
     lanes = _states(results)
-    warm = _warmth(results)
-    signs = (("up", "unfenced"), ("fenced", "fenced"), ("joining", "registered or stopping"))
-    parts = [
-        legend([(bar_sign(f"bar {kind}"), meaning) for kind, meaning in signs]),
-        responsive(lambda width: spans(width, between, lanes, label="States of brokers over time")),
-    ]
-    if warm:
-        label = "How much happened to each broker over time"
-        parts += [
-            el("h3", "What happened to them"),
-            el(
-                "p",
-                "Registrations, fencings, changes of ISRs and moves together: the stronger "
-                "the colour of a cell, the more; an empty one had none.",
-                class_="soft",
-            ),
-            responsive(lambda width: heat(width, between, warm, label=label)),
-        ]
+    activity = _activity(results)
+    label = "How much happened to each broker over time"
     fields = [
         plain("broker", "broker_id"),
-        Field("state", lambda row: badge(row["state"])),
+        verdict("state", "state"),
         time("since", "state_since_ms", results),
         count("starts", "registrations"),
         count("fenced", "fencings"),
@@ -217,8 +184,15 @@ def brokers(results: Results) -> Markup:
         count("moves in", "moves_in"),
         count("moves out", "moves_out"),
     ]
-    parts.append(table(rows, fields, name="brokers"))
-    return join(parts)
+    return {
+        "states": responsive(
+            lambda width: spans(width, between, lanes, label="States of brokers over time")
+        ),
+        "activity": responsive(lambda width: heat(width, between, activity, label=label))
+        if activity
+        else None,
+        "table": table(results.rows("brokers"), fields, name="brokers"),
+    }
 
 
 def _states(results: Results) -> list[Lane]:
@@ -231,8 +205,8 @@ def _states(results: Results) -> list[Lane]:
     return [Lane(f"broker {id_}", of[id_]) for id_ in sorted(of)[:LANES_MAX]]
 
 
-def _warmth(results: Results) -> list[Heat]:
-    """How much happened to each broker in each cell of time."""
+def _activity(results: Results) -> list[Heat]:
+    """The number of events of each broker in each cell of the heat map."""
     cells = min(CELLS_MAX, max(1, -(-(results.until_ms - results.since_ms) // results.window_ms)))
     width_ms = max(1, -(-(results.until_ms - results.since_ms) // cells))
     sums: defaultdict[int, list[defaultdict[str, int]]] = defaultdict(
@@ -258,39 +232,28 @@ def _told(cell: dict[str, int], at_ms: int) -> str:
     return f"{show_time(at_ms)}: {told}"
 
 
-def problems(results: Results) -> Markup:
-    """Everything that could not be read, where it lies and why."""
-    rows = results.rows("problems")
-    if not rows:
-        return el("p", "None: every byte of the logs was understood.")
-    return table(
-        rows,
-        [
-            plain("replica", "replica"),
-            Field("kind", lambda row: el("span", row["kind"], class_="badge bad")),
-            plain("what is wrong", "reason", "text"),
-            plain("file", "path", "text"),
-            Field(
-                "at byte", lambda row: "–" if row["position"] is None else row["position"], "number"
-            ),
-        ],
-        name="problems",
-    )
+def problems(results: Results) -> View:
+    """Everything that could not be read, its place and the reason."""
+    fields = [
+        plain("replica", "replica"),
+        Field("kind", lambda row: Badge("bad", row["kind"])),
+        plain("what is wrong", "reason", "text"),
+        plain("file", "path", "text"),
+        Field("at byte", lambda row: "–" if row["position"] is None else row["position"], "number"),
+    ]
+    return {"table": table(results.rows("problems"), fields, name="problems")}
 
 
-def files(results: Results) -> Markup:
-    """The folders that were read."""
-    return table(
-        results.rows("replicas"),
-        [
-            plain("replica", "replica"),
-            plain("folder", "path", "text"),
-            Field("offsets", lambda row: f"{row['log_start']} – {row['log_end']}", "number"),
-            count("last epoch", "last_epoch"),
-            size("size", "bytes"),
-            count("segments", "segments"),
-            Field("snapshots", lambda row: len(row["snapshots"] or ()), "number"),
-            plain("append times", "has_append_times"),
-        ],
-        name="replicas",
-    )
+def files(results: Results) -> View:
+    """The log folders that were read."""
+    fields = [
+        plain("replica", "replica"),
+        plain("folder", "path", "text"),
+        Field("offsets", lambda row: f"{row['log_start']} – {row['log_end']}", "number"),
+        count("last epoch", "last_epoch"),
+        size("size", "bytes"),
+        count("segments", "segments"),
+        Field("snapshots", lambda row: len(row["snapshots"] or ()), "number"),
+        plain("append times", "has_append_times"),
+    ]
+    return {"table": table(results.rows("replicas"), fields, name="replicas")}

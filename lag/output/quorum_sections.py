@@ -1,52 +1,48 @@
-"""The parts of the page about the quorum: status, lag, leadership, voters, commits, clocks."""
+"""Views of the page's sections about the quorum: status, lag, leaders, voters, commits, clocks."""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from lag.output.charts import Mark, Series, Span, lines, responsive, spans
+from lag.output.charts import Chart, Mark, Series, Span, lines, responsive, spans
 from lag.output.charts import Row as Lane
 from lag.output.scales import merged, show_count, show_span, show_time
-from lag.output.svg import Markup, el, join
 from lag.output.tables import (
     Field,
-    badge,
-    bar_sign,
+    Hinted,
+    TableView,
     count,
-    legend,
-    line_sign,
     plain,
     span,
     table,
     time,
+    verdict,
 )
 from lag.results import Results, Row, Rows
 
+View = dict[str, Any]
 LINES_MAX: Final = 8
-"""How many replicas a chart shows: those that were furthest behind."""
+"""The replicas that a chart shows: those furthest behind."""
 
 
-def status(results: Results) -> Markup:
-    """How each replica is, by which rule, and what the rule looked at."""
+def status(results: Results) -> View:
+    """The state of each replica, the rule that decided it, and the figures behind it."""
     order = {"ERR": 0, "STALLED": 1, "STOPPED": 2, "WARN": 3, "OK": 4}
     rows = sorted(results.rows("status"), key=lambda row: order.get(row["status"], 0))
-    return table(
-        rows,
-        [
-            plain("replica", "replica"),
-            Field("status", lambda row: badge(row["status"])),
-            plain("rule", "rule"),
-            plain("facts", "facts", "text"),
-            time("waits since", "since_ms", results, without="–"),
-            count("records behind", "records_behind"),
-            span("lag", "lag_ms"),
-        ],
-        name="status",
-    )
+    fields = [
+        plain("replica", "replica"),
+        verdict("status", "status"),
+        plain("rule", "rule"),
+        plain("facts", "facts", "text"),
+        time("waits since", "since_ms", results, without="–"),
+        count("records behind", "records_behind"),
+        span("lag", "lag_ms"),
+    ]
+    return {"table": table(rows, fields, name="status")}
 
 
-def lag(results: Results) -> Markup:
-    """Two charts, in time and in records, and the figures of the whole time."""
+def lag(results: Results) -> View:
+    """Lag over time, in time and in records, and the figures of the whole time."""
     totals = results.rows("replica_lag")
     shown = furthest_behind(totals)
     windows: defaultdict[str, list[Row]] = defaultdict(list)
@@ -54,46 +50,22 @@ def lag(results: Results) -> Markup:
         windows[str(row["replica"])].append(row)
     for rows in windows.values():
         rows.sort(key=lambda row: row["window_start_ms"])
-    known = {str(row["replica"]): row["max_ms"] for row in totals}
-    parts = [
-        el(
-            "p",
-            "At any time, a replica's lag is how long ago the leader had the first record that the "
-            "replica was still waiting for. The lines are the greatest lag of every window of "
-            f"{show_span(results.window_ms)}; dashed verticals are elections, shaded times are "
-            "moves. The axes are logarithmic.",
-        ),
-        legend([(line_sign(place), name) for place, name in enumerate(shown)]),
-        el("h3", "Behind in time"),
-        _chart(results, windows, shown, "max_ms", "Greatest lag of each replica over time"),
-        el("h3", "Behind in records"),
-        _chart(
+    unknown = [str(row["replica"]) for row in totals if row["max_ms"] is None]
+    return {
+        "window": show_span(results.window_ms),
+        "shown": shown,
+        "unknown": ", ".join(unknown[:12]) + (", …" if len(unknown) > 12 else ""),
+        "time": _chart(results, windows, shown, "max_ms", "Greatest lag of each replica over time"),
+        "records": _chart(
             results,
             windows,
             shown,
             "records_behind_max",
             "Records behind, of each replica over time",
         ),
-    ]
-    unknown = [name for name, most in known.items() if most is None]
-    if unknown:
-        names = ", ".join(unknown[:12]) + (", …" if len(unknown) > 12 else "")
-        parts.insert(
-            1,
-            el(
-                "p",
-                f"Unknown for {names}: a log without an index of append times (.appendtime) does "
-                "not tell when that replica got its records. A gap in a line is unknown, not zero.",
-                class_="unknown",
-            ),
-        )
-    if len(totals) > len(shown):
-        left = len(totals) - len(shown)
-        parts.append(
-            el("p", f"{left} replicas that were less far behind are not drawn.", class_="soft")
-        )
-    parts.append(_totals(results, totals))
-    return join(parts)
+        "left": len(totals) - len(shown),
+        "totals": _totals(results, totals),
+    }
 
 
 def furthest_behind(totals: Rows) -> list[str]:
@@ -105,7 +77,7 @@ def furthest_behind(totals: Rows) -> list[str]:
 
 def _chart(
     results: Results, windows: dict[str, list[Row]], shown: Sequence[str], name: str, label: str
-) -> Markup:
+) -> Chart | None:
     series = [
         Series(
             replica,
@@ -116,7 +88,7 @@ def _chart(
         for place, replica in enumerate(shown)
     ]
     if not any(value is not None for one in series for _, value in one.points):
-        return el("p", "Unknown for all replicas.", class_="unknown")
+        return None
     show = show_span if name.endswith("_ms") else show_count
     between = (results.since_ms, results.until_ms)
     marks, bands = elections(results), moves(results)
@@ -135,7 +107,7 @@ def _chart(
 
 
 def elections(results: Results) -> list[Mark]:
-    """When which leader was elected."""
+    """A mark for each election."""
     return [
         Mark(
             row["elected_at_ms"],
@@ -150,7 +122,7 @@ def elections(results: Results) -> list[Mark]:
 
 
 def moves(results: Results) -> list[Span]:
-    """When partitions were being moved; those at nearly the same time as one."""
+    """The times at which partitions were moving, joined where they nearly touch."""
     times = [
         (row["started_ms"], results.until_ms if row["ended_ms"] is None else row["ended_ms"])
         for row in results.rows("moves")
@@ -163,7 +135,7 @@ def moves(results: Results) -> list[Span]:
     ]
 
 
-def _totals(results: Results, totals: Rows) -> Markup:
+def _totals(results: Results, totals: Rows) -> TableView:
     return table(
         totals,
         [
@@ -182,38 +154,32 @@ def _totals(results: Results, totals: Rows) -> Markup:
     )
 
 
-def leadership(results: Results) -> Markup:
-    """Who led when, and why each time ended."""
+def leadership(results: Results) -> View:
+    """The term of each leader, and the reason that it ended."""
     rows = results.rows("leadership")
-    leaders = sorted({row["leader"] for row in rows})
     lanes = [
         Lane(
             f"node {leader}",
             [_tenure(row, place) for place, row in enumerate(rows) if row["leader"] == leader],
         )
-        for leader in leaders
+        for leader in sorted({row["leader"] for row in rows})
     ]
     between = (results.since_ms, results.until_ms)
-    return join(
-        [
-            responsive(lambda width: spans(width, between, lanes, label="Who led when")),
-            table(
-                rows,
-                [
-                    count("epoch", "epoch"),
-                    plain("leader", "leader"),
-                    time("elected", "elected_at_ms", results),
-                    span("led for", "tenure_ms"),
-                    span("no leader before", "gap_ms"),
-                    count("elections lost before", "elections_lost"),
-                    plain("voters", "voters"),
-                    Field("ended", lambda row: badge(row["ended"])),
-                    plain("facts", "facts", "text"),
-                ],
-                name="leadership",
-            ),
-        ]
-    )
+    fields = [
+        count("epoch", "epoch"),
+        plain("leader", "leader"),
+        time("elected", "elected_at_ms", results),
+        span("led for", "tenure_ms"),
+        span("no leader before", "gap_ms"),
+        count("elections lost before", "elections_lost"),
+        plain("voters", "voters"),
+        verdict("ended", "ended"),
+        plain("facts", "facts", "text"),
+    ]
+    return {
+        "chart": responsive(lambda width: spans(width, between, lanes, label="Who led when")),
+        "table": table(rows, fields, name="leadership"),
+    }
 
 
 def _tenure(row: Row, place: int) -> Span:
@@ -228,43 +194,36 @@ def _tenure(row: Row, place: int) -> Span:
     )
 
 
-def voters(results: Results) -> Markup:
-    """The assignments one after the other, with what could have been survived."""
+def voters(results: Results) -> View:
+    """The voter assignments in order, and the failures that they could have survived."""
     rows = results.rows("voters")
-    kinds = (("two", "two failures or more"), ("one", "one failure"), ("none", "no failure"))
     lane = Lane("voters could lose", [_assignment(row) for row in rows if row["at_ms"] is not None])
     between = (results.since_ms, results.until_ms)
-    return join(
-        [
-            legend([(bar_sign(f"bar {kind}"), meaning) for kind, meaning in kinds]),
-            responsive(
-                lambda width: spans(width, between, [lane], label="How many voters could be lost")
-            ),
-            table(
-                rows,
-                [
-                    time("from", "at_ms", results),
-                    span("for", "duration_ms"),
-                    Field("voters", lambda row: _voters(row["current"])),
-                    Field("to be", lambda row: _voters(row["target"] or ()) or "–"),
-                    plain("kind", "kind"),
-                    count("may fail", "tolerates"),
-                    span("2 survivable for", "survived_2_ms"),
-                    span("1 for", "survived_1_ms"),
-                    span("0 for", "survived_0_ms"),
-                    span("no majority for", "no_majority_ms"),
-                    span("unknown for", "unknown_ms"),
-                ],
-                name="voters",
-            ),
-        ]
-    )
+    fields = [
+        time("from", "at_ms", results),
+        span("for", "duration_ms"),
+        Field("voters", lambda row: _voters(row["current"])),
+        Field("to be", lambda row: _voters(row["target"] or ())),
+        plain("kind", "kind"),
+        count("may fail", "tolerates"),
+        span("2 survivable for", "survived_2_ms"),
+        span("1 for", "survived_1_ms"),
+        span("0 for", "survived_0_ms"),
+        span("no majority for", "no_majority_ms"),
+        span("unknown for", "unknown_ms"),
+    ]
+    return {
+        "chart": responsive(
+            lambda width: spans(width, between, [lane], label="How many voters could be lost")
+        ),
+        "table": table(rows, fields, name="voters"),
+    }
 
 
-def _voters(named: Sequence[str]) -> Markup:
-    """The ids; their directories, which are long, when pointed at."""
+def _voters(named: Sequence[str]) -> Hinted | str:
+    """The ids, with the directories, which are long, as a tooltip."""
     ids = (voter.partition("@")[0] for voter in named)
-    return el("span", ", ".join(ids), title=", ".join(named)) if named else Markup()
+    return Hinted(", ".join(ids), ", ".join(named)) if named else "–"
 
 
 def _assignment(row: Row) -> Span:
@@ -279,8 +238,8 @@ def _assignment(row: Row) -> Span:
     )
 
 
-def commits(results: Results) -> Markup:
-    """How much was appended, and how long a majority took to have it."""
+def commits(results: Results) -> View:
+    """The rate of appends, and the time until a majority had them."""
     rows = sorted(results.rows("commits"), key=lambda row: row["window_start_ms"])
     between = (results.since_ms, results.until_ms)
     rate = [Series("records/s", [(r["window_start_ms"], r["records_per_s"]) for r in rows], 0)]
@@ -289,42 +248,33 @@ def commits(results: Results) -> Markup:
         Series(title, [(r["window_start_ms"], r[name]) for r in rows], place)
         for place, (name, title) in enumerate(names)
     ]
-    total = sum(row["records"] or 0 for row in rows)
-    batches = sum(row["batches"] or 0 for row in rows)
-    parts = [
-        el("p", f"{total} records in {batches} batches."),
-        el("h3", "Records a second"),
-        responsive(lambda width: lines(width, between, rate, label="Records a second over time")),
-        el("h3", "From append to majority"),
+    is_known = any(value is not None for one in times for _, value in one.points)
+    label = "Time until a majority had what was appended"
+    return {
+        "records": sum(row["records"] or 0 for row in rows),
+        "batches": sum(row["batches"] or 0 for row in rows),
+        "rate": responsive(
+            lambda width: lines(width, between, rate, label="Records a second over time")
+        ),
+        "names": [one.name for one in times],
+        "times": responsive(
+            lambda width: lines(width, between, times, show=show_span, label=label, is_log=True)
+        )
+        if is_known
+        else None,
+    }
+
+
+def clocks(results: Results) -> View:
+    """The bounds of the offsets between clocks."""
+    fields = [
+        plain("replica", "replica"),
+        plain("compared with", "relative_to"),
+        verdict("verdict", "verdict"),
+        span("ahead by", "estimate_ms"),
+        span("give or take", "error_ms"),
+        span("at least", "at_least_ms"),
+        span("at most", "at_most_ms"),
+        count("batches", "batches"),
     ]
-    if any(value is not None for one in times for _, value in one.points):
-        parts.append(legend([(line_sign(one.colour), one.name) for one in times]))
-        label = "Time until a majority had what was appended"
-        parts.append(
-            responsive(
-                lambda width: lines(width, between, times, show=show_span, label=label, is_log=True)
-            )
-        )
-    else:
-        parts.append(
-            el("p", "Unknown: too few logs here have an index of append times.", class_="unknown")
-        )
-    return join(parts)
-
-
-def clocks(results: Results) -> Markup:
-    """How far clocks are apart, as far as the logs can tell."""
-    return table(
-        results.rows("clocks"),
-        [
-            plain("replica", "replica"),
-            plain("compared with", "relative_to"),
-            Field("verdict", lambda row: badge(row["verdict"])),
-            span("ahead by", "estimate_ms"),
-            span("give or take", "error_ms"),
-            span("at least", "at_least_ms"),
-            span("at most", "at_most_ms"),
-            count("batches", "batches"),
-        ],
-        name="clocks",
-    )
+    return {"table": table(results.rows("clocks"), fields, name="clocks")}

@@ -1,26 +1,65 @@
-"""Tables, badges and legends of the page, out of rows."""
+"""Tables of the page: fields that turn the rows of a result into cells.
+
+A cell is text or a number, or one of the values below that the templates draw.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lag.output.scales import show_bytes, show_clock, show_count, show_span, show_time
-from lag.output.svg import Markup, el, join
 from lag.results import Results, Row, Rows
 
 ROWS_MAX: Final = 200
-"""How many rows of a table the page shows; the files have all of them."""
-
-Shown = Callable[[Row], object]
+"""The rows of a table that the page shows; the files have all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Badge(NamedTuple):
+    """A word on a coloured ground."""
+
+    tone: str
+    """`good`, `warn`, `bad` or `grey`."""
+    text: str
+    kind: str = "badge"
+
+
+class Chips(NamedTuple):
+    """Ids in boxes, each with its CSS classes."""
+
+    chips: Sequence[tuple[int, str]]
+    kind: str = "chips"
+
+
+class Hinted(NamedTuple):
+    """A text with a longer one as its tooltip."""
+
+    text: str
+    hint: str
+    kind: str = "hinted"
+
+
+class Field(NamedTuple):
     """A column of a table on the page."""
 
     title: str
-    show: Shown
+    show: Callable[[Row], object]
     kind: str = ""
+    """A CSS class: `number`, `time`, `text` or none."""
+
+
+class TableView(NamedTuple):
+    """A table as the template takes it."""
+
+    fields: Sequence[Field]
+    rows: Sequence[Sequence[tuple[Field, object]]]
+    left: int
+    """The number of rows that are not shown."""
+    name: str
+
+
+def table(rows: Rows, fields: Sequence[Field], *, name: str) -> TableView:
+    """The first rows as cells; `name` is that of the result."""
+    shown = [[(field, field.show(row)) for field in fields] for row in rows[:ROWS_MAX]]
+    return TableView(fields, shown, max(0, len(rows) - ROWS_MAX), name)
 
 
 def count(title: str, name: str) -> Field:
@@ -34,23 +73,28 @@ def span(title: str, name: str) -> Field:
 
 
 def time(title: str, name: str, results: Results, without: str = "unknown") -> Field:
-    """A moment, without its day where the head of the page says that; `without` for none."""
+    """A moment, without its day if all are on one day; `without` stands for none."""
     show = show_clock if results.is_within_a_day else show_time
     return Field(title, lambda row: without if row[name] is None else show(row[name]), "time")
 
 
 def size(title: str, name: str) -> Field:
-    """A size."""
+    """A size in bytes."""
     return Field(title, lambda row: show_bytes(row[name]), "number")
 
 
 def plain(title: str, name: str, kind: str = "") -> Field:
-    """A text, or ids with commas."""
+    """A text, or ids separated by commas."""
     return Field(title, lambda row: show_value(row[name]), kind)
 
 
+def verdict(title: str, name: str) -> Field:
+    """A word as a badge."""
+    return Field(title, lambda row: badge(row[name]))
+
+
 def show_value(value: Any) -> str:
-    """A value as text; ids with commas, "unknown" for None."""
+    """A value as text; ids separated by commas, "unknown" for None."""
     match value:
         case None:
             return "unknown"
@@ -62,32 +106,7 @@ def show_value(value: Any) -> str:
             return str(value)
 
 
-def table(rows: Rows, columns: Sequence[Field], *, name: str) -> Markup:
-    """The rows, as many as the page shows; on a narrow screen a row is a small list."""
-    head = el("tr", *(el("th", c.title, class_=c.kind or None, scope="col") for c in columns))
-    body = [el("tr", *(_cell(column, row) for column in columns)) for row in rows[:ROWS_MAX]]
-    parts = [
-        el(
-            "div",
-            el("table", el("thead", head), el("tbody", *body), class_="stack"),
-            class_="scroll",
-        )
-    ]
-    if len(rows) > ROWS_MAX:
-        left = len(rows) - ROWS_MAX
-        parts.append(
-            el("p", f"And {left} more: --format csv writes them all, in {name}.csv.", class_="soft")
-        )
-    return join(parts)
-
-
-def _cell(column: Field, row: Row) -> Markup:
-    value = column.show(row)
-    kind = f"{column.kind} unknown".strip() if value == "unknown" else column.kind
-    return el("td", value, class_=kind or None, data_title=column.title)
-
-
-_BADGES: Final = {
+_TONES: Final = {
     **dict.fromkeys(("OK", "completed", "unfenced", "agree", "leading"), "good"),
     **dict.fromkeys(("WARN", "running", "paused", "stopping", "one-sided", "registered"), "warn"),
     **dict.fromkeys(("ERR", "STALLED", "STOPPED", "stuck", "fenced", "stepped"), "bad"),
@@ -95,42 +114,12 @@ _BADGES: Final = {
 }
 
 
-def badge(word: object, shown: str | None = None) -> Markup:
-    """A word in its colour, or a text about it; the word itself says what the colour says."""
-    return el("span", shown or show_value(word), class_=f"badge {_BADGES.get(str(word), 'grey')}")
+def badge(word: object, text: str | None = None) -> Badge:
+    """A word, or a text about it, in the colour of the word."""
+    return Badge(_TONES.get(str(word), "grey"), text or show_value(word))
 
 
-def chips(before: Sequence[int], after: Sequence[int]) -> Markup:
-    """The ids of `after`, those that are new marked, and then those that went."""
-    shown = [el("span", id_, class_="chip" if id_ in before else "chip added") for id_ in after]
-    gone = [el("span", id_, class_="chip removed") for id_ in before if id_ not in after]
-    return join([*shown, *gone])
-
-
-def legend(entries: Sequence[tuple[Markup, str]]) -> Markup:
-    """What the colours of a chart mean."""
-    return el("ul", *(el("li", sign, text) for sign, text in entries), class_="legend")
-
-
-def line_sign(colour: int) -> Markup:
-    """How a line of this colour looks."""
-    return el(
-        "svg",
-        el("line", x1=0, x2=26, y1=6, y2=6, class_=f"s{colour} line"),
-        width=26,
-        height=12,
-        viewBox="0 0 26 12",
-        aria_hidden="true",
-    )
-
-
-def bar_sign(kind: str) -> Markup:
-    """How a bar of this kind looks."""
-    return el(
-        "svg",
-        el("rect", x=0, y=0, width=12, height=12, rx=2, class_=kind),
-        width=12,
-        height=12,
-        viewBox="0 0 12 12",
-        aria_hidden="true",
-    )
+def chips(before: Sequence[int], after: Sequence[int]) -> Chips:
+    """The ids in `after`, new ones marked, then those that were only in `before`."""
+    shown = [(id_, "chip" if id_ in before else "chip added") for id_ in after]
+    return Chips([*shown, *((id_, "chip removed") for id_ in before if id_ not in after)])

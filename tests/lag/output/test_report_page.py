@@ -8,9 +8,22 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lag.output.charts import NARROW_PX, WIDE_PX, Heat, Row, Series, Span, heat, lines, spans
-from lag.output.page import SECTIONS, page
-from lag.output.svg import Markup, el, text
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
+from lag.output.charts import (
+    NARROW_PX,
+    WIDE_PX,
+    Heat,
+    Picture,
+    Row,
+    Series,
+    Shape,
+    Span,
+    heat,
+    lines,
+    spans,
+)
+from lag.output.page import SECTIONS, draw, page
 from lag.output.tables import ROWS_MAX
 from lag.results import Results
 from tests.lag.sample_report import HOSTILE, KILLED_AT, WINDOW_MS, sample
@@ -82,9 +95,10 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 def test_attributes_cannot_be_left_by_a_quote() -> None:
-    assert el("p", class_='x" onclick="y') == '<p class="x&quot; onclick=&quot;y"></p>'
-    assert text("a\x00b") == "a�b"
-    assert el("p", Markup("<i></i>"), "<i>") == "<p><i></i>&lt;i&gt;</p>"
+    shape = Shape("text", {"class": 'x" onclick="y'}, "a\x00b<i>")
+    drawn = draw(Picture(1, 1, 'z" onload="w', [shape]))
+    assert '<text class="x&#34; onclick=&#34;y">a�b&lt;i&gt;</text>' in drawn
+    assert 'aria-label="z&#34; onload=&#34;w"' in drawn
 
 
 def test_every_part_is_there_even_if_nothing_is_known() -> None:
@@ -124,13 +138,14 @@ def test_elections_and_moves_are_marked_in_the_chart_of_lag() -> None:
 
 def test_a_gap_in_what_is_known_is_a_gap_in_the_line() -> None:
     points = [(0, 1.0), (10, 2.0), (20, None), (30, 4.0), (40, 5.0), (50, None), (60, 1.0)]
-    drawn = lines(WIDE_PX, (0, 60), [Series("a", points, 0)], label="x")
+    drawn = draw(lines(WIDE_PX, (0, 60), [Series("a", points, 0)], label="x"))
     assert drawn.count("<polyline") == 2
     assert drawn.count("<circle") == 1
 
 
 def test_a_line_is_as_high_as_its_value() -> None:
-    drawn = lines(WIDE_PX, (0, 10), [Series("a", [(0, 0.0), (5, 50.0), (10, 100.0)], 0)], label="x")
+    rising = [Series("a", [(0, 0.0), (5, 50.0), (10, 100.0)], 0)]
+    drawn = draw(lines(WIDE_PX, (0, 10), rising, label="x"))
     found = re.search(r'points="([^"]+)"', drawn)
     assert found is not None
     (_, low), (_, middle), (_, high) = (map(float, p.split(",")) for p in found[1].split())
@@ -151,7 +166,7 @@ def test_nothing_is_drawn_outside_of_the_picture(width: int) -> None:
         heat(width, (0, 100), [Heat("b", [1.0] * 100, ["t"] * 100)], label="x"),
         lines(width, (0, 100), [Series("c", [(-5, 1.0), (300, 3.0)], 0)], label="x"),
     ):
-        picture = ElementTree.fromstring(drawn)
+        picture = ElementTree.fromstring(draw(drawn))
         for rect in picture.iter("rect"):
             left, size = float(rect.get("x", "0")), float(rect.get("width", "0"))
             assert left >= 0
@@ -162,7 +177,7 @@ def test_nothing_is_drawn_outside_of_the_picture(width: int) -> None:
 
 def test_the_stronger_a_cell_the_more_there_was_and_nothing_is_blank() -> None:
     drawn = ElementTree.fromstring(
-        heat(WIDE_PX, (0, 4), [Heat("b", [0.0, 1.0, 100.0, None], [""] * 4)], label="x")
+        draw(heat(WIDE_PX, (0, 4), [Heat("b", [0.0, 1.0, 100.0, None], [""] * 4)], label="x"))
     )
     cells = [r.get("class") for r in drawn.iter("rect") if "heat" in (r.get("class") or "")]
     assert cells == ["heat h0", "heat h4"]
