@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DAY_MS: Final = 86_400_000
+SEVERITY: Final = ("ERR", "STALLED", "STOPPED", "WARN", "OK")
+"""The states of replicas, the worst first."""
 
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = Sequence[Row]

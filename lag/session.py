@@ -59,7 +59,7 @@ class SparkFailed(Exception):
 
 def check() -> None:
     """Raise `NoSpark` unless Spark's Python packages are installed and SPARK_HOME is usable."""
-    missing = [name for name in ("pyarrow", "pyspark") if not _is_installed(name)]
+    missing = [name for name in ("jinja2", "pyarrow", "pyspark") if not _is_installed(name)]
     if missing:
         are = "is" if len(missing) == 1 else "are"
         raise NoSpark(

@@ -15,7 +15,7 @@ from lag.output import cluster_sections, quorum_sections
 from lag.output.charts import Picture
 from lag.output.scales import show_span, show_time
 from lag.output.tables import badge
-from lag.results import Results
+from lag.results import SEVERITY, Results
 
 View = Mapping[str, Any]
 """The values that the template of a section shows."""
@@ -34,7 +34,6 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Results], View]], ...]] = (
 """Key, title and view of each section; the key names its macro in `templates/sections.html`."""
 PATHS_MAX: Final = 12
 """The number of folders that the head of the page names."""
-SEVERITY: Final = ("ERR", "STALLED", "STOPPED", "WARN", "OK")
 
 _FORBIDDEN: Final = {code: "\N{REPLACEMENT CHARACTER}" for code in range(32) if code not in (9, 10)}
 
@@ -54,19 +53,17 @@ def page(results: Results) -> str:
     paths = [str(path) for path in results.paths[:PATHS_MAX]]
     if len(results.paths) > PATHS_MAX:
         paths.append(f"and {len(results.paths) - PATHS_MAX} more")
-    return (
-        _templates()
-        .get_template("page.html")
-        .render(
-            since=show_time(results.since_ms),
-            until=show_time(results.until_ms),
-            duration=show_span(results.until_ms - results.since_ms),
-            window=show_span(results.window_ms),
-            paths=paths,
-            cards=cards(results),
-            views=[(key, title, view(results)) for key, title, view in SECTIONS],
-        )
+    template = _templates().get_template("page.html")
+    html: str = template.render(
+        since=show_time(results.since_ms),
+        until=show_time(results.until_ms),
+        duration=show_span(results.until_ms - results.since_ms),
+        window=show_span(results.window_ms),
+        paths=paths,
+        cards=cards(results),
+        views=[(key, title, view(results)) for key, title, view in SECTIONS],
     )
+    return f"{html}\n"
 
 
 def draw(picture: Picture) -> str:

@@ -18,7 +18,7 @@ from lag.output.tables import (
     time,
     verdict,
 )
-from lag.results import Results, Row, Rows
+from lag.results import SEVERITY, Results, Row, Rows
 
 View = dict[str, Any]
 LINES_MAX: Final = 8
@@ -27,7 +27,7 @@ LINES_MAX: Final = 8
 
 def status(results: Results) -> View:
     """The state of each replica, the rule that decided it, and the figures behind it."""
-    order = {"ERR": 0, "STALLED": 1, "STOPPED": 2, "WARN": 3, "OK": 4}
+    order = {state: place for place, state in enumerate(SEVERITY)}
     rows = sorted(results.rows("status"), key=lambda row: order.get(row["status"], 0))
     fields = [
         plain("replica", "replica"),

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from lag.output.page import SEVERITY
 from lag.output.scales import columns, show_clock, show_count, show_span, show_time
-from lag.results import Results, Row
+from lag.results import SEVERITY, Results, Row
 
 ROWS_MAX: Final = 40
 """How many replicas are named, the worst first."""

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import pytest
 
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
 from lag.output.page import page
 from lag.output.scales import show_clock
 from lag.output.summary import summary

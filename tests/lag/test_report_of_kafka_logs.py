@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import pytest
 
+pytest.importorskip("jinja2", reason="the extra spark is not installed")
+
 from lag.output.page import page
 from lag.output.summary import problems, summary
 from lag.progress import Steps
