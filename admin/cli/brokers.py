@@ -1,4 +1,4 @@
-"""`metaquorum brokers`: list them, let them get no new replicas, ask whether they may stop."""
+"""`metaquorum brokers`: list, cordon, decommission and unregister brokers."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 brokers_option = click.option(
-    "--brokers", type=BrokerList(), required=True, help="The brokers, by id: 101,102."
+    "--brokers", type=BrokerList(), required=True, help="Broker ids: 101,102."
 )
 
 
 @click.group()
 def command() -> None:
-    """Care for brokers: who is there, who gets new replicas, who may stop."""
+    """List, cordon, decommission and unregister brokers."""
 
 
 @command.command("list")
@@ -49,7 +49,7 @@ def command() -> None:
 @stale_option
 @output_option
 def show(stale: bool, output: str, **whom: Any) -> None:
-    """List all registered brokers, alive or not, with what they have."""
+    """List all registered brokers with their state and replicas."""
     run(_show(target(**whom), output, stale=stale))
 
 
@@ -58,7 +58,7 @@ def show(stale: bool, output: str, **whom: Any) -> None:
 @target_options
 @click.pass_context
 def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
-    """Let brokers get no new replicas; what they have stays."""
+    """Assign no new replicas to brokers; existing replicas stay."""
     from admin.capabilities.brokers import CordonBrokers
 
     ctx.exit(run(_alter(target(**whom), CordonBrokers(broker_ids=brokers), CORDONED)))
@@ -69,7 +69,7 @@ def cordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None
 @target_options
 @click.pass_context
 def uncordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
-    """Let brokers get new replicas again."""
+    """Undo a cordon: assign new replicas to brokers again."""
     from admin.capabilities.brokers import UncordonBrokers
 
     ctx.exit(run(_alter(target(**whom), UncordonBrokers(broker_ids=brokers), UNCORDONED)))
@@ -80,9 +80,9 @@ def uncordon(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> No
 @target_options
 @click.pass_context
 def unregister(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> None:
-    """Forget brokers that have stopped and have no replicas; `decommission` takes those away.
+    """Unregister brokers that are stopped and have no replicas; see `decommission`.
 
-    Exit code 1 if any could not be forgotten; the others are.
+    Exit code 1 if the controller refuses any of them; the others are unregistered.
     """
     from admin.capabilities.brokers import UnregisterBrokers
 
@@ -98,22 +98,25 @@ def unregister(ctx: click.Context, /, brokers: tuple[int, ...], **whom: Any) -> 
 def safe_to_stop(
     ctx: click.Context, /, brokers: tuple[int, ...], stale: bool, output: str, **whom: Any
 ) -> None:
-    """Tell whether brokers may stop together; exit code 1 and the partitions that say no."""
+    """Check whether brokers can stop together.
+
+    If not, the exit code is 1 and the affected partitions are listed.
+    """
     ctx.exit(run(_safe(target(**whom), brokers, output, stale=stale)))
 
 
 @command.command()
 @brokers_option
-@click.option("--dry-run", is_flag=True, help="Tell what would be moved; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
 @click.option(
-    "--unregister", is_flag=True, help="Once they have nothing and are stopped, forget them."
+    "--unregister", is_flag=True, help="Unregister the brokers once they are empty and stopped."
 )
 @click.option(
     "--throttle",
     type=RATE,
-    help="Bytes a second that are copied at most to each broker, and from each, meanwhile.",
+    help="Limit of bytes per second copied to and from each broker.",
 )
-@click.option("--wait", is_flag=True, help="Come back when nothing is left on them.")
+@click.option("--wait", is_flag=True, help="Wait until no replica is left on the brokers.")
 @key_option
 @target_options
 @output_option
@@ -130,15 +133,15 @@ def decommission(
     output: str,
     **whom: Any,
 ) -> None:
-    """Empty brokers, dead ones too: cordon them and move away what they have.
+    """Cordon brokers, alive or dead, and move all their replicas to other brokers.
 
-    It goes on in the cluster when this command has ended. Ask again to hear how far it is. Exit
-    code 0: nothing is left on them; 3: not yet.
+    The moves continue in the cluster after this command has returned. Repeat the command to see
+    the progress. Exit code 0: no replica is left on the brokers; 3: not finished.
     """
     if dry_run and unregister:
-        raise click.UsageError("--dry-run changes nothing; leave --unregister out")
+        raise click.UsageError("--dry-run changes nothing; omit --unregister")
     if dry_run and wait:
-        raise click.UsageError("--dry-run begins nothing to wait for; leave --wait out")
+        raise click.UsageError("--dry-run changes nothing; omit --wait")
     check_key(key, dry_run=dry_run)
     from admin.capabilities.plans import DecommissionBrokers
     from admin.cli.plans import decommission as work
@@ -155,14 +158,16 @@ def decommission(
 
 @command.command()
 @brokers_option
-@click.option("--dry-run", is_flag=True, help="Tell what would be cancelled; change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show which moves would be cancelled; change nothing."
+)
 @key_option
 @target_options
 @click.pass_context
 def recommission(
     ctx: click.Context, /, brokers: tuple[int, ...], dry_run: bool, key: str, **whom: Any
 ) -> None:
-    """Undo a decommission: cancel the moves that empty brokers, and end the cordon."""
+    """Undo a decommission: cancel its moves and uncordon the brokers."""
     check_key(key, dry_run=dry_run)
     from admin.capabilities.plans import RecommissionBrokers
     from admin.cli.plans import recommission as work
@@ -217,7 +222,7 @@ _TITLES: Final = ("Broker", "State", "Cordoned", "Rack", "Replicas", "InSync", "
 
 
 def listed(brokers: "Sequence[Broker]") -> str:
-    """What `list` prints."""
+    """The output of `list`."""
     if not brokers:
         return "No brokers are registered."
     rows = [
@@ -237,19 +242,19 @@ def listed(brokers: "Sequence[Broker]") -> str:
 
 
 def altered(done: Sequence[int], what: str) -> str:
-    """What `cordon`, `uncordon` and `unregister` print."""
+    """The output of `cordon`, `uncordon` and `unregister`."""
     if len(done) == 1:
         what = what.replace("get", "gets", 1).replace("are", "is", 1)
     return f"{_brokers(done)} {what}."
 
 
 def not_altered(refused: "Sequence[BrokerResult]") -> str:
-    """What these say of brokers that are as before."""
+    """The errors of these commands."""
     return "\n".join(f"Error: {each.message or each.kafka_error}" for each in refused)
 
 
 def judged(brokers: Sequence[int], found: "Safety") -> str:
-    """What `safe-to-stop` prints."""
+    """The output of `safe-to-stop`."""
     if found.safe:
         looked_at = found.partitions_looked_at
         return f"{_brokers(brokers)} may stop: {looked_at} partition(s) would not be hurt."
@@ -274,22 +279,22 @@ def judged(brokers: Sequence[int], found: "Safety") -> str:
 
 
 def emptied(brokers: Sequence[int]) -> str:
-    """That they have no replicas."""
+    """The message that brokers have no replicas."""
     return f"{_brokers(brokers)}: no replicas left."
 
 
 def not_registered(brokers: Sequence[int]) -> str:
-    """That the cluster does not know them, or not any more."""
+    """The message that brokers are not registered."""
     return f"{_brokers(brokers)}: not registered."
 
 
 def strange(brokers: Sequence[int]) -> str:
-    """That nobody knows of these brokers."""
+    """The error about unknown brokers."""
     return "\n".join(f"Error: Broker ID {each} is not currently registered" for each in brokers)
 
 
 def still_alive(alive: Sequence[int]) -> str:
-    """That a broker which lives is not unregistered: it would not know."""
+    """The message that live brokers stay registered."""
     return f"{_brokers(alive)} not unregistered: stop them first, and it is done then"
 
 

@@ -1,4 +1,4 @@
-"""`metaquorum configs`: what is set for a topic, a broker or all brokers, and changing it."""
+"""`metaquorum configs`: describe and alter configurations of topics and brokers."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ def _resource_options(decorated: Any) -> Any:
     options = (
         click.option("--topic", help="A topic."),
         click.option("--broker", type=click.IntRange(0), help="A broker, by its id."),
-        click.option("--broker-default", is_flag=True, help="What all brokers have in common."),
+        click.option("--broker-default", is_flag=True, help="The default of all brokers."),
     )
     for option in reversed(options):
         decorated = option(decorated)
@@ -46,9 +46,10 @@ def _resource_options(decorated: Any) -> Any:
 def describe(
     topic: str | None, broker: int | None, broker_default: bool, output: str, **whom: Any
 ) -> None:
-    """Show every configuration with its value, and who says so.
+    """List every configuration with its value and source.
 
-    Of one broker, ask that broker itself, which knows its own file too, or a controller.
+    To describe one broker, connect to that broker, which also knows its own file, or to a
+    controller.
     """
     kind, name = _resource(topic, broker, broker_default)
     found = run(_describe(target(**whom), kind, name))
@@ -70,7 +71,7 @@ def describe(
 @command.command("alter")
 @_resource_options
 @click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="A new value.")
-@click.option("--delete", "removed", multiple=True, metavar="NAME", help="What is to go.")
+@click.option("--delete", "removed", multiple=True, metavar="NAME", help="Reset to the default.")
 @target_options
 def alter(
     topic: str | None,
@@ -80,7 +81,7 @@ def alter(
     removed: Sequence[str],
     **whom: Any,
 ) -> None:
-    """Set or delete configurations, all of them or none; the rest stays as it is."""
+    """Set or delete configurations: all of them or, on an error, none."""
     kind, name = _resource(topic, broker, broker_default)
     pairs = [_pair(value) for value in values]
     names = [*(each for each, _ in pairs), *removed]

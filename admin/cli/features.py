@@ -1,4 +1,4 @@
-"""`metaquorum features`: which levels are in force, and raising or lowering them (KIP-584)."""
+"""`metaquorum features`: describe and change the levels of features (KIP-584)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Describe the features of the cluster, and change their levels."""
+    """Describe and change the levels of features."""
 
 
 @command.command("describe")
 @output_option
 @target_options
 def describe(output: str, **whom: Any) -> None:
-    """List every feature: what the node that is asked supports, and what is in force."""
+    """List the features: levels that the node supports, and the level in force."""
     found = run(_describe(target(**whom)))
     if output == "table":
         write(described(found))
@@ -45,16 +45,16 @@ def describe(output: str, **whom: Any) -> None:
     multiple=True,
     required=True,
     metavar="NAME=LEVEL",
-    help="The level that it shall have; metadata.version also as a release, like 4.2.",
+    help="The new level; for metadata.version also a release, like 4.2.",
 )
-@click.option("--downgrade", is_flag=True, help="To a lower level, if nothing is lost by it.")
-@click.option("--unsafe", is_flag=True, help="To a lower level, even if metadata is lost by it.")
-@click.option("--dry-run", is_flag=True, help="Only say whether it would be done.")
+@click.option("--downgrade", is_flag=True, help="Allow a lower level if no metadata is lost.")
+@click.option("--unsafe", is_flag=True, help="Allow a lower level even if metadata is lost.")
+@click.option("--dry-run", is_flag=True, help="Validate the request; change nothing.")
 @target_options
 def upgrade(
     features: Sequence[str], downgrade: bool, unsafe: bool, dry_run: bool, **whom: Any
 ) -> None:
-    """Put features in force at other levels: all of them, or none."""
+    """Change the levels of features: all of them or, on an error, none."""
     if downgrade and unsafe:
         raise click.UsageError("give --downgrade or --unsafe, not both")
     levels: dict[str, int] = {}
@@ -102,7 +102,7 @@ async def _update(whom: Target, levels: dict[str, int], upgrade_type: int, dry_r
 
 
 def described(found: "FeaturesDescription") -> str:
-    """Every feature, one a line; levels of metadata.version with the names of their releases."""
+    """One line per feature; levels of metadata.version with the names of their releases."""
     rows = [(each.name, _range(each), _level(each.name, each.level)) for each in found.features]
     return columns(("FEATURE", "SUPPORTED", "IN FORCE"), rows)
 

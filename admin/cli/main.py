@@ -1,7 +1,7 @@
 """The entry points: `metaquorum`, `metadata-quorum`, `reassign-partitions`.
 
-Nothing is imported here but click: a command's module is loaded when the command runs, and its
-one-line help stands in the table below, so that `--help` loads none of them.
+This module imports click alone. A command's module is loaded when the command runs; its one-line
+help is in the table below, so that `--help` loads none of them.
 """
 
 import importlib
@@ -15,43 +15,43 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "start": ("admin.cli.start", "Run one node, a controller or a broker, in the foreground."),
         "local": ("admin.cli.local", "Run a whole cluster of processes on this machine."),
-        "demo": ("admin.cli.demo", "Show a reassignment that survives the loss of its controller."),
-        "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum."),
-        "leader": ("admin.cli.leader", "Hand the lead of the quorum to another controller."),
+        "demo": ("admin.cli.demo", "Run a reassignment during which the controller is killed."),
+        "metadata-quorum": ("admin.cli.quorum", "Describe the metadata quorum, change its voters."),
+        "leader": ("admin.cli.leader", "Transfer the leadership of the quorum."),
         "reassign-partitions": (
             "admin.cli.reassign_partitions",
             "Move partitions between brokers.",
         ),
         "moves": ("admin.cli.moves", "List, pause, cancel and roll back moves."),
-        "brokers": ("admin.cli.brokers", "List and cordon brokers, ask whether they may stop."),
+        "brokers": ("admin.cli.brokers", "List, cordon and decommission brokers."),
         "topics": ("admin.cli.topics", "Create, list, describe, alter and delete topics."),
         "configs": ("admin.cli.configs", "Describe and alter configurations of topics, brokers."),
-        "features": ("admin.cli.features", "Describe features of the cluster, change levels."),
+        "features": ("admin.cli.features", "Describe and change the levels of features."),
         "produce": ("admin.cli.records:produce", "Write the lines of a file into a topic."),
         "consume": ("admin.cli.records:consume", "Read the records of a topic as lines."),
         "dump-log": ("admin.cli.dump_log", "Print the records of metadata logs and checkpoints."),
-        "lag": ("admin.cli.lag", "Report from logs who lagged, when and why (needs Java)."),
-        "adopt": ("admin.cli.adopt", "Take over the metadata of stopped KRaft controllers."),
+        "lag": ("admin.cli.lag", "Report replication lag from metadata logs (needs Java)."),
+        "adopt": ("admin.cli.adopt", "Take over the metadata of a stopped KRaft cluster."),
         "settings": ("admin.cli.start:settings", "List every setting of a node."),
     }
 )
 
 
 class LateGroup(click.Group):
-    """A group whose commands are imported when they run."""
+    """A group that imports a command when it runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported now, or None."""
+        """Import and return the command of this name, or None."""
         if cmd_name not in COMMANDS:
             return None
         return load(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table, without a look at the commands themselves."""
+        """Write the table; the commands are not imported."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
 

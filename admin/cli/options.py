@@ -1,7 +1,7 @@
-"""What the commands share: options for whom to ask, output, and errors as one sentence.
+"""Options and argument types that commands share, and the handling of their errors.
 
-Expected errors become one sentence on stderr and an exit code. Anything else is a fault of ours
-and stays visible as one.
+An expected error becomes one sentence on stderr and an exit code; any other exception is a bug and
+keeps its traceback.
 """
 
 import sys
@@ -31,7 +31,7 @@ BROKER_ID_MAX: Final = 2**31 - 1
 
 
 class Exit(IntEnum):
-    """What the exit codes mean, for every command."""
+    """The exit codes of all commands."""
 
     DONE = 0
     FAILED = 1
@@ -40,7 +40,7 @@ class Exit(IntEnum):
 
 
 class BadInput(click.ClickException):
-    """What an option names cannot be used: one sentence and the exit code of usage."""
+    """An option names an unusable file or value; exits with the usage code."""
 
     exit_code = int(Exit.USAGE)
 
@@ -51,7 +51,7 @@ class AddressList(click.ParamType["tuple[Address, ...]"]):
     name = "host:port,..."
 
     def convert(self, value: Any, param: Any, ctx: Any) -> "tuple[Address, ...]":
-        """The addresses; a usage error for what is none."""
+        """Parse the addresses; a usage error if one is invalid."""
         from admin.addresses import parse_addresses
 
         if isinstance(value, tuple):
@@ -63,20 +63,20 @@ class AddressList(click.ParamType["tuple[Address, ...]"]):
 
 
 class BrokerList(click.ParamType["tuple[int, ...]"]):
-    """`101,102`: ids of brokers, each once."""
+    """`101,102`: broker ids without duplicates."""
 
     name = "id,..."
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        """The ids; a usage error for what is none."""
+        """Parse the ids; a usage error if one is invalid."""
         if isinstance(value, tuple):
             return value
         for word in value.split(","):
             is_number = word.isascii() and word.isdecimal()
-            # Also of digits there are too many to be read as a number.
+            # A long string of digits is not an id either.
             is_number = is_number and len(word) <= len(str(BROKER_ID_MAX))
             if not is_number or int(word) > BROKER_ID_MAX:
-                self.fail(f"{word!r} is no id of a broker; write 101,102", param, ctx)
+                self.fail(f"{word!r} is not a broker id; write 101,102", param, ctx)
         ids = tuple(map(int, value.split(",")))
         twice = sorted({id for id in ids if ids.count(id) > 1})
         if twice:
@@ -91,7 +91,7 @@ class Duration(click.ParamType[int]):
     name = "duration"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        """Milliseconds; a usage error for what is no duration."""
+        """Parse into milliseconds; a usage error for anything else."""
         from admin.units import parse_duration_ms
 
         if isinstance(value, int):
@@ -103,20 +103,20 @@ class Duration(click.ParamType[int]):
 
 
 stale_option = click.option(
-    "--stale", is_flag=True, help="What the asked node has heard of will do; needs no leader."
+    "--stale", is_flag=True, help="Allow a stale answer from any node; needs no leader."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom to ask, and for how long."""
+    """The nodes to ask, and the time limit."""
 
     addresses: "tuple[Address, ...]"
     is_controller: bool
     timeout_ms: int
 
     def client(self) -> "AdminClient":
-        """A client for it, to be used as an async context."""
+        """Return a client for these nodes; use it as an async context."""
         from admin.client.admin_client import AdminClient
 
         return AdminClient(
@@ -131,13 +131,13 @@ def target_options(command: Decorated) -> Decorated:
             "--bootstrap-server",
             type=AddressList(),
             envvar="METAQUORUM_BOOTSTRAP_SERVER",
-            help="Brokers to ask.",
+            help="Connect to these brokers.",
         ),
         click.option(
             "--bootstrap-controller",
             type=AddressList(),
             envvar="METAQUORUM_BOOTSTRAP_CONTROLLER",
-            help="Controllers to ask.",
+            help="Connect to these controllers.",
         ),
         click.option(
             "--timeout",
@@ -145,7 +145,7 @@ def target_options(command: Decorated) -> Decorated:
             type=Duration(),
             default=TIMEOUT_MS,
             show_default="15s",
-            help="How long to try, through elections too.",
+            help="Give up after this time, elections included.",
         ),
     )
     for option in reversed(options):
@@ -158,12 +158,12 @@ def target(
     bootstrap_controller: "tuple[Address, ...] | None",
     timeout_ms: int,
 ) -> Target:
-    """Whom the options name; a usage error unless they name brokers or controllers, not both."""
+    """Return the target; a usage error unless the options name brokers or else controllers."""
     if bootstrap_server and bootstrap_controller:
         raise click.UsageError("give --bootstrap-server or --bootstrap-controller, not both")
     addresses = bootstrap_server or bootstrap_controller
     if not addresses:
-        raise click.UsageError("give --bootstrap-server or --bootstrap-controller: whom to ask")
+        raise click.UsageError("give --bootstrap-server or --bootstrap-controller")
     return Target(addresses, bool(bootstrap_controller), timeout_ms)
 
 
@@ -173,12 +173,12 @@ output_option = click.option(
     type=click.Choice(["table", "json", "yaml"]),
     default="table",
     show_default=True,
-    help="How to print.",
+    help="Output format.",
 )
 
 
 def command_line() -> str:
-    """How this program was called, so that what is printed can be typed."""
+    """Return the command line of this program, for commands that the user can copy."""
     called = Path(sys.argv[0])
     if called.name != "metaquorum":
         return f"{sys.executable} -m admin.cli.main"
@@ -188,12 +188,12 @@ def command_line() -> str:
 
 
 def write(text: str) -> None:
-    """Print data."""
+    """Print data to stdout."""
     click.echo(text)
 
 
 def say(text: str) -> None:
-    """Print talk, which goes to stderr."""
+    """Print a message to stderr."""
     click.echo(text, err=True)
 
 
@@ -212,7 +212,7 @@ def write_answer(answer: "Answer", output: str) -> None:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end; expected errors become one sentence and exit code 1."""
+    """Run `work`; an expected error becomes one sentence on stderr and exit code 1."""
     import asyncio
 
     from admin.client.admin_client import AdminError
@@ -223,7 +223,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     except (AdminError, InvalidPlan) as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
-        # Whoever read what we print has seen enough; click ends the program quietly.
+        # The reader of our output has closed the pipe; click exits quietly.
         raise
     except OSError as error:
         raise click.ClickException(str(error)) from None
@@ -233,7 +233,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def read_text(path: Path, bytes_max: int) -> str:
-    """The text of a file that an option names; raises `BadInput` if it cannot be read."""
+    """Return the text of a file named by an option; raises `BadInput` if it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(bytes_max + 1)
@@ -248,14 +248,14 @@ def read_text(path: Path, bytes_max: int) -> str:
 
 
 def topic_name(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `command` the argument `topic`, from exactly one of the two places."""
+    """Give `command` the parameter `topic`, as an argument or as --topic (Kafka's scripts)."""
 
     @click.argument("topic", required=False)
     @click.option("--topic", "named", metavar="TOPIC", help="The topic, in place of the argument.")
     @wraps(command)
     def with_topic(*args: Any, topic: str | None, named: str | None, **kwargs: Any) -> None:
         if topic is not None and named is not None:
-            raise click.UsageError(f"the topic is named twice: {topic}, and --topic {named}")
+            raise click.UsageError(f"the topic is given twice: {topic}, and --topic {named}")
         chosen = topic if named is None else named
         if not chosen:
             raise click.UsageError("name the topic: TOPIC, or --topic TOPIC")
@@ -267,14 +267,14 @@ def topic_name(command: Callable[..., None]) -> Callable[..., None]:
 MOVE_ID: Final = click.IntRange(1, 2**63 - 1)
 PRIORITY: Final = click.IntRange(-(2**31), 2**31 - 1)
 RATE: Final = click.IntRange(1, 2**63 - 1)
-"""Bytes a second."""
+"""Bytes per second."""
 RATE_OR_NONE: Final = click.IntRange(0, 2**63 - 1)
 """As above; 0 is no limit."""
 PARTITION_MAX: Final = 2**31 - 1
 
 
 def _given_key(ctx: click.Context, param: click.Parameter, key: str) -> str:
-    """An empty key is none, but nobody writes one for that: a variable of a script was not set."""
+    """Reject an empty key on the command line: most likely an unset variable of a script."""
     is_given = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
     if not key and is_given:
         raise click.BadParameter("it is empty", ctx, param)
@@ -285,16 +285,16 @@ key_option = click.option(
     "--key",
     default="",
     callback=_given_key,
-    help="Carried out once, however often it is asked for with this key.",
+    help="Idempotency key: repeat the request safely.",
 )
 
 
 def check_key(key: str, *, dry_run: bool = False) -> None:
-    """A usage error for what cannot be a key, or where none is needed; the empty one is none."""
+    """Raise a usage error for an invalid key, or one given with --dry-run."""
     if not key:
         return
     if dry_run:
-        raise click.UsageError("--dry-run begins nothing; leave --key out")
+        raise click.UsageError("--dry-run changes nothing; omit --key")
     from admin.keys import wrong_key
 
     reason = wrong_key(key)
@@ -308,16 +308,16 @@ class PartitionName(click.ParamType["PartitionId"]):
     name = "topic-number"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> "PartitionId":
-        """The partition; a usage error for what is none."""
+        """Parse the partition; a usage error for anything else."""
         from admin.model import PartitionId
 
         if isinstance(value, PartitionId):
             return value
         topic, _, number = value.rpartition("-")
         is_number = number.isascii() and number.isdecimal()
-        # Also of digits there are too many to be read as a number.
+        # A long string of digits is not an id either.
         is_number = is_number and len(number) <= len(str(PARTITION_MAX))
         if not topic or not is_number or int(number) > PARTITION_MAX:
             right = "write its topic and number: orders-7"
-            self.fail(f"{value!r} is no partition; {right}", param, ctx)
+            self.fail(f"{value!r} is not a partition; {right}", param, ctx)
         return PartitionId(topic, int(number))

@@ -1,7 +1,4 @@
-"""Rows of text as people and programs read them: aligned columns, Kafka's own, JSON, YAML.
-
-Pure functions; nothing here prints.
-"""
+"""Output formats: aligned columns, the columns of Kafka's tools, JSON, YAML. Pure functions."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +10,7 @@ _GAP: Final = "  "
 
 
 def columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """`rows` under `titles`, each column as wide as its widest cell, no space at a line's end."""
+    """Align `rows` under `titles`; no trailing spaces."""
     lines = [list(titles), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(titles))]
     return "\n".join(
@@ -23,7 +20,7 @@ def columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def kafka_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The same as Kafka's tools print it: every cell filled up with spaces and closed by a tab."""
+    """Align as Kafka's tools do: every cell is padded with spaces and followed by a tab."""
     lines = [list(titles), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(titles))]
     return "\n".join(
@@ -33,12 +30,12 @@ def kafka_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> st
 
 
 def as_json(value: Json) -> str:
-    """`value` as JSON over several lines, keys in the order given."""
+    """Return `value` as indented JSON, keys in the given order."""
     return json.dumps(value, indent=2)
 
 
 def as_yaml(value: Json) -> str:
-    """`value` as block-style YAML; texts are in double quotes, where YAML and JSON agree."""
+    """Return `value` as block-style YAML; strings are quoted as in JSON."""
     return "\n".join(_yaml_lines(value))
 
 

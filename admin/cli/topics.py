@@ -34,10 +34,16 @@ def command() -> None:
 
 @command.command("create")
 @topic_name
-@click.option("--partitions", type=click.IntRange(1), help="How many; without it, the default.")
-@click.option("--replication-factor", type=click.IntRange(1, 32_767), help="Replicas of each.")
 @click.option(
-    "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of the topic."
+    "--partitions", type=click.IntRange(1), help="Number of partitions. [default: the cluster's]"
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, 32_767),
+    help="Replicas of each partition. [default: the cluster's]",
+)
+@click.option(
+    "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A topic configuration."
 )
 @target_options
 def create(
@@ -69,14 +75,14 @@ def list_(output: str, *, stale: bool, **whom: Any) -> None:
 
 @command.command("describe")
 @click.argument("topics", nargs=-1)
-@click.option("--topic", "named", multiple=True, metavar="TOPIC", help="As one of TOPICS.")
+@click.option("--topic", "named", multiple=True, metavar="TOPIC", help="Same as an argument.")
 @stale_option
 @output_option
 @target_options
 def describe(
     topics: Sequence[str], named: Sequence[str], output: str, *, stale: bool, **whom: Any
 ) -> None:
-    """Describe TOPICS, or all of them: leader, replicas and in-sync replicas."""
+    """Describe TOPICS, or all topics: leader, replicas, in-sync replicas."""
     wanted = (*topics, *named)
     known = run(_describe(target(**whom), wanted or None, stale=stale))
     if output == "table":
@@ -90,20 +96,24 @@ def describe(
 
 @command.command("alter")
 @topic_name
-@click.option("--partitions", type=click.IntRange(1), help="How many it is to have in all.")
+@click.option("--partitions", type=click.IntRange(1), help="The new total number of partitions.")
 @click.option(
     "--replication-factor",
     "factor",
     type=click.IntRange(1, 32_767),
-    help="How many replicas each partition is to have in the end.",
+    help="The new number of replicas of each partition.",
 )
-@click.option("--brokers", type=BrokerList(), help="Those that may get the new replicas: 101,102.")
+@click.option(
+    "--brokers", type=BrokerList(), help="Place new replicas on these brokers only: 101,102."
+)
 @click.option(
     "--throttle",
     type=RATE,
-    help="Bytes a second that are copied at most to each broker, and from each, meanwhile.",
+    help="Limit of bytes per second copied to and from each broker.",
 )
-@click.option("--dry-run", is_flag=True, help="Tell what a new factor would move; begin nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="With --replication-factor: show the plan; change nothing."
+)
 @key_option
 @target_options
 @click.pass_context
@@ -119,11 +129,12 @@ def alter(
     key: str,
     **whom: Any,
 ) -> None:
-    """Give TOPIC more partitions, of which it can never have fewer again, or another replication
-    factor: a move brings or takes the replicas.
+    """Add partitions to TOPIC, or change its replication factor.
+
+    Partitions cannot be removed later. A move adds or removes the replicas.
     """
     if (partitions is None) == (factor is None):
-        raise click.UsageError("give --partitions or --replication-factor, one of them at a time")
+        raise click.UsageError("give either --partitions or --replication-factor")
     for option, given in (
         ("--dry-run", dry_run),
         ("--brokers", brokers is not None),
@@ -131,7 +142,7 @@ def alter(
         ("--key", bool(key)),
     ):
         if factor is None and given:
-            raise click.UsageError(f"{option} goes with --replication-factor; leave it out")
+            raise click.UsageError(f"{option} requires --replication-factor")
     check_key(key, dry_run=dry_run)
     if factor is not None:
         from admin.capabilities.plans import ChangeReplicationFactor
@@ -153,7 +164,7 @@ def alter(
 
 @command.command("delete")
 @topic_name
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @target_options
 def delete(topic: str, yes: bool, **whom: Any) -> None:
     """Delete TOPIC with all its records."""
@@ -200,12 +211,12 @@ async def _delete(whom: Target, topic: str) -> None:
 
 
 def described(topics: "Topics") -> str:
-    """Every topic with its partitions, one a line."""
+    """The topics with their partitions, as `kafka-topics.sh --describe` prints them."""
     return "\n".join(line for topic in _in_order(topics) for line in _lines(topic))
 
 
 def topics_data(topics: "Topics") -> dict[str, Any]:
-    """The topics as plain values, and what they are as of."""
+    """The topics as plain values."""
     return {
         "as_of_offset": topics.as_of,
         "topics": [_topic_data(topic) for topic in _in_order(topics)],

@@ -327,6 +327,6 @@ def _environment() -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
     }
     # The nodes run this very code, installed or not.
-    here = str(Path(__file__).parents[1])
+    here = str(Path(__file__).parents[2])
     paths = [here, *filter(None, kept.get("PYTHONPATH", "").split(os.pathsep))]
     return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}

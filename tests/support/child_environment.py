@@ -9,11 +9,14 @@ from tests.support.tree import ROOT
 
 VARIABLE: Final = "PYTHONPATH"
 WITHOUT_HYPOTHESIS: Final = str(ROOT / "tests" / "support" / "without_hypothesis")
+TESTDATA_VARIABLE: Final = "METAQUORUM_TESTDATA"
+"""A node rejects it: the prefix is that of settings."""
 
 
 def hide_hypothesis(patch: pytest.MonkeyPatch) -> None:
     """Hide hypothesis from the processes that are started from now on."""
     patch.setenv(VARIABLE, WITHOUT_HYPOTHESIS, prepend=os.pathsep)
+    patch.delenv(TESTDATA_VARIABLE, raising=False)
 
 
 def show_hypothesis(patch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_a_cluster_without_brokers_says_so() -> None:
 
 
 def test_brokers_are_named_by_their_ids() -> None:
-    for words, wrong in (("'x' is no id of a broker", "x"), ("duplicate entries: 1", "1,1")):
+    for words, wrong in (("'x' is not a broker id", "x"), ("duplicate entries: 1", "1,1")):
         done = invoke("cordon", "--brokers", wrong, "--bootstrap-controller", "h:1")
         assert done.exit_code == 2
         assert words in done.stderr
@@ -314,10 +314,10 @@ def test_a_decommission_that_cannot_be_meant_is_refused() -> None:
     whom = ("--bootstrap-controller", "h:1")
     done = invoke("decommission", "--brokers", "1", "--dry-run", "--unregister", *whom)
     assert done.exit_code == 2
-    assert "--dry-run changes nothing; leave --unregister out" in done.stderr
+    assert "--dry-run changes nothing; omit --unregister" in done.stderr
     done = invoke("decommission", "--brokers", "1", "--dry-run", "--wait", *whom)
     assert done.exit_code == 2
-    assert "--dry-run begins nothing to wait for; leave --wait out" in done.stderr
+    assert "--dry-run changes nothing; omit --wait" in done.stderr
 
 
 async def test_a_decommission_can_be_waited_for(tmp_path: Path) -> None:

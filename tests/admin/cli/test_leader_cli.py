@@ -58,7 +58,7 @@ async def test_what_cannot_be_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("transfer",), "give --bootstrap-server or --bootstrap-controller: whom to ask"),
+        (("transfer",), "give --bootstrap-server or --bootstrap-controller"),
         (("transfer", "--to", "x", *NOBODY), "'x' is not a valid integer range"),
         (("transfer", "--to", "-1", *NOBODY), "-1 is not in the range"),
         (("take", *NOBODY), "No such command 'take'"),

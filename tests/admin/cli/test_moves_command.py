@@ -222,7 +222,7 @@ async def test_all_partitions_of_a_move_are_shown_where_that_is_wanted(tmp_path:
         (("priority", "1", "high"), "Invalid value for 'PRIORITY': 'high' is not a valid"),
         (("priority", "1", "5", "--soon"), "Got unexpected extra argument (--soon)"),
         (("throttle", "1", "-5"), "Invalid value for 'BYTES_PER_S': -5"),
-        (("list",), "give --bootstrap-server or --bootstrap-controller: whom to ask"),
+        (("list",), "give --bootstrap-server or --bootstrap-controller"),
     ],
 )
 def test_what_cannot_be_meant_of_moves_is_a_usage_error(

@@ -30,7 +30,7 @@ def refusal(*arguments: str | Path) -> str:
         ((), "say what to do: describe --status, describe --replication, or --describe"),
         (("describe", *SERVER), "One of --status or --replication must be specified with"),
         (("describe", "--status", "--replication", *SERVER), "Only one of --status or --rep"),
-        (("describe", "--status"), "give --bootstrap-server or --bootstrap-controller: whom"),
+        (("describe", "--status"), "give --bootstrap-server or --bootstrap-controller"),
         (
             (*SERVER, "--bootstrap-controller", "h:1", "--describe"),
             "give --bootstrap-server or --bootstrap-controller, not both",
@@ -77,8 +77,8 @@ def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str)
             (*SERVER, "--generate", "--topics-to-move-json-file", "f"),
             "--generate needs --broker-list: where it may go",
         ),
-        ((*SERVER, "--generate", "--broker-list", "1,x"), "'x' is no id of a broker; write"),
-        ((*SERVER, "--generate", "--broker-list", "1,-2"), "'-2' is no id of a broker; write"),
+        ((*SERVER, "--generate", "--broker-list", "1,x"), "'x' is not a broker id; write"),
+        ((*SERVER, "--generate", "--broker-list", "1,-2"), "'-2' is not a broker id; write"),
         (
             (*SERVER, "--generate", "--broker-list", "1,2,1"),
             "Broker list contains duplicate entries: 1",
@@ -95,7 +95,7 @@ def test_describing_the_quorum_wrongly(arguments: tuple[str, ...], message: str)
             (*SERVER, "--cancel", "--dry-run", "--reassignment-json-file", "f"),
             'Option "--dry-run" can\'t be used with action "--cancel"',
         ),
-        (("--list",), "give --bootstrap-server or --bootstrap-controller: whom to ask"),
+        (("--list",), "give --bootstrap-server or --bootstrap-controller"),
         (
             (*SERVER, "--verify", "--reassignment-json-file", "no-such-file"),
             "Error: no-such-file cannot be read: No such file or directory",
@@ -117,18 +117,18 @@ def test_reassigning_wrongly(arguments: tuple[str, ...], message: str) -> None:
         (("consume", "t", "--file", "no/such/file", *SERVER), "no/such/file cannot be written"),
         (("consume", "t", "--max-records", "0", *SERVER), "0 is not in the range x>=1"),
         (("topics", "create", "t", "--config", "retention", *SERVER), "'retention' is not name=v"),
-        (("topics", "alter", "t", *SERVER), "give --partitions or --replication-factor, one of"),
+        (("topics", "alter", "t", *SERVER), "give either --partitions or --replication-factor"),
         (
             ("topics", "alter", "t", "--replication-factor", "2", "--key", "", *SERVER),
             "Invalid value for '--key': it is empty",
         ),
         (
             ("topics", "alter", "t", "--partitions", "2", "--replication-factor", "2", *SERVER),
-            "give --partitions or --replication-factor, one of them at a time",
+            "give either --partitions or --replication-factor",
         ),
         (
             ("topics", "alter", "t", "--partitions", "2", "--dry-run", *SERVER),
-            "--dry-run goes with --replication-factor; leave it out",
+            "--dry-run requires --replication-factor",
         ),
         (
             ("topics", "alter", "t", "--replication-factor", "0", *SERVER),

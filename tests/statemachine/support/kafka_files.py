@@ -7,12 +7,13 @@ tests have one of their own, for data batches and control batches that are whole
 import base64
 import gzip
 import json
-import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
+
+from tests.support.real_cluster import CLUSTER
 
 HERE = Path(__file__).parents[2] / "data" / "kraft-4.2.0"
 """The log of one controller, with two of its snapshots; the tests that need more say so."""
@@ -29,10 +30,7 @@ class LogRecord(NamedTuple):
 
 def shared_testdata() -> Path | None:
     """The files of all controllers, where they are present."""
-    named = os.environ.get("METAQUORUM_TESTDATA")
-    root = Path(named) if named else Path(__file__).parents[4] / "shared" / "testdata"
-    cluster = root / "kraft-4.2.0"
-    return cluster if cluster.is_dir() else None
+    return CLUSTER if CLUSTER.is_dir() else None
 
 
 def data_records(path: Path) -> list[LogRecord]:
