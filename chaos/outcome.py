@@ -83,12 +83,12 @@ def _run(profile: Profile) -> Outcome:
     except (Violation, HarnessError) as error:
         world = simulation.world
         nodes = [f"{process}" for process in world.processes.values()]
-        nodes += [f"disk of {m.config.node_id}: {m.truth}" for m in world.machines.values()]
+        nodes += [f"disk of {m.config.node_id}: {m.durable}" for m in world.machines.values()]
         failure = Failure(
             rule=error.rule if isinstance(error, Violation) else "harness",
             text=str(error),
             profile=profile,
-            last_events=world.story.last_events(),
+            last_events=world.trace.last_events(),
             nodes="\n".join(nodes),
             trace="".join(traceback.format_exception(error)),
         )

@@ -21,7 +21,7 @@ class Kept:
     """What of a profile is left."""
 
     strikes: tuple[int, ...]
-    """Places in the profile's list."""
+    """DirectoryAssignments in the profile's list."""
     rates: tuple[str, ...]
     """Names of what is still wrong all the time."""
 

@@ -1,10 +1,10 @@
 """Faults of a whole cluster: data loss of one broker, and delayed requests for a larger ISR.
 
-`Losses` strikes one broker while the other in-sync replicas have everything and nothing in flight
+`DataLosses` strikes one broker while the other in-sync replicas have everything and nothing in flight
 could make it the only one; the product promises that nothing acknowledged is lost then.
 `SuddenLosses` strikes at any moment: with eligible leader replicas (KIP-966) and min ISR 2 nothing
 acknowledged depends on one broker. Two exceptions: no other process ends until the cluster is whole
-again, and the metadata's only known holder is spared. `LateProposals` kills a broker that is about
+again, and the metadata's only known holder is spared. `DelayedIsrRequests` kills a broker that is about
 to join an ISR and delays the request until it may be registered as another incarnation (KIP-903).
 """
 
@@ -32,7 +32,7 @@ BACK_MS_MAX: Final = 25_000
 """And for the one who was struck to be registered anew."""
 
 
-class Losses:
+class DataLosses:
     """Of one run; `strike` takes some virtual time."""
 
     def __init__(self, simulation: "ClusterSimulation", rng: random.Random) -> None:
@@ -128,7 +128,7 @@ SUDDEN_MS_MAX: Final = 6_000
 """In which the others strike, and the loss does."""
 
 
-class SuddenLosses(Losses):
+class SuddenLosses(DataLosses):
     """Of one run; `strike` takes some virtual time."""
 
     def __init__(self, simulation: "ClusterSimulation", rng: random.Random) -> None:
@@ -200,7 +200,7 @@ LATER_MS_MAX: Final = 2_000
 """After the session of who has died is over, at most."""
 
 
-class LateProposals:
+class DelayedIsrRequests:
     """Of one run."""
 
     def __init__(self, world: "ClusterWorld", rng: random.Random) -> None:
@@ -218,7 +218,7 @@ class LateProposals:
             if member not in partition.leading.isr
         ]
         # Nothing is promised where another one ends uncleanly while a loss is not known yet.
-        may = settings.has_late_proposals and world.disturbed and not world.holds_still
+        may = settings.has_delayed_isr_requests and world.disturbed and not world.holds_still
         may = may and bool(joining)
         if not may or self._rng.randrange(ONE_IN):
             return 0

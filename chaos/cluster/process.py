@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from chaos.cluster.invariants.history import view_of_image
-from chaos.invariants.durable_state import Speaker
+from chaos.invariants.durable_state import Incarnation
 from chaos.simulation.machine import Machine
 from chaos.simulation.process import ALL_BYTES, Process
 from chaos.violation import Violation
@@ -29,7 +29,7 @@ from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.records import kafka_records
 
 if TYPE_CHECKING:
-    from chaos.cluster.broker.fetch_handler import Serving
+    from chaos.cluster.broker.fetch_handler import FetchHandler
     from chaos.cluster.world import ClusterWorld
     from chaos.simulation.runtime import CoarseRandom
 
@@ -44,7 +44,7 @@ class ClusterProcess(Process, ABC):
 
     world: "ClusterWorld"
     above: StateMachine
-    serving: "Serving"
+    fetch_handler: "FetchHandler"
     """What a broker gives to others; a controller has none, and nobody asks it."""
 
     @property
@@ -64,7 +64,7 @@ class ClusterProcess(Process, ABC):
         self.above.load_snapshot(records, end, epoch)
         history = self.world.history
         state: Any = history.state_at(end) if history.is_boundary(end) else None
-        self.world.judge.loads(self.speaker, end, epoch, state)
+        self.world.invariants.loads(self.incarnation, end, epoch, state)
         self.world.note("a snapshot is installed" if self._runs else "a snapshot is loaded")
         self.world.tell(self.id, f"loads the snapshot {end}@{epoch}")
 
@@ -73,12 +73,12 @@ class ClusterProcess(Process, ABC):
 
     def on_commit(self, high_watermark: Offset) -> None:
         self._act()
-        start = Offset(self.world.judge.told(self.speaker))
+        start = Offset(self.world.invariants.told(self.incarnation))
         records = self.log.read(start, high_watermark, ALL_BYTES) if high_watermark > start else b""
-        self.world.judge.tells(self.speaker, high_watermark, records)
+        self.world.invariants.tells(self.incarnation, high_watermark, records)
         self.above.on_commit(high_watermark)
         now_ms = self.world.timeline.now_ms
-        self.world.story.tell(now_ms, self.id, f"commits {high_watermark}", high_watermark)
+        self.world.trace.add(now_ms, self.id, f"commits {high_watermark}", high_watermark)
         self.world.on_told(self.id)
 
     @property
@@ -90,7 +90,7 @@ class ClusterProcess(Process, ABC):
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
         self.leads, self.proposed_end = True, 0
-        self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
+        self.world.trace.add(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
         self.above.on_lead(epoch, start)
 
     def on_control(self, end: Offset) -> None:
@@ -100,12 +100,12 @@ class ClusterProcess(Process, ABC):
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.leads = False
         self.above.on_stop_leading(epoch)
-        self.world.story.tell(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
+        self.world.trace.add(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
 
     def on_truncate(self, end: Offset) -> None:
         self.above.on_truncate(end)
-        self.world.story.tell(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
-        self.world.story.counts["a log is truncated"] += 1
+        self.world.trace.add(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
+        self.world.trace.counts["a log is truncated"] += 1
 
     def admit(self, asked: Callable[[], None]) -> None:
         """Somebody asks something."""
@@ -124,7 +124,7 @@ class ControllerProcess(ClusterProcess):
         self,
         world: "ClusterWorld",
         machine: Machine,
-        speaker: Speaker,
+        incarnation: Incarnation,
         past: Past,
         rng: "CoarseRandom",
     ) -> None:
@@ -141,7 +141,7 @@ class ControllerProcess(ClusterProcess):
             later=partial(self._go_on_later, world),
             slice_us=settings.slice_us,
         )
-        super().__init__(world, machine, speaker, past, rng)
+        super().__init__(world, machine, incarnation, past, rng)
         self.controller.attach(_Port(self))
         for look in (
             self.controller.sweep,
@@ -196,7 +196,10 @@ class _Port:
     def propose(self, values: Sequence[bytes]) -> Offset:
         process, base = self._process, self._replica.propose(values)
         process.proposed_end = self._replica.next_offset
-        committed, durable = process.world.judge.told(process.speaker), process.machine.truth.end
+        committed, durable = (
+            process.world.invariants.told(process.incarnation),
+            process.machine.durable.end,
+        )
         process.queues.appended(process.proposed_end, committed, durable, sum(map(len, values)))
         return base
 

@@ -58,7 +58,7 @@ class Settings:
     """Of work that a controller does before others have a turn; a change of a partition is 20."""
     losses: int
     """How often a broker is to lose what it has written, or its whole disk."""
-    has_late_proposals: bool
+    has_delayed_isr_requests: bool
     """Whether requests for a larger ISR are held back until who is to join is another incarnation.
     """
     sudden_losses: int
@@ -147,11 +147,11 @@ def _settings(rng: random.Random, brokers: int) -> Settings:
         pause_ms_max=rng.choice((200, 1_000)),
         producers=rng.choice((1, 1, 2)),
         slice_us=rng.choice((1, 30, 60, SLICE_US)),
-        has_late_proposals=rng.random() < 0.25,
+        has_delayed_isr_requests=rng.random() < 0.25,
         losses=rng.choice((0, 0, 0, 2)),
         sudden_losses=rng.choice((0, 1, 2)),
     )
-    if not drawn.has_elr or drawn.min_isr < 2 or drawn.has_late_proposals:
+    if not drawn.has_elr or drawn.min_isr < 2 or drawn.has_delayed_isr_requests:
         drawn = replace(drawn, sudden_losses=0)
     # Another incarnation is there before the leader asks again.
-    return replace(drawn, session_timeout_ms=2_000) if drawn.has_late_proposals else drawn
+    return replace(drawn, session_timeout_ms=2_000) if drawn.has_delayed_isr_requests else drawn

@@ -54,7 +54,7 @@ class _Call:
             self.done(answer)
 
 
-class Wire:
+class Rpc:
     """Carries calls to whoever runs."""
 
     def __init__(self, world: "ClusterWorld") -> None:

@@ -14,7 +14,7 @@ from broker.partition.assignment import PartitionKey
 from chaos.cluster.broker.replica_manager import held_on
 from chaos.cluster.invariants.model import NOBODY, Part
 from chaos.cluster.invariants.stale_reads import look
-from chaos.cluster.nemesis import Losses, SuddenLosses
+from chaos.cluster.nemesis import DataLosses, SuddenLosses
 from chaos.cluster.process import ControllerProcess
 from chaos.cluster.profile import ClusterProfile
 from chaos.cluster.workload import requests
@@ -54,7 +54,7 @@ class ClusterSimulation(Simulation):
         ]
         self._askers.append(Consumer(cluster, len(self._askers), self._stream("consumer")))
         self._helper = Client(cluster, len(self._clients), self._stream("helper"))
-        self._losses = Losses(self, self._stream("losses"))
+        self._losses = DataLosses(self, self._stream("losses"))
         self._sudden = SuddenLosses(self, self._stream("sudden losses"))
         self._has_begun = False
         self._closes = self._is_closed = False
@@ -110,11 +110,11 @@ class ClusterSimulation(Simulation):
 
     def _read_of_others(self, told: ReplicaId) -> None:
         super()._read_of_others(told)
-        judge = self.world.judge
+        judge = self.world.invariants
         for process in self.cluster.running():
             if not isinstance(process, ControllerProcess) or process.id == told:
                 continue
-            if process.controller.is_active and judge.told(process.speaker) < judge.to_be_read:
+            if process.controller.is_active and judge.told(process.incarnation) < judge.to_be_read:
                 self.world.timeline.after(0, partial(look, process))
 
     # --- what is lost on the way -------------------------------------------------------------
@@ -224,12 +224,12 @@ class ClusterSimulation(Simulation):
         self.cluster.data.check_end()
         self._reach(self.cluster.records.are_alike, "the replicas do not become alike")
         self.cluster.records.check_end()
-        for _ in range(self.cluster.book.check()):
+        for _ in range(self.cluster.client_history.check()):
             self.world.note("a history is not decided")
         super()._start_once_more()
 
     def _read_what_is_left(self) -> None:
-        self.cluster.book.closes()
+        self.cluster.client_history.closes()
         wanted = [
             *(
                 requests.list_partition(KEPT, number)
@@ -254,7 +254,7 @@ class ClusterSimulation(Simulation):
 
     def _check_harness(self) -> None:
         super()._check_harness()
-        answered = self.world.story.counts["a client is answered"]
+        answered = self.world.trace.counts["a client is answered"]
         if answered < ANSWERED_MIN:
             raise HarnessError(f"only {answered} requests of clients were answered")
 

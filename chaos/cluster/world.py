@@ -12,15 +12,15 @@ from broker.limits import CONTROLLED_SHUTDOWN_MS
 from chaos.cluster.broker.process import BrokerProcess
 from chaos.cluster.broker.replica_manager import PARTITIONS
 from chaos.cluster.invariants.history import ClusterHistory
-from chaos.cluster.invariants.partition_data import Cancels, Data, Records
-from chaos.cluster.invariants.record_parser import Fact
-from chaos.cluster.nemesis import LateProposals
+from chaos.cluster.invariants.partition_data import CancelledSteps, Data, Records
+from chaos.cluster.invariants.record_parser import ParsedRecord
+from chaos.cluster.nemesis import DelayedIsrRequests
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.profile import ClusterProfile
-from chaos.cluster.rpc import Wire
+from chaos.cluster.rpc import Rpc
 from chaos.disk.disk_state import Folder, Node
-from chaos.invariants.durable_state import Speaker
-from chaos.linearizability.client_history import Book
+from chaos.invariants.durable_state import Incarnation
+from chaos.linearizability.client_history import ClientHistory
 from chaos.simulation.machine import EPOCH_WALL_MS, Machine
 from chaos.simulation.process import Process
 from chaos.simulation.profile import NEARLY_CALM
@@ -40,14 +40,14 @@ class ClusterWorld(World):
         self.brokers = [each for each in self.everyone if each not in self.voters]
         self.previous_epochs: dict[ReplicaId, int] = {}
         """The broker epoch of each that has ended in good order, until it is started again."""
-        self.wire = Wire(self)
+        self.rpc = Rpc(self)
         self.data = Data(self)
-        self.cancels = Cancels(self)
-        self.history.model.taken_back = self.cancels.taken_back
+        self.cancelled_steps = CancelledSteps(self)
+        self.history.model.taken_back = self.cancelled_steps.taken_back
         self.records = Records(self)
         self.history.on_facts.append(self.records.changed)
-        self.book = Book()
-        self.late_proposals = LateProposals(self, self._stream("late proposals"))
+        self.client_history = ClientHistory()
+        self.delayed_isr_requests = DelayedIsrRequests(self, self._stream("late proposals"))
         self.moves: list[int] = []
         """The ids of moves that clients were told."""
         self.holds_still = False
@@ -94,16 +94,16 @@ class ClusterWorld(World):
             super().stop(replica)
         elif not process.machine.stopped:
             process.machine.stopped = True
-            process.enter(process.life.say_goodbye)
+            process.enter(process.lifecycle.say_goodbye)
             process.later(CONTROLLED_SHUTDOWN_MS, partial(self._leave, process))
 
-    def _lose_power(self, speaker: Speaker, machine: Machine) -> None:
+    def _lose_power(self, incarnation: Incarnation, machine: Machine) -> None:
         """What is in the logs of partitions is kept: it is promised only as long as not all that
         are in sync lose it at once."""
         held = machine.disk.kept(PARTITIONS) if self._keeps else None
         if held is not None:
             _sync(held)
-        super()._lose_power(speaker, machine)
+        super()._lose_power(incarnation, machine)
 
     def lose_what_is_not_synced(self, broker: ReplicaId) -> None:
         """Let it lose power, and of the logs of partitions any part of what was not synced."""
@@ -116,7 +116,7 @@ class ClusterWorld(World):
             process.close()
         super()._leave(process)
 
-    def _tell_facts(self, facts: Sequence[Fact]) -> None:
+    def _tell_facts(self, facts: Sequence[ParsedRecord]) -> None:
         for each in facts:
             if each.type not in ("", "NoOp"):
                 self.tell("the log", each)

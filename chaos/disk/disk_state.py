@@ -1,6 +1,6 @@
 """What is on a disk: files and folders, as they show and as a loss of power would leave them.
 
-Two truths are kept side by side. `shown` is what every read returns; `durable` is what has been
+Two disks are kept side by side. `shown` is what every read returns; `durable` is what has been
 synced; between the two lie the changes that were not, in order. A loss of power takes any part of
 those: each sector of a file holds what was written to it up to some moment, and reads as zeros if
 that is nothing; a file may be shorter than what was written to it; a truncation, a new name, a

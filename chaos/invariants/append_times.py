@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from chaos.disk.disk_state import File, Node
 from chaos.disk.virtual_disk import VirtualDisk
-from chaos.invariants.disk_format import Stored
+from chaos.invariants.disk_format import StoredBatch
 from chaos.violation import Violation
 from quorum.log.append_times import append_times
 from quorum.log.errors import FileDamaged
@@ -47,7 +47,7 @@ class _Read(NamedTuple):
     """How far an index was read, and with what it was compared."""
 
     data: bytes
-    batches: Sequence[Stored]
+    batches: Sequence[StoredBatch]
     end: int
     """Of the records that it spoke of."""
     is_sound: bool
@@ -78,7 +78,7 @@ class AppendTimes:
     def check(
         self,
         who: object,
-        segments: Iterable[tuple[str, Sequence[Stored]]],
+        segments: Iterable[tuple[str, Sequence[StoredBatch]]],
         names: Mapping[str, Node],
         clock: Clock,
         spoiled: Collection[str] = (),
@@ -104,13 +104,13 @@ class AppendTimes:
                 self._known[name] = data, last
 
 
-def _goes_on(read: _Read, data: bytes, batches: Sequence[Stored]) -> bool:
+def _goes_on(read: _Read, data: bytes, batches: Sequence[StoredBatch]) -> bool:
     """Whether these begin with what was read and compared: that is as right as it was, for the
     times that a clock has shown only become more."""
     return data.startswith(read.data) and batches[: len(read.batches)] == read.batches
 
 
-def check_whole(who: object, index: bytes, last: Stored) -> None:
+def check_whole(who: object, index: bytes, last: StoredBatch) -> None:
     """Whether an index tells of everything; it must while who writes it lives, and for good once
     its segment is complete."""
     last_at = (len(index) - len(HEADER)) // _ENTRY.size * _ENTRY.size - _ENTRY.size
@@ -119,7 +119,7 @@ def check_whole(who: object, index: bytes, last: Stored) -> None:
         raise Violation("R27", f"{who} tells of {told[-1:]} at last, the log has {last}")
 
 
-def check_read(who: object, path: Path, disk: VirtualDisk, batches: Sequence[Stored]) -> None:
+def check_read(who: object, path: Path, disk: VirtualDisk, batches: Sequence[StoredBatch]) -> None:
     """Whether the product, reading an index that others have spoiled, takes nothing for true that
     is not; that it does not know, or that this is no index, it may say."""
     try:
@@ -136,8 +136,10 @@ def _has_header(data: bytes) -> bool:
     return data.startswith(HEADER)
 
 
-def _check(where: str, read: _Read, data: bytes, batches: Sequence[Stored], clock: Clock) -> _Read:
-    """Judge what follows what was read before; return all that is read now."""
+def _check(
+    where: str, read: _Read, data: bytes, batches: Sequence[StoredBatch], clock: Clock
+) -> _Read:
+    """QuorumInvariants what follows what was read before; return all that is read now."""
     try:
         found = entries(data, len(read.data))
     except ValueError as error:
@@ -159,7 +161,7 @@ def _check(where: str, read: _Read, data: bytes, batches: Sequence[Stored], cloc
     return _Read(read.data + data[len(read.data) : whole_bytes], batches[:at], start, is_sound)
 
 
-def _check_known(where: str, entry: Entry, batches: Sequence[Stored], clock: Clock) -> None:
+def _check_known(where: str, entry: Entry, batches: Sequence[StoredBatch], clock: Clock) -> None:
     for each in batches:
         if each.epoch != entry.epoch:
             raise Violation("R27", f"{where} has {entry}, and speaks of {each}")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from chaos.invariants.disk_format import batches
-from chaos.invariants.durable_state import Speaker
-from chaos.invariants.leadership import Stickiness, Zombies
-from chaos.invariants.quorum import Judge
-from chaos.invariants.voter_sets import Assigned, Electorates, assigned_by, names
+from chaos.invariants.durable_state import Incarnation
+from chaos.invariants.leadership import LeaderStickiness, StaleLeaderInvariant
+from chaos.invariants.quorum import QuorumInvariants
+from chaos.invariants.voter_sets import VoterSet, VoterSets, names, voter_set_in
 from chaos.network.virtual_network import Packet
 from chaos.violation import Violation
 from quorum.core.messages import (
@@ -34,38 +34,40 @@ if TYPE_CHECKING:
     from chaos.simulation.process import Process
 
 
-class Witnesses:
+class CrossNodeInvariants:
     """One for each run."""
 
-    def __init__(self, judge: Judge, fetch_timeout_ms: int, note: Callable[[str], None]) -> None:
-        self.lapses = Lapses(judge, note)
+    def __init__(
+        self, judge: QuorumInvariants, fetch_timeout_ms: int, note: Callable[[str], None]
+    ) -> None:
+        self.regressions = DurabilityRegressions(judge, note)
         self._judge = judge
-        self._stickiness = Stickiness(judge, fetch_timeout_ms)
-        self._zombies = Zombies(judge, fetch_timeout_ms)
+        self._stickiness = LeaderStickiness(judge, fetch_timeout_ms)
+        self._stale_leaders = StaleLeaderInvariant(judge, fetch_timeout_ms)
 
     def asks(self, who: "Process", to: ReplicaId, request: Request, call: int) -> None:
         """A request leaves."""
-        self._stickiness.asks(who.speaker, to, request, call)
+        self._stickiness.asks(who.incarnation, to, request, call)
         if isinstance(request, BeginQuorumEpochRequest) and not _is_overdue(who):
-            self._zombies.says(who.speaker, request, who.now_ms())
+            self._stale_leaders.says(who.incarnation, request, who.now_ms())
 
     def asked(self, who: "Process", packet: Packet) -> None:
         """One has come."""
-        self._stickiness.asked(who.speaker, packet.boot, packet.call, packet.request)
-        self._zombies.asked(who.speaker, packet.request, who.now_ms())
+        self._stickiness.asked(who.incarnation, packet.boot, packet.call, packet.request)
+        self._stale_leaders.asked(who.incarnation, packet.request, who.now_ms())
 
     def answers(self, who: "Process", packet: Packet, response: Response, records: bytes) -> None:
         """Its answer leaves."""
-        self._judge.answers(who.speaker, packet.sender, packet.request, response, records)
-        self.lapses.answers(who.speaker, packet.request, response)
+        self._judge.answers(who.incarnation, packet.sender, packet.request, response, records)
+        self.regressions.answers(who.incarnation, packet.request, response)
         if _is_overdue(who):
             self.woken(who)
-        self._zombies.says(who.speaker, response, who.now_ms())
+        self._stale_leaders.says(who.incarnation, response, who.now_ms())
         if isinstance(response, VoteResponse) and response.granted:
             assert isinstance(packet.request, VoteRequest)
             if packet.request.pre_vote:
                 asker = packet.boot, packet.call
-                self._stickiness.promises(who.speaker, *asker, who.now_ms())
+                self._stickiness.promises(who.incarnation, *asker, who.now_ms())
 
     def cannot_promise(self, asker: int, epoch: int) -> None:
         """A voter that knows no pre-vote was asked for one, by the process of boot `asker`."""
@@ -73,15 +75,15 @@ class Witnesses:
 
     def hears(self, who: "Process", call: int, response: Response) -> None:
         """An answer has come that is waited for."""
-        self._stickiness.hears(who.speaker, call, response, who.now_ms())
+        self._stickiness.hears(who.incarnation, call, response, who.now_ms())
 
     def loses(self, who: "Process") -> None:
         """It takes its leader for gone."""
-        self._stickiness.forgets(who.speaker)
+        self._stickiness.forgets(who.incarnation)
 
     def woken(self, who: "Process") -> None:
         """It has stood still, or as good as that: its time was up, and nobody told it."""
-        self._zombies.woken(who.speaker, who.now_ms())
+        self._stale_leaders.woken(who.incarnation, who.now_ms())
 
 
 def _is_overdue(who: "Process") -> bool:
@@ -97,10 +99,10 @@ class _Acknowledged:
     end: int
 
 
-class Lapses(logging.Handler):
+class DurabilityRegressions(logging.Handler):
     """Knows what was acknowledged to whom, and hears what is warned of; one for each run."""
 
-    def __init__(self, judge: Judge, note: Callable[[str], None]) -> None:
+    def __init__(self, judge: QuorumInvariants, note: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
         self._note = note
         self._judge = judge
@@ -123,7 +125,7 @@ class Lapses(logging.Handler):
         if found:
             self._said.add(said)
 
-    def answers(self, who: Speaker, request: Request, response: Response) -> None:
+    def answers(self, who: Incarnation, request: Request, response: Response) -> None:
         """It answers a fetch that it has taken for an acknowledgement."""
         if (
             not isinstance(request, FetchRequest)
@@ -148,24 +150,24 @@ class Lapses(logging.Handler):
 
     def _votes(self, key: ReplicaKey) -> bool:
         """Whether it is a voter by whatever log."""
-        electorates = self._judge.possible_electorates
-        return all(any(names(v, key) for v in each.voters) for each in electorates)
+        voter_sets = self._judge.possible_voter_sets
+        return all(any(names(v, key) for v in each.voters) for each in voter_sets)
 
 
 SLACK_MS: Final = 500
 """For what a leader had begun when its time was up."""
 
 
-class Rolls:
+class VoterChangeInvariant:
     """Knows who has fetched from whom since voters could be changed there; one for each run."""
 
-    def __init__(self, electorates: Electorates, fetch_timeout_ms: int) -> None:
-        self._electorates = electorates
+    def __init__(self, voter_sets: VoterSets, fetch_timeout_ms: int) -> None:
+        self._electorates = voter_sets
         self._silent_ms_max = fetch_timeout_ms + SLACK_MS
         self._fetched_ms: dict[int, dict[ReplicaKey, int]] = {}
         self._wanted: dict[int, list[VoterRequest]] = {}
 
-    def asked(self, who: Speaker, request: Request, now_ms: int) -> None:
+    def asked(self, who: Incarnation, request: Request, now_ms: int) -> None:
         """A request has come."""
         if isinstance(request, FetchRequest):
             self._fetched_ms.setdefault(who.boot, {})[request.replica] = now_ms
@@ -184,15 +186,15 @@ class Rolls:
         if self._wanted.pop(boot, None):
             self._fetched_ms.pop(boot, None)
 
-    def appends(self, who: Speaker, records: bytes, now_ms: int) -> None:
+    def appends(self, who: Incarnation, records: bytes, now_ms: int) -> None:
         """It has appended records of the quorum's own, by its own clock now."""
         for batch in batches(records):
-            new = assigned_by(*batch)
+            new = voter_set_in(*batch)
             if new is not None and new.base > 0:
-                before = self._electorates.before(who.truth.assigned, who.truth.end, new)
+                before = self._electorates.before(who.durable.assigned, who.durable.end, new)
                 self.names(who, before, new, now_ms)
 
-    def names(self, who: Speaker, before: Assigned, new: Assigned, now_ms: int) -> None:
+    def names(self, who: Incarnation, before: VoterSet, new: VoterSet, now_ms: int) -> None:
         """It names these as voters in the place of those before."""
         fetched_ms = self._fetched_ms.pop(who.boot, {})
         if _are_the_same(before, new):
@@ -207,7 +209,7 @@ class Rolls:
         return now_ms - at_ms <= self._silent_ms_max
 
 
-def _are_the_same(before: Assigned, new: Assigned) -> bool:
+def _are_the_same(before: VoterSet, new: VoterSet) -> bool:
     """Whether nobody comes or goes; a directory that was not known may be by now."""
     return len(before.voters) == len(new.voters) and all(
         any(names(each, key) for each in before.voters) for key in new.voters

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from chaos.disk.disk_state import File, Node
-from chaos.invariants.voter_sets import Assigned, assigned_by
+from chaos.invariants.voter_sets import VoterSet, voter_set_in
 
 _OPENING: Final = Struct(">qii")
 _INT: Final = Struct(">I")
@@ -26,7 +26,7 @@ _HEADER_BYTES: Final = 61
 _KEY_OF_CONTROL: Final = Struct(">hh")
 
 
-class Stored(NamedTuple):
+class StoredBatch(NamedTuple):
     """One batch, byte for byte."""
 
     base: int
@@ -43,9 +43,11 @@ class Stored(NamedTuple):
         return f"[{self.base}, {self.end})@{self.epoch} {crc32c(self.data):08x}"
 
 
-def batches(data: bytes | bytearray, position: int = 0, *, checked: bool = False) -> list[Stored]:
+def batches(
+    data: bytes | bytearray, position: int = 0, *, checked: bool = False
+) -> list[StoredBatch]:
     """The whole batches from here on, up to the first that is none; `checked` looks at each CRC."""
-    found: list[Stored] = []
+    found: list[StoredBatch] = []
     while position + _HEADER_BYTES <= len(data):
         base, length, epoch = _OPENING.unpack_from(data, position)
         end = position + _LENGTH_END + length
@@ -55,14 +57,14 @@ def batches(data: bytes | bytearray, position: int = 0, *, checked: bool = False
         if checked and not _is_sound(batch):
             break
         (delta,) = _INT.unpack_from(batch, _LAST_DELTA_AT)
-        found.append(Stored(base, base + delta + 1, epoch, batch))
+        found.append(StoredBatch(base, base + delta + 1, epoch, batch))
         position = end
     return found
 
 
-def same_front(data: bytes | bytearray, known: Sequence[Stored]) -> list[Stored]:
+def same_front(data: bytes | bytearray, known: Sequence[StoredBatch]) -> list[StoredBatch]:
     """Those of the known batches with which this begins, byte for byte."""
-    found: list[Stored] = []
+    found: list[StoredBatch] = []
     position = 0
     for batch in known:
         end = position + len(batch.data)
@@ -120,7 +122,7 @@ FOOTER: Final = 4
 class Content(NamedTuple):
     """What a whole snapshot says."""
 
-    assigned: Assigned | None
+    assigned: VoterSet | None
     values: list[bytes]
 
 
@@ -173,4 +175,4 @@ def content_of(data: bytes, epoch: int) -> Content | None:
     if kinds[0][:1] != [HEADER] or kinds[1] != [FOOTER]:
         return None
     values = [value for each in between for _, value in records(each.data)]
-    return Content(assigned_by(*first), values)
+    return Content(voter_set_in(*first), values)

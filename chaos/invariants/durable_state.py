@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from chaos.disk.disk_state import File, Folder, Node
 from chaos.disk.virtual_disk import VirtualDisk
-from chaos.invariants.disk_format import Checkpoint, Stored, batches, checkpoints, same_front
+from chaos.invariants.disk_format import Checkpoint, StoredBatch, batches, checkpoints, same_front
 from chaos.invariants.history import History
-from chaos.invariants.voter_sets import Assigned, assigned_by
+from chaos.invariants.voter_sets import VoterSet, voter_set_in
 from chaos.violation import Violation
 from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 
 
-class Ballot(NamedTuple):
+class DurableVote(NamedTuple):
     """What a replica has promised, as its file says."""
 
     epoch: int = 0
@@ -38,7 +38,7 @@ class _Place:
     position: int
 
 
-class DiskTruth:
+class DurableState:
     """The durable log, vote and snapshots in one folder of one disk."""
 
     def __init__(self, folder: Path, history: History) -> None:
@@ -49,26 +49,26 @@ class DiskTruth:
         self.checkpoints: dict[str, Checkpoint] = {}
         self.received_end = 0
         """The end of the last snapshot that took the place of a log."""
-        self.batches: list[Stored] = []
+        self.batches: list[StoredBatch] = []
         self.ends: list[int] = []
         """Of each batch; for finding one by its offset."""
-        self.assigned: list[Assigned] = []
+        self.assigned: list[VoterSet] = []
         """What the log says of the voters, the last one in force."""
-        self.ballot = Ballot()
+        self.vote = DurableVote()
         self.names: dict[str, Node] | None = None
         """What the folder names for good, as it was looked at last."""
         self._segments: list[str] = []
         self._place: _Place | None = None
-        self._ballot_bytes = b""
-        self._ballot_path = folder / "quorum-state"
-        self._sound: dict[str, list[Stored]] = {}
+        self._vote_bytes = b""
+        self._vote_path = folder / "quorum-state"
+        self._sound: dict[str, list[StoredBatch]] = {}
         """The batches of each segment that were sound when it was read anew last."""
 
-    def of_another(self) -> "DiskTruth":
+    def of_another(self) -> "DurableState":
         """Of an empty disk in the place of this one."""
-        return DiskTruth(self.folder, self._history)
+        return DurableState(self.folder, self._history)
 
-    def holds(self, other: "DiskTruth") -> bool:
+    def holds(self, other: "DurableState") -> bool:
         """Whether all that the other has in its log is in this one."""
         return self.end >= other.end and (
             self.epoch_before(other.end) == other.epoch_before(other.end)
@@ -77,7 +77,7 @@ class DiskTruth:
     def __str__(self) -> str:
         epochs = {each.epoch: each.base for each in reversed(self.batches)}
         starts = ", ".join(f"{epoch} from {epochs[epoch]}" for epoch in sorted(epochs))
-        return f"{self.ballot}; log up to {self.end}; epochs {starts or 'none'}"
+        return f"{self.vote}; log up to {self.end}; epochs {starts or 'none'}"
 
     @property
     def end(self) -> int:
@@ -97,11 +97,11 @@ class DiskTruth:
         found = at < len(self.ends) and self.ends[at] == offset
         return self.batches[at].epoch if found else -1
 
-    def between(self, start: int, end: int) -> list[Stored]:
+    def between(self, start: int, end: int) -> list[StoredBatch]:
         """The batches from `start` to `end`, both of them boundaries or beyond the log."""
         return self.batches[bisect_left(self.ends, start + 1) : bisect_left(self.ends, end + 1)]
 
-    def place_of(self, batch: Stored, disk: VirtualDisk) -> tuple[Path, int]:
+    def place_of(self, batch: StoredBatch, disk: VirtualDisk) -> tuple[Path, int]:
         """The file that holds a batch, and where in it."""
         folder = disk.kept(self.folder)
         assert isinstance(folder, Folder)
@@ -126,7 +126,7 @@ class DiskTruth:
             # Power went while the log was being replaced: it will be when it is opened.
             self._go_on_from(newest.end)
             self.received_end = newest.end
-        self.look_at_ballot(disk)
+        self.read_vote(disk)
         return found
 
     def _read_anew(self) -> None:
@@ -178,7 +178,7 @@ class DiskTruth:
         self.checkpoints, new = checkpoints(names, self.checkpoints)
         return new
 
-    def read_on(self) -> list[Stored]:
+    def read_on(self) -> list[StoredBatch]:
         """Read what has become durable behind what was there; return that."""
         return self._read_on()
 
@@ -213,13 +213,13 @@ class DiskTruth:
             position = end
         return False
 
-    def segments(self, newest: int | None = None) -> list[tuple[str, list[Stored]]]:
+    def segments(self, newest: int | None = None) -> list[tuple[str, list[StoredBatch]]]:
         """The files that the log was read from, all or so many, and what was found in each."""
         if self._place is None:
             return []
         return [(each, self._batches_in(each)) for each in self._segments[-(newest or 0) :]]
 
-    def _batches_in(self, segment: str) -> list[Stored]:
+    def _batches_in(self, segment: str) -> list[StoredBatch]:
         at = bisect_right(self._segments, segment)
         end = int(self._segments[at][:20]) if at < len(self._segments) else self.end
         return self.between(int(segment[:20]), end)
@@ -229,33 +229,33 @@ class DiskTruth:
 
         What a process wrote that was killed is kept by a sync of the next one.
         """
-        if not disk.exists(self._ballot_path):
+        if not disk.exists(self._vote_path):
             return 0
-        state = json.loads(disk.content(self._ballot_path))
+        state = json.loads(disk.content(self._vote_path))
         return int(state["leaderEpoch"]) if state["leaderId"] == replica else 0
 
-    def look_at_ballot(self, disk: VirtualDisk) -> bool:
+    def read_vote(self, disk: VirtualDisk) -> bool:
         """Read the vote again; whether it is another one."""
-        file = disk.kept(self._ballot_path)
+        file = disk.kept(self._vote_path)
         durable = file.durable if isinstance(file, File) else b""
-        if durable == self._ballot_bytes:
+        if durable == self._vote_bytes:
             return False
-        self._ballot_bytes = content = bytes(durable)
+        self._vote_bytes = content = bytes(durable)
         if not content:
-            self.ballot = Ballot()
+            self.vote = DurableVote()
             return True
         try:
             state = json.loads(content)
         except ValueError as error:
             raise Violation("R2", f"a vote is lost: {content!r} is on disk") from error
         voted, leader = state["votedId"], state["leaderId"]
-        self.ballot = Ballot(
+        self.vote = DurableVote(
             state["leaderEpoch"], None if voted < 0 else voted, None if leader < 0 else leader
         )
         return True
 
-    def _read_on(self) -> list[Stored]:
-        found: list[Stored] = []
+    def _read_on(self) -> list[StoredBatch]:
+        found: list[StoredBatch] = []
         place = self._place
         if place is not None:
             found += self._read_file(place)
@@ -268,12 +268,12 @@ class DiskTruth:
             found += self._read_file(place)
         return found
 
-    def _read_file(self, place: _Place, *, checked: bool = False) -> list[Stored]:
+    def _read_file(self, place: _Place, *, checked: bool = False) -> list[StoredBatch]:
         return self._take(place, batches(place.file.durable, place.position, checked=checked))
 
-    def _take(self, place: _Place, new: Sequence[Stored]) -> list[Stored]:
+    def _take(self, place: _Place, new: Sequence[StoredBatch]) -> list[StoredBatch]:
         """Those that lie there next, up to the first that does not continue the log."""
-        found: list[Stored] = []
+        found: list[StoredBatch] = []
         for batch in new:
             if batch.base != self.end:
                 break
@@ -282,18 +282,18 @@ class DiskTruth:
             self.ends.append(batch.end)
             found.append(batch)
             if batch.is_control:
-                assigned = assigned_by(*batch)
+                assigned = voter_set_in(*batch)
                 self.assigned += [] if assigned is None else [assigned]
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class Incarnation:
     """A process, as the judge knows it: who it is, the how-manieth, and its disk."""
 
     key: ReplicaKey
     boot: int
-    truth: DiskTruth
+    durable: DurableState
     led: int = 0
     """The epoch that a process before it led last, where its disk shows that when it starts."""
     id: ReplicaId = field(init=False)

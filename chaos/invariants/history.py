@@ -10,16 +10,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from chaos.invariants.disk_format import Stored, records
-from chaos.invariants.voter_sets import Assigned, assigned_by
+from chaos.invariants.disk_format import StoredBatch, records
+from chaos.invariants.voter_sets import VoterSet, voter_set_in
 
 
 class History:
     """Grows, and never changes."""
 
     def __init__(self) -> None:
-        self.batches: list[Stored] = []
-        self.assigned: list[Assigned] = []
+        self.batches: list[StoredBatch] = []
+        self.assigned: list[VoterSet] = []
         """What it says of the voters."""
         self._ends: list[int] = []
         self._by: list[int] = []
@@ -30,26 +30,26 @@ class History:
         """Everything below is committed."""
         return self._ends[-1] if self._ends else 0
 
-    def add(self, batch: Stored, epoch: int) -> None:
+    def add(self, batch: StoredBatch, epoch: int) -> None:
         """This is committed as well, by the leader of that epoch."""
         self.batches.append(batch)
         self._ends.append(batch.end)
         self._by.append(epoch)
         self._states.append(self._state_after(batch))
-        assigned = assigned_by(*batch) if batch.is_control else None
+        assigned = voter_set_in(*batch) if batch.is_control else None
         self.assigned += [] if assigned is None else [assigned]
 
-    def has(self, batch: Stored) -> bool:
+    def has(self, batch: StoredBatch) -> bool:
         """Whether this very batch is committed."""
         at = bisect_left(self._ends, batch.end)
         return at < len(self.batches) and self.batches[at] == batch
 
-    def between(self, start: int, end: int) -> list[Stored]:
+    def between(self, start: int, end: int) -> list[StoredBatch]:
         """The batches from `start` to `end`, both of them boundaries."""
         low, high = (bisect_right(self._ends, each) for each in (start, end))
         return self.batches[low:high]
 
-    def before_epoch(self, epoch: int) -> list[Stored]:
+    def before_epoch(self, epoch: int) -> list[StoredBatch]:
         """What the leaders of lower epochs have committed."""
         return self.batches[: bisect_left(self._by, epoch)]
 
@@ -75,16 +75,16 @@ class History:
             return "R21", "in the middle of a transaction"
         return None if values == state.told() else ("R20", f"with {values}, not {state.told()}")
 
-    def _state_after(self, batch: Stored) -> Any:
+    def _state_after(self, batch: StoredBatch) -> Any:
         """What all that is committed comes to with this batch, the last one."""
         return after(self._states[-1] if self._states else State(), batch)
 
-    def assigned_at(self, offset: int) -> list[Assigned]:
+    def assigned_at(self, offset: int) -> list[VoterSet]:
         """What was said of the voters below a boundary."""
         return [each for each in self.assigned if each.end <= offset]
 
 
-def in_common(before: Sequence[Stored], now: Sequence[Stored]) -> int:
+def in_common(before: Sequence[StoredBatch], now: Sequence[StoredBatch]) -> int:
     """How many batches two logs begin with alike."""
     common = min(len(before), len(now))
     if before[:common] == now[:common]:
@@ -112,7 +112,7 @@ class State(NamedTuple):
         return [b"%d" % self.counted, *self.slots]
 
 
-def after(state: State, batch: Stored) -> State:
+def after(state: State, batch: StoredBatch) -> State:
     """The state once this batch is committed."""
     if batch.is_control:
         return state

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from chaos.invariants.durable_state import Speaker
-from chaos.invariants.quorum import Judge
-from chaos.invariants.voter_sets import Assigned, has_majority, names
+from chaos.invariants.durable_state import Incarnation
+from chaos.invariants.quorum import QuorumInvariants
+from chaos.invariants.voter_sets import VoterSet, has_majority, names
 from chaos.violation import Violation
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -41,10 +41,10 @@ class _Following:
     """When an answer came after which it has asked again: so it has looked at that answer."""
 
 
-class Stickiness:
+class LeaderStickiness:
     """Knows who follows whom, and who has promised what; one for each run."""
 
-    def __init__(self, judge: Judge, fetch_timeout_ms: int) -> None:
+    def __init__(self, judge: QuorumInvariants, fetch_timeout_ms: int) -> None:
         self._judge = judge
         self._fetch_timeout_ms = fetch_timeout_ms
         self._following: dict[int, _Following] = {}
@@ -54,7 +54,7 @@ class Stickiness:
         self._stood: set[tuple[int, int]] = set()
         self._resigned: set[tuple[ReplicaId, int]] = set()
 
-    def asks(self, who: Speaker, to: ReplicaId, request: Request, call: int) -> None:
+    def asks(self, who: Incarnation, to: ReplicaId, request: Request, call: int) -> None:
         """A request leaves."""
         match request:
             case FetchRequest(max_wait_ms=0):
@@ -70,7 +70,7 @@ class Stickiness:
             case _:
                 pass
 
-    def hears(self, who: Speaker, call: int, response: Response, now_ms: int) -> None:
+    def hears(self, who: Incarnation, call: int, response: Response, now_ms: int) -> None:
         """An answer has come that is waited for; `now_ms` is by the process's own clock."""
         following = self._following.get(who.boot)
         if following is None or following.call != call or not isinstance(response, FetchResponse):
@@ -81,11 +81,11 @@ class Stickiness:
         else:
             following.heard_ms = now_ms
 
-    def forgets(self, who: Speaker) -> None:
+    def forgets(self, who: Incarnation) -> None:
         """It has a reason to take its leader for gone, or is about to look for another."""
         self._following.pop(who.boot, None)
 
-    def asked(self, who: Speaker, by: int, call: int, request: Request) -> None:
+    def asked(self, who: Incarnation, by: int, call: int, request: Request) -> None:
         """A request of the process of boot `by` has come."""
         match request:
             case FetchRequest():
@@ -106,22 +106,22 @@ class Stickiness:
         """The process of boot `by` is in this epoch, and somebody can promise it nothing."""
         self._successors.add((by, epoch))
 
-    def promises(self, who: Speaker, by: int, call: int, now_ms: int) -> None:
+    def promises(self, who: Incarnation, by: int, call: int, now_ms: int) -> None:
         """Its answer to a pre-vote leaves: it would vote for the process of boot `by`."""
-        epoch = who.truth.ballot.epoch
+        epoch = who.durable.vote.epoch
         if self._judge.leads(who, epoch) and (who.id, epoch) not in self._resigned:
             raise Violation("R25", f"{who} leads epoch {epoch}, and would vote for another")
         following, until_ms = self._held.pop((who.boot, by, call), (None, 0))
         if (
             following is not None
             and following is self._following.get(who.boot)
-            and who.truth.ballot[::2] == (following.epoch, following.leader)
+            and who.durable.vote[::2] == (following.epoch, following.leader)
             and now_ms < until_ms
         ):
             raise Violation("R25", f"{who} would vote for another, but {following.leader} lives")
         self._promised.setdefault(by, set()).add(who.key)
 
-    def _fetches(self, who: Speaker, leader: ReplicaId, epoch: int, call: int) -> None:
+    def _fetches(self, who: Incarnation, leader: ReplicaId, epoch: int, call: int) -> None:
         known = self._following.get(who.boot)
         if known is None or (known.leader, known.epoch) != (leader, epoch):
             self._following[who.boot] = _Following(leader, epoch, call)
@@ -130,7 +130,7 @@ class Stickiness:
             known.shown_ms, known.heard_ms = known.heard_ms, None
         known.call = call
 
-    def _stands(self, who: Speaker, epoch: int, log_end: LogEnd) -> None:
+    def _stands(self, who: Incarnation, epoch: int, log_end: LogEnd) -> None:
         if (who.boot, epoch) in self._stood:
             return
         self._stood.add((who.boot, epoch))
@@ -140,16 +140,16 @@ class Stickiness:
             told = " ".join(sorted(map(str, promised)))
             raise Violation("R25", f"{who} stands in epoch {epoch}, promised were votes of {told}")
 
-    def _would_win(self, who: Speaker, log_end: LogEnd, voters: Collection[ReplicaKey]) -> bool:
+    def _would_win(self, who: Incarnation, log_end: LogEnd, voters: Collection[ReplicaKey]) -> bool:
         """Whether these are a majority of all who may vote, by some log or by that of the asker.
 
         What others have appended in the epoch that it stands in is not in its log: it may have been
         held up by its disk until somebody else leads that epoch.
         """
-        truth = who.truth
-        electorates = self._judge.electorates.of_log(truth.assigned, truth.end, log_end)
-        electorates += self._judge.possible_electorates
-        return any(has_majority(each, voters) for each in electorates)
+        durable = who.durable
+        voter_sets = self._judge.voter_sets.of_log(durable.assigned, durable.end, log_end)
+        voter_sets += self._judge.possible_voter_sets
+        return any(has_majority(each, voters) for each in voter_sets)
 
 
 SLACK_MS: Final = 500
@@ -168,15 +168,15 @@ class _Leading:
     """Nothing can be wrong before; looked up anew when it comes."""
 
 
-class Zombies:
+class StaleLeaderInvariant:
     """Knows who says to lead, and who fetches from whom; one for each run."""
 
-    def __init__(self, judge: Judge, fetch_timeout_ms: int) -> None:
+    def __init__(self, judge: QuorumInvariants, fetch_timeout_ms: int) -> None:
         self._judge = judge
         self._silent_ms_max = fetch_timeout_ms * 3 // 2 + SLACK_MS
         self._leading: dict[int, _Leading] = {}
 
-    def asked(self, who: Speaker, request: Request, now_ms: int) -> None:
+    def asked(self, who: Incarnation, request: Request, now_ms: int) -> None:
         """A request has come."""
         leading = self._leading.get(who.boot)
         if (
@@ -186,13 +186,13 @@ class Zombies:
         ):
             leading.fetched_ms[request.replica] = now_ms
 
-    def woken(self, who: Speaker, now_ms: int) -> None:
+    def woken(self, who: Incarnation, now_ms: int) -> None:
         """It has stood still, and could hear nobody."""
         leading = self._leading.get(who.boot)
         if leading is not None:
             leading.since_ms, leading.fine_until_ms = now_ms, 0
 
-    def says(self, who: Speaker, what: Request | Response, now_ms: int) -> None:
+    def says(self, who: Incarnation, what: Request | Response, now_ms: int) -> None:
         """It sends this."""
         match what:
             case FetchResponse(epoch=epoch, leader=leader) if leader == who.id and not what.error:
@@ -202,7 +202,7 @@ class Zombies:
             case _:
                 pass
 
-    def _leads(self, who: Speaker, epoch: int, now_ms: int) -> None:
+    def _leads(self, who: Incarnation, epoch: int, now_ms: int) -> None:
         leading = self._leading.get(who.boot)
         if leading is None or leading.epoch != epoch:
             leading = self._leading[who.boot] = _Leading(epoch, now_ms)
@@ -215,20 +215,20 @@ class Zombies:
                 "R26", f"{who} leads epoch {epoch}, a majority fetched {now_ms - heard_ms} ms ago"
             )
 
-    def _by(self, who: Speaker, epoch: int) -> list[Assigned]:
+    def _by(self, who: Incarnation, epoch: int) -> list[VoterSet]:
         """The voters in force in its log; or those of earlier epochs, which its disk may lack."""
-        judge, truth = self._judge, who.truth
-        last = judge.electorates.chain(truth.assigned, truth.end, epoch)[-1]
-        return [last, *(each for each in judge.possible_electorates if each.base >= truth.end)]
+        judge, durable = self._judge, who.durable
+        last = judge.voter_sets.chain(durable.assigned, durable.end, epoch)[-1]
+        return [last, *(each for each in judge.possible_voter_sets if each.base >= durable.end)]
 
 
-def _heard_ms(who: Speaker, electorate: Assigned, leading: _Leading, now_ms: int) -> int:
+def _heard_ms(who: Incarnation, voter_set: VoterSet, leading: _Leading, now_ms: int) -> int:
     """When a majority had last fetched, itself counted."""
-    heard = sorted(_last_ms(who, each, leading, now_ms) for each in electorate.voters)
+    heard = sorted(_last_ms(who, each, leading, now_ms) for each in voter_set.voters)
     return heard[(len(heard) - 1) // 2]
 
 
-def _last_ms(who: Speaker, voter: ReplicaKey, leading: _Leading, now_ms: int) -> int:
+def _last_ms(who: Incarnation, voter: ReplicaKey, leading: _Leading, now_ms: int) -> int:
     if names(voter, who.key):
         return now_ms
     fetched = (at for key, at in leading.fetched_ms.items() if names(voter, key))

@@ -36,4 +36,4 @@ def _is_explained(name: str, machine: Machine, segments: set[str]) -> bool:
     if index is not None:
         return f"{index[1]}.log" in segments
     # It is gone on with as long as the log does not hold what it says.
-    return received is not None and int(received[1]) > machine.truth.end
+    return received is not None and int(received[1]) > machine.durable.end

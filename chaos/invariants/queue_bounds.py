@@ -1,7 +1,7 @@
 """R24: whatever waits at one process is bounded, counted from outside.
 
 What it was asked and has not answered, what it was given to append and is not committed, what it
-has asked of its disk. Judged after every turn, when all that came in was taken; what waits in front
+has asked of its disk. MetadataInvariants after every turn, when all that came in was taken; what waits in front
 of a process that waits for its disk is bounded by the connections, which are not simulated. Of the
 replicas that a leader tells of, it remembers so many only.
 """
@@ -110,7 +110,7 @@ class Queues:
             )
 
 
-def check_work(who: object, count: int) -> None:
+def check_disk_queue(who: object, count: int) -> None:
     """So many pieces of work wait for its disk."""
     if count > WORK_MAX:
         raise Violation("R24", f"{count} pieces of work wait for the disk of {who}")

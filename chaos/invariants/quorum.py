@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from chaos.invariants.disk_format import Stored, batches
-from chaos.invariants.durable_state import Ballot, DiskTruth, Speaker
+from chaos.invariants.disk_format import StoredBatch, batches
+from chaos.invariants.durable_state import DurableState, DurableVote, Incarnation
 from chaos.invariants.history import History, State, in_common
 from chaos.invariants.snapshots import check_part
 from chaos.invariants.voter_sets import (
-    Assigned,
-    Electorates,
-    assigned_by,
+    VoterSet,
+    VoterSets,
     has_majority,
     reached_by_majority,
+    voter_set_in,
 )
 from chaos.violation import Violation
 from quorum.core.messages import (
@@ -37,7 +37,7 @@ from quorum.core.messages import (
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 
 
-class Audience:
+class AppliedStateObserver:
     """Knows what was told to whom."""
 
     def __init__(self, history: History) -> None:
@@ -50,11 +50,11 @@ class Audience:
         """Everything below is committed, as counted here."""
         return self.history.end
 
-    def told(self, who: Speaker) -> int:
+    def told(self, who: Incarnation) -> int:
         """Up to where this process takes the log for committed."""
         return self._told.get((who.id, who.boot), 0)
 
-    def tells(self, who: Speaker, high_watermark: int, records: bytes) -> None:
+    def tells(self, who: Incarnation, high_watermark: int, records: bytes) -> None:
         """R8 and R9: a replica takes only that for committed which is, and never less than before.
 
         `records` are those between what it was told before and `high_watermark`, as it reads them.
@@ -72,19 +72,19 @@ class Audience:
         if records != b"".join(each.data for each in committed):
             raise Violation("R6", f"{who} reads in [{before}, {high_watermark}) what others do not")
 
-    def hands_over(self, who: Speaker, proposed_end: int) -> None:
+    def hands_over(self, who: Incarnation, proposed_end: int) -> None:
         """R29: it has given its lead to another one, and so the log that it was given ends."""
         if self.told(who) < proposed_end:
             raise Violation(
                 "R29", f"{who} hands over at {self.told(who)}, was given up to {proposed_end}"
             )
 
-    def holds(self, who: Speaker, end: int, state: State) -> None:
+    def holds(self, who: Incarnation, end: int, state: State) -> None:
         """R20: its state machine has come to what the records below `end` come to."""
         if state != self.history.state_at(end):
             raise Violation("R20", f"{who} is {state} at {end}, not {self.history.state_at(end)}")
 
-    def loads(self, who: Speaker, end: int, epoch: int, state: State) -> None:
+    def loads(self, who: Incarnation, end: int, epoch: int, state: State) -> None:
         """R20 and R21: it has been given a snapshot that ends there instead of records."""
         if not self.history.is_boundary(end) or epoch != self.history.epoch_before(end):
             raise Violation("R21", f"{who} loads {end}@{epoch}, committed is {self.committed_end}")
@@ -98,7 +98,7 @@ class Audience:
         """What a read that begins now must see: all that anybody was told is committed."""
         return self._told_anybody
 
-    def reads(self, who: Speaker, floor: int, offset: int) -> None:
+    def reads(self, who: Incarnation, floor: int, offset: int) -> None:
         """L2: a read sees what was to be read when it began, and its state machine has it."""
         if offset < floor:
             raise Violation("L2", f"{who} reads at {offset}, when it began {floor} was known")
@@ -120,19 +120,19 @@ class _Epoch:
     """Where its first batch lies; None until some disk holds it, or the wire."""
     durable_ends: dict[ReplicaKey, int] = field(default_factory=dict)
     """How far each disk has come in this epoch, while it was in no later one."""
-    truths: dict[ReplicaKey, DiskTruth] = field(default_factory=dict)
+    disks: dict[ReplicaKey, DurableState] = field(default_factory=dict)
     compared: int = 0
     """Up to here the log of this leadership was compared with what was committed before."""
 
 
-class Judge(Audience):
+class QuorumInvariants(AppliedStateObserver):
     """Knows what was said and what is durable; one for each run."""
 
     def __init__(self, voters: Sequence[ReplicaId], history: History | None = None) -> None:
         super().__init__(History() if history is None else history)
-        self.electorates = Electorates(voters)
+        self.voter_sets = VoterSets(voters)
         self._epochs: dict[int, _Epoch] = {}
-        self._ballots: dict[ReplicaId, Ballot] = {}
+        self._durable_votes: dict[ReplicaId, DurableVote] = {}
         self._votes: dict[int, dict[ReplicaKey, ReplicaId]] = {}
         self._identity: dict[tuple[int, int], tuple[bytes, int]] = {}
         self._shown: tuple[int, int] = (0, 0)
@@ -143,29 +143,29 @@ class Judge(Audience):
         return self._epochs[max(self._epochs)].leader if self._epochs else None
 
     @property
-    def electorate(self) -> Assigned:
+    def voter_set(self) -> VoterSet:
         """Who votes by all that is committed."""
         assigned = self.history.assigned
-        return assigned[-1] if assigned else self.electorates.first
+        return assigned[-1] if assigned else self.voter_sets.first
 
     @property
-    def possible_electorates(self) -> list[Assigned]:
+    def possible_voter_sets(self) -> list[VoterSet]:
         """All that a replica may go by."""
-        return self.electorates.possible(self.history.assigned)
+        return self.voter_sets.possible(self.history.assigned)
 
-    def leads(self, who: Speaker, epoch: int) -> bool:
+    def leads(self, who: Incarnation, epoch: int) -> bool:
         """Whether this very process has claimed to lead that epoch."""
         leadership = self._epochs.get(epoch)
         return leadership is not None and (leadership.leader, leadership.boot) == (who.id, who.boot)
 
     # --- what is on the wire -----------------------------------------------------------------
 
-    def asks(self, who: Speaker, to: ReplicaId, request: Request) -> None:
+    def asks(self, who: Incarnation, to: ReplicaId, request: Request) -> None:
         """A request is about to leave."""
         self._speaks(who, request.epoch, request)
         if isinstance(request, VoteRequest):
-            log = who.truth.assigned, who.truth.end, request.log_end
-            self.electorates.check_asked(who.key, to, *log)
+            log = who.durable.assigned, who.durable.end, request.log_end
+            self.voter_sets.check_asked(who.key, to, *log)
         match request:
             case FetchRequest():
                 self._acknowledges(who, request)
@@ -180,15 +180,15 @@ class Judge(Audience):
             case VoteRequest() | FetchSnapshotRequest():
                 pass  # A question of no consequence; it acknowledges nothing.
 
-    def _acknowledges(self, who: Speaker, request: FetchRequest) -> None:
-        truth, epoch, end = who.truth, request.epoch, request.log_end
-        if epoch != truth.ballot.epoch:
-            raise Violation("R4", f"{who} fetches in epoch {epoch}, its disk: {truth.ballot}")
-        if truth.epoch_before(end.offset) != end.epoch:
-            raise Violation("R12", f"{who} acknowledges {end}, durable is {truth.end}")
+    def _acknowledges(self, who: Incarnation, request: FetchRequest) -> None:
+        durable, epoch, end = who.durable, request.epoch, request.log_end
+        if epoch != durable.vote.epoch:
+            raise Violation("R4", f"{who} fetches in epoch {epoch}, its disk: {durable.vote}")
+        if durable.epoch_before(end.offset) != end.epoch:
+            raise Violation("R12", f"{who} acknowledges {end}, durable is {durable.end}")
 
     def answers(
-        self, who: Speaker, to: ReplicaId, request: Request, response: Response, records: bytes
+        self, who: Incarnation, to: ReplicaId, request: Request, response: Response, records: bytes
     ) -> None:
         """An answer is about to leave."""
         self._speaks(who, response.epoch, response)
@@ -208,27 +208,27 @@ class Judge(Audience):
                 if not request.pre_vote:
                     self._vote(who, epoch, request.candidate.id)
             case FetchSnapshotResponse() if not response.error:
-                check_part(who, who.truth, response, records)
+                check_part(who, who.durable, response, records)
             case _:
                 pass
 
-    def _shows_uncommitted(self, who: Speaker, to: ReplicaId, last: Stored) -> None:
-        if not self.electorates.may_vote(to, self.history.assigned):
+    def _shows_uncommitted(self, who: Incarnation, to: ReplicaId, last: StoredBatch) -> None:
+        if not self.voter_sets.may_vote(to, self.history.assigned):
             raise Violation("R8", f"{who} shows {last} to observer {to}: not committed")
 
-    def _speaks(self, who: Speaker, epoch: int, what: Request | Response) -> None:
-        if epoch > who.truth.ballot.epoch:
-            raise Violation("R3", f"{who}: {what}, but its disk is in {who.truth.ballot}")
+    def _speaks(self, who: Incarnation, epoch: int, what: Request | Response) -> None:
+        if epoch > who.durable.vote.epoch:
+            raise Violation("R3", f"{who}: {what}, but its disk is in {who.durable.vote}")
 
-    def _vote(self, who: Speaker, epoch: int, candidate: ReplicaId) -> None:
-        ballot = who.truth.ballot
-        if (ballot.epoch, ballot.voted_for) != (epoch, candidate):
-            raise Violation("R3", f"{who} votes for {candidate} in {epoch}, its disk: {ballot}")
+    def _vote(self, who: Incarnation, epoch: int, candidate: ReplicaId) -> None:
+        vote = who.durable.vote
+        if (vote.epoch, vote.voted_for) != (epoch, candidate):
+            raise Violation("R3", f"{who} votes for {candidate} in {epoch}, its disk: {vote}")
         first = self._votes.setdefault(epoch, {}).setdefault(who.key, candidate)
         if first != candidate:
             raise Violation("R2", f"{who} voted for {first} and {candidate} in epoch {epoch}")
 
-    def _leads(self, who: Speaker, epoch: int) -> None:
+    def _leads(self, who: Incarnation, epoch: int) -> None:
         """R1, by what is said and by the votes given; R11 by the process that says it."""
         leadership = self._epochs.get(epoch)
         if leadership is not None:
@@ -239,16 +239,16 @@ class Judge(Audience):
             return
         given = {key for key, to in self._votes.get(epoch, {}).items() if to == who.id}
         # Its own vote is on its disk and went to nobody where it is the only voter.
-        if who.truth.ballot[:2] == (epoch, who.id):
+        if who.durable.vote[:2] == (epoch, who.id):
             given.add(who.key)
-        electorate = self.electorates.chain(who.truth.assigned, who.truth.end, epoch)[-1]
-        if not has_majority(electorate, given):
+        voter_set = self.voter_sets.chain(who.durable.assigned, who.durable.end, epoch)[-1]
+        if not has_majority(voter_set, given):
             told = " ".join(sorted(map(str, given)))
-            raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {told}: {electorate}")
+            raise Violation("R1", f"{who} leads epoch {epoch} by the votes of {told}: {voter_set}")
         # It may have ended before anybody heard of it: who comes after it must not lead there.
         self._epochs[epoch] = _Epoch(who.id, NO_BOOT if epoch == who.led else who.boot)
 
-    def _shows(self, who: Speaker, answer: FetchResponse) -> None:
+    def _shows(self, who: Incarnation, answer: FetchResponse) -> None:
         """R9: a high watermark is shown after a commit in the leader's epoch, and never falls."""
         shown = answer.high_watermark
         if shown is None:
@@ -266,20 +266,20 @@ class Judge(Audience):
 
     def forget(self, replica: ReplicaId) -> None:
         """Its disk is gone, and with it what it had promised; another one comes under its id."""
-        self._ballots.pop(replica, None)
+        self._durable_votes.pop(replica, None)
 
-    def forget_since(self, key: ReplicaKey, kept: Ballot) -> None:
+    def forget_since(self, key: ReplicaKey, kept: DurableVote) -> None:
         """Its disk is an older one of its own: what it has promised since means nothing more."""
-        self._ballots[key.id] = kept
+        self._durable_votes[key.id] = kept
         for epoch, votes in self._votes.items():
             if epoch > kept.epoch or (epoch == kept.epoch and kept.voted_for is None):
                 votes.pop(key, None)
 
     # --- what is durable ---------------------------------------------------------------------
 
-    def ballot_kept(self, who: Speaker) -> None:
+    def vote_kept(self, who: Incarnation) -> None:
         """The vote on its disk is another one than before."""
-        before, now = self._ballots.get(who.id, Ballot()), who.truth.ballot
+        before, now = self._durable_votes.get(who.id, DurableVote()), who.durable.vote
         if before == now:
             return
         if now.epoch < before.epoch:
@@ -288,50 +288,50 @@ class Judge(Audience):
             before.voted_for not in (None, now.voted_for) or before.leader not in (None, now.leader)
         ):
             raise Violation("R2", f"{who} forgets: {before}, then {now}")
-        self._ballots[who.id] = now
+        self._durable_votes[who.id] = now
         if now.leader == who.id:
             self._leads(who, now.epoch)
 
-    def log_kept(self, who: Speaker, new: Sequence[Stored]) -> None:
+    def log_kept(self, who: Incarnation, new: Sequence[StoredBatch]) -> None:
         """More of its log is durable than before: `new`, at its end."""
-        truth = who.truth
-        at = bisect_left(truth.ends, new[0].end) if new else 0
-        self._appear(who, new, truth.batches[at - 1].epoch if at else 0)
+        durable = who.durable
+        at = bisect_left(durable.ends, new[0].end) if new else 0
+        self._appear(who, new, durable.batches[at - 1].epoch if at else 0)
         for batch in new:
             leadership = self._epochs.get(batch.epoch)
             if leadership is not None and leadership.start == batch.base:
-                self._opened(truth, batch.epoch, batch.base)
+                self._opened(durable, batch.epoch, batch.base)
         self.count(who)
 
-    def log_reread(self, who: Speaker, before: Sequence[Stored]) -> None:
+    def log_reread(self, who: Incarnation, before: Sequence[StoredBatch]) -> None:
         """Its log was `before`, and something has happened to all of it."""
-        truth = who.truth
-        common = in_common(before, truth.batches)
-        differs = common < min(len(before), len(truth.batches))
-        if differs and truth.batches[common].base >= truth.received_end:
+        durable = who.durable
+        common = in_common(before, durable.batches)
+        differs = common < min(len(before), len(durable.batches))
+        if differs and durable.batches[common].base >= durable.received_end:
             raise Violation("R10", f"{who} has other batches than before: {before[common:][:3]}")
         for batch in before[common:]:
             if self.history.has(batch):
                 raise Violation("R10", f"{who} cuts {batch}, which is committed")
-            if truth.ballot.leader == who.id and truth.ballot.epoch == batch.epoch:
+            if durable.vote.leader == who.id and durable.vote.epoch == batch.epoch:
                 raise Violation("R11", f"{who} leads {batch.epoch} and cuts {batch}")
-        self.log_kept(who, truth.batches[common:])
+        self.log_kept(who, durable.batches[common:])
 
-    def appends_control(self, who: Speaker, records: bytes) -> None:
+    def appends_control(self, who: Incarnation, records: bytes) -> None:
         """A leader has appended records of the quorum's own; they need not be durable."""
         for batch in batches(records):
             self._names_voters(who, batch)
 
-    def _names_voters(self, who: Speaker, batch: Stored) -> None:
+    def _names_voters(self, who: Incarnation, batch: StoredBatch) -> None:
         """R15, where a control batch is heard of first: at its append, on the wire, on a disk."""
-        assigned = assigned_by(*batch)
+        assigned = voter_set_in(*batch)
         if assigned is None or batch.base == 0:
             return
         leadership = self._led(batch)
-        start, truth = leadership.start, who.truth
-        is_news = self.electorates.append(
-            truth.assigned,
-            truth.end,
+        start, durable = leadership.start, who.durable
+        is_news = self.voter_sets.append(
+            durable.assigned,
+            durable.end,
             assigned,
             committed=self.committed_end,
             opened=start is not None and self.committed_end > start,
@@ -339,26 +339,26 @@ class Judge(Audience):
         if is_news:
             self._count(batch.epoch, leadership)
 
-    def _led(self, batch: Stored) -> _Epoch:
+    def _led(self, batch: StoredBatch) -> _Epoch:
         """R1: a record is of an epoch that somebody leads, by his disk or his word."""
         leadership = self._epochs.get(batch.epoch)
         if leadership is None:
             raise Violation("R1", f"{batch} is of an epoch that nobody leads")
         return leadership
 
-    def count(self, who: Speaker) -> None:
+    def count(self, who: Incarnation) -> None:
         """Count anew what is committed (R8, Raft §5.4.2).
 
         A record counts when it is durable while its disk is still in the record's epoch.
         """
-        truth = who.truth
-        epoch = truth.batches[-1].epoch if truth.batches else 0
+        durable = who.durable
+        epoch = durable.batches[-1].epoch if durable.batches else 0
         leadership = self._epochs.get(epoch)
-        if leadership is None or epoch != truth.ballot.epoch:
+        if leadership is None or epoch != durable.vote.epoch:
             return
-        leadership.truths[who.key] = truth
+        leadership.disks[who.key] = durable
         ends = leadership.durable_ends
-        ends[who.key] = max(truth.end, ends.get(who.key, 0))
+        ends[who.key] = max(durable.end, ends.get(who.key, 0))
         self._count(epoch, leadership)
 
     def _count(self, epoch: int, leadership: _Epoch) -> None:
@@ -366,10 +366,10 @@ class Judge(Audience):
         ends = leadership.durable_ends
         if leadership.start is None or not ends:
             return
-        longest = max(leadership.truths.values(), key=lambda each: each.end)
+        longest = max(leadership.disks.values(), key=lambda each: each.end)
         if longest.end <= leadership.compared:
             return  # Whoever counts, no more than this can be committed, and that was compared.
-        *before, last = self.electorates.chain(longest.assigned, longest.end, epoch)
+        *before, last = self.voter_sets.chain(longest.assigned, longest.end, epoch)
         counted = reached_by_majority(last, ends)
         for each in before:
             counted = max(counted, min(last.base, reached_by_majority(each, ends)))
@@ -377,7 +377,9 @@ class Judge(Audience):
         if counted > leadership.start and counted > leadership.compared:
             self._commit(longest, epoch, leadership, counted)
 
-    def _appear(self, who: Speaker, new: Sequence[Stored], epoch_before: int | None) -> None:
+    def _appear(
+        self, who: Incarnation, new: Sequence[StoredBatch], epoch_before: int | None
+    ) -> None:
         """R5: the same epoch at the same offset is the same batch, and before it the same epoch.
 
         By induction that is the same prefix. On the wire nobody says what lies before the first.
@@ -401,19 +403,19 @@ class Judge(Audience):
                 )
             epoch_before = batch.epoch
 
-    def _opened(self, truth: DiskTruth, epoch: int, start: int) -> None:
+    def _opened(self, durable: DurableState, epoch: int, start: int) -> None:
         """R7: the log that a leader began its epoch with holds all that was committed before."""
         before = self.history.before_epoch(epoch)
         end = before[-1].end if before else 0
-        if end > start or truth.between(0, end) != before:
+        if end > start or durable.between(0, end) != before:
             raise Violation("R7", f"epoch {epoch} begins at {start}, without all below {end}")
 
-    def _commit(self, truth: DiskTruth, epoch: int, leadership: _Epoch, end: int) -> None:
+    def _commit(self, durable: DurableState, epoch: int, leadership: _Epoch, end: int) -> None:
         """R6: what was committed stays; what is new comes after it."""
         start, leadership.compared = leadership.compared, end
         known = min(end, self.committed_end)
-        if truth.between(start, known) != self.history.between(start, known):
+        if durable.between(start, known) != self.history.between(start, known):
             raise Violation("R6", f"epoch {epoch} commits something else below {known}")
-        for batch in truth.between(self.committed_end, end):
-            self.electorates.check_founding(batch.base, assigned_by(*batch), batch.data)
+        for batch in durable.between(self.committed_end, end):
+            self.voter_sets.check_founding(batch.base, voter_set_in(*batch), batch.data)
             self.history.add(batch, epoch)

@@ -6,7 +6,7 @@ Each is read from the disk when its name is there for good, and whenever a disk 
 from collections.abc import Collection, Sequence
 
 from chaos.invariants.disk_format import SUFFIX, Checkpoint, Content
-from chaos.invariants.durable_state import DiskTruth
+from chaos.invariants.durable_state import DurableState
 from chaos.invariants.history import History
 from chaos.violation import Violation
 from quorum.core.messages import FetchSnapshotResponse
@@ -52,13 +52,13 @@ def _check_content(who: object, snapshot: Checkpoint, content: Content, history:
         raise Violation("R21", f"{who} has {snapshot} with {said}, not {told}")
 
 
-def check_start(who: object, truth: DiskTruth, before: int) -> None:
+def check_start(who: object, durable: DurableState, before: int) -> None:
     """Whether what is gone from the front of a log is in snapshots; it began at `before`."""
-    ends = [each.end for each in truth.checkpoints.values() if each.end >= truth.start]
-    if truth.start and not ends:
-        raise Violation("R21", f"{who} has a log from {truth.start}, and no snapshot of the rest")
-    if before < truth.start != truth.received_end and len(ends) < KEPT_MIN:
-        raise Violation("R21", f"{who} cuts its log at {truth.start}, and only {ends} remain")
+    ends = [each.end for each in durable.checkpoints.values() if each.end >= durable.start]
+    if durable.start and not ends:
+        raise Violation("R21", f"{who} has a log from {durable.start}, and no snapshot of the rest")
+    if before < durable.start != durable.received_end and len(ends) < KEPT_MIN:
+        raise Violation("R21", f"{who} cuts its log at {durable.start}, and only {ends} remain")
 
 
 def check_names(who: object, names: Collection[str]) -> None:
@@ -75,9 +75,11 @@ def check_names(who: object, names: Collection[str]) -> None:
         raise Violation("R21", f"{who} has a log from {start}, and as yet no snapshot of the rest")
 
 
-def check_part(who: object, truth: DiskTruth, part: FetchSnapshotResponse, data: bytes) -> None:
+def check_part(
+    who: object, durable: DurableState, part: FetchSnapshotResponse, data: bytes
+) -> None:
     """Whether a part of a snapshot that is about to leave is what its disk has, for good."""
-    for each in truth.checkpoints.values():
+    for each in durable.checkpoints.values():
         if (each.epoch, each.end) == (part.snapshot.epoch, part.snapshot.offset):
             end = part.position + len(data)
             if each.file.durable[part.position : end] != data or part.length != len(data):

@@ -9,7 +9,7 @@ from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
 from quorum.records.voters import assignment_in, cluster_id_in
 
 
-class Assigned(NamedTuple):
+class VoterSet(NamedTuple):
     """The voters that one batch names, in force from its append."""
 
     base: int
@@ -23,19 +23,19 @@ class Assigned(NamedTuple):
         return f"voters {' '.join(map(str, self.voters))}{to} at {self.base}@{self.epoch}"
 
 
-def founders(ids: Sequence[ReplicaId]) -> Assigned:
+def founders(ids: Sequence[ReplicaId]) -> VoterSet:
     """The voters as long as the log names none."""
-    return Assigned(0, 0, 0, tuple(map(ReplicaKey, sorted(ids))), None)
+    return VoterSet(0, 0, 0, tuple(map(ReplicaKey, sorted(ids))), None)
 
 
 @lru_cache(maxsize=1_024)
-def assigned_by(base: int, end: int, epoch: int, data: bytes) -> Assigned | None:
+def voter_set_in(base: int, end: int, epoch: int, data: bytes) -> VoterSet | None:
     """What one control batch says of the voters; None if it says nothing."""
     found = assignment_in(data)
     if found is None:
         return None
     voters = tuple(each.key for each in found.current)
-    return Assigned(base, end, epoch, voters, found.target)
+    return VoterSet(base, end, epoch, voters, found.target)
 
 
 def names(voter: ReplicaKey, replica: ReplicaKey) -> bool:
@@ -44,15 +44,15 @@ def names(voter: ReplicaKey, replica: ReplicaKey) -> bool:
     return voter.id == replica.id and (voter.directory_id.int in (0, replica.directory_id.int))
 
 
-def has_majority(electorate: Assigned, replicas: Collection[ReplicaKey]) -> bool:
+def has_majority(voter_set: VoterSet, replicas: Collection[ReplicaKey]) -> bool:
     """Whether these are more than half of the voters."""
-    found = [v for v in electorate.voters if any(names(v, each) for each in replicas)]
-    return 2 * len(found) > len(electorate.voters)
+    found = [v for v in voter_set.voters if any(names(v, each) for each in replicas)]
+    return 2 * len(found) > len(voter_set.voters)
 
 
-def reached_by_majority(electorate: Assigned, ends: Mapping[ReplicaKey, int]) -> int:
+def reached_by_majority(voter_set: VoterSet, ends: Mapping[ReplicaKey, int]) -> int:
     """The offset that more than half of the voters have reached."""
-    reached = [_reached(voter, ends) for voter in electorate.voters]
+    reached = [_reached(voter, ends) for voter in voter_set.voters]
     return sorted(reached, reverse=True)[len(reached) // 2]
 
 
@@ -62,7 +62,7 @@ def _reached(voter: ReplicaKey, ends: Mapping[ReplicaKey, int]) -> int:
     return max((end for key, end in ends.items() if names(voter, key)), default=0)
 
 
-def check_step(before: Assigned, after: Assigned) -> None:
+def check_step(before: VoterSet, after: VoterSet) -> None:
     """R14: one voter comes or goes, or nobody does, so that majorities of both have one in common.
 
     A voter whose directory was not known is the one that has presented it.
@@ -75,28 +75,28 @@ def check_step(before: Assigned, after: Assigned) -> None:
         )
 
 
-class Electorates:
+class VoterSets:
     """Which voters count in which epoch: what the logs say, and what leaders have appended."""
 
     def __init__(self, ids: Sequence[ReplicaId]) -> None:
         self.first = founders(ids)
-        self._appended: dict[int, list[Assigned]] = {}
+        self._appended: dict[int, list[VoterSet]] = {}
 
-    def chain(self, assigned: Sequence[Assigned], end: int, epoch: int) -> list[Assigned]:
-        """The electorate in force in this epoch, and before it the one that it follows.
+    def chain(self, assigned: Sequence[VoterSet], end: int, epoch: int) -> list[VoterSet]:
+        """The voter_set in force in this epoch, and before it the one that it follows.
 
         `assigned` and `end` are what a disk of the epoch holds; its leader may be further.
         """
         later = [each for each in self._appended.get(epoch, ()) if each.base >= end]
         return [self.first, *assigned[-2:], *later][-2:]
 
-    def before(self, who: Sequence[Assigned], end: int, new: Assigned) -> Assigned:
-        """The electorate that `new` follows in the log of a leader whose disk says this."""
+    def before(self, who: Sequence[VoterSet], end: int, new: VoterSet) -> VoterSet:
+        """The voter_set that `new` follows in the log of a leader whose disk says this."""
         later = (each for each in self._appended.get(new.epoch, ()) if each.base >= end)
         return [each for each in (self.first, *who, *later) if each.end <= new.base][-1]
 
     def append(
-        self, who: Sequence[Assigned], end: int, new: Assigned, *, committed: int, opened: bool
+        self, who: Sequence[VoterSet], end: int, new: VoterSet, *, committed: int, opened: bool
     ) -> bool:
         """A leader has named other voters; whether that is news. Who tells of it has a disk that
         says `who` up to `end`.
@@ -115,8 +115,8 @@ class Electorates:
         self._appended.setdefault(new.epoch, []).append(new)
         return True
 
-    def of_log(self, assigned: Sequence[Assigned], end: int, log_end: LogEnd) -> list[Assigned]:
-        """The electorate that a log ends with, and before it the one that it follows.
+    def of_log(self, assigned: Sequence[VoterSet], end: int, log_end: LogEnd) -> list[VoterSet]:
+        """The voter_set that a log ends with, and before it the one that it follows.
 
         `assigned` and `end` are those of its disk, `log_end` that of the log as its owner says: it
         may be further than the disk, or have been cut already.
@@ -130,7 +130,7 @@ class Electorates:
         self,
         who: ReplicaKey,
         to: ReplicaId,
-        assigned: Sequence[Assigned],
+        assigned: Sequence[VoterSet],
         end: int,
         log_end: LogEnd,
     ) -> None:
@@ -148,7 +148,7 @@ class Electorates:
             told = " ".join(map(str, voters))
             raise Violation("R17", f"{who} asks {to} for a vote, and is none of {told} itself")
 
-    def check_founding(self, base: int, first: Assigned | None, data: bytes) -> None:
+    def check_founding(self, base: int, first: VoterSet | None, data: bytes) -> None:
         """R19: a log begins with who founded it, and with the id of the cluster."""
         if base > 0:
             return
@@ -157,13 +157,13 @@ class Electorates:
         if not cluster_id_in(data):
             raise Violation("R19", "the first records do not say of which cluster they are")
 
-    def possible(self, committed: Sequence[Assigned]) -> list[Assigned]:
+    def possible(self, committed: Sequence[VoterSet]) -> list[VoterSet]:
         """All that may be in force somewhere: the last that is committed, and what came later."""
         last = committed[-1] if committed else self.first
         later = (a for each in self._appended.values() for a in each if a.base >= last.base)
         return [last, *later]
 
-    def may_vote(self, replica: ReplicaId, committed: Sequence[Assigned]) -> bool:
+    def may_vote(self, replica: ReplicaId, committed: Sequence[VoterSet]) -> bool:
         """Whether somebody may take this id for a voter's."""
         possible = self.possible(committed)
         return any(voter.id == replica for each in possible for voter in each.voters)

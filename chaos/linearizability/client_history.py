@@ -26,7 +26,7 @@ class Asked:
     called: int
 
 
-class Book:
+class ClientHistory:
     """Of one run."""
 
     def __init__(self) -> None:

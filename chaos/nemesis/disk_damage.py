@@ -9,12 +9,12 @@ from typing import Final
 from chaos.disk.virtual_disk import VirtualDisk
 from chaos.invariants.append_times import SUFFIX
 from chaos.nemesis.operator import Operator
-from chaos.simulation.machine import BALLOT, COVERED_FROM, LOG, Machine
+from chaos.simulation.machine import COVERED_FROM, LOG, QUORUM_STATE, Machine
 from chaos.simulation.profile import Fault
 from chaos.simulation.world import World
 from quorum.core.vocabulary import ReplicaId
 
-VOTE: Final = LOG / BALLOT
+VOTE: Final = LOG / QUORUM_STATE
 RECEIVED: Final = ".received.part"
 
 
@@ -70,22 +70,22 @@ def _rot_somewhere(world: World, operator: Operator, victim: ReplicaId) -> None:
 
 def _rot_at_end(machine: Machine) -> None:
     """A bit of the last batch turns over, which nothing can tell from a write that was torn."""
-    last = machine.truth.batches[-1]
-    path, at = machine.truth.place_of(last, machine.disk)
+    last = machine.durable.batches[-1]
+    path, at = machine.durable.place_of(last, machine.disk)
     machine.turn_over(path, at + machine.rng.randrange(COVERED_FROM, len(last.data)))
     machine.rots_at_end = True
 
 
 def _stray(machine: Machine, size_bytes: int) -> tuple[int, bytes] | None:
     """Where in a file of this length the last write to the log lies as well, and what of it."""
-    if not machine.truth.batches or size_bytes < 1:
+    if not machine.durable.batches or size_bytes < 1:
         return None
     position = machine.rng.randrange(size_bytes)
-    return position, machine.truth.batches[-1].data[: size_bytes - position]
+    return position, machine.durable.batches[-1].data[: size_bytes - position]
 
 
 def _overwrite_vote(machine: Machine) -> bool:
-    if not machine.truth.ballot.epoch or not machine.disk.exists(VOTE):
+    if not machine.durable.vote.epoch or not machine.disk.exists(VOTE):
         return False
     stray = _stray(machine, machine.disk.size(VOTE))
     if stray is None:
@@ -104,7 +104,7 @@ def _overwrite_snapshot(machine: Machine) -> bool:
         if stray is not None:
             disk.scribble(path, *stray)
         return stray is not None
-    newest = machine.truth.newest
+    newest = machine.durable.newest
     if newest is None or not disk.exists(LOG / newest.name):
         return False
     path = LOG / newest.name

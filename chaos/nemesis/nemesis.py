@@ -121,7 +121,7 @@ class Nemesis:
     def _victim(self, strike: Strike) -> ReplicaId:
         """Who is meant, or the next in the list that lives; the leader only while it is known."""
         world = self._world
-        everyone, leader = world.everyone, world.judge.leader
+        everyone, leader = world.everyone, world.invariants.leader
         if strike.victim is None and leader in world.processes:
             assert leader is not None
             return leader
@@ -178,7 +178,7 @@ class Nemesis:
             self._ask_from_abroad(strike, victim)
             return
         if strike.fault in ON_THE_WIRE:
-            world.harms.arm(victim, strike.fault)
+            world.corruption.arm(victim, strike.fault)
             return
         if strike.fault is Fault.RESET:
             process = world.processes.get(victim)
@@ -202,11 +202,11 @@ class Nemesis:
         if process is not None:
             others = [each for each in world.everyone if each != victim]
             other = world.machines[others[strike.size % len(others)]].key
-            process.enter(partial(world.harms.ask_from_abroad, process, other))
+            process.enter(partial(world.corruption.ask_from_abroad, process, other))
 
     def _oust(self, strike: Strike) -> None:
         """Whoever leads is replaced at once, and does not hear of it: what it reads may be old."""
-        world, leader = self._world, self._world.judge.leader
+        world, leader = self._world, self._world.invariants.leader
         if leader not in world.processes:
             return
         assert leader is not None
@@ -311,7 +311,9 @@ class Nemesis:
         match strike.fault:
             case Fault.ADD:
                 return AddVoterRequest(
-                    voter=Voter(key, (Endpoint(LISTENER_NAME, *world.town.address_of(victim)),)),
+                    voter=Voter(
+                        key, (Endpoint(LISTENER_NAME, *world.directory.address_of(victim)),)
+                    ),
                     timeout_ms=timeout_ms,
                     ack_when_committed=strike.size % 2 == 0,
                 )
@@ -416,7 +418,7 @@ def _look(process: Process) -> None:
 
 def _of_stranger(process: Process, me: ReplicaKey) -> tuple[Request, ...]:
     """It has all that is committed, asks for what follows, twice, and for a snapshot."""
-    history, epoch = process.world.judge.history, Epoch(process.machine.truth.ballot.epoch)
+    history, epoch = process.world.invariants.history, Epoch(process.machine.durable.vote.epoch)
     end = LogEnd(Epoch(history.epoch_before(history.end)), Offset(history.end))
     fetch = FetchRequest(
         replica=me, epoch=epoch, log_end=end, max_wait_ms=FETCH_WAIT_MS, max_bytes=1

@@ -7,8 +7,8 @@ no more; and voters are changed only while everybody is up.
 from functools import partial
 from typing import Final
 
-from chaos.invariants.durable_state import DiskTruth
-from chaos.invariants.voter_sets import Assigned, has_majority
+from chaos.invariants.durable_state import DurableState
+from chaos.invariants.voter_sets import VoterSet, has_majority
 from chaos.simulation import clients
 from chaos.simulation.machine import Machine
 from chaos.simulation.world import World
@@ -34,10 +34,10 @@ class Operator:
         world = self._world
         if victim not in world.processes or not self._can_do_without(victim):
             return False
-        was_voter = any(each.id == victim for each in world.judge.electorate.voters)
+        was_voter = any(each.id == victim for each in world.invariants.voter_set.voters)
         world.cut_power(victim)
         world.machines[victim].replace_disk()
-        world.judge.forget(victim)
+        world.invariants.forget(victim)
         world.tell(victim, "has lost its disk")
         if was_voter and victim not in self.waiting:
             self.waiting.add(victim)
@@ -55,7 +55,7 @@ class Operator:
         if any(each.partner is not None or each.rotten is not None for each in machines):
             return False
         intact = [each.key for each in machines]
-        named = [world.judge.possible_electorates, *(m.truth.assigned[-1:] for m in machines)]
+        named = [world.invariants.possible_voter_sets, *(m.durable.assigned[-1:] for m in machines)]
         return all(
             each
             and all(
@@ -102,10 +102,10 @@ class Operator:
         if victim not in world.processes or machine.copy is None:
             return False
         world.cut_power(victim)
-        now = machine.truth
+        now = machine.durable
         old = now.of_another()
         old.reread(machine.copy)
-        is_older = old.end < now.end or old.ballot != now.ballot
+        is_older = old.end < now.end or old.vote != now.vote
         if not (is_older and (goes_back or machine.boots_later)):
             return False
         if not self._is_free_to_forget(machine, old):
@@ -113,18 +113,18 @@ class Operator:
         if goes_back:
             self._goes_back(machine, moves=moves)
         machine.put_copy_back(once=not goes_back)
-        world.judge.forget_since(machine.key, machine.truth.ballot)
-        world.tell(victim, f"has an older copy of its disk: {machine.truth.ballot}, {old.end}")
+        world.invariants.forget_since(machine.key, machine.durable.vote)
+        world.tell(victim, f"has an older copy of its disk: {machine.durable.vote}, {old.end}")
         world.boot(victim)
         return True
 
     def _goes_back(self, machine: Machine, *, moves: bool) -> None:
         machine.jump(-DAY_MS)
-        self._world.town.rumours.rewinds(machine.key)
+        self._world.directory.invariants.rewinds(machine.key)
         if moves:
             self._world.move(machine.key.id)
 
-    def _is_free_to_forget(self, machine: Machine, old: DiskTruth) -> bool:
+    def _is_free_to_forget(self, machine: Machine, old: DurableState) -> bool:
         """Whether all that it has acknowledged is on enough other disks, and no vote of its can be
         asked for again.
 
@@ -134,42 +134,45 @@ class Operator:
         others = [each for each in self._world.machines.values() if each is not machine]
         if any(each.partner is not None or each.rotten is not None for each in (machine, *others)):
             return False
-        judge, now = self._world.judge, machine.truth
-        epoch = now.ballot.epoch
-        ballots = [each.truth.ballot for each in others]
+        judge, now = self._world.invariants, machine.durable
+        epoch = now.vote.epoch
+        ballots = [each.durable.vote for each in others]
         if any((b.epoch, b.leader is not None) < (epoch, True) for b in ballots):
             return False
         since = [each for each in judge.history.assigned if each.end > old.end]
-        named = [*(old.assigned[-2:] or [judge.electorates.first]), *since]
-        return self._others_hold(machine, named, old.ballot.epoch)
+        named = [*(old.assigned[-2:] or [judge.voter_sets.first]), *since]
+        return self._others_hold(machine, named, old.vote.epoch)
 
     def can_lose_the_end(self, victim: ReplicaId) -> bool:
         """Whether the last batch of its log, which is in a file, is on enough other disks."""
         machine = self._world.machines[victim]
-        batches = machine.truth.batches
-        if machine.rotten is not None or not batches or batches[-1].base < machine.truth.start:
+        batches = machine.durable.batches
+        if machine.rotten is not None or not batches or batches[-1].base < machine.durable.start:
             return False
         if any(e.partner is not None or e.is_unreadable for e in self._world.machines.values()):
             return False
-        return self._others_hold(machine, [], machine.truth.ballot.epoch)
+        return self._others_hold(machine, [], machine.durable.vote.epoch)
 
-    def _others_hold(self, machine: Machine, named: list[Assigned], epoch: int) -> bool:
+    def _others_hold(self, machine: Machine, named: list[VoterSet], epoch: int) -> bool:
         """Whether all of its log is on the disks of a majority of the others, by these voters and
         by all others that there may be when it is in this epoch."""
-        now, others = machine.truth, [e for e in self._world.machines.values() if e is not machine]
-        holders = [each.key for each in others if each.truth.holds(now)]
-        electorates = [*named, *now.assigned[-2:], *self._possible(epoch)]
-        return all(has_majority(each, holders) for each in electorates)
+        now, others = (
+            machine.durable,
+            [e for e in self._world.machines.values() if e is not machine],
+        )
+        holders = [each.key for each in others if each.durable.holds(now)]
+        voter_sets = [*named, *now.assigned[-2:], *self._possible(epoch)]
+        return all(has_majority(each, holders) for each in voter_sets)
 
-    def _possible(self, epoch: int) -> list[Assigned]:
+    def _possible(self, epoch: int) -> list[VoterSet]:
         """By whom anybody may go, if nobody is in an earlier epoch than this, or than all are now.
 
         Not by what somebody has appended in vain, once all are past its epoch and no disk has it.
         """
-        last, *later = self._world.judge.possible_electorates
-        truths = [each.truth for each in self._world.machines.values()]
-        epoch = min(epoch, *(each.ballot.epoch for each in truths))
-        kept = {each for truth in truths for each in truth.assigned}
+        last, *later = self._world.invariants.possible_voter_sets
+        disks = [each.durable for each in self._world.machines.values()]
+        epoch = min(epoch, *(each.vote.epoch for each in disks))
+        kept = {each for durable in disks for each in durable.assigned}
         return [last, *(each for each in later if each.epoch >= epoch or each in kept)]
 
     def _look_later(self, replica: ReplicaId) -> None:
@@ -191,10 +194,10 @@ class Operator:
         world = self._world
         key = world.machines[replica].key
         timeout_ms = world.profile.timeouts.request_timeout_ms
-        for voter in world.judge.electorate.voters:
+        for voter in world.invariants.voter_set.voters:
             if voter == key:
                 return None
             if voter.id == replica:
                 return RemoveVoterRequest(voter=voter, timeout_ms=timeout_ms)
-        place = Endpoint(LISTENER_NAME, *world.town.address_of(replica))
+        place = Endpoint(LISTENER_NAME, *world.directory.address_of(replica))
         return AddVoterRequest(voter=Voter(key, (place,)), timeout_ms=timeout_ms)

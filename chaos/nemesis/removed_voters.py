@@ -49,14 +49,14 @@ class Departure:
         world = self._world
         if not world.disturbed:
             return
-        leader = world.judge.leader
+        leader = world.invariants.leader
         others = [each for each in world.processes.values() if each.id != leader]
-        if len(world.judge.electorate.voters) < VOTERS_MIN:
+        if len(world.invariants.voter_set.voters) < VOTERS_MIN:
             self._ask(AlterQuorumRequest(target=_keys(world.voters), timeout_ms=self._timeout_ms))
             world.timeline.after(STANDS_WITHIN_MS, self.begin)
             return
         if leader in world.processes and sum(each.mislead() for each in others):
-            world.on_ballot_kept = self._look
+            world.on_vote_kept = self._look
             world.timeline.after(STANDS_WITHIN_MS, self._try_again)
             return
         world.timeline.after(LOOKS_EVERY_MS, self.begin)
@@ -67,20 +67,20 @@ class Departure:
 
     def _try_again(self) -> None:
         """Nobody has stood: they have heard from their leader before they were promised enough."""
-        if self._world.on_ballot_kept == self._look:
-            self._world.on_ballot_kept = _nothing
+        if self._world.on_vote_kept == self._look:
+            self._world.on_vote_kept = _nothing
             self.begin()
 
     def _look(self, process: Process) -> None:
         """Its vote is on its disk, and nobody has been asked for theirs."""
-        world, ballot = self._world, process.machine.truth.ballot
-        voters = [each.id for each in world.judge.electorate.voters]
-        if ballot.voted_for != process.id or ballot.leader is not None or process.id not in voters:
+        world, vote = self._world, process.machine.durable.vote
+        voters = [each.id for each in world.invariants.voter_set.voters]
+        if vote.voted_for != process.id or vote.leader is not None or process.id not in voters:
             return
-        leader = world.judge.leader
+        leader = world.invariants.leader
         if leader is None or leader == process.id or not world.disturbed:
             return
-        world.on_ballot_kept = _nothing
+        world.on_vote_kept = _nothing
         staying = [each for each in voters if each not in (process.id, leader)]
         # Half of them stay at least; somebody else may be on the side of those who leave.
         also = staying[: self._size % (len(voters) // 2)]
@@ -107,7 +107,7 @@ class Departure:
         if self._is_mended:
             return
         request: VoterRequest
-        if len(self._world.judge.electorate.voters) == len(staying) + 1 and self._bit(0):
+        if len(self._world.invariants.voter_set.voters) == len(staying) + 1 and self._bit(0):
             key = self._world.machines[first].key
             request = RemoveVoterRequest(voter=key, timeout_ms=self._timeout_ms)
         else:
@@ -128,10 +128,10 @@ class Departure:
         world = self._world
         self._is_mended = True
         world.network.mend(links)
-        leader, judge = world.judge.leader, world.judge
-        if leader is None or any(each.id == first for each in judge.electorate.voters):
+        leader, judge = world.invariants.leader, world.invariants
+        if leader is None or any(each.id == first for each in judge.voter_set.voters):
             return
-        epochs = [world.machines[each].truth.ballot.epoch for each in (first, leader)]
+        epochs = [world.machines[each].durable.vote.epoch for each in (first, leader)]
         if epochs[0] > epochs[1]:
             world.note(REMOVED_AHEAD)
             if self._bit(2) and self._is_free_to_go(first) and self._lose_disk(first):
@@ -140,8 +140,10 @@ class Departure:
     def _is_free_to_go(self, replica: ReplicaId) -> bool:
         """Whether it is no voter, and nobody may make it one who does not know what it has lost."""
         world = self._world
-        possible = {each.id for one in world.judge.possible_electorates for each in one.voters}
-        targets = {each.id for one in world.judge.possible_electorates for each in one.target or ()}
+        possible = {each.id for one in world.invariants.possible_voter_sets for each in one.voters}
+        targets = {
+            each.id for one in world.invariants.possible_voter_sets for each in one.target or ()
+        }
         wished = {e for one in world.processes.values() for e in clients.may_vote_soon(one)}
         return replica not in possible | targets | wished
 

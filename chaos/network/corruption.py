@@ -41,7 +41,7 @@ REQUEST_HEADER_BYTES: Final = 8
 _LENGTH: Final = Struct(">i")
 
 
-class Harms:
+class WireCorruption:
     """Knows which messages are to be struck; one for each run, of the processes that run in it."""
 
     def __init__(
@@ -258,7 +258,7 @@ def _hang_up(process: "Process", number: int) -> None:
 def _side(process: "Process") -> Side:
     node = process.replica.node
     return Side(
-        key=process.speaker.key,
+        key=process.incarnation.key,
         cluster_id=process.cluster.id,
         standing=Standing(node.epoch, node.leader),
     )

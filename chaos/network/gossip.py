@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from chaos.invariants.durable_state import Speaker
+from chaos.invariants.durable_state import Incarnation
 from chaos.network.virtual_network import Network
 from chaos.simulation.profile import FOREIGN, VIP
 from chaos.violation import Violation
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FOREIGN_CLUSTER_ID: Final = "BBBBBBBBQBCBBBBBBBBBBQ"
 FOREIGN_BOOT: Final = 1 << 62
-STREET: Final = 1_000
+PORT_STEP: Final = 1_000
 """Between the ports of one replica at one place and at the next."""
 
 
@@ -48,7 +48,7 @@ class _Exchange:
             self.asker.gossip.told(self.place, response)
 
 
-class Town:
+class AddressDirectory:
     """Addresses, and whoever is there now; `processes` are those that run."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Town:
         network: Network,
         rng: random.Random,
     ) -> None:
-        self.rumours = Rumours()
+        self.invariants = GossipInvariants()
         self._everyone = everyone
         self._processes = processes
         self._network = network
@@ -76,8 +76,8 @@ class Town:
         """Let it listen elsewhere; nobody listens any more where it was."""
         host, port = self._addresses[replica]
         del self._at[host, port]
-        self._addresses[replica] = (host, port + STREET)
-        self._at[host, port + STREET] = replica
+        self._addresses[replica] = (host, port + PORT_STEP)
+        self._at[host, port + PORT_STEP] = replica
 
     def at(self, address: HostPort, asker: ReplicaId) -> ReplicaId | None:
         """Whose machine this is, whether it runs or not; behind the VIP is who runs, anyone."""
@@ -87,7 +87,7 @@ class Town:
 
     def ask(self, asker: "Process", place: HostPort, request: DiscoverBrokersRequest) -> None:
         """Carry a question to whoever is there, and its answer back."""
-        self.rumours.asks(asker.speaker, request)
+        self.invariants.asks(asker.incarnation, request)
         exchange = _Exchange(asker, place)
         timeout_ms = asker.machine.config.timeouts.request_timeout_ms
         asker.later(timeout_ms, partial(exchange.end, None))
@@ -112,7 +112,7 @@ class Town:
     def finds_everyone(self) -> bool:
         """Whether everybody who runs says of all others who do that they are where they are."""
         client = DiscoverBrokersRequest(cluster_id=None, sighting=None)
-        keys = {each.id: each.speaker.key for each in self._processes.values()}
+        keys = {each.id: each.incarnation.key for each in self._processes.values()}
         for process in self._processes.values():
             told = process.gossip.asked(client)
             for each in told.brokers if told is not None else ():
@@ -147,14 +147,14 @@ class Town:
     ) -> None:
         asker, response = exchange.asker, process.gossip.asked(request)
         if response is not None:
-            self.rumours.answers(process.speaker, response)
+            self.invariants.answers(process.incarnation, response)
         end = partial(asker.enter, partial(exchange.end, response))
         self._network.carry((process.id, asker.id), end, is_request=False)
 
 
 def _foreign(replica: ReplicaId) -> Sighting:
     return Sighting(
-        id=replica, boot_timestamp=FOREIGN_BOOT, host=ABROAD, port=9_000 + replica % STREET
+        id=replica, boot_timestamp=FOREIGN_BOOT, host=FOREIGN_HOST, port=9_000 + replica % PORT_STEP
     )
 
 
@@ -169,13 +169,13 @@ def cluster_for(process: "Process", past: Past) -> Cluster:
         me=past.key,
         folder=process.machine.config.folder,
         elections=past.elections,
-        disk=process.work,
+        disk=process.disk_queue,
         rng=process.rng,
         fs=process.machine.disk,
     )
 
 
-class Gossiping:
+class Gossiper:
     """Lives as long as its process."""
 
     def __init__(self, process: "Process", past: Past, cluster: Cluster) -> None:
@@ -192,7 +192,7 @@ class Gossiping:
             tell=process.replica.heard,
             listener_name=config.listener_name,
             folder=config.folder,
-            disk=process.work,
+            disk=process.disk_queue,
             fs=process.machine.disk,
             clock=process.now_ms,
             rng=process.rng,
@@ -202,7 +202,7 @@ class Gossiping:
     def whereabouts(self, replica: ReplicaId) -> ReplicaId | None:
         """Whose machine it is where that one is believed to be; None where nobody's is known."""
         address = self._book.address_of(replica)
-        town = self._process.world.town
+        town = self._process.world.directory
         return None if address is None else town.at(address, self._process.id)
 
     def asked(self, request: DiscoverBrokersRequest) -> DiscoverBrokersResponse | None:
@@ -228,16 +228,16 @@ class Gossiping:
         now_ms = process.now_ms()
         if discovery.is_due(now_ms):
             for place in discovery.round(now_ms):
-                process.world.town.ask(process, place, discovery.request())
+                process.world.directory.ask(process, place, discovery.request())
         wait_ms = max(1, discovery.deadline_ms - process.now_ms())
         process.later(min(wait_ms, NAP_MS), self._look)
 
 
-ABROAD: Final = "abroad"
+FOREIGN_HOST: Final = "abroad"
 """The host of everybody of the other cluster."""
 
 
-class Rumours:
+class GossipInvariants:
     """Knows what was said; one for each run."""
 
     def __init__(self) -> None:
@@ -255,22 +255,22 @@ class Rumours:
         self._unknown[key] = max(known, self._unknown.get(key, -1))
         self._judged.clear()
 
-    def asks(self, who: Speaker, request: DiscoverBrokersRequest) -> None:
+    def asks(self, who: Incarnation, request: DiscoverBrokersRequest) -> None:
         """It says where it is, and asks where the others are."""
         self._says(who, () if request.sighting is None else (request.sighting,))
 
-    def answers(self, who: Speaker, response: DiscoverBrokersResponse) -> None:
+    def answers(self, who: Incarnation, response: DiscoverBrokersResponse) -> None:
         """It says where everyone is that it has heard of."""
         self._says(who, response.brokers)
 
-    def _says(self, who: Speaker, sightings: Iterable[Sighting]) -> None:
+    def _says(self, who: Incarnation, sightings: Iterable[Sighting]) -> None:
         for each in sightings:
             # The very same as the last time: it is no earlier boot than that, its place is the one
             # that stands in `_places`, and of itself a process that lives is in its last boot.
             if self._judged.get((who.boot, each.id)) is each:
                 continue
             timestamp = each.boot_timestamp
-            if each.host == ABROAD:
+            if each.host == FOREIGN_HOST:
                 raise Violation("R13", f"{who} says {each}, which nobody of its cluster has said")
             before = self._said.get((who.boot, each.id), -1)
             if timestamp < before:
@@ -284,7 +284,7 @@ class Rumours:
                     self._is(who, timestamp)
             self._judged[who.boot, each.id] = each
 
-    def _is(self, who: Speaker, timestamp: int) -> None:
+    def _is(self, who: Incarnation, timestamp: int) -> None:
         boot, known = self._boots.get(who.key, (who.boot, -1))
         if timestamp < known or (boot != who.boot and timestamp == known):
             raise Violation("R22", f"{who} is in boot {timestamp}, and was in boot {known} before")

@@ -1,4 +1,4 @@
-"""The truth on the disks, after every process has ended: are the logs one, is all in them?
+"""The durable on the disks, after every process has ended: are the logs one, is all in them?
 
 It reads the nodes' folders as `quorum.log` finds them, and believes nothing that a node has said
 but the high watermark, up to which the logs must agree.

@@ -26,9 +26,9 @@ def propose(process: Process, values: Sequence[bytes]) -> bool:
     def happen() -> None:
         process.replica.propose(values)
         process.proposed_end = process.replica.next_offset
-        committed = process.world.judge.told(process.speaker)
+        committed = process.world.invariants.told(process.incarnation)
         size_bytes = sum(map(len, values))
-        durable = process.machine.truth.end
+        durable = process.machine.durable.end
         process.queues.appended(process.proposed_end, committed, durable, size_bytes)
 
     process.enter(happen)
@@ -45,11 +45,11 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
     def done(response: VotersResponse) -> None:
         process.wishes.remove(request)
         if response.error:
-            process.world.rolls.refused(process.boot, request)
+            process.world.voter_changes.refused(process.boot, request)
         answered(response)
 
     def happen() -> None:
-        process.world.rolls.wanted(process.boot, request)
+        process.world.voter_changes.wanted(process.boot, request)
         process.replica.want_voters(request, done)
 
     process.wishes.append(request)
@@ -105,11 +105,11 @@ def _told(process: Process, response: VotersResponse | TransferResponse) -> None
     process.world.tell(process.id, response)
     if isinstance(response, TransferResponse) and not response.error:
         process.world.note("a lead is handed over")
-        process.world.judge.hands_over(process.speaker, process.proposed_end)
+        process.world.invariants.hands_over(process.incarnation, process.proposed_end)
 
 
 def _read(process: Process) -> None:
-    judge, counts = process.world.judge, process.world.story.counts
+    judge, counts = process.world.invariants, process.world.trace.counts
     floor = judge.to_be_read
 
     def done(outcome: Offset | ReadRefusal) -> None:
@@ -120,7 +120,7 @@ def _read(process: Process) -> None:
             counts["a read is refused"] += 1
             return
         counts["a read is answered"] += 1
-        judge.reads(process.speaker, floor, outcome)
+        judge.reads(process.incarnation, floor, outcome)
 
     process.queues.comes(Waiting.READ)
     process.replica.read_index(done)

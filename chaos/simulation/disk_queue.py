@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from chaos.invariants.queue_bounds import check_work
+from chaos.invariants.queue_bounds import check_disk_queue
 from quorum.core.vocabulary import LogEnd
 from quorum.log.errors import StorageError
 from quorum.ports import DiskFull, Log, LogFailure
@@ -29,7 +29,7 @@ class _Piece(NamedTuple):
     log: Log | None = None
 
 
-class Work:
+class DiskQueue:
     """What one process has asked of its disk; it is gone with the process."""
 
     def __init__(self, process: "Process") -> None:
@@ -71,7 +71,7 @@ class Work:
 
     def _put(self, piece: _Piece) -> None:
         self._waiting.append(piece)
-        check_work(self._process, len(self._waiting))
+        check_disk_queue(self._process, len(self._waiting))
         if not self._busy:
             self._begin()
 

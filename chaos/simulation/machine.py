@@ -10,8 +10,8 @@ from typing import Final
 from chaos.disk.disk_state import SECTOR_BYTES, File, Folder
 from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
 from chaos.invariants.append_times import SUFFIX, AppendTimes, Clock, check_read, check_whole
-from chaos.invariants.disk_format import Stored
-from chaos.invariants.durable_state import DiskTruth
+from chaos.invariants.disk_format import StoredBatch
+from chaos.invariants.durable_state import DurableState
 from chaos.invariants.snapshots import check_names
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaKey
@@ -19,7 +19,7 @@ from quorum.opening import LOG_FOLDER, QuorumConfig
 
 FOLDER: Final = Path("/node")
 LOG: Final = FOLDER / LOG_FOLDER
-BALLOT: Final = "quorum-state"
+QUORUM_STATE: Final = "quorum-state"
 EPOCH_WALL_MS: Final = 1_795_236_537_164
 """The time of day at which every run begins."""
 
@@ -68,7 +68,7 @@ class Machine:
 
     config: QuorumConfig
     rng: random.Random
-    truth: DiskTruth
+    durable: DurableState
     disk: VirtualDisk = field(default_factory=VirtualDisk)
     key: ReplicaKey = field(init=False)
     """Which copy of the log is on it; the directory is not known before it was first started."""
@@ -124,12 +124,12 @@ class Machine:
 
         A checksum covers it, and sound batches follow: no crash can have left this.
         """
-        truth = self.truth
-        sound = [b for b in truth.batches[:-ROTTEN_BEFORE_END] if b.base >= truth.start]
+        durable = self.durable
+        sound = [b for b in durable.batches[:-ROTTEN_BEFORE_END] if b.base >= durable.start]
         if self.rotten is not None or self.partner is not None or not sound:
             return False
         batch = sound[self.rng.randrange(len(sound))]
-        path, at = truth.place_of(batch, self.disk)
+        path, at = durable.place_of(batch, self.disk)
         position = at + self.rng.randrange(COVERED_FROM, len(batch.data))
         self.turn_over(path, position)
         return True
@@ -139,14 +139,14 @@ class Machine:
 
         False where the log is too short; sound batches follow what is hit, all of them.
         """
-        truth = self.truth
-        sound = [b for b in truth.batches[:-ROTTEN_BEFORE_END] if b.base >= truth.start]
+        durable = self.durable
+        sound = [b for b in durable.batches[:-ROTTEN_BEFORE_END] if b.base >= durable.start]
         if self.rotten is not None or self.partner is not None or not sound:
             return False
         hit = sound[self.rng.randrange(len(sound))]
-        path, at = truth.place_of(hit, self.disk)
+        path, at = durable.place_of(hit, self.disk)
         offset = self.rng.randrange(len(hit.data) // 2)
-        data = truth.batches[-1].data[: len(hit.data) - offset]
+        data = durable.batches[-1].data[: len(hit.data) - offset]
         before = self.disk.overwrite(path, at + offset, data)
         if before == data:
             return False
@@ -163,13 +163,13 @@ class Machine:
 
     def rot_snapshot(self) -> bool:
         """Let a bit of its newest snapshot turn over; False where it has none in use."""
-        newest = self.truth.newest
+        newest = self.durable.newest
         if self.rotten is not None or newest is None:
             return self.rotten_name is not None
-        if not self.disk.exists(self.truth.folder / newest.name):
+        if not self.disk.exists(self.durable.folder / newest.name):
             return False  # It is being removed, and only a loss of power would bring it back.
         position = self.rng.randrange(len(newest.file.durable))
-        self.turn_over(self.truth.folder / newest.name, position)
+        self.turn_over(self.durable.folder / newest.name, position)
         self.spoiled.add(newest.name)
         return True
 
@@ -182,12 +182,12 @@ class Machine:
     def is_unreadable(self) -> bool:
         """Whether what the judges go by is damaged; nobody else may read it either."""
         name = str(self.rotten_name)
-        return name.endswith(".log") or name == BALLOT
+        return name.endswith(".log") or name == QUORUM_STATE
 
     def explains(self, failure: Exception) -> bool:
         """Whether a process on it may end with this: its disk has failed, or just the snapshot that
         it names, received and complete, was damaged before its records were loaded."""
-        snapshot = self.truth.checkpoints.get(str(self.rotten_name))
+        snapshot = self.durable.checkpoints.get(str(self.rotten_name))
         return self.sync_failed or (
             snapshot is not None and f"{snapshot}: a record" in f"{failure}"
         )
@@ -195,13 +195,13 @@ class Machine:
     @property
     def refusal(self) -> str:
         """What becomes of a process that is started on it, in words."""
-        what = "vote" if self.rotten_name == BALLOT else "disk"
+        what = "vote" if self.rotten_name == QUORUM_STATE else "disk"
         return f"refuses a {what} that is damaged"
 
     @property
-    def promised(self) -> list[Stored]:
+    def promised(self) -> list[StoredBatch]:
         """What a process must find in its log when it starts."""
-        return self.truth.batches[:-1] if self.rots_at_end else self.truth.batches
+        return self.durable.batches[:-1] if self.rots_at_end else self.durable.batches
 
     def check_damage(self, note: Callable[[str], None]) -> None:
         """R2 and R10: a process has started on it, so it has told damage from what was there."""
@@ -209,7 +209,7 @@ class Machine:
             note("cuts what has turned over at the end of its log")
             self.rotten, self.rots_at_end = None, False
         if self.is_unreadable:
-            rule = "R2" if self.rotten_name == BALLOT else "R10"
+            rule = "R2" if self.rotten_name == QUORUM_STATE else "R10"
             raise Violation(rule, f"{self.key} starts although {self.rotten_name} is damaged")
         if self.rotten is not None and not self.disk.exists(self.rotten[0]):
             note("goes back to what is older than its newest snapshot")
@@ -232,7 +232,7 @@ class Machine:
     def begin(self) -> None:
         """A process is about to go on where its log ends."""
         self.is_at_fault = self.disk.capacity_bytes is not None
-        self.began_at = self.truth.end
+        self.began_at = self.durable.end
 
     def jump(self, ms: int) -> None:
         """Let its time of day be another one."""
@@ -248,25 +248,25 @@ class Machine:
             clock = Clock(EPOCH_WALL_MS + lowest, EPOCH_WALL_MS + now_ms + highest)
             segments = [
                 each
-                for each in self.truth.segments(newest)
+                for each in self.durable.segments(newest)
                 if Path(each[0]).with_suffix(SUFFIX).name not in self.times_lost
             ]
             self.times.check(self.key, segments, folder.durable, clock, self.times_spoiled)
 
     def check_times_are_whole(self) -> None:
         """R27, of a process that lives and has had time to write what it lacked."""
-        for segment, batches in self.truth.segments():
+        for segment, batches in self.durable.segments():
             index = (LOG / segment).with_suffix(SUFFIX)
             if index.name in self.times_spoiled and self.disk.exists(index):
                 check_read(self.key, index, self.disk, batches)
-        for segment, batches in self.truth.segments(newest=1):
+        for segment, batches in self.durable.segments(newest=1):
             index = (LOG / segment).with_suffix(SUFFIX)
             if batches and index.name not in self.times_spoiled:
                 check_whole(self.key, self.disk.content(index), batches[-1])
 
     def check_times_of_complete(self) -> None:
         """R27, of the last segment but one, if the process that lives has completed it."""
-        segment, *later = self.truth.segments(newest=2)
+        segment, *later = self.durable.segments(newest=2)
         if not later or self.is_at_fault or segment[1][-1].end <= self.began_at:
             return
         path = (LOG / segment[0]).with_suffix(SUFFIX)
@@ -300,7 +300,7 @@ class Machine:
         """Let it have an empty one: who starts on it is another replica of the same id."""
         self.disk = VirtualDisk()
         self.disk.watch = self._watch
-        self.truth = self.truth.of_another()
+        self.durable = self.durable.of_another()
         self.key = ReplicaKey(self.config.node_id)
         self.rotten = self.copy = None
         self.rots_at_end = False
@@ -319,8 +319,8 @@ class Machine:
         assert self.copy is not None
         self.disk, self.copy = self.copy, None if once else self.copy.copy()
         self.disk.capacity_bytes, self.disk.watch = None, self._watch
-        self.truth = self.truth.of_another()
-        self.truth.reread(self.disk)
+        self.durable = self.durable.of_another()
+        self.durable.reread(self.disk)
 
     @property
     def boots_later(self) -> bool:

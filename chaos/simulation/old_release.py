@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from chaos.network.virtual_network import Packet
-from chaos.simulation.machine import BALLOT, LOG, Machine
+from chaos.simulation.machine import LOG, QUORUM_STATE, Machine
 from quorum.core.messages import Error, VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def cannot_be_asked(process: "Process", packet: Packet) -> bool:
     if not process.machine.is_old or not isinstance(request, VoteRequest) or not request.pre_vote:
         return False
     process.world.note("a pre-vote is not known")
-    process.world.witnesses.cannot_promise(packet.boot, request.epoch)
+    process.world.cross_node.cannot_promise(packet.boot, request.epoch)
     said = VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=request.epoch)
     answer = (process.id, packet.sender, packet.boot, packet.call, request, said)
     process.world.network.post(Packet(*answer))
@@ -36,7 +36,7 @@ def cannot_be_asked(process: "Process", packet: Packet) -> bool:
 def upgrade(machine: Machine) -> None:
     """Let the newer release find what the older one has left."""
     machine.is_old = machine.upgrades = False
-    path = LOG / BALLOT
+    path = LOG / QUORUM_STATE
     if not machine.disk.exists(path):
         return
     now = machine.disk.content(path)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from chaos.invariants.durable_state import Speaker
+from chaos.invariants.durable_state import Incarnation
 from chaos.invariants.queue_bounds import Queues
 from chaos.network.calls import Calls
-from chaos.network.gossip import Gossiping, cluster_for
+from chaos.network.gossip import Gossiper, cluster_for
 from chaos.network.virtual_network import Packet, as_asked, as_received
-from chaos.simulation.disk_queue import Work
+from chaos.simulation.disk_queue import DiskQueue
 from chaos.simulation.ledger import Ledger
 from chaos.simulation.machine import Machine
 from chaos.simulation.old_release import cannot_be_asked
@@ -44,13 +44,18 @@ class Process:
     """Lives from its creation to `is_dead`; what comes later, for it or from it, means nothing."""
 
     def __init__(
-        self, world: "World", machine: Machine, speaker: Speaker, past: Past, rng: CoarseRandom
+        self,
+        world: "World",
+        machine: Machine,
+        incarnation: Incarnation,
+        past: Past,
+        rng: CoarseRandom,
     ) -> None:
         self.world = world
         self.machine = machine
-        self.speaker = speaker
-        self.id = speaker.id
-        self.boot = speaker.boot
+        self.incarnation = incarnation
+        self.id = incarnation.id
+        self.boot = incarnation.boot
         self.is_dead = False
         self.is_leaving = False
         """Whether it takes no more turns: it writes out what it has, and ends."""
@@ -64,10 +69,10 @@ class Process:
         self.fetch_bytes_max = world.profile.fetch_bytes_max
         self.part_bytes_max = world.profile.part_bytes_max
         self.log = past.log
-        self.work = Work(self)
+        self.disk_queue = DiskQueue(self)
         self.proposed_end = 0
         """Where what it was given to append ends, since it leads."""
-        self.queues = Queues(speaker, world.profile.bounds)
+        self.queues = Queues(incarnation, world.profile.bounds)
         self._runs = False
         self._parts_of: Epoch | None = None
         self.ledger = Ledger()
@@ -84,7 +89,7 @@ class Process:
             make_node(machine.config, past, rng=rng, now_ms=self.now_ms()),
             log=past.log,
             elections=past.elections,
-            disk=self.work,
+            disk=self.disk_queue,
             rpc=self,
             state_machine=self,
             clock=self.now_ms,
@@ -94,7 +99,7 @@ class Process:
             store=past.store,
             snapshot_limits=machine.config.snapshots,
         )
-        self.gossip = Gossiping(self, past, self.cluster)
+        self.gossip = Gossiper(self, past, self.cluster)
         self._applying.read_from(self.replica)
         self._runs = True
         self._arm()
@@ -146,7 +151,7 @@ class Process:
     def wake_up(self) -> None:
         """Go on after a pause."""
         missed, self.asleep = self.asleep or (), None
-        self.world.witnesses.woken(self)
+        self.world.cross_node.woken(self)
         for happen in missed:
             self.enter(happen)
 
@@ -176,7 +181,7 @@ class Process:
         """See `chaos.network.virtual_network.End`."""
         message, now_ms = packet.message, self.world.timeline.now_ms
         facts = packet.sender, packet.to, message.epoch
-        self.world.story.tell(now_ms, packet, message, *facts)
+        self.world.trace.add(now_ms, packet, message, *facts)
         self.enter(partial(self._asked if packet.response is None else self._answered, packet))
 
     def refused(self, call: int) -> None:
@@ -199,14 +204,14 @@ class Process:
         """As `quorum.driver.Quorum.gone`."""
         if to == self.replica.node.leader:
             self.world.note("a leader is taken for gone")
-            self.world.witnesses.loses(self)
+            self.world.cross_node.loses(self)
             self.replica.heard(LeaderUnreachable(to))
 
     def _asked(self, packet: Packet) -> None:
         if cannot_be_asked(self, packet):
             return
-        self.world.witnesses.asked(self, packet)
-        self.world.rolls.asked(self.speaker, packet.request, self.now_ms())
+        self.world.cross_node.asked(self, packet)
+        self.world.voter_changes.asked(self.incarnation, packet.request, self.now_ms())
         self._last_asker += 1
         asker = Asker(self._last_asker)
         self._askers[asker] = packet
@@ -218,7 +223,7 @@ class Process:
         if done is not None:
             response = packet.response
             assert response is not None
-            self.world.witnesses.hears(self, packet.call, response)
+            self.world.cross_node.hears(self, packet.call, response)
             done(as_received(response, packet.records), packet.records)
 
     # --- turns and timers --------------------------------------------------------------------
@@ -242,7 +247,7 @@ class Process:
         self.replica.turn()
         while self.replica.has_work:
             self.replica.turn()
-        self.world.rolls.turned(self.boot)
+        self.world.voter_changes.turned(self.boot)
         self._woken = False
         if self.replica.deadline_ms is not None:  # It waits for nothing of its disk.
             self.queues.check()
@@ -298,10 +303,10 @@ class Process:
         elif isinstance(request, FetchSnapshotRequest):
             request = replace(request, max_bytes=min(request.max_bytes, self.part_bytes_max))
             self._note_part(request)
-        self.world.judge.asks(self.speaker, to, request)
+        self.world.invariants.asks(self.incarnation, to, request)
         at = self.gossip.whereabouts(to)
         call = self.calls.begin(to, at, request, done)
-        self.world.witnesses.asks(self, to, request, call)
+        self.world.cross_node.asks(self, to, request, call)
         self.later(timeout_ms, partial(self.calls.give_up, call))
         if at is None:
             # Its address is not known, or nobody is there any more.
@@ -320,7 +325,7 @@ class Process:
         packet = self._askers.pop(asker)
         self.queues.answered(packet.request)
         to = packet.sender
-        self.world.witnesses.answers(self, packet, response, records)
+        self.world.cross_node.answers(self, packet, response, records)
         answer = (self.id, to, packet.boot, packet.call, packet.request, response, records)
         self.world.network.post(Packet(*answer))
 
@@ -332,7 +337,7 @@ class Process:
 
     def load_snapshot(self, records: Iterable[bytes], end: Offset, epoch: Epoch) -> None:
         self._applying.load_snapshot(records, end, epoch)
-        self.world.judge.loads(self.speaker, end, epoch, self.ledger.state)
+        self.world.invariants.loads(self.incarnation, end, epoch, self.ledger.state)
         self.world.note("a snapshot is installed" if self._runs else "a snapshot is loaded")
         self.world.tell(self.id, f"loads the snapshot {end}@{epoch}")
 
@@ -344,12 +349,12 @@ class Process:
 
     def on_commit(self, high_watermark: Offset) -> None:
         self._act()
-        start = Offset(self.world.judge.told(self.speaker))
+        start = Offset(self.world.invariants.told(self.incarnation))
         records = self.log.read(start, high_watermark, ALL_BYTES) if high_watermark > start else b""
-        self.world.judge.tells(self.speaker, high_watermark, records)
+        self.world.invariants.tells(self.incarnation, high_watermark, records)
         self._applying.on_commit(high_watermark)
         self._hold()
-        self.world.story.tell(
+        self.world.trace.add(
             self.world.timeline.now_ms, self.id, f"commits {high_watermark}", high_watermark
         )
         self.world.on_told(self.id)
@@ -364,7 +369,7 @@ class Process:
 
     def _hold(self) -> None:
         if not self.is_behind:
-            self.world.judge.holds(self.speaker, self._applying.applied, self.ledger.state)
+            self.world.invariants.holds(self.incarnation, self._applying.applied, self.ledger.state)
 
     @property
     def claims_to_lead(self) -> bool:
@@ -375,24 +380,24 @@ class Process:
         self.leads, self.proposed_end = True, 0
         self.queues.leads()
         self._applying.on_lead(epoch, start)
-        self.world.story.tell(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
+        self.world.trace.add(self.world.timeline.now_ms, self.id, f"leads epoch {epoch}")
 
     def on_control(self, end: Offset) -> None:
         self._act()
         records = self.log.read(Offset(end - 1), end, ALL_BYTES)
-        self.world.rolls.appends(self.speaker, records, self.now_ms())
-        self.world.judge.appends_control(self.speaker, records)
+        self.world.voter_changes.appends(self.incarnation, records, self.now_ms())
+        self.world.invariants.appends_control(self.incarnation, records)
         self.world.note("voters are changed")
 
     def on_stop_leading(self, epoch: Epoch) -> None:
         self.leads = False
         self._applying.on_stop_leading(epoch)
-        self.world.story.tell(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
+        self.world.trace.add(self.world.timeline.now_ms, self.id, f"led epoch {epoch}")
 
     def on_truncate(self, end: Offset) -> None:
         self._applying.on_truncate(end)
-        self.world.story.tell(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
-        self.world.story.counts["a log is truncated"] += 1
+        self.world.trace.add(self.world.timeline.now_ms, self.id, f"has truncated to {end}")
+        self.world.trace.counts["a log is truncated"] += 1
 
     @property
     def serves(self) -> bool:

@@ -80,7 +80,7 @@ class Simulation:
 
     def run(self) -> Report:
         """All four parts; raises `Violation` or `HarnessError`."""
-        with self.world.witnesses.lapses.listening():
+        with self.world.cross_node.regressions.listening():
             return self._run()
 
     def _run(self) -> Report:
@@ -110,17 +110,17 @@ class Simulation:
             self._reach(lambda: WISHES.isdisjoint(self._silent()), "nobody hears of a wish")
         self._proposing = False
         if Fault.PAST in self.profile.faults:
-            self._reach(world.town.finds_everyone, "not everybody is known to be where he is")
+            self._reach(world.directory.finds_everyone, "not everybody is known to be where he is")
         self._reach(self._has_converged, "the logs do not converge")
         for machine in world.machines.values():
             machine.check_times_are_whole()
         self._start_once_more()
         self._check_harness()
         return Report(
-            trace_hash=world.story.trace_hash,
-            committed=world.judge.committed_end,
+            trace_hash=world.trace.trace_hash,
+            committed=world.invariants.committed_end,
             virtual_ms=world.timeline.now_ms,
-            counts=world.story.counts,
+            counts=world.trace.counts,
         )
 
     def _start_late(self, replica: ReplicaId) -> None:
@@ -130,7 +130,7 @@ class Simulation:
         """
         world = self.world
         self._reach(self._all_are_told, "not everybody follows a new cluster")
-        leader = world.judge.leader
+        leader = world.invariants.leader
         assert leader is not None
         # It hears of the cluster from others first, and must not take that for an invitation.
         world.network.cut({(leader, replica), (replica, leader)})
@@ -142,12 +142,12 @@ class Simulation:
 
     def _all_are_told(self) -> bool:
         world = self.world
-        return all(world.judge.told(each.speaker) for each in world.processes.values())
+        return all(world.invariants.told(each.incarnation) for each in world.processes.values())
 
     def _visit_again(self) -> None:
         world = self.world
         world.timeline.after(VISIT_EVERY_MS, self._visit_again)
-        world.town.visit()
+        world.directory.visit()
 
     def _disturb(self) -> None:
         world = self.world
@@ -193,7 +193,7 @@ class Simulation:
 
     def _silent(self) -> list[Fault]:
         """Kinds of faults that this run was to have, and that have not come."""
-        counts = self.world.story.counts
+        counts = self.world.trace.counts
         missing = [each for each in self.profile.faults if not counts[FIRED_AS.get(each, each)]]
         # Behind a cut there may never be as much as can be told from a torn write.
         excused = (Fault.ROT, Fault.MISDIRECTED) if counts["a log is cut at its start"] else ()
@@ -222,24 +222,24 @@ class Simulation:
     def _majority(self) -> list[ReplicaId]:
         """Replicas drawn until they are a majority of all voters that may be in force."""
         world = self.world
-        electorates = [*world.judge.possible_electorates]
+        voter_sets = [*world.invariants.possible_voter_sets]
         # Who is asked to go may have gone in the next moment, by the leave of somebody who is dead.
         for process in world.processes.values():
-            electorates += [
+            voter_sets += [
                 each._replace(voters=tuple(voter for voter in each.voters if voter != gone))
                 for gone in sorted(clients.may_go_soon(process))
-                for each in world.judge.possible_electorates
+                for each in world.invariants.possible_voter_sets
                 if gone in each.voters and len(each.voters) > 1
             ]
         # Who is about to be added may be a voter in the next moment, dead or not.
-        wanted = {key.id for each in electorates for key in each.target or ()}
+        wanted = {key.id for each in voter_sets for key in each.target or ()}
         wanted |= self.operator.waiting
         for process in world.processes.values():
             wanted |= clients.may_vote_soon(process)
         alive = [each for each in world.everyone if each in wanted]
         for replica in self._rng.sample(world.everyone, len(world.everyone)):
             keys = [world.machines[each].key for each in alive]
-            lacking = [each for each in electorates if not has_majority(each, keys)]
+            lacking = [each for each in voter_sets if not has_majority(each, keys)]
             voters = {voter.id for each in lacking for voter in each.voters}
             if replica in alive:
                 continue
@@ -256,8 +256,8 @@ class Simulation:
             check_leftovers(world.machines[replica])
 
     def _commit_more(self, count: int, failure: str) -> None:
-        goal = self.world.judge.committed_end + count
-        self._reach(lambda: self.world.judge.committed_end >= goal, failure)
+        goal = self.world.invariants.committed_end + count
+        self._reach(lambda: self.world.invariants.committed_end >= goal, failure)
 
     def _reach(self, is_reached: Callable[[], bool], failure: str) -> None:
         timeline = self.world.timeline
@@ -266,19 +266,19 @@ class Simulation:
             raise Violation("liveness", f"{failure} in {HEALING_MS_MAX} ms")
 
     def _has_converged(self) -> bool:
-        judge = self.world.judge
+        judge = self.world.invariants
         end = judge.committed_end
         processes = self.world.processes.values()
-        if any(judge.told(each.speaker) < end for each in processes):
+        if any(judge.told(each.incarnation) < end for each in processes):
             return False
-        if judge.electorate.target is not None or self.operator.waiting:
+        if judge.voter_set.target is not None or self.operator.waiting:
             return False
-        return all(each.machine.truth.batches == judge.history.batches for each in processes)
+        return all(each.machine.durable.batches == judge.history.batches for each in processes)
 
     def _propose_again(self) -> None:
         world, profile = self.world, self.profile
         # A long log grows slowly: what a recovery costs is what the log holds.
-        ms_max = profile.proposal_ms_max * (1 + world.judge.committed_end // RECORDS_QUICKLY)
+        ms_max = profile.proposal_ms_max * (1 + world.invariants.committed_end // RECORDS_QUICKLY)
         world.timeline.after(self._rng.randrange(1, ms_max), self._propose_again)
         if not self._proposing:
             return
@@ -311,15 +311,15 @@ class Simulation:
 
         Nobody else: a read that is on its way when he is cut off proves the next one less easily.
         """
-        judge = self.world.judge
+        judge = self.world.invariants
         for process in [*self.world.processes.values()]:
             if process.id == told or not process.claims_to_lead:
                 continue
-            if judge.told(process.speaker) < judge.to_be_read:
+            if judge.told(process.incarnation) < judge.to_be_read:
                 self.world.timeline.after(0, partial(clients.read, process))
 
     def _check_harness(self) -> None:
-        committed = self.world.judge.committed_end
+        committed = self.world.invariants.committed_end
         if committed < COMMITTED_MIN:
             raise HarnessError(f"only {committed} records were committed")
         if self._silent():

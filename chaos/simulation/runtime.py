@@ -56,7 +56,7 @@ EVENTS_KEPT: Final = 200
 HASHED_AT_ONCE: Final = 1_000
 
 
-class Story:
+class Trace:
     """Told by the world as it goes; the text of an event is made only if somebody reads it."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Story:
         self._untold: list[str] = []
         """What is still to go into the hash: of much at once, that costs less."""
 
-    def tell(self, now_ms: int, who: object, what: object, *facts: int) -> None:
+    def add(self, now_ms: int, who: object, what: object, *facts: int) -> None:
         """Add an event, of things that do not change; `facts` stand for them in the hash."""
         self._last.append((now_ms, who, what))
         self._untold.append(f"{now_ms} {facts or (str(who), str(what))}")

@@ -11,20 +11,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from chaos.invariants.cross_node import Rolls, Witnesses
-from chaos.invariants.disk_format import Checkpoint, Stored
-from chaos.invariants.durable_state import DiskTruth, Speaker
+from chaos.invariants.cross_node import CrossNodeInvariants, VoterChangeInvariant
+from chaos.invariants.disk_format import Checkpoint, StoredBatch
+from chaos.invariants.durable_state import DurableState, Incarnation
 from chaos.invariants.history import History
-from chaos.invariants.quorum import Judge
+from chaos.invariants.quorum import QuorumInvariants
 from chaos.invariants.snapshots import check_snapshots, check_start
-from chaos.network.corruption import Harms
-from chaos.network.gossip import Town
+from chaos.network.corruption import WireCorruption
+from chaos.network.gossip import AddressDirectory
 from chaos.network.virtual_network import Network
 from chaos.simulation.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
 from chaos.simulation.old_release import upgrade
 from chaos.simulation.process import Process
 from chaos.simulation.profile import CALM, Fault, Profile, Rates
-from chaos.simulation.runtime import CoarseRandom, Story, Timeline, below
+from chaos.simulation.runtime import CoarseRandom, Timeline, Trace, below
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.errors import FolderForeign, FolderUnusable, StorageError
@@ -46,22 +46,30 @@ class World:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.timeline = Timeline()
-        self.story = Story()
+        self.trace = Trace()
         voters = [ReplicaId(each) for each in range(1, profile.voters + 1)]
         observers = [ReplicaId(100 + each) for each in range(profile.observers)]
         self.voters, self.everyone = voters, [*voters, *observers]
-        self.judge = Judge(voters, self._history())
-        self.witnesses = Witnesses(self.judge, profile.timeouts.fetch_timeout_ms, self.note)
-        self.rolls = Rolls(self.judge.electorates, profile.timeouts.fetch_timeout_ms)
+        self.invariants = QuorumInvariants(voters, self._history())
+        self.cross_node = CrossNodeInvariants(
+            self.invariants, profile.timeouts.fetch_timeout_ms, self.note
+        )
+        self.voter_changes = VoterChangeInvariant(
+            self.invariants.voter_sets, profile.timeouts.fetch_timeout_ms
+        )
         self.network = Network(self.timeline, self._stream("network"), self.note)
         self.processes: dict[ReplicaId, Process] = {}
-        self.town = Town(self.everyone, self.processes, self.network, self._stream("town"))
-        self.harms = Harms(self.processes, self.network, self._stream("harms"), self.note)
+        self.directory = AddressDirectory(
+            self.everyone, self.processes, self.network, self._stream("town")
+        )
+        self.corruption = WireCorruption(
+            self.processes, self.network, self._stream("harms"), self.note
+        )
         self.machines = {each: self._machine(each) for each in self.everyone}
         self.rates: Rates = CALM
         self.on_told: Callable[[ReplicaId], None] = lambda _: None
         """Called when a replica was told that more is committed."""
-        self.on_ballot_kept: Callable[[Process], None] = lambda _: None
+        self.on_vote_kept: Callable[[Process], None] = lambda _: None
         """Called when an epoch or a vote of a process is on its disk, before it speaks of it."""
         self._boots = 0
         self._rng = self._stream("world")
@@ -75,15 +83,15 @@ class World:
         """Let this much be wrong from now on; `CALM` is nothing."""
         self.rates = self.network.rates = rates
         if rates is CALM:
-            self.harms.disarm()
+            self.corruption.disarm()
 
     def note(self, what: str) -> None:
         """Count that something has happened."""
-        self.story.counts[what] += 1
+        self.trace.counts[what] += 1
 
     def tell(self, who: object, what: object) -> None:
         """Add to the story."""
-        self.story.tell(self.timeline.now_ms, who, what)
+        self.trace.add(self.timeline.now_ms, who, what)
 
     # --- how long things take ----------------------------------------------------------------
 
@@ -125,7 +133,7 @@ class World:
             return
         self.network.dark.discard(replica)
         self._boots += 1
-        speaker = Speaker(machine.key, self._boots, machine.truth)
+        incarnation = Incarnation(machine.key, self._boots, machine.durable)
         rng = CoarseRandom(machine.rng.getrandbits(64))
         rng.coarse = self.rates.coarse_draws
         drift = self.rates.drift
@@ -144,25 +152,25 @@ class World:
                 fs=machine.disk,
             )
             machine.key = past.key
-            led = machine.truth.led(replica, machine.disk)
-            speaker = replace(speaker, key=past.key, led=led)
-            process = self._process(machine, speaker, past, rng)
+            led = machine.durable.led(replica, machine.disk)
+            incarnation = replace(incarnation, key=past.key, led=led)
+            process = self._process(machine, incarnation, past, rng)
         except Died:
             self.note("dies in recovery")
-            self._lose_power(speaker, machine)
+            self._lose_power(incarnation, machine)
             return
         except StorageError as error:
-            self._refused(replica, speaker, error)
+            self._refused(replica, incarnation, error)
             return
         machine.check_damage(self.note)
-        self._look_again(speaker, machine, before)
+        self._look_again(incarnation, machine, before)
         machine.stopped, machine.dies_after = False, None
         machine.begin()
         self.processes[replica] = process
         self.network.listeners[replica] = process
         self.tell(replica, f"starts: {process}")
 
-    def _refused(self, replica: ReplicaId, speaker: Speaker, error: StorageError) -> None:
+    def _refused(self, replica: ReplicaId, incarnation: Incarnation, error: StorageError) -> None:
         """It does not start: there must be a reason, and then something is done about it."""
         machine = self.machines[replica]
         if isinstance(error, FolderUnusable) and machine.disk.capacity_bytes is not None:
@@ -171,9 +179,9 @@ class World:
             self.boot_soon(replica)
         elif machine.sync_failed:
             self.note("ends because of its disk")
-            self._lose_power(speaker, machine)
+            self._lose_power(incarnation, machine)
         elif machine.rotten is not None:
-            if "checkpoint" in str(machine.rotten_name) and machine.truth.can_fall_back:
+            if "checkpoint" in str(machine.rotten_name) and machine.durable.can_fall_back:
                 raise Violation("R21", f"{replica} has an older snapshot: {error}") from error
             self.note(machine.refusal)
             machine.disk.kill()
@@ -232,14 +240,14 @@ class World:
             process.machine.revive()
             self.tell(replica, "is killed")
             self.network.hang_up(replica)
-            self._look_again(process.speaker, process.machine, process.machine.truth.batches)
+            self._look_again(process.incarnation, process.machine, process.machine.durable.batches)
         return process
 
     def cut_power(self, replica: ReplicaId) -> None:
         """End a process, and lose any part of what was not synced."""
         process = self._forget(replica)
         if process is not None:
-            self._lose_power(process.speaker, process.machine)
+            self._lose_power(process.incarnation, process.machine)
 
     def has_died(self, process: Process, in_turn: bool) -> None:
         """It ended by itself, in a moment that was chosen for it."""
@@ -286,7 +294,7 @@ class World:
         """Inside: one that stands still leaves when it wakes."""
         process.replica.stop()
         process.is_leaving = True
-        process.work.perform(process.log.close, lambda _: self._gone(process))
+        process.disk_queue.perform(process.log.close, lambda _: self._gone(process))
 
     def _gone(self, process: Process) -> None:
         self.kill(process.id)
@@ -299,56 +307,60 @@ class World:
             del self.network.listeners[replica]
         return process
 
-    def _lose_power(self, speaker: Speaker, machine: Machine) -> None:
-        before = machine.truth.batches
-        self.network.dark.add(speaker.id)
+    def _lose_power(self, incarnation: Incarnation, machine: Machine) -> None:
+        before = machine.durable.batches
+        self.network.dark.add(incarnation.id)
         machine.disk.lose_power(machine.rng)
         machine.revive()
-        self._look_again(speaker, machine, before)
-        self.tell(speaker, f"loses power; on its disk: {machine.truth.ballot}, {machine.truth.end}")
-        self.boot_soon(speaker.id)
+        self._look_again(incarnation, machine, before)
+        self.tell(
+            incarnation, f"loses power; on its disk: {machine.durable.vote}, {machine.durable.end}"
+        )
+        self.boot_soon(incarnation.id)
 
     # --- what is on the disks ----------------------------------------------------------------
 
     def has_written(self, process: Process) -> None:
         """A piece of work of its disk is done: something may be durable that was not."""
-        truth, speaker = process.machine.truth, process.speaker
-        if truth.look_at_ballot(process.machine.disk):
-            self.judge.ballot_kept(speaker)
-            self.judge.count(speaker)
-            self.on_ballot_kept(process)
-        start, names = truth.start, truth.names
-        snapshots = truth.look_at_names(process.machine.disk)
-        is_named_anew = truth.names is not names
-        if truth.is_another(process.machine.disk):
-            self._look_again(speaker, process.machine, truth.batches)
+        durable, incarnation = process.machine.durable, process.incarnation
+        if durable.read_vote(process.machine.disk):
+            self.invariants.vote_kept(incarnation)
+            self.invariants.count(incarnation)
+            self.on_vote_kept(process)
+        start, names = durable.start, durable.names
+        snapshots = durable.look_at_names(process.machine.disk)
+        is_named_anew = durable.names is not names
+        if durable.is_another(process.machine.disk):
+            self._look_again(incarnation, process.machine, durable.batches)
             return
-        self._check_snapshots(speaker, process.machine, snapshots, start)
-        new = truth.read_on()
+        self._check_snapshots(incarnation, process.machine, snapshots, start)
+        new = durable.read_on()
         if new:
-            self.judge.log_kept(speaker, new)
+            self.invariants.log_kept(incarnation, new)
         if is_named_anew:
             process.machine.check_times(self.timeline.now_ms, newest=2)
             process.machine.check_times_of_complete()
 
-    def _look_again(self, speaker: Speaker, machine: Machine, before: Sequence[Stored]) -> None:
+    def _look_again(
+        self, incarnation: Incarnation, machine: Machine, before: Sequence[StoredBatch]
+    ) -> None:
         """Read a disk from its beginning, and judge what has changed since `before`."""
-        truth = machine.truth
+        durable = machine.durable
         if machine.is_unreadable:
             return  # Until it is repaired.
-        start = truth.start
-        self._check_snapshots(speaker, machine, truth.reread(machine.disk), start)
-        self.judge.ballot_kept(speaker)
-        self.judge.log_reread(speaker, before)
+        start = durable.start
+        self._check_snapshots(incarnation, machine, durable.reread(machine.disk), start)
+        self.invariants.vote_kept(incarnation)
+        self.invariants.log_reread(incarnation, before)
         machine.check_times(self.timeline.now_ms)
 
     def _check_snapshots(
-        self, speaker: Speaker, machine: Machine, new: Sequence[Checkpoint], start: int
+        self, incarnation: Incarnation, machine: Machine, new: Sequence[Checkpoint], start: int
     ) -> None:
-        check_snapshots(speaker, new, self.judge.history, damaged=machine.rotten_name)
-        if machine.truth.start != start:
+        check_snapshots(incarnation, new, self.invariants.history, damaged=machine.rotten_name)
+        if machine.durable.start != start:
             self.note("a log is cut at its start")
-            check_start(speaker, machine.truth, start)
+            check_start(incarnation, machine.durable, start)
 
     # --- how it is made ----------------------------------------------------------------------
 
@@ -362,7 +374,7 @@ class World:
         return Process(self, *about)
 
     def _machine(self, replica: ReplicaId) -> Machine:
-        profile, address_of = self.profile, self.town.address_of
+        profile, address_of = self.profile, self.directory.address_of
         is_late = profile.is_late and replica == self.everyone[-1]
         founders = [replica] if is_late else self.voters
         config = QuorumConfig(
@@ -378,12 +390,12 @@ class World:
             kraft_version=KRAFT_VERSION,
             snapshots=profile.snapshots,
         )
-        truth = DiskTruth(LOG, self.judge.history)
+        durable = DurableState(LOG, self.invariants.history)
         is_old = Fault.UPGRADE in profile.faults
-        return Machine(config, self._stream(f"machine {replica}"), truth, is_old=is_old)
+        return Machine(config, self._stream(f"machine {replica}"), durable, is_old=is_old)
 
     def move(self, replica: ReplicaId) -> None:
         """Let it be started at another address the next time; who is configured with one tells."""
-        self.town.move(replica)
+        self.directory.move(replica)
         machine = self.machines[replica]
-        machine.config = replace(machine.config, advertised=self.town.address_of(replica))
+        machine.config = replace(machine.config, advertised=self.directory.address_of(replica))

@@ -10,8 +10,8 @@ from typing import Final
 
 from admin.model import Assignment
 from admin.tools.local_plan import NodePlan, log_dir
-from chaos.cluster.invariants.metadata import Judged
-from chaos.cluster.invariants.record_parser import Fact, fact
+from chaos.cluster.invariants.metadata import MetadataInvariants
+from chaos.cluster.invariants.record_parser import ParsedRecord, fact
 from chaos.processes.log_checker import committed_log, disagreements
 from quorum.records.batch import headers
 from quorum.records.decode import decode as records_of
@@ -21,7 +21,7 @@ from statemachine.vocabulary import MoveState
 
 REPLICAS_A_STEP: Final = "parallel.replica.count"
 
-Batch = list[tuple[Fact, bytes]]
+Batch = list[tuple[ParsedRecord, bytes]]
 """What a batch of the log says, record by record, and the bytes that say so."""
 
 
@@ -36,7 +36,7 @@ def judge(
     assert disagreements(logs, end) == []
     start, log = min(logs.values())
     assert start == 0, f"the log begins at {start}; nobody can judge what came before"
-    model = Judged()
+    model = MetadataInvariants()
     for one in asked:
         model.ask(one.topic, one.partition, one.replicas or ())
     pauses = Pauses()
@@ -58,7 +58,7 @@ def batches(log: bytes) -> Iterator[Batch]:
         ]
 
 
-def adds_too_many(model: Judged, said: Fact) -> bool:
+def adds_too_many(model: MetadataInvariants, said: ParsedRecord) -> bool:
     """Whether a step adds more replicas than are allowed, and min ISR does not need them.
 
     The model, which has the whole batch behind it, does not judge the first limit: rule 4 of
@@ -79,7 +79,7 @@ class Pauses:
         self._paused: set[int] = set()
         self._moves: dict[object, int] = {}
 
-    def take(self, said: Fact, value: bytes) -> None:
+    def take(self, said: ParsedRecord, value: bytes) -> None:
         """Fail if the record begins a step of a move that is paused."""
         if said.type == "NoOp":
             self._note(decode(value))
@@ -91,7 +91,7 @@ class Pauses:
             is_paused = record.state == MoveState.PAUSED
             (self._paused.add if is_paused else self._paused.discard)(record.id)
 
-    def _check(self, change: Fact, said: Mapping[str | int, object]) -> None:
+    def _check(self, change: ParsedRecord, said: Mapping[str | int, object]) -> None:
         key = (said["topic_id"], said["partition_id"])
         move = said.get("move", self._moves.get(key, 0))
         assert isinstance(move, int)

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from chaos.cluster.invariants.metadata import Judged
+from chaos.cluster.invariants.metadata import MetadataInvariants
 from chaos.cluster.invariants.model import Part
-from chaos.cluster.invariants.record_parser import Fact, fact
+from chaos.cluster.invariants.record_parser import ParsedRecord, fact
 from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.records import kafka_records, own_records
 from statemachine.records.codec import encode
@@ -18,7 +18,7 @@ TOPIC_ID = UUID(int=7)
 KEY = (TOPIC_ID.hex, 0)
 
 
-def said(record: kafka_records.Record) -> tuple[Fact, bytes]:
+def said(record: kafka_records.Record) -> tuple[ParsedRecord, bytes]:
     value = encode(record, METADATA_VERSION_MAX)
     return fact(1, value), value
 
@@ -60,7 +60,7 @@ def test_what_is_asked_for_under_a_pause_and_begins_after_it_is_none() -> None:
 def test_a_step_adds_no_more_than_it_may_but_for_min_isr(
     adding: tuple[int, ...], isr: tuple[int, ...], is_too_many: bool
 ) -> None:
-    model = Judged()
+    model = MetadataInvariants()
     model.topics[TOPIC_ID.hex] = "t"
     model.settings[4, "", "reassignment.parallel.replica.count"] = "1"
     model.settings[2, "t", "min.insync.replicas"] = "2"

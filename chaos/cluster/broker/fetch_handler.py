@@ -41,7 +41,7 @@ class _Fetch:
     is_over: bool = False
 
 
-class Serving:
+class FetchHandler:
     """Answers followers."""
 
     def __init__(self, process: "BrokerProcess") -> None:
@@ -166,6 +166,6 @@ def fetch(
     """What the broker that leads is asked by one that follows."""
 
     def serve(process: ClusterProcess, respond: Respond) -> None:
-        process.serving.fetch(follower, broker_epoch, positions, respond)
+        process.fetch_handler.fetch(follower, broker_epoch, positions, respond)
 
     return serve

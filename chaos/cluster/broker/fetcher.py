@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chaos.cluster.broker.process import BrokerProcess
 
 
-class Fetching:
+class Fetcher:
     """Keeps each partition with its leader, and asks the leaders."""
 
     def __init__(self, process: "BrokerProcess") -> None:
@@ -71,7 +71,7 @@ class Fetching:
         epoch = process.broker_epoch
         assert epoch is not None, "nobody copies before it is registered"
         self._under_way[leader] += 1
-        process.world.wire.ask(
+        process.world.rpc.ask(
             process,
             ReplicaId(leader),
             fetch(process.broker_id, epoch, asked),

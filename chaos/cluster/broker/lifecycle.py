@@ -94,7 +94,7 @@ class Life:
                 ),
             ),
             features=RANGES,
-            log_dirs=(process.speaker.key.directory_id,),
+            log_dirs=(process.incarnation.key.directory_id,),
             previous_epoch=self.living.previous_epoch,
         )
         process.ask_controller(
@@ -120,7 +120,7 @@ class Life:
                 self._back_off()
 
     def _beat(self) -> None:
-        waits = self.living.wants_fence(is_settled=self._process.places.is_settled)
+        waits = self.living.wants_fence(is_settled=self._process.assignments.is_settled)
         asked = self._heartbeat(want_fence=waits)
         answered = partial(self._beaten, self._round)
         timeout_ms = self._session_timeout_ms // 2
@@ -183,7 +183,7 @@ class Life:
             self._process.later(CONTROLLED_SHUTDOWN_HEARTBEAT_MS, self._ask_to_stop)
 
 
-class Places:
+class DirectoryAssignments:
     """Of one process of a broker."""
 
     def __init__(self, process: "BrokerProcess") -> None:
@@ -201,7 +201,7 @@ class Places:
         if self._is_asking or not keys or process.broker_epoch is None:
             return
         self._is_asking = True
-        own = process.speaker.key.directory_id
+        own = process.incarnation.key.directory_id
         assigned = tuple(
             commands.DirectoryAssignment(
                 directory_id=own, topic_id=key.topic_id, partition=key.number
@@ -231,7 +231,7 @@ class Places:
             directory_report,
             process.image,
             me=process.broker_id,
-            own=process.speaker.key.directory_id,
+            own=process.incarnation.key.directory_id,
         )
         registered = process.image.brokers.get(process.broker_id)
         if registered is None or registered.epoch != process.broker_epoch:

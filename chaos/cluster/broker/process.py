@@ -20,13 +20,13 @@ from broker.partition.assignment import LiveEpochs, PartitionKey
 from broker.partition.leader import CommittedIsr, IsrProposal
 from broker.partition.partition import Partition
 from chaos.cluster import controller_apis
-from chaos.cluster.broker.fetch_handler import Serving
-from chaos.cluster.broker.fetcher import Fetching
-from chaos.cluster.broker.lifecycle import Life, Places
+from chaos.cluster.broker.fetch_handler import FetchHandler
+from chaos.cluster.broker.fetcher import Fetcher
+from chaos.cluster.broker.lifecycle import DirectoryAssignments, Life
 from chaos.cluster.broker.replica_manager import Replicas
 from chaos.cluster.process import ClusterProcess
 from chaos.cluster.rpc import Respond, Serve
-from chaos.invariants.durable_state import Speaker
+from chaos.invariants.durable_state import Incarnation
 from chaos.simulation.machine import Machine
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
 from quorum.opening import Past
@@ -49,7 +49,7 @@ class BrokerProcess(ClusterProcess):
         self,
         world: "ClusterWorld",
         machine: Machine,
-        speaker: Speaker,
+        incarnation: Incarnation,
         past: Past,
         rng: "CoarseRandom",
     ) -> None:
@@ -60,20 +60,20 @@ class BrokerProcess(ClusterProcess):
         self.is_open = False
         """Whether it has been unfenced, and answers others: its metadata may be old until then."""
         self._held: list[Callable[[], None]] = []
-        self.broker_id = int(speaker.id)
+        self.broker_id = int(incarnation.id)
         self.broker_epoch: int | None = None
         self.replica_lag_time_max_ms = world.settings.lag_ms_max
-        super().__init__(world, machine, speaker, past, rng)
+        super().__init__(world, machine, incarnation, past, rng)
         self.metadata.read_from(self.replica)
         self.replicas = Replicas(self)
-        self.places = Places(self)
-        self.life = Life(self, previous_epoch=world.previous_epochs.pop(self.id, NO_EPOCH))
-        self.serving = Serving(self)
-        self.fetching = Fetching(self)
+        self.assignments = DirectoryAssignments(self)
+        self.lifecycle = Life(self, previous_epoch=world.previous_epochs.pop(self.id, NO_EPOCH))
+        self.fetch_handler = FetchHandler(self)
+        self.fetcher = Fetcher(self)
         self._proposals = ProposalQueue()
         self._proposes = False
         self._backoff_ms = CONTROLLER_BACKOFF_MS
-        self.life.begin()
+        self.lifecycle.begin()
         self._replay_soon()
         self.later(SWEEP_MS, partial(self.again, self._sweep))
 
@@ -102,7 +102,7 @@ class BrokerProcess(ClusterProcess):
         if to is None:
             self.later(1, partial(done, None))
         else:
-            self.world.wire.ask(
+            self.world.rpc.ask(
                 self, to, serve, done, timeout_ms=timeout_ms, twice=twice, held_ms=held_ms
             )
 
@@ -159,10 +159,10 @@ class BrokerProcess(ClusterProcess):
 
     def _changed(self, touched: MetadataDelta) -> None:
         self.replicas.apply(touched)
-        self.places.say()
+        self.assignments.say()
         brokers = (self._image.brokers.get(each) for each in touched.brokers)
         if any(each is not None and each.stopping_at is not None for each in brokers):
-            self.life.beat_soon()
+            self.lifecycle.beat_soon()
 
     # --- `PartitionHost` ----------------------------------------------------------------------
 
@@ -174,18 +174,18 @@ class BrokerProcess(ClusterProcess):
     def grew(self, partition: Partition) -> None:
         """See the port."""
         self.replicas.disk.write_soon(partition)
-        self.serving.stirred(partition)
+        self.fetch_handler.stirred(partition)
 
     def committed(self, partition: Partition) -> None:
         """See the port."""
-        self.serving.stirred(partition)
+        self.fetch_handler.stirred(partition)
         self.world.records.committed(self, partition)
 
     def moved(self, partition: Partition) -> None:
         """See the port."""
-        self.serving.stirred(partition)
-        self.fetching.moved(partition)
-        self.places.say()
+        self.fetch_handler.stirred(partition)
+        self.fetcher.moved(partition)
+        self.assignments.say()
 
     def proposed(self, partition: Partition, proposal: IsrProposal) -> None:
         """See the port."""
@@ -225,7 +225,7 @@ class BrokerProcess(ClusterProcess):
             partial(self._altered, batch),
             timeout_ms=CONTROLLER_TIMEOUT_MS,
             twice=True,
-            held_ms=self.world.late_proposals.held_ms(batch),
+            held_ms=self.world.delayed_isr_requests.held_ms(batch),
         )
 
     def _altered(self, batch: Batch, answer: Any) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from broker.partition.assignment import PartitionKey
-from chaos.cluster.invariants.idempotency import Keys
-from chaos.cluster.invariants.metadata import Judged, Plans
+from chaos.cluster.invariants.idempotency import IdempotencyInvariant
+from chaos.cluster.invariants.metadata import MetadataInvariants, StepPlans
 from chaos.cluster.invariants.model import Broker, Key, Model, Part, created
-from chaos.cluster.invariants.record_parser import Fact, fact
-from chaos.invariants.disk_format import Stored, records
+from chaos.cluster.invariants.record_parser import ParsedRecord, fact
+from chaos.invariants.disk_format import StoredBatch, records
 from chaos.invariants.history import History
 from statemachine.image.image import Image
 from statemachine.partitions.registration import PartitionRegistration
@@ -108,11 +108,11 @@ class ClusterHistory(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model = Judged(hears=True)
-        self.keys = Keys()
-        self.on_facts: list[Callable[[list[Fact]], None]] = []
+        self.model = MetadataInvariants(hears=True)
+        self.keys = IdempotencyInvariant()
+        self.on_facts: list[Callable[[list[ParsedRecord]], None]] = []
         """Told of each batch once it is folded."""
-        self._plans = Plans(self.model)
+        self._plans = StepPlans(self.model)
 
     def view_at(self, offset: int) -> View:
         """What everything below a boundary has come to."""
@@ -125,7 +125,7 @@ class ClusterHistory(History):
         difference = view_of_snapshot(values).difference(self.view_at(end))
         return ("P22", f"in which {difference}") if difference else None
 
-    def _state_after(self, batch: Stored) -> View:
+    def _state_after(self, batch: StoredBatch) -> View:
         if batch.is_control:
             return self.view_at(batch.base)
         found = records(batch.data)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Sequence
 from struct import Struct
 from typing import Final
 
-from chaos.cluster.invariants.record_parser import Fact
+from chaos.cluster.invariants.record_parser import ParsedRecord
 from chaos.violation import Violation
 
 _BEGUN: Final = 10_000
@@ -25,7 +25,7 @@ _TIME_AND_COUNTS: Final = 16
 _VERSION_BYTES: Final = 1
 
 
-class Keys:
+class IdempotencyInvariant:
     """Knows which keys were used."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Keys:
         """and the time of day where it is latest."""
         self._begun: set[str] = set()
 
-    def take(self, facts: Sequence[Fact]) -> None:
+    def take(self, facts: Sequence[ParsedRecord]) -> None:
         """The facts of one batch."""
         for each in facts:
             if _REMEMBERED in each.said:

@@ -1,7 +1,7 @@
 """P1 to P17: invariants of committed metadata records, and of what clients and leaders asked for.
 
 `chaos.cluster.invariants.partition_rules` checks each change of a partition as it comes. What a
-decision must bring about is checked at the end of its batch. `Plans` computes the steps of a
+decision must bring about is checked at the end of its batch. `StepPlans` computes the steps of a
 reassignment (KIP-435 as `docs/divergence.md` has it) a second time and compares them (P16).
 """
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from chaos.cluster.invariants.model import NOBODY, Broker, Ids, Key, Model, Part, changed, without
 from chaos.cluster.invariants.partition_rules import Change, of_a_change, of_a_state, require
-from chaos.cluster.invariants.record_parser import Fact
+from chaos.cluster.invariants.record_parser import ParsedRecord
 from chaos.violation import Violation
 
 UNLIMITED: Final = 2**31 - 1
@@ -22,7 +22,7 @@ LIMITS: Final = (
 )
 
 
-class Judged(Model):
+class MetadataInvariants(Model):
     """One cluster. `take` each batch of the log in order, and `ask` before what clients ask.
 
     Where it `hears` leaders, it is told with `propose` whom they want in the ISR: the log says who
@@ -31,7 +31,7 @@ class Judged(Model):
 
     def __init__(self, *, hears: bool = False) -> None:
         super().__init__()
-        self.watch: Callable[[Fact], None] = _nothing
+        self.watch: Callable[[ParsedRecord], None] = _nothing
         """Told of each record that has counted."""
         self.taken_back: Callable[[Key, Part, Part], None] = _nobody
         """Told of each partition of which a step was under way, and is as before it now."""
@@ -53,7 +53,7 @@ class Judged(Model):
         on top of what it knows at that partition epoch."""
         self._proposed.setdefault((key, partition_epoch), []).append(members)
 
-    def take(self, batch: Collection[Fact], refused: Collection[Key] = ()) -> None:
+    def take(self, batch: Collection[ParsedRecord], refused: Collection[Key] = ()) -> None:
         """The facts of one batch; what was `refused` by the decision behind it has none in it."""
         for fact in batch if refused else ():
             key = (fact.said.get("topic_id"), fact.said.get("partition_id"))
@@ -130,21 +130,21 @@ class Judged(Model):
 
     # --- what it judges ----------------------------------------------------------------------
 
-    def on_folded(self, fact: Fact) -> None:
+    def on_folded(self, fact: ParsedRecord) -> None:
         self.watch(fact)
 
-    def on_created(self, fact: Fact, key: Key, part: Part) -> None:
+    def on_created(self, fact: ParsedRecord, key: Key, part: Part) -> None:
         require(fact, of_a_state(self, key, part))
         require(fact, [("P10", all(map(self.live, part.isr)), "who is in sync is alive")])
 
-    def on_changed(self, fact: Fact, key: Key, before: Part, after: Part) -> None:
+    def on_changed(self, fact: ParsedRecord, key: Key, before: Part, after: Part) -> None:
         require((fact, before), of_a_state(self, key, after))
         change = Change(before, after, "leader" in fact.said)
         require((fact, before), of_a_change(self, key, change))
         if change.reverts and (before.adding or before.removing):
             self.taken_back(key, before, after)
 
-    def on_registered(self, fact: Fact, before: Broker | None, after: Broker) -> None:
+    def on_registered(self, fact: ParsedRecord, before: Broker | None, after: Broker) -> None:
         if before is not None and before.incarnation == after.incarnation:
             rules = [("P11", after.epoch == before.epoch, "an incarnation keeps its epoch")]
         else:
@@ -166,7 +166,7 @@ class Judged(Model):
         require((key, part), rules)
 
 
-def _nothing(_: Fact) -> None:
+def _nothing(_: ParsedRecord) -> None:
     """Nobody watches."""
 
 
@@ -195,20 +195,20 @@ class Begun(NamedTuple):
     after: Part
 
 
-class Plans:
+class StepPlans:
     """Folds what is committed into a model, and looks at each step that begins."""
 
-    def __init__(self, model: Judged) -> None:
+    def __init__(self, model: MetadataInvariants) -> None:
         self._model = model
 
-    def take(self, facts: Sequence[Fact]) -> None:
+    def take(self, facts: Sequence[ParsedRecord]) -> None:
         """The facts of one batch."""
         begun = self._begun(facts)
         # A batch may have several decisions, and one may say who is alive before its steps or after
         # them: what counted for a step is what was before the batch, or at any record of it.
         allowed = [[self._plan(each)] for each in begun]
 
-        def look(fact: Fact) -> None:
+        def look(fact: ParsedRecord) -> None:
             if fact.type in TELLING:
                 for each, plans in zip(begun, allowed, strict=True):
                     plans.append(self._plan(each))
@@ -230,7 +230,7 @@ class Plans:
         limits = [model.limit(LIMITS[which]) for which in (2, 1)]
         return planned(before, min_isr, model.live, *limits)
 
-    def _begun(self, facts: Sequence[Fact]) -> list[Begun]:
+    def _begun(self, facts: Sequence[ParsedRecord]) -> list[Begun]:
         found: list[Begun] = []
         known: dict[Key, Part] = {}
         for each in facts:

@@ -7,7 +7,7 @@ each registration and each change of a partition.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from chaos.cluster.invariants.record_parser import Fact
+from chaos.cluster.invariants.record_parser import ParsedRecord
 
 Ids: TypeAlias = tuple[int, ...]
 
@@ -116,14 +116,14 @@ class Model:
         self.topics: dict[str, str] = {}
         self.parts: dict[Key, Part] = {}
         self.settings: dict[tuple[int, str, str], str] = {}
-        self._open: list[Fact] | None = None
+        self._open: list[ParsedRecord] | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether no transaction is open."""
         return self._open is None
 
-    def fold(self, batch: Iterable[Fact]) -> None:
+    def fold(self, batch: Iterable[ParsedRecord]) -> None:
         """Take in the facts of one batch; those of a transaction count with its end."""
         for fact in batch:
             if fact.type == "BeginTransaction":
@@ -149,65 +149,65 @@ class Model:
 
     # --- for whoever judges ------------------------------------------------------------------
 
-    def on_folded(self, fact: Fact) -> None:
+    def on_folded(self, fact: ParsedRecord) -> None:
         """A record has counted."""
 
-    def on_created(self, fact: Fact, key: Key, part: Part) -> None:
+    def on_created(self, fact: ParsedRecord, key: Key, part: Part) -> None:
         """There is a partition that was none."""
 
-    def on_changed(self, fact: Fact, key: Key, before: Part, after: Part) -> None:
+    def on_changed(self, fact: ParsedRecord, key: Key, before: Part, after: Part) -> None:
         """A record has changed a partition."""
 
-    def on_registered(self, fact: Fact, before: Broker | None, after: Broker) -> None:
+    def on_registered(self, fact: ParsedRecord, before: Broker | None, after: Broker) -> None:
         """A broker is registered; `before` is what was known under its id."""
 
     # --- the records -------------------------------------------------------------------------
 
-    def _fold(self, fact: Fact) -> None:
+    def _fold(self, fact: ParsedRecord) -> None:
         if fact.type in _FOLDED:
             _FOLDED[fact.type](self, fact)
             self.on_folded(fact)
 
-    def _create(self, fact: Fact) -> None:
+    def _create(self, fact: ParsedRecord) -> None:
         key, part = (fact.said["topic_id"], fact.said["partition_id"]), created(fact.said)
         self.parts[key] = part
         self.on_created(fact, key, part)
 
-    def _change(self, fact: Fact) -> None:
+    def _change(self, fact: ParsedRecord) -> None:
         key = (fact.said["topic_id"], fact.said["partition_id"])
         before = self.parts[key]
         after = self.parts[key] = changed(before, fact.said)
         self.on_changed(fact, key, before, after)
 
-    def _name(self, fact: Fact) -> None:
+    def _name(self, fact: ParsedRecord) -> None:
         self.topics[fact.said["topic_id"]] = fact.said["name"]
 
-    def _remove(self, fact: Fact) -> None:
+    def _remove(self, fact: ParsedRecord) -> None:
         name = self.topics.pop(fact.said["topic_id"])
         self.parts = {k: v for k, v in self.parts.items() if k[0] != fact.said["topic_id"]}
         self.settings = {k: v for k, v in self.settings.items() if k[:2] != (2, name)}
 
-    def _set(self, fact: Fact) -> None:
+    def _set(self, fact: ParsedRecord) -> None:
         kind, resource, name, value = fact.said.values()
         self.settings[kind, resource, name] = value or ""
 
-    def _clear(self, fact: Fact) -> None:
+    def _clear(self, fact: ParsedRecord) -> None:
         for key, part in self.parts.items():
             is_meant = fact.said["topic_name"] in ("", self.topics[key[0]])
             if is_meant and (part.elr or part.last_known_elr):
                 self.parts[key] = changed(part, {"elr": (), "last_known_elr": ()})
 
-    def _unregister(self, fact: Fact) -> None:
+    def _unregister(self, fact: ParsedRecord) -> None:
         del self.brokers[fact.said["broker_id"]]
 
-    def _fence(self, fact: Fact) -> None:
+    def _fence(self, fact: ParsedRecord) -> None:
         broker = self.brokers[fact.said["broker_id"]]
         now = _FENCES.get(fact.type, fact.said.get("fenced", 0))
         stops = broker.stops or fact.said.get("in_controlled_shutdown", 0) > 0
         fenced = now > 0 if now else broker.fenced
         self.brokers[fact.said["broker_id"]] = broker._replace(fenced=fenced, stops=stops)
 
-    def _register(self, fact: Fact) -> None:
+    def _register(self, fact: ParsedRecord) -> None:
         said, before = fact.said, self.brokers.get(fact.said["broker_id"])
         stops = bool(said.get("in_controlled_shutdown"))
         after = Broker(said["broker_epoch"], said["incarnation_id"], bool(said["fenced"]), stops)
@@ -216,7 +216,7 @@ class Model:
 
 
 _FENCES: Final = {"FenceBroker": 1, "UnfenceBroker": -1}
-_FOLDED: Final[dict[str, Callable[[Model, Fact], None]]] = {
+_FOLDED: Final[dict[str, Callable[[Model, ParsedRecord], None]]] = {
     "Partition": Model._create,
     "PartitionChange": Model._change,
     "Topic": Model._name,

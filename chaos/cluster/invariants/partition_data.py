@@ -12,10 +12,10 @@ from uuid import UUID
 from broker.partition.assignment import PartitionKey
 from chaos.cluster.broker.replica_manager import folder_of, held_on
 from chaos.cluster.invariants.model import Key, Part, without
-from chaos.cluster.invariants.record_parser import Fact
+from chaos.cluster.invariants.record_parser import ParsedRecord
 from chaos.cluster.workload.clients import KEPT
 from chaos.disk.virtual_disk import VirtualDisk
-from chaos.invariants.disk_format import Stored, batches, records
+from chaos.invariants.disk_format import StoredBatch, batches, records
 from chaos.violation import Violation
 from quorum.core.vocabulary import ReplicaId
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chaos.cluster.world import ClusterWorld
 
 
-def values_of(stored: list[Stored] | tuple[Stored, ...]) -> dict[int, bytes]:
+def values_of(stored: list[StoredBatch] | tuple[StoredBatch, ...]) -> dict[int, bytes]:
     """The value at each offset of these batches."""
     return {
         batch.base + place: value
@@ -34,12 +34,12 @@ def values_of(stored: list[Stored] | tuple[Stored, ...]) -> dict[int, bytes]:
     }
 
 
-def log_on(disk: VirtualDisk, key: PartitionKey) -> list[Stored]:
+def log_on(disk: VirtualDisk, key: PartitionKey) -> list[StoredBatch]:
     """The batches of a partition in the files of its folder, in order."""
     folder = folder_of(key)
     if not disk.is_folder(folder):
         return []
-    found: list[Stored] = []
+    found: list[StoredBatch] = []
     for name in sorted(each for each in disk.names(folder) if each.endswith(".log")):
         found += batches(disk.content(folder / name))
     return found
@@ -75,7 +75,7 @@ class Records:
                 text = f"{value!r} is acknowledged at {number}/{offset}, {known[offset]!r} was"
                 raise Violation("P18", text)
 
-    def read(self, number: int, stored: tuple[Stored, ...]) -> None:
+    def read(self, number: int, stored: tuple[StoredBatch, ...]) -> None:
         """P20: a consumer was given these; what anybody has read there stays."""
         known = self._read.setdefault(number, {})
         for offset, value in values_of(stored).items():
@@ -111,7 +111,7 @@ class Records:
         """Everything below is committed."""
         self._committed[key] = max(end, self._committed.get(key, 0))
 
-    def changed(self, facts: Sequence[Fact]) -> None:
+    def changed(self, facts: Sequence[ParsedRecord]) -> None:
         """P19, of who comes into the ISR: it has all that is known to be committed."""
         for each in facts:
             if each.type == "RegisterBroker":
@@ -154,7 +154,7 @@ class Records:
     def _disk(self, broker_id: int) -> VirtualDisk:
         return self._world.machines[ReplicaId(broker_id)].disk
 
-    def _check_partition(self, key: PartitionKey, stored: list[Stored]) -> None:
+    def _check_partition(self, key: PartitionKey, stored: list[StoredBatch]) -> None:
         there = values_of(stored)
         for rule, known in (("P18", self._acknowledged), ("P20", self._read)):
             for offset, value in known.get(key.number, {}).items():
@@ -175,15 +175,15 @@ class Data:
 
     def opens(self, process: "BrokerProcess", key: PartitionKey) -> None:
         """A broker is about to have data of it."""
-        told = self._world.judge.told(process.speaker)
+        told = self._world.invariants.told(process.incarnation)
         self._held_since.setdefault((process.id, key), told)
 
     def removes(self, process: "BrokerProcess", key: PartitionKey) -> None:
         """P21: a broker is about to remove its data; it has seen that it is no replica since."""
-        told = self._world.judge.told(process.speaker)
+        told = self._world.invariants.told(process.incarnation)
         since = self._held_since.pop((process.id, key), 0)
         self._world.note("data of a partition is removed")
-        self._world.cancels.removes(process.id, key)
+        self._world.cancelled_steps.removes(process.id, key)
         if not self._world.history.was_no_replica(process.broker_id, key, since, told):
             raise Violation(
                 "P21", f"{process.id} removes {key}, and has been a replica since {since}"
@@ -208,7 +208,7 @@ TAKEN_BACK: Final = "a step is taken back"
 REMOVED: Final = "what was copied for a step that was taken back is removed"
 
 
-class Cancels:
+class CancelledSteps:
     """Of one run."""
 
     def __init__(self, world: "ClusterWorld") -> None:

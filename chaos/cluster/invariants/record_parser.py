@@ -98,7 +98,7 @@ LAYOUTS: Final[Mapping[int, Layout]] = {
 }
 
 
-class Fact(NamedTuple):
+class ParsedRecord(NamedTuple):
     """What one committed record says."""
 
     offset: int
@@ -182,9 +182,9 @@ def _tags(data: _Bytes) -> dict[int, bytes]:
     return found
 
 
-def fact(offset: int, value: bytes) -> Fact:
+def fact(offset: int, value: bytes) -> ParsedRecord:
     """What the record at this offset says."""
-    return Fact(offset, *_parsed(value))
+    return ParsedRecord(offset, *_parsed(value))
 
 
 # Snapshots say most of what the ones before have said.

@@ -20,7 +20,7 @@ def look(process: ControllerProcess) -> None:
 
 def _look(process: ControllerProcess) -> None:
     world = process.world
-    floor = world.judge.to_be_read
+    floor = world.invariants.to_be_read
 
     def done(outcome: Any) -> None:
         if isinstance(outcome, Unavailable):

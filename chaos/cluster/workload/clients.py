@@ -51,7 +51,7 @@ class Client:
     def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
         self.world = world
         self.rng = rng
-        self.book = world.book
+        self.client_history = world.client_history
         self._id = ReplicaId(1_000 + number)
         self._active: ReplicaId | None = None
         self._count = 0
@@ -95,7 +95,9 @@ class Client:
 
     def ask(self, request: Request, then: Callable[[Hashable], None]) -> None:
         """Ask this, write down what comes of it, and go on with what it was told; None: nothing."""
-        noted = None if request.key is None else self.book.calls(request.key, request.asked)
+        noted = (
+            None if request.key is None else self.client_history.calls(request.key, request.asked)
+        )
         self.waits += 1
 
         def done(answer: Any) -> None:
@@ -106,13 +108,13 @@ class Client:
             elif isinstance(answer, Unavailable):
                 self.world.note("a client finds no active controller")
                 if noted is not None:
-                    self.book.forgets(noted)
+                    self.client_history.forgets(noted)
             else:
                 told = request.understood(answer)
                 self.world.note("a client is answered")
                 self.world.tell(self._id, f"{request.asked}: {told}")
                 if noted is not None:
-                    self.book.returns(noted, told)
+                    self.client_history.returns(noted, told)
             then(told)
 
         asking = Asking(self, request, done)
@@ -319,7 +321,7 @@ class Client:
             return
         self._looks = True
         to = self.rng.choice(self.world.voters)
-        self.world.wire.ask(self, to, _stale_read, self._shown, timeout_ms=TIMEOUT_MS)
+        self.world.rpc.ask(self, to, _stale_read, self._shown, timeout_ms=TIMEOUT_MS)
 
     def _shown(self, answer: Any) -> None:
         self._looks = False
@@ -375,7 +377,7 @@ class Asking:
         client = self._client
         to = client.guess()
         answered = partial(self._answered, to)
-        client.world.wire.ask(client, to, self._request.serve, answered, timeout_ms=TIMEOUT_MS)
+        client.world.rpc.ask(client, to, self._request.serve, answered, timeout_ms=TIMEOUT_MS)
 
     def _answered(self, to: ReplicaId, answer: Any) -> None:
         if isinstance(answer, Unavailable):
@@ -399,7 +401,7 @@ class Asking:
         if answer is not None and not isinstance(answer, Unavailable):
             key = self._request.idempotency_key
             if key:
-                self._client.book.answers(key, requests.essence(answer))
+                self._client.client_history.answers(key, requests.essence(answer))
         if not self._is_over:
             self._is_over = True
             self._done(answer)

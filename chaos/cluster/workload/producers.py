@@ -18,7 +18,7 @@ from broker.storage.producer_state import SequenceError
 from chaos.cluster.process import ClusterProcess
 from chaos.cluster.rpc import Respond, Serve
 from chaos.cluster.workload.clients import KEPT
-from chaos.invariants.disk_format import Stored, batches
+from chaos.invariants.disk_format import StoredBatch, batches
 from chaos.violation import Violation
 from quorum.core.vocabulary import Offset, ReplicaId
 from quorum.records.encode import ClientRecord, encode_client
@@ -55,7 +55,7 @@ class Read(NamedTuple):
     """What a consumer was given."""
 
     topic_id: UUID
-    batches: tuple[Stored, ...]
+    batches: tuple[StoredBatch, ...]
 
 
 class _Asker(ABC):
@@ -96,7 +96,7 @@ class _Asker(ABC):
             then(None if answer is None or answer == NO_LEADER else ReplicaId(answer))
 
         to = self.rng.choice(self.world.brokers)
-        self.world.wire.ask(self, to, _leader_of(number), told, timeout_ms=PATIENCE_MS)
+        self.world.rpc.ask(self, to, _leader_of(number), told, timeout_ms=PATIENCE_MS)
 
 
 class Producer(_Asker):
@@ -136,7 +136,7 @@ class Producer(_Asker):
                 return
             answered = partial(self._answered, number, batch, values)
             serve = _produce(number, batch)
-            self.world.wire.ask(self, leader, serve, answered, timeout_ms=PATIENCE_MS)
+            self.world.rpc.ask(self, leader, serve, answered, timeout_ms=PATIENCE_MS)
 
         self.find_leader(number, found)
 
@@ -182,7 +182,7 @@ class Consumer(_Asker):
                 return
             serve = _consume(number, self._positions.get(number, 0))
             read = partial(self._read, number)
-            self.world.wire.ask(self, leader, serve, read, timeout_ms=PATIENCE_MS)
+            self.world.rpc.ask(self, leader, serve, read, timeout_ms=PATIENCE_MS)
 
         self.find_leader(number, found)
 
@@ -210,7 +210,7 @@ def _partition(process: ClusterProcess, number: int) -> Partition | None:
     topic_id = process.image.topic_ids.get(KEPT)
     if topic_id is None:
         return None
-    return process.serving.held(PartitionKey(topic_id, number))
+    return process.fetch_handler.held(PartitionKey(topic_id, number))
 
 
 def _produce(number: int, batch: bytes) -> Serve:

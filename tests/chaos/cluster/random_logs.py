@@ -8,8 +8,8 @@ import random
 from typing import Final
 from uuid import UUID
 
-from chaos.cluster.invariants.metadata import Judged
-from chaos.cluster.invariants.record_parser import Fact, fact
+from chaos.cluster.invariants.metadata import MetadataInvariants
+from chaos.cluster.invariants.record_parser import ParsedRecord, fact
 from statemachine import commands
 from statemachine.decide import decide
 from statemachine.partitions.registration import PartitionRegistration
@@ -43,7 +43,7 @@ class Decided(World):
     """A cluster whose every decision goes to the model, as the bytes of one batch."""
 
     def __init__(self, broker_count: int = 0, level: int = LEVEL, *, elr: bool = False) -> None:
-        self.model = Judged(hears=True)
+        self.model = MetadataInvariants(hears=True)
         super().__init__(broker_count, level, elr=elr)
 
     def ask(self, command: commands.Command) -> commands.Decision:
@@ -59,7 +59,9 @@ class Decided(World):
         base, ids = self.image.end_offset, dict(self.image.topic_ids)
         decision = decide(self.image, command)
         values = [encode(record, self.image.level) for record in decision.records]
-        facts: list[Fact] = [fact(base + place, value) for place, value in enumerate(values)]
+        facts: list[ParsedRecord] = [
+            fact(base + place, value) for place, value in enumerate(values)
+        ]
         refused = refused_by(decision.answer)
         self.model.take(facts, {(ids[name].hex, n) for name, n in refused if name in ids})
         for value in values:

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from chaos.cluster.invariants.history import View
-from chaos.cluster.invariants.idempotency import Keys
+from chaos.cluster.invariants.idempotency import IdempotencyInvariant
 from chaos.cluster.invariants.metadata import planned
 from chaos.cluster.invariants.model import Part
-from chaos.cluster.invariants.record_parser import Fact, fact
+from chaos.cluster.invariants.record_parser import ParsedRecord, fact
 from chaos.linearizability import models as said
 from chaos.linearizability.checker import Key
-from chaos.linearizability.client_history import Book
+from chaos.linearizability.client_history import ClientHistory
 from chaos.violation import Violation
 from statemachine.records import own_records
 from statemachine.records.codec import encode
@@ -58,7 +58,7 @@ def test_under_min_isr_more_are_planned_than_the_limit() -> None:
 
 
 def test_a_key_that_is_used_twice_is_found() -> None:
-    keys = Keys()
+    keys = IdempotencyInvariant()
     record = own_records.Remembered(
         key="k", fingerprint=b"f", kind="MoveStarted", answer=b"", at_ms=1
     )
@@ -70,7 +70,7 @@ def test_a_key_that_is_used_twice_is_found() -> None:
 
 
 def test_a_key_is_forgotten_when_it_is_old_and_no_earlier() -> None:
-    keys = Keys()
+    keys = IdempotencyInvariant()
     record = own_records.Remembered(
         key="k", fingerprint=b"f" * 300, kind="MoveStarted", answer=b"a" * 200, at_ms=7_000
     )
@@ -86,7 +86,7 @@ def test_a_key_is_forgotten_when_it_is_old_and_no_earlier() -> None:
 
 
 def test_a_move_that_is_begun_twice_with_one_key_is_found() -> None:
-    keys = Keys()
+    keys = IdempotencyInvariant()
     begun = own_records.MoveBegun(
         id=4, kind=0, who="somebody", asked_at_ms=1, partitions=1, refused=0, key="k", name="n"
     )
@@ -97,19 +97,19 @@ def test_a_move_that_is_begun_twice_with_one_key_is_found() -> None:
 
 
 def test_two_answers_to_one_key_must_be_alike() -> None:
-    book = Book()
+    book = ClientHistory()
     book.answers("k", "done")
     book.answers("k", "done")
     with pytest.raises(Violation, match="L3"):
         book.answers("k", "refused")
 
 
-def told(book: Book, asked: Any, answer: Any) -> None:
+def told(book: ClientHistory, asked: Any, answer: Any) -> None:
     book.returns(book.calls(CONFIG, asked), answer)
 
 
 def test_a_read_that_is_too_old_breaks_l2() -> None:
-    book = Book()
+    book = ClientHistory()
     told(book, said.Set("1"), said.Done())
     told(book, said.Set("2"), said.Done())
     told(book, said.Get(), said.Value("1"))
@@ -118,7 +118,7 @@ def test_a_read_that_is_too_old_breaks_l2() -> None:
 
 
 def test_a_refusal_that_was_done_all_the_same_breaks_l4() -> None:
-    book = Book()
+    book = ClientHistory()
     key: Key = ("partition", "t", "0")
     book.returns(book.calls(key, said.Reassign((1, 2))), said.Accepted())
     book.returns(book.calls(key, said.Cancel()), said.Refused("INVALID_REPLICA_ASSIGNMENT"))
@@ -130,7 +130,7 @@ def test_a_refusal_that_was_done_all_the_same_breaks_l4() -> None:
 
 
 def test_a_write_that_is_gone_in_the_end_breaks_l5() -> None:
-    book = Book()
+    book = ClientHistory()
     told(book, said.Set("1"), said.Done())
     book.closes()
     told(book, said.Get(), said.Value(None))
@@ -139,7 +139,7 @@ def test_a_write_that_is_gone_in_the_end_breaks_l5() -> None:
 
 
 def test_a_deletion_of_what_was_never_there_breaks_l1() -> None:
-    book = Book()
+    book = ClientHistory()
     key: Key = ("topic", "t")
     book.returns(book.calls(key, said.Delete()), said.Deleted())
     with pytest.raises(Violation, match="L1"):
@@ -148,7 +148,7 @@ def test_a_deletion_of_what_was_never_there_breaks_l1() -> None:
 
 def test_what_was_never_answered_may_have_happened_or_not() -> None:
     for value in ("1", None):
-        book = Book()
+        book = ClientHistory()
         book.calls(CONFIG, said.Set("1"))
         told(book, said.Get(), said.Value(value))
         assert book.check() == 0
@@ -163,4 +163,4 @@ def test_a_difference_between_two_views_is_told() -> None:
 
 def test_facts_of_ours_are_under_their_numbers() -> None:
     found = fact(1, encode(own_records.KeysForgotten(through_ms=5), 29))
-    assert found == Fact(1, "NoOp", {10_007: b"\x00" + pack(">q", 5) + b"\x00"})
+    assert found == ParsedRecord(1, "NoOp", {10_007: b"\x00" + pack(">q", 5) + b"\x00"})

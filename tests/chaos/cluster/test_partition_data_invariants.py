@@ -9,7 +9,7 @@ from broker.partition.assignment import PartitionKey
 from chaos.cluster.broker.replica_manager import PARTITIONS, folder_of, held_on
 from chaos.cluster.invariants.model import Broker, Part
 from chaos.cluster.invariants.partition_data import end_on, log_on, values_of
-from chaos.cluster.invariants.record_parser import Fact
+from chaos.cluster.invariants.record_parser import ParsedRecord
 from chaos.cluster.profile import ClusterProfile
 from chaos.cluster.workload.clients import KEPT
 from chaos.cluster.world import ClusterWorld
@@ -106,7 +106,7 @@ def test_who_comes_into_the_isr_without_what_is_committed_breaks_p19(world: Clus
         "partition_id": 0,
         "isr": (ONE, OTHER),
     }
-    change = Fact(9, "PartitionChange", said)
+    change = ParsedRecord(9, "PartitionChange", said)
     world.records.changed([change])
     world.records.is_committed(KEY, 1)
     with pytest.raises(Violation, match=r"P19: 101 comes into the ISR of .* with 0 of 1"):
@@ -118,10 +118,10 @@ def test_a_loss_is_known_only_with_another_incarnation(world: ClusterWorld) -> N
     world.records.is_committed(KEY, 1)
     world.records.loses(OTHER)
     said: dict[str | int, Any] = {"topic_id": KEY.topic_id.hex, "partition_id": 0, "isr": (OTHER,)}
-    world.records.changed([registered("first"), Fact(9, "PartitionChange", said)])
+    world.records.changed([registered("first"), ParsedRecord(9, "PartitionChange", said)])
     with pytest.raises(Violation, match="P19: 101 comes into the ISR"):
-        world.records.changed([registered("second"), Fact(9, "PartitionChange", said)])
+        world.records.changed([registered("second"), ParsedRecord(9, "PartitionChange", said)])
 
 
-def registered(incarnation: str) -> Fact:
-    return Fact(8, "RegisterBroker", {"broker_id": OTHER, "incarnation_id": incarnation})
+def registered(incarnation: str) -> ParsedRecord:
+    return ParsedRecord(8, "RegisterBroker", {"broker_id": OTHER, "incarnation_id": incarnation})

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.disk.disk_state import File
 from chaos.invariants.append_times import HEADER, SUFFIX, AppendTimes, Clock, check_whole
-from chaos.invariants.disk_format import Stored
+from chaos.invariants.disk_format import StoredBatch
 from chaos.simulation.machine import LOG
 from chaos.simulation.profile import Profile
 from chaos.simulation.run import Simulation
@@ -15,7 +15,7 @@ from quorum.log.append_times import UNKNOWN, encode_entry
 
 SEGMENT = f"{4:020}.log"
 INDEX = f"{4:020}.appendtime"
-BATCHES = [Stored(4, 6, 1, b"a"), Stored(6, 7, 1, b"b"), Stored(7, 9, 2, b"c")]
+BATCHES = [StoredBatch(4, 6, 1, b"a"), StoredBatch(6, 7, 1, b"b"), StoredBatch(7, 9, 2, b"c")]
 CLOCK = Clock(1_000, 2_000)
 
 
@@ -80,7 +80,7 @@ def test_what_was_right_is_judged_again_with_other_batches_or_other_bytes() -> N
     times.check("1", [(SEGMENT, BATCHES[:1])], {INDEX: file}, CLOCK)
     file.durable += encode_entry(1_500, 7, 1)
     times.check("1", [(SEGMENT, BATCHES)], {INDEX: file}, CLOCK)
-    others = [Stored(4, 6, 2, b"other"), *BATCHES[1:2], Stored(7, 10, 2, b"c")]
+    others = [StoredBatch(4, 6, 2, b"other"), *BATCHES[1:2], StoredBatch(7, 10, 2, b"c")]
     with pytest.raises(Violation, match=r"R27.*speaks of"):
         times.check("1", [(SEGMENT, others)], {INDEX: file}, CLOCK)
     file.durable[len(HEADER) :] = encode_entry(999, 6, 1) + encode_entry(1_500, 9, 2)

@@ -8,7 +8,7 @@ import pytest
 from crc32c import crc32c
 
 from chaos.disk.virtual_disk import Fail, Kind, Operation, VirtualDisk
-from chaos.invariants.durable_state import DiskTruth
+from chaos.invariants.durable_state import DurableState
 from chaos.invariants.history import History
 from quorum.log.files import opened
 
@@ -37,11 +37,11 @@ def disk() -> VirtualDisk:
 
 
 @pytest.fixture
-def truth(disk: VirtualDisk) -> DiskTruth:
-    truth = DiskTruth(LOG, History())
-    truth.reread(disk)
-    assert truth.end == 4
-    return truth
+def durable(disk: VirtualDisk) -> DurableState:
+    durable = DurableState(LOG, History())
+    durable.reread(disk)
+    assert durable.end == 4
+    return durable
 
 
 def lose_a_truncation(disk: VirtualDisk) -> None:
@@ -63,34 +63,34 @@ def write(disk: VirtualDisk, position: int, data: bytes) -> None:
 
 
 def test_what_is_written_over_a_tail_whose_truncation_was_lost_is_seen(
-    disk: VirtualDisk, truth: DiskTruth
+    disk: VirtualDisk, durable: DurableState
 ) -> None:
     lose_a_truncation(disk)
-    assert not truth.is_another(disk)
+    assert not durable.is_another(disk)
     write(disk, 2 * ONE, batch(2, 3))
-    assert truth.is_another(disk)
-    truth.reread(disk)
-    assert [each.epoch for each in truth.batches][:3] == [1, 1, 3]
+    assert durable.is_another(disk)
+    durable.reread(disk)
+    assert [each.epoch for each in durable.batches][:3] == [1, 1, 3]
 
 
 def test_the_same_bytes_in_the_same_place_are_nothing_else(
-    disk: VirtualDisk, truth: DiskTruth
+    disk: VirtualDisk, durable: DurableState
 ) -> None:
     write(disk, ONE // 2, OLD[ONE // 2 :])
-    assert not truth.is_another(disk)
+    assert not durable.is_another(disk)
 
 
-def test_what_follows_is_nothing_else(disk: VirtualDisk, truth: DiskTruth) -> None:
+def test_what_follows_is_nothing_else(disk: VirtualDisk, durable: DurableState) -> None:
     write(disk, len(OLD), batch(4, 1))
-    assert not truth.is_another(disk)
-    assert [each.base for each in truth.read_on()] == [4]
+    assert not durable.is_another(disk)
+    assert [each.base for each in durable.read_on()] == [4]
 
 
 def test_what_was_spoiled_without_a_write_is_left_to_whoever_starts_on_it(
-    disk: VirtualDisk, truth: DiskTruth
+    disk: VirtualDisk, durable: DurableState
 ) -> None:
     disk.overwrite(SEGMENT, ONE, b"elsewhere")
-    assert not truth.is_another(disk)
+    assert not durable.is_another(disk)
 
 
 NEXT = LOG / f"{4:020}.log"
@@ -98,33 +98,33 @@ SNAPSHOT = LOG / f"{2:020}-{1:010}.checkpoint"
 
 
 @pytest.fixture
-def rolled(disk: VirtualDisk) -> DiskTruth:
+def rolled(disk: VirtualDisk) -> DurableState:
     disk.put(NEXT, batch(4, 1))
     disk.put(SNAPSHOT, b"whatever it says")
     with opened(LOG, os.O_RDONLY, disk) as fd:
         disk.fsync(fd)
-    truth = DiskTruth(LOG, History())
-    truth.reread(disk)
-    assert truth.end == 5
-    assert [name for name, _ in truth.segments()] == [SEGMENT.name, NEXT.name]
-    return truth
+    durable = DurableState(LOG, History())
+    durable.reread(disk)
+    assert durable.end == 5
+    assert [name for name, _ in durable.segments()] == [SEGMENT.name, NEXT.name]
+    return durable
 
 
 def test_a_write_into_a_segment_that_is_complete_is_seen(
-    disk: VirtualDisk, rolled: DiskTruth
+    disk: VirtualDisk, rolled: DurableState
 ) -> None:
     write(disk, ONE + 30, b"elsewhere")
     assert rolled.is_another(disk)
 
 
-def test_so_is_one_that_makes_it_shorter(disk: VirtualDisk, rolled: DiskTruth) -> None:
+def test_so_is_one_that_makes_it_shorter(disk: VirtualDisk, rolled: DurableState) -> None:
     with opened(SEGMENT, os.O_RDWR, disk) as fd:
         disk.ftruncate(fd, 3 * ONE)
         disk.fsync(fd)
     assert rolled.is_another(disk)
 
 
-def test_so_is_a_write_into_a_snapshot(disk: VirtualDisk, rolled: DiskTruth) -> None:
+def test_so_is_a_write_into_a_snapshot(disk: VirtualDisk, rolled: DurableState) -> None:
     with opened(SNAPSHOT, os.O_RDWR, disk) as fd:
         disk.pwrite(fd, b"elsewhere", 3)
         disk.fsync(fd)
@@ -132,7 +132,7 @@ def test_so_is_a_write_into_a_snapshot(disk: VirtualDisk, rolled: DiskTruth) -> 
 
 
 def test_a_write_into_any_other_file_is_none_to_the_log(
-    disk: VirtualDisk, rolled: DiskTruth
+    disk: VirtualDisk, rolled: DurableState
 ) -> None:
     disk.put(LOG / "quorum-state", b"{}")
     with opened(LOG / "quorum-state", os.O_RDWR, disk) as fd:
@@ -143,22 +143,22 @@ def test_a_write_into_any_other_file_is_none_to_the_log(
 
 
 def test_a_batch_that_was_sound_is_looked_at_again_where_it_is_another(
-    disk: VirtualDisk, truth: DiskTruth
+    disk: VirtualDisk, durable: DurableState
 ) -> None:
-    before = truth.batches
-    truth.reread(disk)
-    assert truth.batches == before
+    before = durable.batches
+    durable.reread(disk)
+    assert durable.batches == before
     disk.rot(SEGMENT, 2 * ONE + 30)
-    truth.reread(disk)
-    assert (truth.end, truth.batches) == (2, before[:2])
+    durable.reread(disk)
+    assert (durable.end, durable.batches) == (2, before[:2])
 
 
 def test_what_was_read_as_it_grew_is_not_taken_for_sound(
-    disk: VirtualDisk, truth: DiskTruth
+    disk: VirtualDisk, durable: DurableState
 ) -> None:
     spoilt = bytearray(batch(4, 1))
     spoilt[-1] ^= 1
     write(disk, len(OLD), bytes(spoilt))
-    assert [each.end for each in truth.read_on()] == [5]
-    truth.reread(disk)
-    assert truth.end == 4
+    assert [each.end for each in durable.read_on()] == [5]
+    durable.reread(disk)
+    assert durable.end == 4

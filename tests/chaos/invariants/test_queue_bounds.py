@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from chaos.invariants.queue_bounds import RECORDED_MAX, WORK_MAX, Queues, Waiting, check_work
+from chaos.invariants.queue_bounds import RECORDED_MAX, WORK_MAX, Queues, Waiting, check_disk_queue
 from chaos.violation import Violation
 from quorum.core.limits import Bounds
 from quorum.core.messages import FetchRequest, FetchSnapshotRequest
@@ -70,7 +70,7 @@ def test_a_read_that_is_one_too_many_does_not_wait_even_for_a_turn(queues: Queue
         (lambda q: q.appended(15, 10, 12, 1), lambda q: q.appended(16, 10, 12, 1)),
         (lambda q: q.appended(15, 12, 10, 1), lambda q: q.appended(16, 12, 10, 1)),
         (lambda q: q.remembers(3), lambda q: q.remembers(4)),
-        (lambda _: check_work("1", WORK_MAX), lambda _: check_work("1", WORK_MAX + 1)),
+        (lambda _: check_disk_queue("1", WORK_MAX), lambda _: check_disk_queue("1", WORK_MAX + 1)),
     ],
 )
 def test_what_is_held_and_remembered_is_bounded(

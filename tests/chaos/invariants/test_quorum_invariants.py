@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 
 from chaos.invariants.cross_node import SLACK_MS as ROLL_SLACK_MS
-from chaos.invariants.cross_node import Lapses, Rolls
-from chaos.invariants.durable_state import Ballot, DiskTruth, Speaker
-from chaos.invariants.leadership import SLACK_MS, Stickiness, Zombies
-from chaos.invariants.quorum import Judge
-from chaos.invariants.voter_sets import Assigned, Electorates
+from chaos.invariants.cross_node import DurabilityRegressions, VoterChangeInvariant
+from chaos.invariants.durable_state import DurableState, DurableVote, Incarnation
+from chaos.invariants.leadership import SLACK_MS, LeaderStickiness, StaleLeaderInvariant
+from chaos.invariants.quorum import QuorumInvariants
+from chaos.invariants.voter_sets import VoterSet, VoterSets
 from chaos.violation import Violation
 from quorum.core.messages import (
     BeginQuorumEpochRequest,
@@ -26,25 +26,25 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 
 IDS = [ReplicaId(each) for each in (1, 2, 3)]
 ONE = ReplicaKey(IDS[0])
-MORE = Assigned(7, 8, 2, tuple(map(ReplicaKey, [*IDS, ReplicaId(4)])), None)
+MORE = VoterSet(7, 8, 2, tuple(map(ReplicaKey, [*IDS, ReplicaId(4)])), None)
 
 
 def test_who_stands_may_ask_the_voters_of_its_own_log() -> None:
-    Electorates(IDS).check_asked(ONE, ReplicaId(4), [MORE], 8, LogEnd(Epoch(2), Offset(8)))
+    VoterSets(IDS).check_asked(ONE, ReplicaId(4), [MORE], 8, LogEnd(Epoch(2), Offset(8)))
 
 
 def test_who_stands_may_ask_voters_of_whom_its_disk_does_not_know_yet() -> None:
-    electorates = Electorates(IDS)
-    electorates.append([], 7, MORE, committed=7, opened=True)
-    electorates.check_asked(ONE, ReplicaId(4), [], 7, LogEnd(Epoch(2), Offset(8)))
+    voter_sets = VoterSets(IDS)
+    voter_sets.append([], 7, MORE, committed=7, opened=True)
+    voter_sets.check_asked(ONE, ReplicaId(4), [], 7, LogEnd(Epoch(2), Offset(8)))
 
 
 @pytest.mark.parametrize("end", [LogEnd(Epoch(2), Offset(7)), LogEnd(Epoch(3), Offset(8))])
 def test_it_may_not_ask_those_of_an_assignment_that_was_cut(end: LogEnd) -> None:
-    electorates = Electorates(IDS)
-    electorates.append([], 7, MORE, committed=7, opened=True)
+    voter_sets = VoterSets(IDS)
+    voter_sets.append([], 7, MORE, committed=7, opened=True)
     with pytest.raises(Violation, match="R17"):
-        electorates.check_asked(ONE, ReplicaId(4), [], 7, end)
+        voter_sets.check_asked(ONE, ReplicaId(4), [], 7, end)
 
 
 FETCH_TIMEOUT_MS = 400
@@ -53,8 +53,10 @@ BEGIN = BeginQuorumEpochRequest(epoch=Epoch(1), leader=IDS[0], voter=ReplicaKey(
 
 
 @pytest.fixture
-def leader() -> Speaker:
-    return Speaker(ReplicaKey(IDS[0]), 1, DiskTruth(Path("/log"), Judge(IDS).history))
+def leader() -> Incarnation:
+    return Incarnation(
+        ReplicaKey(IDS[0]), 1, DurableState(Path("/log"), QuorumInvariants(IDS).history)
+    )
 
 
 def fetch_of(replica: ReplicaId) -> FetchRequest:
@@ -64,8 +66,8 @@ def fetch_of(replica: ReplicaId) -> FetchRequest:
     )
 
 
-def test_a_leader_that_no_majority_fetches_from_may_not_lead_on(leader: Speaker) -> None:
-    zombies = Zombies(Judge(IDS), FETCH_TIMEOUT_MS)
+def test_a_leader_that_no_majority_fetches_from_may_not_lead_on(leader: Incarnation) -> None:
+    zombies = StaleLeaderInvariant(QuorumInvariants(IDS), FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
     zombies.asked(leader, fetch_of(ReplicaId(101)), 500)
     zombies.says(leader, BEGIN, SILENT_MS_MAX)
@@ -73,75 +75,75 @@ def test_a_leader_that_no_majority_fetches_from_may_not_lead_on(leader: Speaker)
         zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
 
 
-def test_one_that_a_majority_fetches_from_may(leader: Speaker) -> None:
-    zombies = Zombies(Judge(IDS), FETCH_TIMEOUT_MS)
+def test_one_that_a_majority_fetches_from_may(leader: Incarnation) -> None:
+    zombies = StaleLeaderInvariant(QuorumInvariants(IDS), FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
     zombies.asked(leader, fetch_of(IDS[1]), 500)
     zombies.says(leader, BEGIN, SILENT_MS_MAX + 1)
 
 
-def test_so_may_who_needs_no_other_voter(leader: Speaker) -> None:
-    zombies = Zombies(Judge(IDS[:1]), FETCH_TIMEOUT_MS)
+def test_so_may_who_needs_no_other_voter(leader: Incarnation) -> None:
+    zombies = StaleLeaderInvariant(QuorumInvariants(IDS[:1]), FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
     zombies.says(leader, BEGIN, 1_000_000)
 
 
-def test_who_needed_no_other_voter_once_needs_those_that_came(leader: Speaker) -> None:
-    judge, truth = Judge(IDS[:1]), leader.truth
-    zombies = Zombies(judge, FETCH_TIMEOUT_MS)
+def test_who_needed_no_other_voter_once_needs_those_that_came(leader: Incarnation) -> None:
+    judge, durable = QuorumInvariants(IDS[:1]), leader.durable
+    zombies = StaleLeaderInvariant(judge, FETCH_TIMEOUT_MS)
     zombies.says(leader, BEGIN, 0)
-    truth.assigned.append(assignment(7, 1, IDS[:2]))
-    truth.ends.append(8)
+    durable.assigned.append(assignment(7, 1, IDS[:2]))
+    durable.ends.append(8)
     zombies.asked(leader, fetch_of(IDS[1]), 10_000)
     zombies.says(leader, BEGIN, 10_000 + SILENT_MS_MAX)
     with pytest.raises(Violation, match="R26"):
         zombies.says(leader, BEGIN, 10_000 + SILENT_MS_MAX + 1)
 
 
-def assignment(base: int, epoch: int, voters: list[ReplicaId]) -> Assigned:
-    return Assigned(base, base + 1, epoch, tuple(map(ReplicaKey, voters)), None)
+def assignment(base: int, epoch: int, voters: list[ReplicaId]) -> VoterSet:
+    return VoterSet(base, base + 1, epoch, tuple(map(ReplicaKey, voters)), None)
 
 
 def test_voters_that_are_named_before_the_last_are_committed_are_seen_on_any_disk() -> None:
     """R15: whoever holds both, and whether or not the leader's state machine was told of them."""
-    electorates = Electorates(IDS)
+    voter_sets = VoterSets(IDS)
     first, second = assignment(7, 2, [*IDS, ReplicaId(4)]), assignment(8, 2, IDS)
-    assert electorates.append([first], 9, first, committed=7, opened=True)
+    assert voter_sets.append([first], 9, first, committed=7, opened=True)
     with pytest.raises(Violation, match="R15"):
-        electorates.append([first, second], 9, second, committed=7, opened=True)
+        voter_sets.append([first, second], 9, second, committed=7, opened=True)
 
 
 def test_what_was_heard_of_before_is_no_news() -> None:
-    electorates = Electorates(IDS)
-    assert electorates.append([], 7, MORE, committed=7, opened=True)
-    assert not electorates.append([MORE], 8, MORE, committed=0, opened=False)
+    voter_sets = VoterSets(IDS)
+    assert voter_sets.append([], 7, MORE, committed=7, opened=True)
+    assert not voter_sets.append([MORE], 8, MORE, committed=0, opened=False)
 
 
-THREE = Assigned(0, 7, 1, tuple(map(ReplicaKey, IDS)), None)
-TWO = Assigned(7, 8, 1, (ReplicaKey(IDS[0]), ReplicaKey(IDS[2])), None)
+THREE = VoterSet(0, 7, 1, tuple(map(ReplicaKey, IDS)), None)
+TWO = VoterSet(7, 8, 1, (ReplicaKey(IDS[0]), ReplicaKey(IDS[2])), None)
 REMOVAL = RemoveVoterRequest(voter=ReplicaKey(IDS[1]), timeout_ms=1_000)
 
 
 def test_voters_are_changed_only_to_those_of_whom_a_majority_has_fetched_since(
-    leader: Speaker,
+    leader: Incarnation,
 ) -> None:
-    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+    rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
     rolls.asked(leader, fetch_of(IDS[2]), 0)
     rolls.names(leader, THREE, TWO, FETCH_TIMEOUT_MS + ROLL_SLACK_MS)
 
 
 @pytest.mark.parametrize("id_", [IDS[1], ReplicaId(4)])
-def test_the_fetches_of_others_do_not_count_for_it(leader: Speaker, id_: ReplicaId) -> None:
-    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+def test_the_fetches_of_others_do_not_count_for_it(leader: Incarnation, id_: ReplicaId) -> None:
+    rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
     rolls.asked(leader, fetch_of(id_), 0)
     with pytest.raises(Violation, match="R28"):
         rolls.names(leader, THREE, TWO, 0)
 
 
 def test_who_fetched_before_voters_were_wanted_or_changed_or_too_long_ago_does_not_count(
-    leader: Speaker,
+    leader: Incarnation,
 ) -> None:
-    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+    rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
     rolls.asked(leader, fetch_of(IDS[2]), 0)
     rolls.wanted(leader.boot, REMOVAL)
     rolls.turned(leader.boot)
@@ -156,9 +158,11 @@ def test_who_fetched_before_voters_were_wanted_or_changed_or_too_long_ago_does_n
         rolls.names(leader, THREE, TWO, FETCH_TIMEOUT_MS + ROLL_SLACK_MS + 1)
 
 
-def test_a_request_that_is_refused_at_once_is_nothing_that_a_change_is_for(leader: Speaker) -> None:
+def test_a_request_that_is_refused_at_once_is_nothing_that_a_change_is_for(
+    leader: Incarnation,
+) -> None:
     """Its leader may be about to change voters for one that it has taken before."""
-    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+    rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
     rolls.asked(leader, fetch_of(IDS[2]), 0)
     rolls.wanted(leader.boot, REMOVAL)
     rolls.refused(leader.boot, REMOVAL)
@@ -167,8 +171,10 @@ def test_a_request_that_is_refused_at_once_is_nothing_that_a_change_is_for(leade
 
 
 @pytest.mark.parametrize("is_too_late", [False, True])
-def test_one_of_two_that_is_taken_or_refused_later_is(leader: Speaker, is_too_late: bool) -> None:
-    rolls = Rolls(Electorates(IDS), FETCH_TIMEOUT_MS)
+def test_one_of_two_that_is_taken_or_refused_later_is(
+    leader: Incarnation, is_too_late: bool
+) -> None:
+    rolls = VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS)
     rolls.asked(leader, fetch_of(IDS[2]), 0)
     for _ in range(2):
         rolls.wanted(leader.boot, REMOVAL)
@@ -191,17 +197,17 @@ STANDS = VoteRequest(
 
 @pytest.mark.parametrize("is_promised", [False, True])
 def test_who_stands_goes_by_its_log_and_not_by_what_another_leader_of_its_epoch_has_named(
-    leader: Speaker, is_promised: bool
+    leader: Incarnation, is_promised: bool
 ) -> None:
     """R25: its disk may hold it up until that one leads."""
-    judge = Judge(IDS)
-    stickiness = Stickiness(judge, FETCH_TIMEOUT_MS)
+    judge = QuorumInvariants(IDS)
+    stickiness = LeaderStickiness(judge, FETCH_TIMEOUT_MS)
     for base, voters in enumerate((IDS[1:], IDS[2:]), 9):
         named = assignment(base, 3, voters)
-        assert judge.electorates.append([], 8, named, committed=base, opened=True)
+        assert judge.voter_sets.append([], 8, named, committed=base, opened=True)
         judge.history.assigned.append(named)
     if is_promised:
-        promising = Speaker(ReplicaKey(IDS[1]), 2, DiskTruth(Path("/log"), judge.history))
+        promising = Incarnation(ReplicaKey(IDS[1]), 2, DurableState(Path("/log"), judge.history))
         stickiness.promises(promising, leader.boot, 0, 0)
         stickiness.asks(leader, IDS[1], STANDS, 1)
         return
@@ -209,27 +215,27 @@ def test_who_stands_goes_by_its_log_and_not_by_what_another_leader_of_its_epoch_
         stickiness.asks(leader, IDS[1], STANDS, 1)
 
 
-def test_another_target_or_the_directory_of_a_voter_needs_nobody(leader: Speaker) -> None:
+def test_another_target_or_the_directory_of_a_voter_needs_nobody(leader: Incarnation) -> None:
     named = tuple(ReplicaKey(each, UUID(int=each)) for each in IDS)
     for new in (THREE._replace(target=named[:1]), THREE._replace(voters=named)):
-        Rolls(Electorates(IDS), FETCH_TIMEOUT_MS).names(leader, THREE, new, 0)
+        VoterChangeInvariant(VoterSets(IDS), FETCH_TIMEOUT_MS).names(leader, THREE, new, 0)
 
 
 def test_who_is_started_leads_no_epoch_that_was_led_before_it() -> None:
     """A process was killed when its disk said that it leads, and nobody had heard of it yet."""
-    judge = Judge(IDS[:1])
-    truth = DiskTruth(Path("/log"), judge.history)
-    truth.ballot = Ballot(1, IDS[0], IDS[0])
-    started = Speaker(ReplicaKey(IDS[0]), 2, truth, led=1)
-    judge.ballot_kept(started)
+    judge = QuorumInvariants(IDS[:1])
+    durable = DurableState(Path("/log"), judge.history)
+    durable.vote = DurableVote(1, IDS[0], IDS[0])
+    started = Incarnation(ReplicaKey(IDS[0]), 2, durable, led=1)
+    judge.vote_kept(started)
     assert not judge.leads(started, 1)
     with pytest.raises(Violation, match="R11"):
         judge.asks(started, IDS[1], BEGIN)
 
 
-def lapse_of(judge: Judge, leader: Speaker, *ends: int, told: str = "") -> None:
+def lapse_of(judge: QuorumInvariants, leader: Incarnation, *ends: int, told: str = "") -> None:
     """A voter's fetches from these offsets are answered, after this was warned of."""
-    lapses = Lapses(judge, lambda _: None)
+    lapses = DurabilityRegressions(judge, lambda _: None)
     for end in ends:
         request = replace(fetch_of(IDS[1]), log_end=LogEnd(Epoch(1), Offset(end)))
         if told:
@@ -244,8 +250,8 @@ FORGOTTEN = (
 )
 
 
-def test_who_fetches_from_below_what_it_had_acknowledged_is_named(leader: Speaker) -> None:
-    judge = Judge(IDS)
+def test_who_fetches_from_below_what_it_had_acknowledged_is_named(leader: Incarnation) -> None:
+    judge = QuorumInvariants(IDS)
     lapse_of(judge, leader, 3, 7, 7, 9)
     with pytest.raises(Violation, match=r"R12.*fetches from offset 3"):
         lapse_of(judge, leader, 7, 3)
@@ -254,28 +260,28 @@ def test_who_fetches_from_below_what_it_had_acknowledged_is_named(leader: Speake
         lapse_of(judge, leader, 8, 3, told=FORGOTTEN)
 
 
-def test_of_who_does_not_vote_nothing_has_to_be_said(leader: Speaker) -> None:
-    lapse_of(Judge([IDS[0], IDS[2]]), leader, 7, 3)
+def test_of_who_does_not_vote_nothing_has_to_be_said(leader: Incarnation) -> None:
+    lapse_of(QuorumInvariants([IDS[0], IDS[2]]), leader, 7, 3)
 
 
-def test_a_lead_is_handed_over_when_all_that_was_proposed_is_committed(leader: Speaker) -> None:
-    judge = Judge(IDS)
+def test_a_lead_is_handed_over_when_all_that_was_proposed_is_committed(leader: Incarnation) -> None:
+    judge = QuorumInvariants(IDS)
     judge.hands_over(leader, 0)
     with pytest.raises(Violation, match="R29"):
         judge.hands_over(leader, 1)
 
 
 def test_the_votes_of_an_older_copy_of_a_disk_may_be_given_anew_and_no_others(
-    leader: Speaker,
+    leader: Incarnation,
 ) -> None:
-    judge = Judge(IDS)
+    judge = QuorumInvariants(IDS)
     for epoch, candidate in ((1, 2), (2, 2)):
-        leader.truth.ballot = Ballot(epoch, candidate)
+        leader.durable.vote = DurableVote(epoch, candidate)
         judge.answers(leader, IDS[1], vote_of(epoch, candidate), granted(epoch), b"")
-    judge.forget_since(leader.key, Ballot(1, 2))
-    leader.truth.ballot = Ballot(2, 3)
+    judge.forget_since(leader.key, DurableVote(1, 2))
+    leader.durable.vote = DurableVote(2, 3)
     judge.answers(leader, IDS[2], vote_of(2, 3), granted(2), b"")
-    leader.truth.ballot = Ballot(1, 3)
+    leader.durable.vote = DurableVote(1, 3)
     with pytest.raises(Violation, match="R2"):
         judge.answers(leader, IDS[2], vote_of(1, 3), granted(1), b"")
 
@@ -295,11 +301,11 @@ KNOWN = tuple(ReplicaKey(each, UUID(int=each)) for each in IDS)
 
 @pytest.mark.parametrize("who", [WIPED, ReplicaKey(ReplicaId(9))])
 def test_who_does_not_vote_by_its_own_log_may_ask_nobody(who: ReplicaKey) -> None:
-    log = [Assigned(0, 3, 1, KNOWN, None), Assigned(3, 4, 1, KNOWN, None)]
+    log = [VoterSet(0, 3, 1, KNOWN, None), VoterSet(3, 4, 1, KNOWN, None)]
     with pytest.raises(Violation, match="R17"):
-        Electorates(IDS).check_asked(who, IDS[1], log, 4, LogEnd(Epoch(1), Offset(4)))
+        VoterSets(IDS).check_asked(who, IDS[1], log, 4, LogEnd(Epoch(1), Offset(4)))
 
 
 def test_who_was_just_removed_may_ask_to_have_that_committed() -> None:
-    log = [Assigned(0, 3, 1, KNOWN, None), Assigned(3, 4, 1, KNOWN[1:], None)]
-    Electorates(IDS).check_asked(KNOWN[0], IDS[1], log, 4, LogEnd(Epoch(1), Offset(4)))
+    log = [VoterSet(0, 3, 1, KNOWN, None), VoterSet(3, 4, 1, KNOWN[1:], None)]
+    VoterSets(IDS).check_asked(KNOWN[0], IDS[1], log, 4, LogEnd(Epoch(1), Offset(4)))

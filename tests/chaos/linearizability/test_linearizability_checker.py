@@ -161,7 +161,7 @@ def explains(order: Sequence[Operation], model: Model) -> bool:
 
 
 def a_run(rng: random.Random, key: Key, length: int) -> list[Operation]:
-    """One after another in truth, each answered by the model; told apart only by their times."""
+    """One after another in durable, each answered by the model; told apart only by their times."""
     model = model_of(key)
     state = model.start
     found = []

@@ -16,6 +16,6 @@ def test_a_log_begins_with_the_id_of_its_cluster(seed: int) -> None:
     profile = replace(Profile.drawn(seed), rates=CALM, faults=(), strikes=())
     simulation = Simulation(profile)
     simulation.run()
-    found = cluster_id_in(simulation.world.judge.history.between(0, 3)[0].data)
+    found = cluster_id_in(simulation.world.invariants.history.between(0, 3)[0].data)
     assert found is not None
     assert (found == CLUSTER_ID) == profile.names_cluster

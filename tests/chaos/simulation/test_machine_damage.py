@@ -69,12 +69,12 @@ def with_names_kept(machine: Machine) -> None:
 
 def test_a_damaged_snapshot_explains_its_own_records_and_nothing_else(machine: Machine) -> None:
     with_names_kept(machine)
-    machine.truth.reread(machine.disk)
+    machine.durable.reread(machine.disk)
     failure = LogFailure(f"{SNAPSHOT}: a record cannot be decoded")
     assert not machine.explains(failure)
     damaged(machine)
-    assert [*machine.truth.checkpoints] == [SNAPSHOT.name]
-    known = machine.truth.checkpoints[SNAPSHOT.name]
+    assert [*machine.durable.checkpoints] == [SNAPSHOT.name]
+    known = machine.durable.checkpoints[SNAPSHOT.name]
     assert machine.explains(LogFailure(f"{known}: a record cannot be decoded"))
     assert not machine.explains(LogFailure("the log: a record cannot be decoded"))
 
