@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from chaos.invariants.disk_format import batches
 from chaos.invariants.durable_state import Incarnation
@@ -30,8 +30,23 @@ from quorum.core.messages import (
 )
 from quorum.core.vocabulary import ReplicaId, ReplicaKey
 
-if TYPE_CHECKING:
-    from chaos.simulation.process import Process
+
+class Node(Protocol):
+    """A process, as these invariants know it."""
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """Its replica, boot and disk."""
+        ...
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its deadline has passed and its timer is late."""
+        ...
+
+    def now_ms(self) -> int:
+        """The time by its own clock."""
+        ...
 
 
 class CrossNodeInvariants:
@@ -45,22 +60,22 @@ class CrossNodeInvariants:
         self._stickiness = LeaderStickiness(judge, fetch_timeout_ms)
         self._stale_leaders = StaleLeaderInvariant(judge, fetch_timeout_ms)
 
-    def asks(self, who: "Process", to: ReplicaId, request: Request, call: int) -> None:
+    def asks(self, who: Node, to: ReplicaId, request: Request, call: int) -> None:
         """A request leaves."""
         self._stickiness.asks(who.incarnation, to, request, call)
-        if isinstance(request, BeginQuorumEpochRequest) and not _is_overdue(who):
+        if isinstance(request, BeginQuorumEpochRequest) and not who.is_overdue:
             self._stale_leaders.says(who.incarnation, request, who.now_ms())
 
-    def asked(self, who: "Process", packet: Packet) -> None:
+    def asked(self, who: Node, packet: Packet) -> None:
         """One has come."""
         self._stickiness.asked(who.incarnation, packet.boot, packet.call, packet.request)
         self._stale_leaders.asked(who.incarnation, packet.request, who.now_ms())
 
-    def answers(self, who: "Process", packet: Packet, response: Response, records: bytes) -> None:
+    def answers(self, who: Node, packet: Packet, response: Response, records: bytes) -> None:
         """Its answer leaves."""
         self._judge.answers(who.incarnation, packet.sender, packet.request, response, records)
         self.regressions.answers(who.incarnation, packet.request, response)
-        if _is_overdue(who):
+        if who.is_overdue:
             self.woken(who)
         self._stale_leaders.says(who.incarnation, response, who.now_ms())
         if isinstance(response, VoteResponse) and response.granted:
@@ -73,22 +88,17 @@ class CrossNodeInvariants:
         """A voter that knows no pre-vote was asked for one, by the process of boot `asker`."""
         self._stickiness.must_stand(asker, epoch)
 
-    def hears(self, who: "Process", call: int, response: Response) -> None:
+    def hears(self, who: Node, call: int, response: Response) -> None:
         """An answer has come that is waited for."""
         self._stickiness.hears(who.incarnation, call, response, who.now_ms())
 
-    def loses(self, who: "Process") -> None:
+    def loses(self, who: Node) -> None:
         """It takes its leader for gone."""
         self._stickiness.forgets(who.incarnation)
 
-    def woken(self, who: "Process") -> None:
+    def woken(self, who: Node) -> None:
         """It has stood still, or as good as that: its time was up, and nobody told it."""
         self._stale_leaders.woken(who.incarnation, who.now_ms())
-
-
-def _is_overdue(who: "Process") -> bool:
-    """Whether its time is up, and its timer is late."""
-    return who.timer_ms is not None and who.timer_ms <= who.world.timeline.now_ms
 
 
 @dataclass(slots=True)

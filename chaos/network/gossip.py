@@ -10,13 +10,14 @@ boot. A node whose disk and clock have both gone back may repeat one, until it h
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from chaos.invariants.durable_state import Incarnation
 from chaos.network.virtual_network import Network
+from chaos.simulation.machine import Machine
 from chaos.simulation.profile import FOREIGN, VIP
 from chaos.violation import Violation
 from quorum.addresses import HostPort
@@ -25,9 +26,8 @@ from quorum.core.vocabulary import Epoch, ReplicaId, ReplicaKey
 from quorum.finding import address_book, cluster_of, discovery_of, standing_of
 from quorum.gossip import DiscoverBrokersRequest, DiscoverBrokersResponse, Sighting
 from quorum.opening import Past, whereabouts
-
-if TYPE_CHECKING:
-    from chaos.simulation.process import Process
+from quorum.ports import Disk
+from quorum.replica import Replica
 
 FOREIGN_CLUSTER_ID: Final = "BBBBBBBBQBCBBBBBBBBBBQ"
 FOREIGN_BOOT: Final = 1 << 62
@@ -35,9 +35,57 @@ PORT_STEP: Final = 1_000
 """Between the ports of one replica at one place and at the next."""
 
 
+class GossipingProcess(Protocol):
+    """A process that takes part in the gossip."""
+
+    gossip: "Gossiper"
+    replica: Replica
+
+    @property
+    def id(self) -> ReplicaId:
+        """The id of its replica."""
+        ...
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """Its replica, boot and disk."""
+        ...
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that it runs on."""
+        ...
+
+    @property
+    def disk_queue(self) -> Disk:
+        """Its disk, asynchronously."""
+        ...
+
+    @property
+    def rng(self) -> random.Random:
+        """Its randomness."""
+        ...
+
+    def now_ms(self) -> int:
+        """The time by its monotonic clock."""
+        ...
+
+    def now_wall_ms(self) -> int:
+        """The time of day by its clock."""
+        ...
+
+    def enter(self, happen: Callable[[], None]) -> None:
+        """Run this inside the process, if it still lives."""
+        ...
+
+    def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
+        """Run this inside the process after a delay, if it still lives."""
+        ...
+
+
 @dataclass(slots=True)
 class _Exchange:
-    asker: "Process"
+    asker: GossipingProcess
     place: HostPort
     is_over: bool = False
 
@@ -54,13 +102,13 @@ class AddressDirectory:
     def __init__(
         self,
         everyone: list[ReplicaId],
-        processes: "dict[ReplicaId, Process]",
         network: Network,
         rng: random.Random,
     ) -> None:
         self.invariants = GossipInvariants()
         self._everyone = everyone
-        self._processes = processes
+        self.processes: Mapping[ReplicaId, GossipingProcess] = {}
+        """The running processes, kept by the world."""
         self._network = network
         self._rng = rng
         self._addresses: dict[ReplicaId, HostPort] = {
@@ -82,10 +130,12 @@ class AddressDirectory:
     def at(self, address: HostPort, asker: ReplicaId) -> ReplicaId | None:
         """Whose machine this is, whether it runs or not; behind the VIP is who runs, anyone."""
         if address == VIP:
-            return self._rng.choice(sorted(self._processes)) if self._processes else None
+            return self._rng.choice(sorted(self.processes)) if self.processes else None
         return self._at.get(address)
 
-    def ask(self, asker: "Process", place: HostPort, request: DiscoverBrokersRequest) -> None:
+    def ask(
+        self, asker: GossipingProcess, place: HostPort, request: DiscoverBrokersRequest
+    ) -> None:
         """Carry a question to whoever is there, and its answer back."""
         self.invariants.asks(asker.incarnation, request)
         exchange = _Exchange(asker, place)
@@ -103,8 +153,8 @@ class AddressDirectory:
 
     def visit(self) -> None:
         """Somebody of the other cluster says to one of ours to be one of ours."""
-        if self._processes:
-            process = self._processes[self._rng.choice(sorted(self._processes))]
+        if self.processes:
+            process = self.processes[self._rng.choice(sorted(self.processes))]
             sighting = _foreign(self._rng.choice(self._everyone))
             request = DiscoverBrokersRequest(cluster_id=FOREIGN_CLUSTER_ID, sighting=sighting)
             process.enter(partial(self._refuse, process, request))
@@ -112,15 +162,15 @@ class AddressDirectory:
     def finds_everyone(self) -> bool:
         """Whether everybody who runs says of all others who do that they are where they are."""
         client = DiscoverBrokersRequest(cluster_id=None, sighting=None)
-        keys = {each.id: each.incarnation.key for each in self._processes.values()}
-        for process in self._processes.values():
+        keys = {each.id: each.incarnation.key for each in self.processes.values()}
+        for process in self.processes.values():
             told = process.gossip.asked(client)
             for each in told.brokers if told is not None else ():
                 if keys.get(each.id) == each.key and each.address != self._addresses[each.id]:
                     return False
         return True
 
-    def _refuse(self, process: "Process", request: DiscoverBrokersRequest) -> None:
+    def _refuse(self, process: GossipingProcess, request: DiscoverBrokersRequest) -> None:
         if process.gossip.asked(request) is not None:
             raise Violation("R13", f"{process.id} answers somebody of another cluster")
 
@@ -136,14 +186,14 @@ class AddressDirectory:
     def _arrive(
         self, exchange: _Exchange, whom: ReplicaId, request: DiscoverBrokersRequest
     ) -> None:
-        process, asker = self._processes.get(whom), exchange.asker
+        process, asker = self.processes.get(whom), exchange.asker
         if process is not None:
             process.enter(partial(self._answer, exchange, process, request))
         elif whom not in self._network.dark:
             asker.enter(partial(exchange.end, None))
 
     def _answer(
-        self, exchange: _Exchange, process: "Process", request: DiscoverBrokersRequest
+        self, exchange: _Exchange, process: GossipingProcess, request: DiscoverBrokersRequest
     ) -> None:
         asker, response = exchange.asker, process.gossip.asked(request)
         if response is not None:
@@ -162,7 +212,7 @@ NAP_MS: Final = 1_000
 """How long it sleeps at most."""
 
 
-def cluster_for(process: "Process", past: Past) -> Cluster:
+def cluster_for(process: GossipingProcess, past: Past) -> Cluster:
     """The id of the cluster, as far as this process knows it."""
     return cluster_of(
         past.cluster_id,
@@ -178,9 +228,18 @@ def cluster_for(process: "Process", past: Past) -> Cluster:
 class Gossiper:
     """Lives as long as its process."""
 
-    def __init__(self, process: "Process", past: Past, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        process: GossipingProcess,
+        past: Past,
+        cluster: Cluster,
+        directory: AddressDirectory,
+        note: Callable[[str], None],
+    ) -> None:
         config, node = process.machine.config, process.replica.node
         self._process = process
+        self._directory = directory
+        self._note = note
         self._book = book = address_book(
             past.key, whereabouts(config), wall_ms=process.now_wall_ms(), fs=process.machine.disk
         )
@@ -202,15 +261,14 @@ class Gossiper:
     def whereabouts(self, replica: ReplicaId) -> ReplicaId | None:
         """Whose machine it is where that one is believed to be; None where nobody's is known."""
         address = self._book.address_of(replica)
-        town = self._process.world.directory
-        return None if address is None else town.at(address, self._process.id)
+        return None if address is None else self._directory.at(address, self._process.id)
 
     def asked(self, request: DiscoverBrokersRequest) -> DiscoverBrokersResponse | None:
         """The answer to somebody who asks; None where it is refused."""
         answer = self._discovery.asked(request, self._process.now_ms())
         if isinstance(answer, DiscoverBrokersResponse):
             return answer
-        self._process.world.note("somebody of another cluster is refused")
+        self._note("somebody of another cluster is refused")
         return None
 
     def told(self, place: HostPort, response: DiscoverBrokersResponse | None) -> None:
@@ -219,16 +277,16 @@ class Gossiper:
             self._discovery.failed(place)
             return
         if response.answerer == self._process.id:
-            self._process.world.note("who asks is led back to itself")
+            self._note("who asks is led back to itself")
         if self._discovery.heard(place, response, self._process.now_ms()) is not None:
-            self._process.world.note("nothing is learned of another cluster")
+            self._note("nothing is learned of another cluster")
 
     def _look(self) -> None:
         discovery, process = self._discovery, self._process
         now_ms = process.now_ms()
         if discovery.is_due(now_ms):
             for place in discovery.round(now_ms):
-                process.world.directory.ask(process, place, discovery.request())
+                self._directory.ask(process, place, discovery.request())
         wait_ms = max(1, discovery.deadline_ms - process.now_ms())
         process.later(min(wait_ms, NAP_MS), self._look)
 

@@ -6,15 +6,15 @@ a process may end before, between and after. Nothing of this waits.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from chaos.invariants.queue_bounds import check_disk_queue
-from quorum.core.vocabulary import LogEnd
+from chaos.simulation.environment import Environment
+from chaos.simulation.machine import Machine
+from quorum.core.vocabulary import LogEnd, ReplicaId
 from quorum.log.errors import StorageError
 from quorum.ports import DiskFull, Log, LogFailure
-
-if TYPE_CHECKING:
-    from chaos.simulation.process import Process
+from quorum.replica import Replica
 
 T = TypeVar("T")
 
@@ -29,11 +29,33 @@ class _Piece(NamedTuple):
     log: Log | None = None
 
 
+class Owner(Protocol):
+    """The process whose disk it is."""
+
+    is_leaving: bool
+    replica: Replica
+
+    @property
+    def id(self) -> ReplicaId:
+        """The id of its replica."""
+        ...
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that it runs on."""
+        ...
+
+    def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
+        """Run this inside the process after a delay, if it still lives."""
+        ...
+
+
 class DiskQueue:
     """What one process has asked of its disk; it is gone with the process."""
 
-    def __init__(self, process: "Process") -> None:
+    def __init__(self, process: Owner, world: Environment) -> None:
         self._process = process
+        self._world = world
         self._waiting: deque[_Piece] = deque()
         self._busy = False
         self._failed = False
@@ -78,7 +100,7 @@ class DiskQueue:
     def _begin(self) -> None:
         if self._waiting and not self._failed:
             self._busy = True
-            self._process.later(self._process.world.writing_ms(self._process), self._do)
+            self._process.later(self._world.writing_ms(self._process.machine), self._do)
 
     def _do(self) -> None:
         process = self._process
@@ -97,20 +119,18 @@ class DiskQueue:
         self._tell_room(True)
         self._waiting.popleft()
         self._busy = False
-        process.world.has_written(process)
+        self._world.has_written(process.id)
         self._report(report)
         self._begin()
 
     def _report(self, report: Callable[[], None]) -> None:
         """Late, but never before what was reported earlier."""
-        now_ms = self._process.world.timeline.now_ms
-        self._reported_ms = max(self._reported_ms, now_ms + self._process.world.reporting_ms())
+        now_ms = self._world.timeline.now_ms
+        self._reported_ms = max(self._reported_ms, now_ms + self._world.reporting_ms())
         self._process.later(self._reported_ms - now_ms, report)
 
     def _tell_room(self, exists: bool) -> None:
         if exists != self._room:
             self._room = exists
-            self._process.world.note(
-                "a disk has no room" if not exists else "a disk has room again"
-            )
+            self._world.note("a disk has no room" if not exists else "a disk has room again")
             self._report(lambda: self._process.replica.room(exists))

@@ -2,6 +2,7 @@
 
 import errno
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,11 @@ COVERED_FROM: Final = 21
 """Behind this byte of a batch everything is covered by its checksum."""
 ROTTEN_BEFORE_END: Final = 4
 """So many sound batches follow one that is damaged: what lies last could be a torn write."""
+
+# The vote as an older release writes it: version 0, without the directory id.
+_DIRECTORY: Final = re.compile(rb'"votedDirectoryId":"[^"]*"')
+_OLD_FIELDS: Final = b'"appliedOffset":0,"currentVoters":[]'
+_VERSION: Final = (b'"data_version":1', b'"data_version":0')
 
 
 @dataclass(slots=True)
@@ -276,6 +282,17 @@ class Machine:
         # Its name is kept with that of the next segment.
         if isinstance(index, File) and path.name not in self.times_spoiled:
             check_whole(f"{self.key}, for good,", bytes(index.durable), segment[1][-1])
+
+    def upgrade(self) -> None:
+        """Start the newer release next; it finds the vote in the older release's format."""
+        self.is_old = self.upgrades = False
+        path = LOG / QUORUM_STATE
+        if not self.disk.exists(path):
+            return
+        now = self.disk.content(path)
+        before = _DIRECTORY.sub(_OLD_FIELDS, now).replace(*_VERSION)
+        if len(before) <= len(now):
+            self.disk.overwrite(path, 0, before.ljust(len(now)))
 
     def revive(self) -> None:
         """The power is back; whatever the disk was to do wrong is forgotten."""

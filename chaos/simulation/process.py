@@ -6,7 +6,7 @@ It ends like a process does: at any moment, between any two effects, in the midd
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from chaos.invariants.durable_state import Incarnation
 from chaos.invariants.queue_bounds import Queues
@@ -14,18 +14,21 @@ from chaos.network.calls import Calls
 from chaos.network.gossip import Gossiper, cluster_for
 from chaos.network.virtual_network import Packet, as_asked, as_received
 from chaos.simulation.disk_queue import DiskQueue
+from chaos.simulation.environment import Environment
 from chaos.simulation.ledger import Ledger
 from chaos.simulation.machine import Machine
-from chaos.simulation.old_release import cannot_be_asked
 from chaos.simulation.runtime import CoarseRandom
 from chaos.violation import Died, Violation
 from quorum.applying import Applying
 from quorum.core.events import Asker, LeaderUnreachable
 from quorum.core.messages import (
+    Error,
     FetchRequest,
     FetchSnapshotRequest,
     Request,
     Response,
+    VoteRequest,
+    VoteResponse,
     VoterRequest,
 )
 from quorum.core.vocabulary import Epoch, Offset, ReplicaId
@@ -33,9 +36,6 @@ from quorum.log.errors import StorageError
 from quorum.opening import Past, make_node
 from quorum.ports import Done, LogFailure, StateSnapshot
 from quorum.replica import Replica
-
-if TYPE_CHECKING:
-    from chaos.simulation.world import World
 
 ALL_BYTES: Final = 1 << 40
 
@@ -45,7 +45,7 @@ class Process:
 
     def __init__(
         self,
-        world: "World",
+        world: Environment,
         machine: Machine,
         incarnation: Incarnation,
         past: Past,
@@ -69,7 +69,7 @@ class Process:
         self.fetch_bytes_max = world.profile.fetch_bytes_max
         self.part_bytes_max = world.profile.part_bytes_max
         self.log = past.log
-        self.disk_queue = DiskQueue(self)
+        self.disk_queue = DiskQueue(self, world)
         self.proposed_end = 0
         """Where what it was given to append ends, since it leads."""
         self.queues = Queues(incarnation, world.profile.bounds)
@@ -99,7 +99,7 @@ class Process:
             store=past.store,
             snapshot_limits=machine.config.snapshots,
         )
-        self.gossip = Gossiper(self, past, self.cluster)
+        self.gossip = Gossiper(self, past, self.cluster, world.directory, world.note)
         self._applying.read_from(self.replica)
         self._runs = True
         self._arm()
@@ -129,15 +129,20 @@ class Process:
             if self._woken:
                 self._turn_soon()
         except Died:
-            self.world.has_died(self, self.dies_in is not None and self.dies_in < 0)
+            self.world.has_died(self.id, self.dies_in is not None and self.dies_in < 0)
         except (LogFailure, StorageError) as failure:
             if not self.machine.explains(failure):
                 raise Violation("R23", f"{self.id} fails for no reason: {failure}") from failure
-            self.world.has_failed(self)
+            self.world.has_failed(self.id)
         except Violation:
             raise
         except Exception as error:
             raise Violation("R23", f"{self.id}: {type(error).__name__} {error}") from error
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its deadline has passed and its timer is late."""
+        return self.timer_ms is not None and self.timer_ms <= self.world.timeline.now_ms
 
     def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
         """Let something happen inside, some time from now, if it still lives."""
@@ -208,7 +213,9 @@ class Process:
             self.replica.heard(LeaderUnreachable(to))
 
     def _asked(self, packet: Packet) -> None:
-        if cannot_be_asked(self, packet):
+        request = packet.request
+        if self.machine.is_old and isinstance(request, VoteRequest) and request.pre_vote:
+            self._refuse_pre_vote(packet, request)
             return
         self.world.cross_node.asked(self, packet)
         self.world.voter_changes.asked(self.incarnation, packet.request, self.now_ms())
@@ -217,6 +224,14 @@ class Process:
         self._askers[asker] = packet
         self.queues.asked(packet.request)
         self.replica.asked(asker, packet.request)
+
+    def _refuse_pre_vote(self, packet: Packet, request: VoteRequest) -> None:
+        """Answer as an older release, which serves Vote up to version 1 (no KIP-996)."""
+        self.world.note("a pre-vote is not known")
+        self.world.cross_node.cannot_promise(packet.boot, request.epoch)
+        refusal = VoteResponse(error=Error.UNSUPPORTED_VERSION, epoch=request.epoch)
+        answer = (self.id, packet.sender, packet.boot, packet.call, request, refusal)
+        self.world.network.post(Packet(*answer))
 
     def _answered(self, packet: Packet) -> None:
         done = self.calls.answered(packet.call)

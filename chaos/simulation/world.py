@@ -5,121 +5,49 @@ what is wrong all the time stands in the profile. Everything random comes from s
 so that one fault less does not change the draws of all the others.
 """
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from chaos.invariants.cross_node import CrossNodeInvariants, VoterChangeInvariant
 from chaos.invariants.disk_format import Checkpoint, StoredBatch
-from chaos.invariants.durable_state import DurableState, Incarnation
-from chaos.invariants.history import History
-from chaos.invariants.quorum import QuorumInvariants
+from chaos.invariants.durable_state import Incarnation
 from chaos.invariants.snapshots import check_snapshots, check_start
 from chaos.network.corruption import WireCorruption
-from chaos.network.gossip import AddressDirectory
-from chaos.network.virtual_network import Network
-from chaos.simulation.machine import EPOCH_WALL_MS, FOLDER, LOG, Machine, VirtualClock
-from chaos.simulation.old_release import upgrade
+from chaos.simulation.environment import Environment
+from chaos.simulation.machine import Machine, VirtualClock
 from chaos.simulation.process import Process
 from chaos.simulation.profile import CALM, Fault, Profile, Rates
-from chaos.simulation.runtime import CoarseRandom, Timeline, Trace, below
+from chaos.simulation.runtime import CoarseRandom
 from chaos.violation import Died, Violation
 from quorum.core.vocabulary import ReplicaId
 from quorum.log.errors import FolderForeign, FolderUnusable, StorageError
-from quorum.opening import QuorumConfig, remember
+from quorum.opening import remember
 
-CLUSTER_ID: Final = "AAAAAAAAQACAAAAAAAAAAQ"
-KRAFT_VERSION: Final = 1
 FAREWELL_MS: Final = 300
-SLOW_WRITING_MS: Final = 1_500
-LATENESS_MS_MAX: Final = 30_000
 REPAIRING_MS: Final = 1_000
 WAITING_MS_MAX: Final = 2_000
 """How long a machine stays down that died by itself."""
 
 
-class World:
-    """One run's cluster. `disturbed` is whether the profile's rates apply."""
+class World(Environment):
+    """One run's environment, and the processes in it."""
 
     def __init__(self, profile: Profile) -> None:
-        self.profile = profile
-        self.timeline = Timeline()
-        self.trace = Trace()
-        voters = [ReplicaId(each) for each in range(1, profile.voters + 1)]
-        observers = [ReplicaId(100 + each) for each in range(profile.observers)]
-        self.voters, self.everyone = voters, [*voters, *observers]
-        self.invariants = QuorumInvariants(voters, self._history())
-        self.cross_node = CrossNodeInvariants(
-            self.invariants, profile.timeouts.fetch_timeout_ms, self.note
-        )
-        self.voter_changes = VoterChangeInvariant(
-            self.invariants.voter_sets, profile.timeouts.fetch_timeout_ms
-        )
-        self.network = Network(self.timeline, self._stream("network"), self.note)
+        super().__init__(profile)
         self.processes: dict[ReplicaId, Process] = {}
-        self.directory = AddressDirectory(
-            self.everyone, self.processes, self.network, self._stream("town")
-        )
-        self.corruption = WireCorruption(
-            self.processes, self.network, self._stream("harms"), self.note
-        )
-        self.machines = {each: self._machine(each) for each in self.everyone}
-        self.rates: Rates = CALM
-        self.on_told: Callable[[ReplicaId], None] = lambda _: None
-        """Called when a replica was told that more is committed."""
+        self.directory.processes = self.processes
+        rng = self._stream("harms")
+        self.corruption = WireCorruption(self.processes, self.network, rng, self.note)
         self.on_vote_kept: Callable[[Process], None] = lambda _: None
         """Called when an epoch or a vote of a process is on its disk, before it speaks of it."""
         self._boots = 0
-        self._rng = self._stream("world")
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether things go wrong now."""
-        return self.rates is not CALM
 
     def disturb(self, rates: Rates) -> None:
-        """Let this much be wrong from now on; `CALM` is nothing."""
-        self.rates = self.network.rates = rates
+        """See `Environment`."""
+        super().disturb(rates)
         if rates is CALM:
             self.corruption.disarm()
-
-    def note(self, what: str) -> None:
-        """Count that something has happened."""
-        self.trace.counts[what] += 1
-
-    def tell(self, who: object, what: object) -> None:
-        """Add to the story."""
-        self.trace.add(self.timeline.now_ms, who, what)
-
-    # --- how long things take ----------------------------------------------------------------
-
-    def writing_ms(self, process: Process) -> int:
-        """How long the next piece of work of a disk takes."""
-        writing_ms = below(self._rng, self.rates.flush_ms_max + 1)
-        if self.timeline.now_ms < process.machine.slow_until_ms:
-            self.note("a disk is slow")
-            writing_ms += SLOW_WRITING_MS
-        return writing_ms
-
-    def reporting_ms(self) -> int:
-        """How long the disk's report takes."""
-        return self._drawn(self.rates.report_ms_max)
-
-    def gathering_ms(self) -> int:
-        """How long a replica that was woken waits for more."""
-        return self._drawn(self.rates.turn_ms_max)
-
-    def lateness_ms(self) -> int:
-        """How late the next timer is."""
-        if not self.rates.late_timers or self._rng.random() >= self.rates.late_timers:
-            return 0
-        self.note("a timer is late")
-        return self._rng.randrange(LATENESS_MS_MAX)
-
-    def _drawn(self, ms_max: int) -> int:
-        return below(self._rng, ms_max + 1) if ms_max else 0
 
     # --- processes begin and end -------------------------------------------------------------
 
@@ -141,7 +69,7 @@ class World:
             self._rng.randrange(100_000), 1 + self._rng.uniform(-drift, drift)
         )
         if machine.upgrades and not machine.is_unreadable:
-            upgrade(machine)
+            machine.upgrade()
             self.note(Fault.UPGRADE)
         before = machine.promised
         try:
@@ -228,10 +156,6 @@ class World:
         if machine.disk.everything() != before:
             raise Violation("R23", f"{machine.key} changes the disk of another one")
 
-    def wall_ms(self, machine: Machine) -> int:
-        """What a machine takes for the time of day."""
-        return EPOCH_WALL_MS + self.timeline.now_ms + machine.wall_offset_ms
-
     def kill(self, replica: ReplicaId) -> Process | None:
         """End a process; what it had written, the operating system still knows."""
         process = self._forget(replica)
@@ -249,24 +173,24 @@ class World:
         if process is not None:
             self._lose_power(process.incarnation, process.machine)
 
-    def has_died(self, process: Process, in_turn: bool) -> None:
+    def has_died(self, replica: ReplicaId, in_turn: bool) -> None:
         """It ended by itself, in a moment that was chosen for it."""
         self.note("dies in a turn" if in_turn else "dies in writing")
-        if process.machine.dies_alone and not in_turn:
-            self.kill(process.id)
-            self.boot_soon(process.id)
+        if self.machines[replica].dies_alone and not in_turn:
+            self.kill(replica)
+            self.boot_soon(replica)
         else:
-            self.cut_power(process.id)
+            self.cut_power(replica)
 
-    def has_failed(self, process: Process) -> None:
+    def has_failed(self, replica: ReplicaId) -> None:
         """It ended because its disk did not keep what it was given, or spoilt what it was to load.
 
         Nothing was wrong with the power: what was lost still shows to the next process.
         """
-        failed = process.machine.sync_failed
+        failed = self.machines[replica].sync_failed
         self.note("ends because of its disk" if failed else "ends because of what it received")
-        self.kill(process.id)
-        self.boot_soon(process.id)
+        self.kill(replica)
+        self.boot_soon(replica)
 
     def boot_soon(self, replica: ReplicaId, within_ms: int = WAITING_MS_MAX) -> None:
         """Start it anew before long, if things still go wrong then; else others see to it."""
@@ -320,8 +244,9 @@ class World:
 
     # --- what is on the disks ----------------------------------------------------------------
 
-    def has_written(self, process: Process) -> None:
+    def has_written(self, replica: ReplicaId) -> None:
         """A piece of work of its disk is done: something may be durable that was not."""
+        process = self.processes[replica]
         durable, incarnation = process.machine.durable, process.incarnation
         if durable.read_vote(process.machine.disk):
             self.invariants.vote_kept(incarnation)
@@ -364,38 +289,5 @@ class World:
 
     # --- how it is made ----------------------------------------------------------------------
 
-    def _stream(self, name: str) -> random.Random:
-        return random.Random(f"{self.profile.seed}/{name}")
-
-    def _history(self) -> History:
-        return History()
-
     def _process(self, *about: Any) -> Process:
         return Process(self, *about)
-
-    def _machine(self, replica: ReplicaId) -> Machine:
-        profile, address_of = self.profile, self.directory.address_of
-        is_late = profile.is_late and replica == self.everyone[-1]
-        founders = [replica] if is_late else self.voters
-        config = QuorumConfig(
-            node_id=replica,
-            cluster_id=CLUSTER_ID if profile.names_cluster else None,
-            folder=FOLDER,
-            voters={each: None if profile.asks_around else address_of(each) for each in founders},
-            advertised=address_of(replica),
-            bootstrap=profile.bootstrap,
-            timeouts=profile.timeouts,
-            bounds=profile.bounds,
-            segment_bytes=profile.segment_bytes,
-            kraft_version=KRAFT_VERSION,
-            snapshots=profile.snapshots,
-        )
-        durable = DurableState(LOG, self.invariants.history)
-        is_old = Fault.UPGRADE in profile.faults
-        return Machine(config, self._stream(f"machine {replica}"), durable, is_old=is_old)
-
-    def move(self, replica: ReplicaId) -> None:
-        """Let it be started at another address the next time; who is configured with one tells."""
-        self.directory.move(replica)
-        machine = self.machines[replica]
-        machine.config = replace(machine.config, advertised=self.directory.address_of(replica))

@@ -261,7 +261,7 @@ class PartitionDisk:
         self._is_busy = bool(self._jobs)
         if self._is_busy:
             process = self._process
-            process.later(process.world.writing_ms(process), self._do)
+            process.later(process.world.writing_ms(process.machine), self._do)
 
     def _do(self) -> None:
         job, done = self._jobs.popleft()

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.simulation.profile import CALM, Profile
 from chaos.simulation.run import Simulation
-from chaos.simulation.world import CLUSTER_ID
+from chaos.simulation.environment import CLUSTER_ID
 from quorum.records.voters import cluster_id_in
 
 
