@@ -8,15 +8,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from chaos.cluster.process import ClusterProcess, ControllerProcess
-from chaos.cluster.rpc import Respond, Serve
+from chaos.cluster.process import ControllerProcess
+from chaos.cluster.rpc import Respond, Serve, Server
 from controller.heartbeats import NEVER_HEARD
 from controller.ports import Unavailable
 from statemachine import commands
 from statemachine.reassignment.copies import CopyReport
 
 
-def _controller(process: ClusterProcess) -> ControllerProcess:
+def _controller(process: Server) -> ControllerProcess:
     assert isinstance(process, ControllerProcess), f"{process.id} is no controller"
     return process
 
@@ -24,7 +24,7 @@ def _controller(process: ClusterProcess) -> ControllerProcess:
 def command(asked: commands.Command) -> Serve:
     """What a controller is asked to decide."""
 
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
         _controller(process).submit(asked, respond)
 
     return serve
@@ -33,7 +33,7 @@ def command(asked: commands.Command) -> Serve:
 def registration(asked: commands.RegisterBroker) -> Serve:
     """An incarnation of a broker wants to belong to the cluster that the controller is of."""
 
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
         node = _controller(process)
         asked_here = replace(
             asked,
@@ -56,7 +56,7 @@ def _registered(node: ControllerProcess, broker_id: int, respond: Respond, answe
 def heartbeat(asked: commands.BrokerHeartbeat, copies: tuple[CopyReport, ...] = ()) -> Serve:
     """A broker lives, says what it wants next, and how far its copies are."""
 
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
         node = _controller(process)
         controller, sessions = node.controller, node.controller.heartbeats
         if sessions is None:

@@ -1,30 +1,25 @@
-"""Faults of a whole cluster: data loss of one broker, and delayed requests for a larger ISR.
+"""Data loss of one broker: unsynced writes, or the whole disk.
 
-`DataLosses` strikes one broker while the other in-sync replicas have everything and nothing in flight
-could make it the only one; the product promises that nothing acknowledged is lost then.
+`DataLosses` strikes one broker while the other in-sync replicas have everything and nothing in
+flight could make it the only one; the product promises that nothing acknowledged is lost then.
 `SuddenLosses` strikes at any moment: with eligible leader replicas (KIP-966) and min ISR 2 nothing
 acknowledged depends on one broker. Two exceptions: no other process ends until the cluster is whole
-again, and the metadata's only known holder is spared. `DelayedIsrRequests` kills a broker that is about
-to join an ISR and delays the request until it may be registered as another incarnation (KIP-903).
+again, and a broker that is the only known holder of a partition is spared.
 """
 
 import random
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from broker.alter_partition_manager import Batch
 from chaos.cluster.broker.process import BrokerProcess
 from chaos.cluster.invariants.model import NOBODY, Part
-from chaos.cluster.workload.clients import KEPT
+from chaos.cluster.profile import KEPT
+from chaos.cluster.world import ClusterWorld
 from chaos.nemesis.nemesis import Nemesis
+from chaos.nemesis.operator import Operator
 from chaos.network.virtual_network import STRAGGLING_MS_MAX
-from chaos.simulation.profile import BETWEEN_TWO, NEEDS, Fault, Strike
+from chaos.simulation.profile import BETWEEN_TWO, NEEDS, Fault, Profile, Strike
 from quorum.core.vocabulary import ReplicaId
-
-if TYPE_CHECKING:
-    from chaos.cluster.run import ClusterSimulation
-    from chaos.cluster.world import ClusterWorld
 
 STILL_MS_MAX: Final = 25_000
 """How long it is waited for the moment; in some runs it does not come."""
@@ -32,10 +27,42 @@ BACK_MS_MAX: Final = 25_000
 """And for the one who was struck to be registered anew."""
 
 
+class Run(Protocol):
+    """The run that is struck."""
+
+    @property
+    def cluster(self) -> ClusterWorld:
+        """Its world."""
+        ...
+
+    @property
+    def operator(self) -> Operator:
+        """Its operator."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that was drawn from its seed."""
+        ...
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no client waits for an answer."""
+        ...
+
+    def pass_ms(self, ms: int) -> None:
+        """Let time pass."""
+        ...
+
+    def reach(self, is_reached: Callable[[], bool], failure: str) -> None:
+        """Let time pass until the condition holds; else the run has failed."""
+        ...
+
+
 class DataLosses:
     """Of one run; `strike` takes some virtual time."""
 
-    def __init__(self, simulation: "ClusterSimulation", rng: random.Random) -> None:
+    def __init__(self, simulation: Run, rng: random.Random) -> None:
         self._simulation = simulation
         self._world = simulation.cluster
         self._rng = rng
@@ -69,7 +96,7 @@ class DataLosses:
             world.lose_what_is_not_synced(victim)
             world.note("a broker loses what it has not synced")
         else:
-            world.data.loses(victim)
+            world.folders.loses(victim)
             world.note("a broker loses its disk")
 
         def is_known() -> bool:
@@ -131,7 +158,7 @@ SUDDEN_MS_MAX: Final = 6_000
 class SuddenLosses(DataLosses):
     """Of one run; `strike` takes some virtual time."""
 
-    def __init__(self, simulation: "ClusterSimulation", rng: random.Random) -> None:
+    def __init__(self, simulation: Run, rng: random.Random) -> None:
         super().__init__(simulation, rng)
         voters = len(self._world.voters)
         self._kinds = [
@@ -193,40 +220,3 @@ class SuddenLosses(DataLosses):
 
     def _holders(self, part: Part) -> set[int]:
         return {*part.isr, *part.elr}
-
-
-ONE_IN: Final = 2
-LATER_MS_MAX: Final = 2_000
-"""After the session of who has died is over, at most."""
-
-
-class DelayedIsrRequests:
-    """Of one run."""
-
-    def __init__(self, world: "ClusterWorld", rng: random.Random) -> None:
-        self._world = world
-        self._rng = rng
-
-    def held_ms(self, batch: Batch) -> int:
-        """How long to hold back what proposes this; 0 is not at all."""
-        world, settings = self._world, self._world.settings
-        joining = [
-            member
-            for partition, proposal in batch.values()
-            if partition.leading is not None
-            for member in proposal.isr
-            if member not in partition.leading.isr
-        ]
-        # Nothing is promised where another one ends uncleanly while a loss is not known yet.
-        may = settings.has_delayed_isr_requests and world.disturbed and not world.holds_still
-        may = may and bool(joining)
-        if not may or self._rng.randrange(ONE_IN):
-            return 0
-        world.note("who is to join the ISR dies, and the request is late")
-        # Not within a turn of who asks.
-        world.timeline.after(0, partial(self._end, ReplicaId(joining[0])))
-        return settings.session_timeout_ms + self._rng.randrange(LATER_MS_MAX)
-
-    def _end(self, victim: ReplicaId) -> None:
-        self._world.kill(victim)
-        self._world.boot_soon(victim)

@@ -7,13 +7,15 @@ here, and a broker in `chaos.cluster.broker.process`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
+from chaos.cluster.environment import ClusterEnvironment
 from chaos.cluster.invariants.history import view_of_image
 from chaos.invariants.durable_state import Incarnation
 from chaos.simulation.machine import Machine
 from chaos.simulation.process import ALL_BYTES, Process
+from chaos.simulation.runtime import CoarseRandom
 from chaos.violation import Violation
 from controller.quorum_controller import QuorumController
 from quorum.core.events import Located
@@ -28,11 +30,6 @@ from statemachine.image.image import Image
 from statemachine.limits import METADATA_VERSION_MAX
 from statemachine.records import kafka_records
 
-if TYPE_CHECKING:
-    from chaos.cluster.broker.fetch_handler import FetchHandler
-    from chaos.cluster.world import ClusterWorld
-    from chaos.simulation.runtime import CoarseRandom
-
 NO_OP_INTERVAL_MS: Final = 2_000
 SLICE_MS: Final = 1
 """Until a controller goes on with what takes long."""
@@ -42,10 +39,8 @@ LISTENER: Final = "CONTROLLER"
 class ClusterProcess(Process, ABC):
     """See `Process`; `above` is told what the quorum says, and its image is judged."""
 
-    world: "ClusterWorld"
+    world: ClusterEnvironment
     above: StateMachine
-    fetch_handler: "FetchHandler"
-    """What a broker gives to others; a controller has none, and nobody asks it."""
 
     @property
     @abstractmethod
@@ -122,11 +117,11 @@ class ControllerProcess(ClusterProcess):
 
     def __init__(
         self,
-        world: "ClusterWorld",
+        world: ClusterEnvironment,
         machine: Machine,
         incarnation: Incarnation,
         past: Past,
-        rng: "CoarseRandom",
+        rng: CoarseRandom,
     ) -> None:
         settings = world.settings
         self.controller = self.above = QuorumController(
@@ -154,7 +149,7 @@ class ControllerProcess(ClusterProcess):
     def image(self) -> Image:
         return self.controller.image
 
-    def _go_on_later(self, world: "ClusterWorld", happen: Callable[[], None]) -> None:
+    def _go_on_later(self, world: ClusterEnvironment, happen: Callable[[], None]) -> None:
         world.note("a decision is cut into slices")
         self.later(SLICE_MS, happen)
 
@@ -213,7 +208,7 @@ class _Port:
         self._replica.heard(news)
 
 
-def _registration(machine: Machine, rng: "CoarseRandom") -> commands.RegisterController:
+def _registration(machine: Machine, rng: CoarseRandom) -> commands.RegisterController:
     config = machine.config
     host, port = config.advertised or ("", 0)
     return commands.RegisterController(

@@ -36,6 +36,11 @@ FAULTS: Final = frozenset(
 """Those of the quorum that strike controllers and brokers; what damages logs of the quorum, and who
 votes, is judged without anything above it."""
 
+KEPT: Final = "kept"
+"""Of its partitions a history is written; nobody changes how it is configured, but for one name."""
+MOVED: Final = "moved"
+"""Its partitions belong to moves, and its configurations change."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:

@@ -7,16 +7,32 @@ a call comes once; one that is said to come `twice` may, and the second time sec
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from chaos.simulation.environment import Environment
 from quorum.core.vocabulary import ReplicaId
 
-if TYPE_CHECKING:
-    from chaos.cluster.process import ClusterProcess
-    from chaos.cluster.world import ClusterWorld
-
 Respond: TypeAlias = Callable[[Any], None]
-Serve: TypeAlias = "Callable[[ClusterProcess, Respond], None]"
+
+
+class Server(Protocol):
+    """A process that can be called."""
+
+    @property
+    def id(self) -> ReplicaId:
+        """The id that the network knows it by."""
+        ...
+
+    def enter(self, happen: Callable[[], None]) -> None:
+        """Run this inside the process, if it still lives."""
+        ...
+
+    def admit(self, asked: Callable[[], None]) -> None:
+        """Serve a call now, or hold it until the process is ready."""
+        ...
+
+
+Serve: TypeAlias = Callable[[Server, Respond], None]
 
 
 class Caller(Protocol):
@@ -57,8 +73,9 @@ class _Call:
 class Rpc:
     """Carries calls to whoever runs."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: Environment, server_at: Callable[[ReplicaId], Server | None]) -> None:
         self._world = world
+        self._server_at = server_at
 
     def ask(
         self,
@@ -90,7 +107,7 @@ class Rpc:
         if call.has_arrived:
             self._world.note("a call comes twice")
         call.has_arrived = True
-        process = self._world.process_of(to)
+        process = self._server_at(to)
         if process is not None:
             asked = partial(serve, process, partial(self._respond, call, to))
             process.enter(partial(process.admit, asked))

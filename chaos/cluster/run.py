@@ -11,14 +11,14 @@ from typing import Final
 from uuid import UUID
 
 from broker.partition.assignment import PartitionKey
-from chaos.cluster.broker.replica_manager import held_on
+from chaos.cluster.broker.partition_disk import held_on
 from chaos.cluster.invariants.model import NOBODY, Part
 from chaos.cluster.invariants.stale_reads import look
 from chaos.cluster.nemesis import DataLosses, SuddenLosses
 from chaos.cluster.process import ControllerProcess
-from chaos.cluster.profile import ClusterProfile
+from chaos.cluster.profile import KEPT, MOVED, ClusterProfile
 from chaos.cluster.workload import requests
-from chaos.cluster.workload.clients import KEPT, LIMITS, MOVED, NOTED, PASSING, Client
+from chaos.cluster.workload.clients import LIMITS, NOTED, PASSING, Client
 from chaos.cluster.workload.producers import Consumer, Producer
 from chaos.cluster.workload.requests import Request
 from chaos.cluster.world import ClusterWorld
@@ -221,7 +221,7 @@ class ClusterSimulation(Simulation):
     def _start_once_more(self) -> None:
         self._read_what_is_left()
         self._check_views()
-        self.cluster.data.check_end()
+        self.cluster.folders.check_end()
         self._reach(self.cluster.records.are_alike, "the replicas do not become alike")
         self.cluster.records.check_end()
         for _ in range(self.cluster.client_history.check()):

@@ -4,54 +4,30 @@ It extends the world of the quorum (`chaos.simulation.world`) with the product's
 decides which process runs on which machine.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from broker.limits import CONTROLLED_SHUTDOWN_MS
+from chaos.cluster.broker.partition_disk import PARTITIONS
 from chaos.cluster.broker.process import BrokerProcess
-from chaos.cluster.broker.replica_manager import PARTITIONS
-from chaos.cluster.invariants.history import ClusterHistory
-from chaos.cluster.invariants.partition_data import CancelledSteps, Data, Records
-from chaos.cluster.invariants.record_parser import ParsedRecord
-from chaos.cluster.nemesis import DelayedIsrRequests
+from chaos.cluster.environment import ClusterEnvironment
 from chaos.cluster.process import ClusterProcess, ControllerProcess
 from chaos.cluster.profile import ClusterProfile
-from chaos.cluster.rpc import Rpc
+from chaos.cluster.rpc import Server
 from chaos.disk.disk_state import Folder, Node
 from chaos.invariants.durable_state import Incarnation
-from chaos.linearizability.client_history import ClientHistory
-from chaos.simulation.machine import EPOCH_WALL_MS, Machine
+from chaos.simulation.machine import Machine
 from chaos.simulation.process import Process
 from chaos.simulation.profile import NEARLY_CALM
 from chaos.simulation.world import World
 from quorum.core.vocabulary import ReplicaId
 
 
-class ClusterWorld(World):
+class ClusterWorld(ClusterEnvironment, World):
     """One run's cluster."""
 
     def __init__(self, profile: ClusterProfile) -> None:
-        self.settings = profile.settings
-        self.history = ClusterHistory()
         super().__init__(profile)
-        self.history.on_facts.append(self._tell_facts)
-        self.history.keys.latest_ms = self._latest_ms
-        self.brokers = [each for each in self.everyone if each not in self.voters]
-        self.previous_epochs: dict[ReplicaId, int] = {}
-        """The broker epoch of each that has ended in good order, until it is started again."""
-        self.rpc = Rpc(self)
-        self.data = Data(self)
-        self.cancelled_steps = CancelledSteps(self)
-        self.history.model.taken_back = self.cancelled_steps.taken_back
-        self.records = Records(self)
-        self.history.on_facts.append(self.records.changed)
-        self.client_history = ClientHistory()
-        self.delayed_isr_requests = DelayedIsrRequests(self, self._stream("late proposals"))
-        self.moves: list[int] = []
-        """The ids of moves that clients were told."""
-        self.holds_still = False
-        """Whether clients are to ask nothing now."""
         self._keeps = True
 
     def make_whole(self) -> None:
@@ -64,16 +40,15 @@ class ClusterWorld(World):
         for process in [*self.processes.values()]:
             process.recover()
 
-    def _latest_ms(self) -> int:
-        """What anybody has ever taken for the time of day, had it gone on from there."""
-        ahead_ms = max(machine.wall_offsets_ms[1] for machine in self.machines.values())
-        return EPOCH_WALL_MS + self.timeline.now_ms + ahead_ms
-
     def process_of(self, replica: ReplicaId) -> ClusterProcess | None:
         """The process that runs there now, or None."""
         process = self.processes.get(replica)
         assert process is None or isinstance(process, ClusterProcess)
         return process
+
+    def server_at(self, replica: ReplicaId) -> Server | None:
+        """See `ClusterEnvironment`."""
+        return self.process_of(replica)
 
     def running(self) -> list[ClusterProcess]:
         """Whoever runs."""
@@ -115,14 +90,6 @@ class ClusterWorld(World):
         if isinstance(process, BrokerProcess):
             process.close()
         super()._leave(process)
-
-    def _tell_facts(self, facts: Sequence[ParsedRecord]) -> None:
-        for each in facts:
-            if each.type not in ("", "NoOp"):
-                self.tell("the log", each)
-
-    def _history(self) -> ClusterHistory:
-        return self.history
 
     def _process(self, *about: Any) -> Process:
         machine = about[0]

@@ -1,9 +1,8 @@
-"""R24: whatever waits at one process is bounded, counted from outside.
+"""R24: every queue of a process is bounded, counted from outside.
 
-What it was asked and has not answered, what it was given to append and is not committed, what it
-has asked of its disk. MetadataInvariants after every turn, when all that came in was taken; what waits in front
-of a process that waits for its disk is bounded by the connections, which are not simulated. Of the
-replicas that a leader tells of, it remembers so many only.
+Requests without an answer, proposals that are not committed, operations of the disk: checked after
+every turn, when all input was taken. Input to a process that waits for its disk is bounded by its
+connections, which are not simulated. A leader also remembers a bounded number of observers.
 """
 
 from collections import deque

@@ -6,18 +6,16 @@ A fetch that finds nothing waits until there is something, or for half a second.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, runtime_checkable
 
 from broker.limits import REPLICA_FETCH_BYTES_MAX, REPLICA_FETCH_WAIT_MS_MAX
 from broker.partition.assignment import Fetched, PartitionKey, Refusal
 from broker.partition.partition import Partition
 from broker.replication.follower_fetch import NO_EPOCH, FetchedPartition, FetchPosition
-from chaos.cluster.process import ClusterProcess
-from chaos.cluster.rpc import Respond, Serve
+from chaos.cluster.broker.node import BrokerNode
+from chaos.cluster.broker.replica_manager import ReplicaManager
+from chaos.cluster.rpc import Respond, Serve, Server
 from quorum.core.vocabulary import LogEnd, Offset
-
-if TYPE_CHECKING:
-    from chaos.cluster.broker.process import BrokerProcess
 
 UNKNOWN_TOPIC_ID: Final = 100
 
@@ -44,8 +42,9 @@ class _Fetch:
 class FetchHandler:
     """Answers followers."""
 
-    def __init__(self, process: "BrokerProcess") -> None:
+    def __init__(self, process: BrokerNode, replicas: ReplicaManager) -> None:
         self._process = process
+        self._replicas = replicas
         self._parked: dict[int, _Fetch] = {}
 
     def fetch(
@@ -69,7 +68,7 @@ class FetchHandler:
 
     def held(self, key: PartitionKey) -> Partition | None:
         """The partition, if it is open here."""
-        return self._process.replicas.partitions.get(key)
+        return self._replicas.partitions.get(key)
 
     def stirred(self, partition: Partition) -> None:
         """Something has happened to it: whoever waits for that is answered."""
@@ -81,7 +80,7 @@ class FetchHandler:
         self, key: PartitionKey, follower: int, broker_epoch: int, position: FetchPosition
     ) -> _Part:
         part = _Part(position)
-        partition = self._process.replicas.partitions.get(key)
+        partition = self._replicas.partitions.get(key)
         if partition is None:
             part.refusal = Refusal.UNKNOWN_TOPIC_OR_PARTITION
             return part
@@ -104,7 +103,7 @@ class FetchHandler:
         for key, part in asked.parts.items():
             if part.refusal is not None or part.diverging is not None:
                 return True
-            partition = self._process.replicas.partitions[key]
+            partition = self._replicas.partitions[key]
             has_more = partition.log_end > part.position.offset
             if has_more and not self._is_held_back(partition, asked.follower):
                 return True
@@ -113,7 +112,7 @@ class FetchHandler:
     def _look_for_moves(self, asked: _Fetch) -> None:
         """Whoever led when the fetch came may not lead any more."""
         for key, part in asked.parts.items():
-            partition = self._process.replicas.partitions.get(key)
+            partition = self._replicas.partitions.get(key)
             if partition is None:
                 part.refusal = part.refusal or Refusal.UNKNOWN_TOPIC_OR_PARTITION
             elif part.refusal is None:
@@ -135,13 +134,13 @@ class FetchHandler:
         return is_named and partition.leading is not None and follower not in partition.leading.isr
 
     def _is_held_back(self, partition: Partition, follower: int) -> bool:
-        bucket, now_ms = self._process.replicas.throttles.leader, self._process.now_ms()
+        bucket, now_ms = self._replicas.throttles.leader, self._process.now_ms()
         return self._is_throttled(partition, follower) and bucket.wait_ms(now_ms) > 0
 
     def _given(self, key: PartitionKey, part: _Part, follower: int) -> FetchedPartition:
         if part.refusal is not None:
             return FetchedPartition(part.refusal.code, part.refusal.name)
-        partition = self._process.replicas.partitions[key]
+        partition = self._replicas.partitions[key]
         known = partition.high_watermark
         if part.diverging is not None:
             epoch, end_offset = part.diverging.epoch, part.diverging.offset
@@ -150,7 +149,7 @@ class FetchHandler:
             self._process.world.note("a follower is held back by a throttle")
             return FetchedPartition(0, "", NO_EPOCH, -1, known)
         start, end = Offset(part.position.offset), Offset(partition.log_end)
-        now_ms, bucket = self._process.now_ms(), self._process.replicas.throttles.leader
+        now_ms, bucket = self._process.now_ms(), self._replicas.throttles.leader
         is_throttled = self._is_throttled(partition, follower)
         room_bytes = bucket.room_bytes(now_ms) if is_throttled else None
         most_bytes = min(REPLICA_FETCH_BYTES_MAX, room_bytes or REPLICA_FETCH_BYTES_MAX)
@@ -160,12 +159,20 @@ class FetchHandler:
         return FetchedPartition(0, "", NO_EPOCH, -1, known, data)
 
 
+@runtime_checkable
+class Leader(Protocol):
+    """A broker process that answers fetches."""
+
+    fetch_handler: FetchHandler
+
+
 def fetch(
     follower: int, broker_epoch: int, positions: Mapping[PartitionKey, FetchPosition]
 ) -> Serve:
     """What the broker that leads is asked by one that follows."""
 
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
+        assert isinstance(process, Leader), f"{process.id} is no broker"
         process.fetch_handler.fetch(follower, broker_epoch, positions, respond)
 
     return serve

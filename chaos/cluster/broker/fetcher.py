@@ -6,24 +6,24 @@ over the simulated network, and what they bring to the virtual disk.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.limits import REPLICA_FETCH_TIMEOUT_MS
 from broker.partition.assignment import PartitionKey
 from broker.partition.partition import Partition
 from broker.replication.follower_fetch import FetchedPartition, FetchPosition, LeaderFetchState
 from chaos.cluster.broker.fetch_handler import fetch
+from chaos.cluster.broker.node import BrokerNode
+from chaos.cluster.broker.replica_manager import ReplicaManager
 from quorum.core.vocabulary import ReplicaId
-
-if TYPE_CHECKING:
-    from chaos.cluster.broker.process import BrokerProcess
 
 
 class Fetcher:
     """Keeps each partition with its leader, and asks the leaders."""
 
-    def __init__(self, process: "BrokerProcess") -> None:
+    def __init__(self, process: BrokerNode, replicas: ReplicaManager) -> None:
         self._process = process
+        self._replicas = replicas
         self._copying: dict[int, LeaderFetchState] = {}
         self._under_way: dict[int, int] = {}
         self._rounds: dict[int, int] = {}
@@ -37,12 +37,12 @@ class Fetcher:
         following = partition.following
         if following is None or following.leader < 0 or not partition.is_open:
             return
-        if self._process.replicas.partitions.get(partition.key) is not partition:
+        if self._replicas.partitions.get(partition.key) is not partition:
             return  # It is being opened, and will be announced when it is.
         leader = following.leader
         self._leader_of[partition] = leader
         if leader not in self._copying:
-            replicas = self._process.replicas
+            replicas = self._replicas
             self._copying[leader] = LeaderFetchState(
                 leader, self._process, replicas.throttles.follower, replicas.copies
             )
@@ -90,7 +90,7 @@ class Fetcher:
             copying.answered()
             self._take(copying, positions, answer)
         # Behind what is to be cut and written by then.
-        self._process.replicas.disk.call(_nothing, lambda _: self._stir(copying.leader))
+        self._replicas.disk.call(_nothing, lambda _: self._stir(copying.leader))
 
     def _take(
         self,
@@ -100,7 +100,7 @@ class Fetcher:
     ) -> None:
         process = self._process
         for key, given in answer.items():
-            partition = process.replicas.partitions.get(key)
+            partition = self._replicas.partitions.get(key)
             position = None if partition is None else positions.get(partition)
             if partition is None or position is None:
                 continue
@@ -111,7 +111,7 @@ class Fetcher:
                 process.world.note("a partition is truncated")
                 partition.begin_truncation()
                 cut = partial(partition.truncate_log, took.cut_at)
-                process.replicas.disk.call(cut, partial(_truncated, partition))
+                self._replicas.disk.call(cut, partial(_truncated, partition))
 
 
 def _truncated(partition: Partition, _: object) -> None:

@@ -5,7 +5,7 @@
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from broker.assignments_manager import DirectoryReport, directory_report
@@ -18,21 +18,86 @@ from broker.limits import (
 )
 from broker.partition.assignment import PartitionKey
 from chaos.cluster import controller_apis
+from chaos.cluster.broker.node import BrokerNode
+from chaos.cluster.broker.replica_manager import ReplicaManager
 from chaos.violation import Violation
 from statemachine import commands
 from statemachine.features.features import RANGES
 from statemachine.records import kafka_records
 
-if TYPE_CHECKING:
-    from chaos.cluster.broker.process import BrokerProcess
 
-
-class Life:
+class DirectoryAssignments:
     """Of one process of a broker."""
 
-    def __init__(self, process: "BrokerProcess", *, previous_epoch: int) -> None:
+    def __init__(self, process: BrokerNode, replicas: ReplicaManager) -> None:
+        self._process = process
+        self._replicas = replicas
+        self._is_asking = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the controller has been told of every replica that is to be spoken of."""
+        return not self._is_asking and not self._to_say()
+
+    def say(self) -> None:
+        """Tell the controller of those that it knows elsewhere, if there are any."""
+        process, keys = self._process, self._to_say()
+        if self._is_asking or not keys or process.broker_epoch is None:
+            return
+        self._is_asking = True
+        own = process.incarnation.key.directory_id
+        assigned = tuple(
+            commands.DirectoryAssignment(
+                directory_id=own, topic_id=key.topic_id, partition=key.number
+            )
+            for key in keys
+        )
+        asked = commands.AssignReplicasToDirs(
+            broker_id=process.broker_id, broker_epoch=process.broker_epoch, assignments=assigned
+        )
+        process.ask_controller(
+            controller_apis.command(asked), self._answered, timeout_ms=CONTROLLER_TIMEOUT_MS
+        )
+
+    def _answered(self, answer: Any) -> None:
+        if isinstance(answer, commands.ReplicasAssigned):
+            self._process.world.note("a broker says in which directory its replicas are")
+        # The metadata says what became of it, and is looked at then.
+        self._process.later(CONTROLLER_BACKOFF_MS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_asking = False
+        self.say()
+
+    def _to_say(self) -> list[PartitionKey]:
+        process = self._process
+        judge = partial(
+            directory_report,
+            process.image,
+            me=process.broker_id,
+            own=process.incarnation.key.directory_id,
+        )
+        registered = process.image.brokers.get(process.broker_id)
+        if registered is None or registered.epoch != process.broker_epoch:
+            return []
+        return [key for key in self._replicas.partitions if judge(key) is DirectoryReport.TO_SAY]
+
+
+class BrokerLifecycle:
+    """Of one process of a broker."""
+
+    def __init__(
+        self,
+        process: BrokerNode,
+        replicas: ReplicaManager,
+        assignments: DirectoryAssignments,
+        *,
+        previous_epoch: int,
+    ) -> None:
         settings = process.world.settings
         self._process = process
+        self._replicas = replicas
+        self._assignments = assignments
         self._session_timeout_ms = settings.session_timeout_ms
         self._incarnation_id = UUID(int=process.rng.getrandbits(128), version=4)
         self._backoff_ms = CONTROLLER_BACKOFF_MS
@@ -120,11 +185,11 @@ class Life:
                 self._back_off()
 
     def _beat(self) -> None:
-        waits = self.living.wants_fence(is_settled=self._process.assignments.is_settled)
+        waits = self.living.wants_fence(is_settled=self._assignments.is_settled)
         asked = self._heartbeat(want_fence=waits)
         answered = partial(self._beaten, self._round)
         timeout_ms = self._session_timeout_ms // 2
-        beat = controller_apis.heartbeat(asked, self._process.replicas.copy_reports())
+        beat = controller_apis.heartbeat(asked, self._replicas.copy_reports())
         self._process.ask_controller(beat, answered, timeout_ms=timeout_ms)
 
     def _heartbeat(
@@ -181,59 +246,3 @@ class Life:
             )
         if not self.may_go:
             self._process.later(CONTROLLED_SHUTDOWN_HEARTBEAT_MS, self._ask_to_stop)
-
-
-class DirectoryAssignments:
-    """Of one process of a broker."""
-
-    def __init__(self, process: "BrokerProcess") -> None:
-        self._process = process
-        self._is_asking = False
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the controller has been told of every replica that is to be spoken of."""
-        return not self._is_asking and not self._to_say()
-
-    def say(self) -> None:
-        """Tell the controller of those that it knows elsewhere, if there are any."""
-        process, keys = self._process, self._to_say()
-        if self._is_asking or not keys or process.broker_epoch is None:
-            return
-        self._is_asking = True
-        own = process.incarnation.key.directory_id
-        assigned = tuple(
-            commands.DirectoryAssignment(
-                directory_id=own, topic_id=key.topic_id, partition=key.number
-            )
-            for key in keys
-        )
-        asked = commands.AssignReplicasToDirs(
-            broker_id=process.broker_id, broker_epoch=process.broker_epoch, assignments=assigned
-        )
-        process.ask_controller(
-            controller_apis.command(asked), self._answered, timeout_ms=CONTROLLER_TIMEOUT_MS
-        )
-
-    def _answered(self, answer: Any) -> None:
-        if isinstance(answer, commands.ReplicasAssigned):
-            self._process.world.note("a broker says in which directory its replicas are")
-        # The metadata says what became of it, and is looked at then.
-        self._process.later(CONTROLLER_BACKOFF_MS, self._look_again)
-
-    def _look_again(self) -> None:
-        self._is_asking = False
-        self.say()
-
-    def _to_say(self) -> list[PartitionKey]:
-        process = self._process
-        judge = partial(
-            directory_report,
-            process.image,
-            me=process.broker_id,
-            own=process.incarnation.key.directory_id,
-        )
-        registered = process.image.brokers.get(process.broker_id)
-        if registered is None or registered.epoch != process.broker_epoch:
-            return []
-        return [key for key in process.replicas.partitions if judge(key) is DirectoryReport.TO_SAY]

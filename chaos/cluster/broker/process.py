@@ -6,7 +6,7 @@ those that others lead, and proposes ISRs: `broker.broker_server` in virtual tim
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from broker.alter_partition_manager import Batch, ProposalAnswer, ProposalQueue
 from broker.limits import (
@@ -22,36 +22,33 @@ from broker.partition.partition import Partition
 from chaos.cluster import controller_apis
 from chaos.cluster.broker.fetch_handler import FetchHandler
 from chaos.cluster.broker.fetcher import Fetcher
-from chaos.cluster.broker.lifecycle import DirectoryAssignments, Life
-from chaos.cluster.broker.replica_manager import Replicas
-from chaos.cluster.process import ClusterProcess
-from chaos.cluster.rpc import Respond, Serve
+from chaos.cluster.broker.lifecycle import BrokerLifecycle, DirectoryAssignments
+from chaos.cluster.broker.node import BrokerNode
+from chaos.cluster.broker.replica_manager import ReplicaManager
+from chaos.cluster.environment import ClusterEnvironment
 from chaos.invariants.durable_state import Incarnation
 from chaos.simulation.machine import Machine
-from quorum.core.vocabulary import Epoch, Offset, ReplicaId
+from chaos.simulation.runtime import CoarseRandom
+from quorum.core.vocabulary import Epoch, Offset
 from quorum.opening import Past
 from statemachine import commands
 from statemachine.image.delta import MetadataDelta
 from statemachine.image.image import Image
 
-if TYPE_CHECKING:
-    from chaos.cluster.world import ClusterWorld
-    from chaos.simulation.runtime import CoarseRandom
-
 SWEEP_MS: Final = 100
 NO_EPOCH: Final = -1
 
 
-class BrokerProcess(ClusterProcess):
+class BrokerProcess(BrokerNode):
     """See the module; it is the `PartitionHost` of its partitions."""
 
     def __init__(
         self,
-        world: "ClusterWorld",
+        world: ClusterEnvironment,
         machine: Machine,
         incarnation: Incarnation,
         past: Past,
-        rng: "CoarseRandom",
+        rng: CoarseRandom,
     ) -> None:
         self._image = Image()
         self.metadata = self.above = MetadataFollower(self._image)
@@ -65,11 +62,16 @@ class BrokerProcess(ClusterProcess):
         self.replica_lag_time_max_ms = world.settings.lag_ms_max
         super().__init__(world, machine, incarnation, past, rng)
         self.metadata.read_from(self.replica)
-        self.replicas = Replicas(self)
-        self.assignments = DirectoryAssignments(self)
-        self.lifecycle = Life(self, previous_epoch=world.previous_epochs.pop(self.id, NO_EPOCH))
-        self.fetch_handler = FetchHandler(self)
-        self.fetcher = Fetcher(self)
+        self.replicas = ReplicaManager(self)
+        self.assignments = DirectoryAssignments(self, self.replicas)
+        self.lifecycle = BrokerLifecycle(
+            self,
+            self.replicas,
+            self.assignments,
+            previous_epoch=world.previous_epochs.pop(self.id, NO_EPOCH),
+        )
+        self.fetch_handler = FetchHandler(self, self.replicas)
+        self.fetcher = Fetcher(self, self.replicas)
         self._proposals = ProposalQueue()
         self._proposes = False
         self._backoff_ms = CONTROLLER_BACKOFF_MS
@@ -80,31 +82,6 @@ class BrokerProcess(ClusterProcess):
     @property
     def image(self) -> Image:
         return self._image
-
-    @property
-    def active(self) -> ReplicaId | None:
-        """Whom it takes for the active controller."""
-        leader = self.replica.node.leader
-        return leader if leader in self.world.voters else None
-
-    def ask_controller(
-        self,
-        serve: Serve,
-        done: Respond,
-        *,
-        timeout_ms: int,
-        twice: bool = False,
-        held_ms: int = 0,
-    ) -> None:
-        """Ask the active controller; `done` with None where nobody is known to be that."""
-        self._act()
-        to = self.active
-        if to is None:
-            self.later(1, partial(done, None))
-        else:
-            self.world.rpc.ask(
-                self, to, serve, done, timeout_ms=timeout_ms, twice=twice, held_ms=held_ms
-            )
 
     def registered(self, epoch: int) -> None:
         """It is registered with this epoch."""
@@ -179,7 +156,8 @@ class BrokerProcess(ClusterProcess):
     def committed(self, partition: Partition) -> None:
         """See the port."""
         self.fetch_handler.stirred(partition)
-        self.world.records.committed(self, partition)
+        if self.is_open:
+            self.world.records.committed(self.broker_id, partition)
 
     def moved(self, partition: Partition) -> None:
         """See the port."""

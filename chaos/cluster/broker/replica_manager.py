@@ -8,9 +8,7 @@ written in groups and not synced. All of it ends with its process.
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from uuid import UUID
+from typing import Final
 
 from broker.limits import MESSAGE_BYTES_MAX
 from broker.partition.assignment import (
@@ -26,44 +24,20 @@ from broker.replica_manager import LogAction, PendingLogActions, log_action
 from broker.replication.copy_reports import CopyReports
 from broker.replication.replication_quota import ReplicationQuotas
 from broker.storage.partition_log import OpenedLog, open_log
+from chaos.cluster.broker.node import BrokerNode
+from chaos.cluster.broker.partition_disk import PARTITIONS, PartitionDisk, folder_of, held_on
 from quorum.log.files import make_folder, sync_folder
-from quorum.log.filesystem import FileSystem
 from statemachine.image.delta import MetadataDelta
 from statemachine.reassignment.copies import CopyReport
 from statemachine.vocabulary import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
 
-if TYPE_CHECKING:
-    from broker.partition.partition import Partition
-    from chaos.cluster.broker.process import BrokerProcess
-
-PARTITIONS: Final = Path("/partitions")
 SEGMENT_BYTES: Final = 4_000
 
 
-def folder_of(key: PartitionKey) -> Path:
-    """Where the log of a partition lies: by the id of its topic, so that no two ever share one."""
-    return PARTITIONS / f"{key.topic_id.hex}-{key.number}"
-
-
-def key_of(folder: str) -> PartitionKey:
-    """Whose folder has this name."""
-    topic_id, _, number = folder.partition("-")
-    return PartitionKey(UUID(hex=topic_id), int(number))
-
-
-def held_on(disk: FileSystem) -> list[PartitionKey]:
-    """The partitions of which a disk has anything."""
-    if not disk.is_folder(PARTITIONS):
-        return []
-    return [
-        key_of(each) for each in sorted(disk.names(PARTITIONS)) if disk.names(PARTITIONS / each)
-    ]
-
-
-class Replicas:
+class ReplicaManager:
     """The partitions of one process."""
 
-    def __init__(self, process: "BrokerProcess") -> None:
+    def __init__(self, process: BrokerNode) -> None:
         self._process = process
         self._fs = process.machine.disk
         self.disk = PartitionDisk(process)
@@ -187,7 +161,7 @@ class Replicas:
         folder = folder_of(key)
         make_folder(PARTITIONS, self._fs)
         make_folder(folder, self._fs)
-        self._process.world.data.opens(self._process, key)
+        self._process.world.folders.opens(self._process.incarnation, key)
         return open_log(folder, segment_bytes_max=SEGMENT_BYTES, fs=self._fs)
 
     def _take_in(self, key: PartitionKey, topic: str, opened: OpenedLog) -> None:
@@ -219,7 +193,7 @@ class Replicas:
 
     def _remove_files(self, key: PartitionKey) -> None:
         folder = folder_of(key)
-        self._process.world.data.removes(self._process, key)
+        self._process.world.folders.removes(self._process.incarnation, key)
         for name in sorted(self._fs.names(folder)):
             self._fs.remove(folder / name)
         sync_folder(folder, self._fs)
@@ -228,52 +202,3 @@ class Replicas:
 def _tell_all(waiting: list[Callable[[], None]], _: object) -> None:
     for each in waiting:
         each()
-
-
-Job: TypeAlias = Callable[[], Any]
-Done: TypeAlias = Callable[[Any], None]
-
-
-class PartitionDisk:
-    """What one process of a broker has asked of its disk."""
-
-    def __init__(self, process: "BrokerProcess") -> None:
-        self._process = process
-        self._jobs: deque[tuple[Job, Done]] = deque()
-        self._is_busy = False
-        self._grown: dict[Partition, None] = {}
-        self._writes = False
-
-    def call(self, job: Job, done: Done) -> None:
-        """Run `job`, after all that was asked for before; then `done` with what it returns."""
-        self._jobs.append((job, done))
-        if not self._is_busy:
-            self._begin()
-
-    def write_soon(self, partition: "Partition") -> None:
-        """Write what was appended, together with whatever else is appended until then."""
-        self._grown[partition] = None
-        if not self._writes:
-            self._writes = True
-            self.call(self._write, self._wrote)
-
-    def _begin(self) -> None:
-        self._is_busy = bool(self._jobs)
-        if self._is_busy:
-            process = self._process
-            process.later(process.world.writing_ms(process.machine), self._do)
-
-    def _do(self) -> None:
-        job, done = self._jobs.popleft()
-        done(job())
-        self._begin()
-
-    def _write(self) -> "list[tuple[Partition, int]]":
-        grown, self._grown = [each for each in self._grown if each.is_open], {}
-        self._writes = False
-        return [(each, each.log.commit(sync=False).offset) for each in grown]
-
-    def _wrote(self, written: "list[tuple[Partition, int]]") -> None:
-        for partition, end in written:
-            if partition.is_open:
-                partition.wrote(end)

@@ -6,23 +6,25 @@ none of it. Also counts reassignment steps that were cancelled under way.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from broker.partition.assignment import PartitionKey
-from chaos.cluster.broker.replica_manager import folder_of, held_on
+from broker.partition.partition import Partition
+from chaos.cluster.broker.partition_disk import folder_of, held_on
+from chaos.cluster.invariants.history import ClusterHistory
 from chaos.cluster.invariants.model import Key, Part, without
 from chaos.cluster.invariants.record_parser import ParsedRecord
-from chaos.cluster.workload.clients import KEPT
+from chaos.cluster.profile import KEPT
 from chaos.disk.virtual_disk import VirtualDisk
 from chaos.invariants.disk_format import StoredBatch, batches, records
+from chaos.invariants.durable_state import Incarnation
+from chaos.simulation.environment import Environment
 from chaos.violation import Violation
 from quorum.core.vocabulary import ReplicaId
 
-if TYPE_CHECKING:
-    from broker.partition.partition import Partition
-    from chaos.cluster.broker.process import BrokerProcess
-    from chaos.cluster.world import ClusterWorld
+TAKEN_BACK: Final = "a step is taken back"
+REMOVED: Final = "what was copied for a step that was taken back is removed"
 
 
 def values_of(stored: list[StoredBatch] | tuple[StoredBatch, ...]) -> dict[int, bytes]:
@@ -56,11 +58,12 @@ def end_on(disk: VirtualDisk, key: PartitionKey) -> int:
     return 0
 
 
-class Records:
-    """Knows what was acknowledged and what was read; one for each run."""
+class PartitionRecords:
+    """P18 to P20: acknowledged, committed and consumed records of one run."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: Environment, history: ClusterHistory) -> None:
         self._world = world
+        self._history = history
         self._acknowledged: dict[int, dict[int, bytes]] = {}
         self._read: dict[int, dict[int, bytes]] = {}
         self._committed: dict[PartitionKey, int] = {}
@@ -83,16 +86,16 @@ class Records:
                 text = f"{value!r} is read at {number}/{offset}, before it was {known[offset]!r}"
                 raise Violation("P20", text)
 
-    def committed(self, process: "BrokerProcess", partition: "Partition") -> None:
-        """P19: who leads, and answers others, says that more is committed; all in sync have it."""
+    def committed(self, broker_id: int, partition: Partition) -> None:
+        """P19: an unfenced leader raises the high watermark; every in-sync replica has it."""
         key = partition.key
-        part = self._world.history.model.parts.get((key.topic_id.hex, key.number))
-        if part is None or part.leader != process.broker_id or not process.is_open:
+        part = self._history.model.parts.get((key.topic_id.hex, key.number))
+        if part is None or part.leader != broker_id:
             return
         if part.leader_epoch != partition.leader_epoch:
             return
         end = partition.high_watermark
-        if self._world.history.model.topics[key.topic_id.hex] == KEPT:
+        if self._history.model.topics[key.topic_id.hex] == KEPT:
             self.is_committed(key, end)
         for member in part.isr:
             if member in self._lost:
@@ -105,7 +108,7 @@ class Records:
 
     def loses(self, broker_id: int) -> None:
         """Its disk is about to lose something that others in sync have."""
-        self._lost[broker_id] = self._world.history.model.brokers[broker_id].incarnation
+        self._lost[broker_id] = self._history.model.brokers[broker_id].incarnation
 
     def is_committed(self, key: PartitionKey, end: int) -> None:
         """Everything below is committed."""
@@ -144,7 +147,7 @@ class Records:
             self._check_partition(key, log_on(self._disk(replicas[0]), key))
 
     def _partitions(self) -> list[tuple[PartitionKey, tuple[int, ...]]]:
-        model = self._world.history.model
+        model = self._history.model
         return [
             (PartitionKey(UUID(hex=topic_id), number), part.replicas)
             for (topic_id, number), part in model.parts.items()
@@ -166,66 +169,55 @@ class Records:
             raise Violation("P18", f"a record of {key} is there twice")
 
 
-class Data:
-    """One for each run."""
+class PartitionFolders:
+    """P21: partition folders of one run, on the disks of brokers.
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    It also counts cancelled reassignment steps, and the copies that are removed because of them.
+    P13 checks the cancellation itself.
+    """
+
+    def __init__(self, world: Environment, history: ClusterHistory) -> None:
         self._world = world
+        self._history = history
         self._held_since: dict[tuple[ReplicaId, PartitionKey], int] = {}
+        self._cancelled: set[tuple[ReplicaId, PartitionKey]] = set()
+        """Copies that had begun for a step that was cancelled."""
 
-    def opens(self, process: "BrokerProcess", key: PartitionKey) -> None:
+    def opens(self, broker: Incarnation, key: PartitionKey) -> None:
         """A broker is about to have data of it."""
-        told = self._world.invariants.told(process.incarnation)
-        self._held_since.setdefault((process.id, key), told)
+        told = self._world.invariants.told(broker)
+        self._held_since.setdefault((broker.id, key), told)
 
-    def removes(self, process: "BrokerProcess", key: PartitionKey) -> None:
-        """P21: a broker is about to remove its data; it has seen that it is no replica since."""
-        told = self._world.invariants.told(process.incarnation)
-        since = self._held_since.pop((process.id, key), 0)
+    def removes(self, broker: Incarnation, key: PartitionKey) -> None:
+        """P21: a broker removes data only if it was no replica at some offset since it opened."""
+        told = self._world.invariants.told(broker)
+        since = self._held_since.pop((broker.id, key), 0)
         self._world.note("data of a partition is removed")
-        self._world.cancelled_steps.removes(process.id, key)
-        if not self._world.history.was_no_replica(process.broker_id, key, since, told):
-            raise Violation(
-                "P21", f"{process.id} removes {key}, and has been a replica since {since}"
-            )
+        if (broker.id, key) in self._cancelled:
+            self._cancelled.discard((broker.id, key))
+            self._world.note(REMOVED)
+        if not self._history.was_no_replica(int(broker.id), key, since, told):
+            raise Violation("P21", f"{broker} removes {key}, and has been a replica since {since}")
 
     def loses(self, replica: ReplicaId) -> None:
-        """Its whole disk is gone."""
+        """Forget a broker whose whole disk is gone."""
         for each in [each for each in self._held_since if each[0] == replica]:
             del self._held_since[each]
 
-    def check_end(self) -> None:
-        """P21: nobody has data of what is not on it."""
-        view = self._world.history.view_at(self._world.history.end)
-        for replica in self._world.brokers:
-            for key in held_on(self._world.machines[replica].disk):
-                part = view.parts.get((key.topic_id.hex, key.number))
-                if part is None or int(replica) not in part.replicas:
-                    raise Violation("P21", f"{replica} has data of {key}, which is not on it")
-
-
-TAKEN_BACK: Final = "a step is taken back"
-REMOVED: Final = "what was copied for a step that was taken back is removed"
-
-
-class CancelledSteps:
-    """Of one run."""
-
-    def __init__(self, world: "ClusterWorld") -> None:
-        self._world = world
-        self._dropped: set[tuple[ReplicaId, PartitionKey]] = set()
-        """Who had begun to copy what, and was no replica any more."""
-
-    def taken_back(self, key: Key, before: Part, after: Part) -> None:
-        """A step of this partition was under way, and all is as before it."""
+    def step_cancelled(self, key: Key, before: Part, after: Part) -> None:
+        """A reassignment step of this partition was under way, and is undone."""
         self._world.note(TAKEN_BACK)
         partition = PartitionKey(UUID(hex=key[0]), key[1])
         for each in map(ReplicaId, without(before.replicas, after.replicas)):
             if partition in held_on(self._world.machines[each].disk):
-                self._dropped.add((each, partition))
+                self._cancelled.add((each, partition))
 
-    def removes(self, replica: ReplicaId, partition: PartitionKey) -> None:
-        """It removes its data."""
-        if (replica, partition) in self._dropped:
-            self._dropped.discard((replica, partition))
-            self._world.note(REMOVED)
+    def check_end(self) -> None:
+        """P21: no broker has data of a partition that it is not a replica of."""
+        view = self._history.view_at(self._history.end)
+        brokers = [each for each in self._world.everyone if each not in self._world.voters]
+        for replica in brokers:
+            for key in held_on(self._world.machines[replica].disk):
+                part = view.parts.get((key.topic_id.hex, key.number))
+                if part is None or int(replica) not in part.replicas:
+                    raise Violation("P21", f"{replica} has data of {key}, which is not on it")

@@ -7,11 +7,13 @@ one that may have been only if it is a read or has an idempotency key. It hedges
 import random
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
-from chaos.cluster.process import ClusterProcess, ControllerProcess
-from chaos.cluster.rpc import Respond
+from chaos.cluster.environment import ClusterEnvironment
+from chaos.cluster.process import ControllerProcess
+from chaos.cluster.profile import KEPT, MOVED
+from chaos.cluster.rpc import Respond, Server
 from chaos.cluster.workload import redirected_moves, requests
 from chaos.cluster.workload.requests import Request
 from chaos.linearizability import models as said
@@ -21,13 +23,6 @@ from quorum.core.vocabulary import ReplicaId
 from statemachine.image.image import Image
 from statemachine.vocabulary import BROKER_RESOURCE, TOPIC_RESOURCE, Replicas
 
-if TYPE_CHECKING:
-    from chaos.cluster.world import ClusterWorld
-
-KEPT: Final = "kept"
-"""Of its partitions a history is written; nobody changes how it is configured, but for one name."""
-MOVED: Final = "moved"
-"""Its partitions belong to moves, and its configurations change."""
 PASSING: Final = ("one", "two")
 """Topics that come and go."""
 NOTED: Final = "retention.ms"
@@ -48,7 +43,7 @@ HEDGE_MS: Final = 300
 class Client:
     """One of those who ask; the network knows it by its id."""
 
-    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+    def __init__(self, world: ClusterEnvironment, number: int, rng: random.Random) -> None:
         self.world = world
         self.rng = rng
         self.client_history = world.client_history
@@ -340,7 +335,7 @@ class Client:
             raise Violation("L6", f"as of {end} there is {found}, not {views[-1].topics}")
 
 
-def _stale_read(process: ClusterProcess, respond: Respond) -> None:
+def _stale_read(process: Server, respond: Respond) -> None:
     assert isinstance(process, ControllerProcess)
 
     def read(image: Image) -> tuple[int, int, dict[str, str]]:

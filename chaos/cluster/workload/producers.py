@@ -9,23 +9,21 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from broker.partition.assignment import Appended, PartitionKey, Refusal
 from broker.partition.partition import Partition
 from broker.storage.producer_state import SequenceError
-from chaos.cluster.process import ClusterProcess
-from chaos.cluster.rpc import Respond, Serve
-from chaos.cluster.workload.clients import KEPT
+from chaos.cluster.broker.process import BrokerProcess
+from chaos.cluster.environment import ClusterEnvironment
+from chaos.cluster.profile import KEPT
+from chaos.cluster.rpc import Respond, Serve, Server
 from chaos.invariants.disk_format import StoredBatch, batches
 from chaos.violation import Violation
 from quorum.core.vocabulary import Offset, ReplicaId
 from quorum.records.encode import ClientRecord, encode_client
 from statemachine.vocabulary import NO_LEADER
-
-if TYPE_CHECKING:
-    from chaos.cluster.world import ClusterWorld
 
 PRODUCER_IDS: Final = 5_000
 PRODUCE_TIMEOUT_MS: Final = 2_000
@@ -61,7 +59,7 @@ class Read(NamedTuple):
 class _Asker(ABC):
     """Somebody who asks brokers; see `chaos.cluster.rpc.Caller`."""
 
-    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+    def __init__(self, world: ClusterEnvironment, number: int, rng: random.Random) -> None:
         self.world = world
         self.rng = rng
         self._id = ReplicaId(2_000 + number)
@@ -102,7 +100,7 @@ class _Asker(ABC):
 class Producer(_Asker):
     """Writes to the partitions of the topic in turn."""
 
-    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+    def __init__(self, world: ClusterEnvironment, number: int, rng: random.Random) -> None:
         super().__init__(world, number, rng)
         self._producer_id = PRODUCER_IDS + number
         self._sequences: dict[int, int] = {}
@@ -167,7 +165,7 @@ class Producer(_Asker):
 class Consumer(_Asker):
     """Reads the partitions, each from its beginning to its end and again."""
 
-    def __init__(self, world: "ClusterWorld", number: int, rng: random.Random) -> None:
+    def __init__(self, world: ClusterEnvironment, number: int, rng: random.Random) -> None:
         super().__init__(world, number, rng)
         self._positions: dict[int, int] = {}
 
@@ -198,7 +196,8 @@ class Consumer(_Asker):
 
 
 def _leader_of(number: int) -> Serve:
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
+        assert isinstance(process, BrokerProcess)
         topic = process.image.topic_named(KEPT)
         found = None if topic is None else topic.partition(number)
         respond(NO_LEADER if found is None else found.leader)
@@ -206,7 +205,7 @@ def _leader_of(number: int) -> Serve:
     return serve
 
 
-def _partition(process: ClusterProcess, number: int) -> Partition | None:
+def _partition(process: BrokerProcess, number: int) -> Partition | None:
     topic_id = process.image.topic_ids.get(KEPT)
     if topic_id is None:
         return None
@@ -214,7 +213,8 @@ def _partition(process: ClusterProcess, number: int) -> Partition | None:
 
 
 def _produce(number: int, batch: bytes) -> Serve:
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
+        assert isinstance(process, BrokerProcess)
         partition = _partition(process, number)
         if partition is None:
             respond(Refusal.UNKNOWN_TOPIC_OR_PARTITION)
@@ -239,7 +239,8 @@ def _produce(number: int, batch: bytes) -> Serve:
 
 
 def _consume(number: int, offset: int) -> Serve:
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
+        assert isinstance(process, BrokerProcess)
         partition = _partition(process, number)
         refusal = None if partition is None else partition.fetch_refusal(-1)
         if partition is None or refusal is not None:

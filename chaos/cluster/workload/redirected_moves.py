@@ -7,16 +7,15 @@ Looked at is what is committed, as an administrator sees it who asks again and a
 do not all come at once, one of them is held up, as long as anything may go wrong.
 """
 
+import random
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
+from chaos.cluster.environment import ClusterEnvironment
 from chaos.cluster.invariants.model import Ids, Part, without
 from quorum.core.vocabulary import ReplicaId
 from statemachine.vocabulary import Replicas
-
-if TYPE_CHECKING:
-    from chaos.cluster.workload.clients import Client
 
 Parts: TypeAlias = tuple[tuple[str, int, Replicas], ...]
 """Of a move: topics, numbers of their partitions, and where each is to go."""
@@ -29,11 +28,34 @@ elsewhere: it must not come into sync before that arrives."""
 REDIRECTED: Final = "a move is redirected of which a part is in sync"
 
 
+class Watcher(Protocol):
+    """The client that watches its move."""
+
+    @property
+    def world(self) -> ClusterEnvironment:
+        """The environment of the run."""
+        ...
+
+    @property
+    def rng(self) -> random.Random:
+        """Its randomness."""
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it sends no more requests."""
+        ...
+
+    def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
+        """Run this after a delay."""
+        ...
+
+
 class Redirect:
     """Watches one partition; `then` is told where to send it; nowhere if the time never came."""
 
     def __init__(
-        self, client: "Client", topic: str, number: int, then: Callable[[Replicas], None]
+        self, client: Watcher, topic: str, number: int, then: Callable[[Replicas], None]
     ) -> None:
         self._client = client
         self._topic = topic
@@ -80,7 +102,7 @@ class Redirect:
         return () if found == part.target else found
 
 
-def newcomers(client: "Client", topics: tuple[str, ...]) -> tuple[str, int, Replicas]:
+def newcomers(client: Watcher, topics: tuple[str, ...]) -> tuple[str, int, Replicas]:
     """A partition of one of these topics, and at least two that it is not on, to be all that it is
     on; none if it may not be, or where a step brings in one after the other."""
     settings = client.world.settings
@@ -94,7 +116,7 @@ def newcomers(client: "Client", topics: tuple[str, ...]) -> tuple[str, int, Repl
     return topic, number, tuple(client.rng.sample(found, min(len(found), settings.factor)))
 
 
-def _part(client: "Client", topic: str, number: int) -> Part | None:
+def _part(client: Watcher, topic: str, number: int) -> Part | None:
     model = client.world.history.model
     named = (each for each, name in model.topics.items() if name == topic)
     return model.parts.get((next(named, ""), number))

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from chaos.cluster import controller_apis
-from chaos.cluster.process import ClusterProcess, ControllerProcess
-from chaos.cluster.rpc import Respond, Serve
+from chaos.cluster.process import ControllerProcess
+from chaos.cluster.rpc import Respond, Serve, Server
 from chaos.linearizability import models as said
 from chaos.linearizability.checker import Key
 from chaos.violation import Violation
@@ -263,7 +263,7 @@ def slow_down(move_id: int, rate: int, *, key: str) -> Request:
 def left_of(move_id: int) -> Request:
     """How much is left to be copied of the move?"""
 
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, ControllerProcess)
         told = process.controller.told_of_copies()
         process.controller.query(lambda image: move_copies(image, move_id, told), respond)
@@ -322,7 +322,7 @@ def _keyed(command: commands.KeyedCommand, key: str) -> commands.Keyed:
 
 
 def _query(key: Key, asked: Hashable, read: Callable[[Image], Hashable]) -> Request:
-    def serve(process: ClusterProcess, respond: Respond) -> None:
+    def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, ControllerProcess)
         process.controller.query(read, respond)
 

@@ -6,12 +6,11 @@ from uuid import UUID
 import pytest
 
 from broker.partition.assignment import PartitionKey
-from chaos.cluster.broker.replica_manager import PARTITIONS, folder_of, held_on
+from chaos.cluster.broker.partition_disk import PARTITIONS, folder_of, held_on
 from chaos.cluster.invariants.model import Broker, Part
 from chaos.cluster.invariants.partition_data import end_on, log_on, values_of
 from chaos.cluster.invariants.record_parser import ParsedRecord
-from chaos.cluster.profile import ClusterProfile
-from chaos.cluster.workload.clients import KEPT
+from chaos.cluster.profile import KEPT, ClusterProfile
 from chaos.cluster.world import ClusterWorld
 from chaos.invariants.disk_format import batches
 from chaos.violation import Violation
@@ -96,7 +95,7 @@ def test_what_was_read_at_an_offset_and_is_something_else_breaks_p20(world: Clus
 def test_data_of_what_is_not_on_a_broker_breaks_p21(world: ClusterWorld) -> None:
     put(world, ONE, a_batch(0, b"a"))
     with pytest.raises(Violation, match="P21: 100 has data of"):
-        world.data.check_end()
+        world.folders.check_end()
 
 
 def test_who_comes_into_the_isr_without_what_is_committed_breaks_p19(world: ClusterWorld) -> None:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from chaos.simulation.environment import CLUSTER_ID
 from chaos.simulation.profile import CALM, Profile
 from chaos.simulation.run import Simulation
-from chaos.simulation.environment import CLUSTER_ID
 from quorum.records.voters import cluster_id_in
 
 
