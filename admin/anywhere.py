@@ -20,21 +20,15 @@ from admin.capabilities.server import carry_out
 from admin.client.admin_client import AdminClient, AdminError
 from admin.client.asking import Question
 from admin.client.log_sizes import copies_of
-from admin.client.voters import failing
 from admin.faults import Refused, Unreachable
 from admin.model import (
     Assignment,
-    LeadTransfer,
     PartitionResult,
-    QuorumDescription,
     Reassignments,
 )
 from admin.new_moves import BegunMove, NewMove
-from admin.whereabouts import Whereabouts
 from controller.apis.forwarder import leaderless
 from controller.service import NotActive, Service
-from quorum.core.messages import AlterQuorumRequest, TransferResponse
-from quorum.core.vocabulary import ReplicaId, ReplicaKey
 from statemachine.errors import Refusal
 
 WAIT_SECONDS_MAX: Final = 10.0
@@ -75,20 +69,6 @@ class Anywhere:
         self._service = service
         self._wait_seconds = wait_seconds
 
-    async def describe_quorum(self, *, stale: bool = False) -> QuorumDescription:
-        """The quorum as its leader sees it, or, if it may be `stale`, as this node does."""
-        if stale:
-            return await self._service.describe_quorum(stale=True)
-        return await self._ask(
-            lambda: self._service.describe_quorum(),
-            lambda client: client.describe_quorum(),
-            asks_who_leads=True,
-        )
-
-    def whereabouts(self) -> Whereabouts:
-        """Where every node is, as this one has heard it."""
-        return self._service.whereabouts()
-
     async def list_reassignments(
         self, wanted: Mapping[str, Sequence[int]] | None, *, stale: bool = False
     ) -> Reassignments:
@@ -102,8 +82,9 @@ class Anywhere:
 
     async def ask(self, request: Request[T], who: str, *, stale: bool = False) -> T:
         """The answer of the active controller, or of this node if it may be `stale`."""
-        request = with_key(request)
-        context = Context(service=self._service, who=who, stale=stale)
+        request, stale = with_key(request), stale or request.LOCAL
+        timeout_ms = round(self._wait_seconds * 1_000)
+        context = Context(service=self._service, who=who, stale=stale, timeout_ms=timeout_ms)
         if stale:
             return await self._read(
                 lambda: carry_out(request, context), lambda client: client.ask(request), stale=True
@@ -113,6 +94,8 @@ class Anywhere:
             lambda client: client.ask(request),
             changes=not request.only_reads(),
             has_key=bool(getattr(request, "key", "")),
+            patience=FAREWELL_SECONDS_MAX if request.SLOW else 0,
+            asks_who_leads=request.ASKS_WHO_LEADS,
         )
 
     async def begin_move(self, who: str, asked: NewMove) -> BegunMove:
@@ -140,35 +123,6 @@ class Anywhere:
         """What a move of all but those refused would copy, as the brokers that are alive say it."""
         copies = await plan_sizes.copies_of(self._service, assignments, refused)
         return await plan_sizes.bytes_moved(self._service, copies)
-
-    async def alter_voters(self, who: str, target: Sequence[ReplicaKey] | None) -> None:
-        """Let these vote in the end, or cancel what is under way (KIP-595)."""
-
-        async def here() -> None:
-            asked = None if target is None else tuple(target)
-            timeout_ms = round(self._wait_seconds * 1_000)
-            request = AlterQuorumRequest(target=asked, timeout_ms=timeout_ms)
-            response = await self._service.want_voters(who, request)
-            if response.error:
-                raise Refused("the voters cannot be changed", response.error, response.text)
-
-        await self._ask(here, lambda client: client.alter_voters(target), changes=True)
-
-    async def transfer_leadership(self, who: str, to: ReplicaId | None) -> LeadTransfer:
-        """Let this controller be the active one, or whoever suits best."""
-
-        async def here() -> LeadTransfer:
-            found = await self._service.transfer_leadership(who, to)
-            if isinstance(found, TransferResponse):
-                raise Refused(failing(to), found.error, found.text)
-            return found
-
-        return await self._ask(
-            here,
-            lambda client: client.transfer_leadership(to),
-            changes=True,
-            patience=FAREWELL_SECONDS_MAX,
-        )
 
     async def _read(
         self,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from admin.capabilities import brokers, moves, plans
+from admin.capabilities import brokers, moves, plans, quorum
 from admin.capabilities.schema import Request
 
 CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
@@ -30,6 +30,11 @@ CAPABILITIES: Final[Mapping[str, type[Request[Any]]]] = MappingProxyType(
             plans.ChangeReplicationFactor,
             plans.DecommissionBrokers,
             plans.RecommissionBrokers,
+            quorum.DescribeQuorum,
+            quorum.DescribeVoters,
+            quorum.DescribeNodes,
+            quorum.AlterVoters,
+            quorum.TransferLead,
         )
     }
 )

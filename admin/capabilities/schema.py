@@ -23,6 +23,8 @@ A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 T = TypeVar("T")
 
+DEFAULT_TIMEOUT_MS: Final = 10_000
+
 BrokerId = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of a broker")]
 MoveId = Annotated[int, Meta(gt=0, le=2**63 - 1, description="Id of a move")]
 PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Number of a partition")]
@@ -63,6 +65,12 @@ class Request(Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_f
     CHANGES: ClassVar[bool] = False
     """Whether it changes the cluster; if not, a stale answer may be asked for."""
     ROUTES: ClassVar[tuple[Route, ...]] = ()
+    ASKS_WHO_LEADS: ClassVar[bool] = False
+    """Whether "nobody leads" is an answer, once that is more than a short election."""
+    LOCAL: ClassVar[bool] = False
+    """Whether any node answers from what it has, unasked."""
+    SLOW: ClassVar[bool] = False
+    """Whether the node that is asked may answer a moment after it has lost the lead."""
     STALE: ClassVar[bool] = True
     """Whether any node may answer it from what it has, if it changes nothing."""
     ERRORS: ClassVar[tuple[Error, ...]] = ()
@@ -112,6 +120,8 @@ class Context:
     """The principal that asks."""
     stale: bool = False
     """Whether this node may answer from what it has."""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    """How long the client waits."""
 
 
 Handler = Callable[[Any, Context], Awaitable[Any]]

@@ -22,7 +22,7 @@ _HANDLERS_OF: Final = (planning,)
 
 async def carry_out(request: Request[A], context: Context) -> A:
     """Carry out a request on this node; raises `Refused` or `NotActive`."""
-    if context.stale and not request.may_be_stale():
+    if context.stale and not (request.may_be_stale() or request.LOCAL):
         raise Refused(request.failing(), Error.INVALID_REQUEST.code, "only what reads may be stale")
     key: str = getattr(request, "key", "")
     wrong = wrong_key(key) if key else None

@@ -17,7 +17,7 @@ from admin.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from admin.model import LeadTransfer
+    from admin.capabilities.quorum import LeadTransfer
 
 
 @click.group()
@@ -65,8 +65,10 @@ def described(found: "LeadTransfer") -> str:
 
 
 async def _transfer(whom: Target, to: int | None) -> "LeadTransfer":
+    from admin.capabilities.quorum import TransferLead
+
     async with whom.client() as client:
-        return await client.transfer_leadership(to)
+        return await client.ask(TransferLead(to=to))
 
 
 def _end(found: "LeadTransfer", to: int | None) -> None:

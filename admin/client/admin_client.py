@@ -18,7 +18,6 @@ from admin.model import (
     BrokerInfo,
     ClusterDescription,
     FeaturesDescription,
-    LeadTransfer,
     PartitionResult,
     QuorumDescription,
     Reassignment,
@@ -112,11 +111,6 @@ class AdminClient:
     async def remove_voter(self, voter: ReplicaKey) -> None:
         """Let a controller vote no more (KIP-853)."""
         await self._ask(voters.remove_voter(voter))
-
-    async def transfer_leadership(self, to: int | None = None) -> LeadTransfer:
-        """Let this controller be the active one, or whoever suits best; returns who is then."""
-        answer = await self._ask(voters.transfer_leadership(to))
-        return voters.read_transfer(answer)
 
     async def describe_cluster(self) -> ClusterDescription:
         """The nodes of the kind that this client asks: brokers, or controllers."""

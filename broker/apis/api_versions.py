@@ -26,7 +26,6 @@ FORWARDED: Final = frozenset(
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.ALTER_QUORUM,
-        ApiKey.TRANSFER_LEADERSHIP,
         ApiKey.CAPABILITY,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,

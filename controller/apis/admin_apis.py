@@ -13,7 +13,6 @@ from controller.apis import (
     quotas,
     reassignments,
     topics,
-    transfer,
     voters,
 )
 from controller.apis.request import AdminApi
@@ -97,11 +96,6 @@ APIS: Final[Mapping[int, AdminApi]] = MappingProxyType(
             versions=VersionRange(0, 0),
             handle=voters.alter_quorum,
             refuse=voters.refuse,
-        ),
-        ApiKey.TRANSFER_LEADERSHIP: AdminApi(
-            versions=VersionRange(0, 0),
-            handle=transfer.transfer_leadership,
-            refuse=transfer.refuse,
         ),
         ApiKey.CAPABILITY: AdminApi(
             versions=VersionRange(0, 0),

@@ -58,7 +58,6 @@ class ApiKey(IntEnum):
     UPDATE_RAFT_VOTER = 82
     DISCOVER_BROKERS = 20_000
     ALTER_QUORUM = 20_001
-    TRANSFER_LEADERSHIP = 20_002
     CAPABILITY = 20_010
 
     def __str__(self) -> str:
@@ -129,7 +128,6 @@ SPOKEN: Final[Mapping[int, VersionRange]] = MappingProxyType(
         ApiKey.UPDATE_RAFT_VOTER: VersionRange(0, 0),
         ApiKey.DISCOVER_BROKERS: VersionRange(0, 0),
         ApiKey.ALTER_QUORUM: VersionRange(0, 0),
-        ApiKey.TRANSFER_LEADERSHIP: VersionRange(0, 0),
         ApiKey.CAPABILITY: VersionRange(0, 0),
     }
 )

@@ -19,7 +19,6 @@ _PRIVATE: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
     {
         20_000: ("quorum.protocol.private.discover_brokers", "DiscoverBrokers"),
         20_001: ("quorum.protocol.private.alter_quorum", "AlterQuorum"),
-        20_002: ("quorum.protocol.private.transfer_leadership", "TransferLeadership"),
         20_010: ("quorum.protocol.private.capability", "Capability"),
     }
 )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from admin.capabilities.quorum import TransferLead
 from admin.client.admin_client import AdminClient
 from admin.faults import Refused
 from admin.model import QuorumDescription, ReplicaInfo
@@ -163,7 +164,7 @@ class Teller:
         while (await self.client.describe_quorum()).leader_id != to:
             # Who has not yet fetched from a leader that is new cannot take over from it.
             with suppress(Refused):
-                await self.client.transfer_leadership(to)
+                await self.client.ask(TransferLead(to=to))
 
     async def prove_quick(self, follower: int) -> None:
         """Commit until something has certainly come to this follower within a few ms.

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
+from admin.capabilities.quorum import LeadTransfer, TransferLead
 from admin.client.admin_client import AdminClient
-from admin.model import LeadTransfer
 from admin.tools.local_cluster import LocalCluster
 from admin.tools.local_plan import log_dir
 from tests.controller.logs import folded
@@ -97,7 +97,7 @@ async def test_transfers_under_load_lose_nothing_and_need_no_election_timeout(
                 leader_id = (await client.describe_quorum()).leader_id
                 to = next(each.id for each in cluster.plan.controllers if each.id != leader_id)
                 since = now()
-                found.append(await client.transfer_leadership(to))
+                found.append(await client.ask(TransferLead(to=to)))
                 until = now()
                 named += found[-1].leader_id == to
                 await load.acknowledge(BETWEEN)

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from admin.capabilities.moves import DescribedMove, DescribeMove
+from admin.capabilities.quorum import TransferLead
 from admin.cli.main import group
 from admin.client.admin_client import AdminClient
 from admin.client.configs import BROKER, TOPIC
@@ -102,7 +103,7 @@ async def test_what_brokers_said_is_known_wherever_one_asks_and_goes_with_the_le
             await until(lambda: bool(other.controller.image.moves))
             stale = await client.ask(DescribeMove(move_id=1), stale=True)
             assert (stale.bytes_left, stale.partitions_bytes_unknown) == (None, 1)
-            await client.transfer_leadership(other.node_id)
+            await client.ask(TransferLead(to=other.node_id))
             await active(nodes.values())
             after = await move_of(client)
             assert (after.bytes_left, after.partitions[0].bytes_left) == (None, None)

@@ -11,6 +11,7 @@ from admin.capabilities.plans import (
     PlanRequest,
     RecommissionBrokers,
 )
+from admin.capabilities.quorum import TransferLead
 from controller.ports import Unavailable
 from controller.service import NotActive
 from statemachine import commands
@@ -63,7 +64,7 @@ async def test_another_factor_is_begun_once_whoever_is_asked_again(tmp_path: Pat
             await asked(first.controller, isr(first.controller, "a", had))
             await asked(first.controller, move("a", 101))
             async with client_of(first) as client:
-                await client.transfer_leadership()
+                await client.ask(TransferLead())
             other = await active(nodes.values())
             again, headers = await sent(http, "POST", FACTOR, factor(2), KEY)
             assert again == begun

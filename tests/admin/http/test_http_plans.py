@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admin.capabilities.quorum import TransferLead
 from statemachine import commands
 from statemachine.vocabulary import MoveKind
 from tests.admin.cli.test_reassign_partitions import brokers
@@ -90,7 +91,7 @@ async def test_an_emptying_goes_on_after_a_fail_over_and_is_told_of_by_who_leads
         async with http_door(leader) as http:
             await put(http, EMPTYING)
             async with client_of(leader) as client:
-                await client.transfer_leadership()
+                await client.ask(TransferLead())
             other = await active(nodes.values())
             found = (await http.get(EMPTYING)).body
             assert (found["state"], found["move_ids"]) == ("moving", [1])
@@ -125,7 +126,7 @@ async def test_the_wish_to_forget_a_broker_outlives_its_asker_and_the_controller
             begun = await put(http, f"{EMPTYING}?unregister=true")
             assert (begun["state"], begun["to_be_unregistered"]) == ("moving", True)
             async with client_of(leader) as client:
-                await client.transfer_leadership()
+                await client.ask(TransferLead())
             other = await active(nodes.values())
             found = (await http.get(EMPTYING)).body
             assert (found["state"], found["to_be_unregistered"]) == ("moving", True)

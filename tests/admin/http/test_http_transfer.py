@@ -44,11 +44,11 @@ async def test_without_a_body_whoever_suits_best_leads(tmp_path: Path) -> None:
         ({"to": 1}, 409, "1 leads already"),
         ({}, 409, "no voter but 1 fetches"),
         ({"to": 7}, 400, "7 is no voter; voters are 1"),
-        ({"to": "1"}, 400, 'to is "1"; it is the id of a voter, like 3'),
-        ({"to": True}, 400, "to is true"),
-        ({"to": -1}, 400, "to is -1"),
-        ({"leader": 1}, 400, 'the body is to be {"to": 3}'),
-        ([], 400, 'the body is to be {"to": 3}'),
+        ({"to": "1"}, 400, "to: expected `int | null`, got `str`"),
+        ({"to": True}, 400, "to: expected `int | null`, got `bool`"),
+        ({"to": -1}, 400, "to: expected `int` >= 0"),
+        ({"leader": 1}, 400, "'leader' is not known; there is to"),
+        ([], 400, "the body is to be an object with to"),
     ],
 )
 async def test_what_cannot_be_is_a_problem_in_one_sentence(

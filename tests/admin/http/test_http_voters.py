@@ -42,13 +42,13 @@ async def test_target_voters_are_put_followed_and_cancelled(tmp_path: Path) -> N
     ("body", "word"),
     [
         ([], "the body is to be"),
-        ({"target_voters": []}, "a list of 1 to 100 voters"),
+        ({"target_voters": []}, "target_voters: expected `array` of length >= 1"),
         ({"target_voters": [1, 1]}, "names 1 twice"),
-        ({"target_voters": ["1"]}, '"1" is no voter'),
-        ({"target_voters": [True]}, "true is no voter"),
-        ({"target_voters": [-1]}, "-1 is no voter"),
+        ({"target_voters": ["1"]}, "target_voters[0]: expected `int | object`, got `str`"),
+        ({"target_voters": [True]}, "target_voters[0]: expected `int | object`, got `bool`"),
+        ({"target_voters": [-1]}, "target_voters[0]: expected `int` >= 0"),
         ({"target_voters": [{"id": 1, "directory_id": "x"}]}, "directory_id: 'x' has 1 char"),
-        ({"target_voters": [1], "more": 2}, "the body is to be"),
+        ({"target_voters": [1], "more": 2}, "'more' is not known; there is target_voters"),
     ],
 )
 async def test_a_target_that_is_none_is_refused_with_what_is_wrong(

@@ -119,7 +119,6 @@ EMPTY: dict[ApiKey, dict[str, Any]] = {
     ApiKey.UNREGISTER_BROKER: {"broker_id": 1},
     ApiKey.UPDATE_FEATURES: {"feature_updates": ()},
     ApiKey.ALTER_QUORUM: {"target_voters": None},
-    ApiKey.TRANSFER_LEADERSHIP: {"voter_id": 1},
     ApiKey.CAPABILITY: {"name": "brokers.list", "body": b"\x80"},
     ApiKey.ADD_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None, "listeners": ()},
     ApiKey.REMOVE_RAFT_VOTER: {"voter_id": 1, "voter_directory_id": None},

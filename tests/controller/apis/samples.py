@@ -285,9 +285,6 @@ SAMPLES: Final[Mapping[int, Callable[[Form], Any]]] = MappingProxyType(
             timeout=TIMEOUT,
             target_voters=(form.part("TargetVoter", voter_id=1, voter_directory_id=None),),
         ),
-        ApiKey.TRANSFER_LEADERSHIP: lambda form: form.request(
-            cluster_id=None, timeout=TIMEOUT, voter_id=1
-        ),
         ApiKey.CAPABILITY: lambda form: form.request(
             timeout=TIMEOUT, name="brokers.list", body=b"\x80"
         ),

@@ -1,25 +1,22 @@
 """Who leads, asked over the Kafka protocol of real controllers: TransferLeadership."""
 
 from collections.abc import Collection
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from admin.capabilities.quorum import TransferLead
 from admin.faults import Refused
 from admin.model import max_follower_lag
 from controller.ports import Unavailable
-from quorum.protocol.apis import ApiKey
 from tests.controller.apis.test_kafka_voters import client_of, until
 from tests.controller.asking import asked, busy, join, topic
 from tests.support.controllers import (
-    CLUSTER_ID,
     Node,
     a_controller,
     active,
     controllers,
 )
-from tests.support.kafka_client import kafka_client
 
 
 async def at_rest(nodes: Collection[Node]) -> Node:
@@ -38,7 +35,7 @@ async def test_the_lead_goes_to_whom_is_named_and_the_answer_tells_the_epoch(
         wanted, other = (each for each in nodes.values() if each is not leader)
         # Any controller may be asked: the active one answers, and goes on to when it is not.
         async with client_of(other) as client:
-            found = await client.transfer_leadership(wanted.node_id)
+            found = await client.ask(TransferLead(to=wanted.node_id))
         assert (found.leader_id, found.leader_epoch) == (wanted.node_id, epoch + 1)
         assert found.duration_ms >= 0
         assert await active(nodes.values()) is wanted
@@ -48,7 +45,7 @@ async def test_without_a_name_another_one_leads(tmp_path: Path) -> None:
     async with controllers(tmp_path, 1, 2, 3) as nodes:
         leader = await at_rest(nodes.values())
         async with client_of(leader) as client:
-            found = await client.transfer_leadership()
+            found = await client.ask(TransferLead())
         assert found.leader_id in set(nodes) - {leader.node_id}
 
 
@@ -57,33 +54,18 @@ async def test_what_cannot_be_is_refused_in_one_sentence(tmp_path: Path) -> None
         leader = await active(nodes.values())
         async with client_of(nodes[4]) as client:
             with pytest.raises(Refused, match=r"to 4: 4 is no voter; voters are 1, 2, 3 \(VOTER_N"):
-                await client.transfer_leadership(4)
+                await client.ask(TransferLead(to=4))
             with pytest.raises(Refused, match=r"3 does not fetch from the leader; . could lead"):
-                await client.transfer_leadership(3)
+                await client.ask(TransferLead(to=3))
             me = leader.node_id
             with pytest.raises(Refused, match=rf"{me} leads already \(ELECTION_NOT_NEEDED\)"):
-                await client.transfer_leadership(me)
+                await client.ask(TransferLead(to=me))
 
 
 async def test_a_lone_controller_has_nobody_to_hand_over_to(tmp_path: Path) -> None:
     async with a_controller(tmp_path) as node, client_of(node) as client:
         with pytest.raises(Refused, match="no voter but 1 fetches"):
-            await client.transfer_leadership()
-
-
-async def test_another_cluster_is_refused(tmp_path: Path) -> None:
-    async with a_controller(tmp_path) as node, kafka_client(node.address) as client:
-        response = await client.ask(
-            ApiKey.TRANSFER_LEADERSHIP,
-            0,
-            cluster_id="another",
-            timeout=timedelta(seconds=1),
-            voter_id=-1,
-        )
-        assert (response.error_code, response.error_message) == (
-            104,
-            f"this is cluster {CLUSTER_ID}, not another",
-        )
+            await client.ask(TransferLead())
 
 
 async def test_a_command_is_refused_while_the_lead_is_handed_over(tmp_path: Path) -> None:

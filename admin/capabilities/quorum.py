@@ -1,0 +1,320 @@
+"""The quorum of controllers: describe it, choose its voters, transfer its lead."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from admin.capabilities.schema import Answer, AsOfOffset, Context, Request, Route, handles, refused
+from admin.faults import Refused
+from admin.model import (
+    QuorumDescription,
+    ReplicaInfo,
+    lag,
+    lag_time_ms,
+    max_follower_lag,
+    max_follower_lag_time_ms,
+)
+from quorum.core.limits import VOTERS_MAX
+from quorum.core.messages import AlterQuorumRequest, TransferResponse
+from quorum.core.vocabulary import NO_DIRECTORY, ReplicaId, ReplicaKey
+from quorum.log.uuids import uuid_from_text, uuid_to_text
+from statemachine.errors import Error, Refusal
+
+STATUS: Final = "metadata-quorum describe --status"
+ELECTION_NOT_NEEDED: Final = 84
+
+ReplicaNumber = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of a controller")]
+
+
+class Endpoint(Answer, frozen=True, kw_only=True):
+    """An address at which a replica listens."""
+
+    name: Annotated[str, Meta(description="Name of the listener")]
+    host: str
+    port: int
+
+
+class Replica(Answer, frozen=True, kw_only=True):
+    """A replica of the metadata log, as the leader last heard of it; -1 is unknown."""
+
+    replica_id: int
+    directory_id: str
+    status: Annotated[str, Meta(description="leader, follower or observer")]
+    log_end_offset: int
+    lag: Annotated[int, Meta(description="Records behind the leader")]
+    lag_time_ms: int
+    last_fetch_timestamp: int
+    last_caught_up_timestamp: int
+    endpoints: tuple[Endpoint, ...]
+
+
+class Quorum(Answer, frozen=True, kw_only=True):
+    """The quorum as its leader sees it; -1 is unknown."""
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    as_of_offset: AsOfOffset
+    max_follower_lag: int
+    max_follower_lag_time_ms: int
+    current_voters: tuple[Replica, ...]
+    observers: tuple[Replica, ...]
+    target_voters: Annotated[
+        tuple[int, ...] | None, Meta(description="The voters after the change under way")
+    ]
+    waits_for: Annotated[str | None, Meta(description="What a change of the voters waits for")]
+    full_disks: Annotated[
+        tuple[int, ...], Meta(description="Nodes without disk space; each knows of itself alone")
+    ]
+
+
+class Voters(Answer, frozen=True, kw_only=True):
+    """The voters, and the change of them that is under way."""
+
+    current_voters: tuple[int, ...]
+    target_voters: tuple[int, ...] | None
+    waits_for: str | None
+    as_of_offset: AsOfOffset
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no change is under way."""
+        return not self.target_voters and self.waits_for is None
+
+
+class NodePlace(Answer, frozen=True, kw_only=True):
+    """An address that a node has announced."""
+
+    replica_id: int
+    directory_id: str
+    boot_timestamp: int
+    host: str
+    port: int
+
+
+class Nodes(Answer, frozen=True, kw_only=True):
+    """The nodes that one node has heard of, as DiscoverBrokers tells them (KIP-595)."""
+
+    cluster_id: str | None
+    leader_id: Annotated[int, Meta(description="-1: unknown")]
+    leader_epoch: int
+    brokers: tuple[NodePlace, ...]
+
+
+class LeadTransfer(Answer, frozen=True, kw_only=True):
+    """The leader after a transfer."""
+
+    leader_id: Annotated[int, Meta(description="-1: not known yet")]
+    leader_epoch: int
+    duration_ms: Annotated[int, Meta(description="From the request until the leader was known")]
+
+
+class Voter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A voter with the directory of its log."""
+
+    id: ReplicaNumber
+    directory_id: str
+
+
+class DescribeQuorum(Request[Quorum], frozen=True, kw_only=True):
+    """Describe the leader, the voters and how far every replica has come."""
+
+    NAME = "quorum.describe"
+    ROUTES = (Route(method="GET", path="/v1/quorum"),)
+    ASKS_WHO_LEADS = True
+
+    def failing(self) -> str:
+        return "the quorum cannot be described"
+
+
+class DescribeVoters(Request[Voters], frozen=True, kw_only=True):
+    """Describe the voters and the change of them that is under way."""
+
+    NAME = "quorum.voters"
+    ROUTES = (Route(method="GET", path="/v1/quorum/voters"),)
+    ASKS_WHO_LEADS = True
+
+    def failing(self) -> str:
+        return "the quorum cannot be described"
+
+
+class DescribeNodes(Request[Nodes], frozen=True, kw_only=True):
+    """List the nodes that the node which answers has heard of; it needs no leader."""
+
+    NAME = "quorum.nodes"
+    ROUTES = (Route(method="GET", path="/v1/quorum/brokers"),)
+    STALE = False
+    LOCAL = True
+
+    def failing(self) -> str:
+        return "the nodes cannot be listed"
+
+
+class AlterVoters(Request[Voters], frozen=True, kw_only=True):
+    """Set the voters to reach, one step after the other; null cancels the change under way.
+
+    The answer comes once the target is committed; `quorum.voters` tells how far it has come.
+    """
+
+    target_voters: (
+        Annotated[tuple[ReplicaNumber | Voter, ...], Meta(min_length=1, max_length=VOTERS_MAX)]
+        | None
+    )
+
+    NAME = "quorum.alter-voters"
+    ROUTES = (
+        Route(method="PUT", path="/v1/quorum/voters"),
+        Route(method="DELETE", path="/v1/quorum/voters/target", fixed={"target_voters": None}),
+    )
+    CHANGES = True
+    LOOK = STATUS
+
+    def failing(self) -> str:
+        return "the voters cannot be changed"
+
+
+class TransferLead(Request[LeadTransfer], frozen=True, kw_only=True):
+    """Make another controller the active one, and answer when it is."""
+
+    to: Annotated[
+        ReplicaNumber | None, Meta(description="null: the voter that has caught up furthest")
+    ] = None
+
+    NAME = "quorum.transfer-lead"
+    ROUTES = (Route(method="POST", path="/v1/quorum/leader:transfer"),)
+    CHANGES = True
+    LOOK = STATUS
+    # It leads already: where the answer to an earlier attempt was lost, that did it.
+    DONE_BEFORE = ELECTION_NOT_NEEDED
+    SLOW = True
+
+    def failing(self) -> str:
+        return f"the lead cannot be handed over{'' if self.to is None else f' to {self.to}'}"
+
+
+@handles(DescribeQuorum)
+async def describe_quorum(_request: DescribeQuorum, context: Context) -> Quorum:
+    """Describe the quorum as this node sees it."""
+    return quorum_of(await context.service.describe_quorum(stale=context.stale))
+
+
+@handles(DescribeVoters)
+async def describe_voters(_request: DescribeVoters, context: Context) -> Voters:
+    """Describe the voters as this node sees them."""
+    return _voters(await context.service.describe_quorum(stale=context.stale))
+
+
+@handles(DescribeNodes)
+async def describe_nodes(_request: DescribeNodes, context: Context) -> Nodes:
+    """List what this node has heard."""
+    found = context.service.whereabouts()
+    return Nodes(
+        cluster_id=found.cluster_id,
+        leader_id=found.leader_id,
+        leader_epoch=found.leader_epoch,
+        brokers=tuple(
+            NodePlace(
+                replica_id=node.id,
+                directory_id=uuid_to_text(node.directory_id),
+                boot_timestamp=node.boot_timestamp_ms,
+                host=node.address.host,
+                port=node.address.port,
+            )
+            for node in found.nodes
+        ),
+    )
+
+
+@handles(AlterVoters)
+async def alter_voters(request: AlterVoters, context: Context) -> Voters:
+    """Commit the target of the voters."""
+    target = None
+    if request.target_voters is not None:
+        target = tuple(_key(request, each) for each in request.target_voters)
+        ids = [each.id for each in target]
+        twice = next((each for each in ids if ids.count(each) > 1), None)
+        if twice is not None:
+            raise _invalid(request, f"target_voters names {twice} twice")
+    response = await context.service.want_voters(
+        context.who, AlterQuorumRequest(target=target, timeout_ms=context.timeout_ms)
+    )
+    if response.error:
+        raise Refused(request.failing(), response.error, response.text)
+    return _voters(await context.service.describe_quorum())
+
+
+@handles(TransferLead)
+async def transfer_lead(request: TransferLead, context: Context) -> LeadTransfer:
+    """Hand the lead over, and wait until the new leader is known."""
+    to = None if request.to is None else ReplicaId(request.to)
+    found = await context.service.transfer_leadership(context.who, to)
+    if isinstance(found, TransferResponse):
+        raise Refused(request.failing(), found.error, found.text)
+    return LeadTransfer(
+        leader_id=found.leader_id, leader_epoch=found.leader_epoch, duration_ms=found.duration_ms
+    )
+
+
+def quorum_of(found: QuorumDescription) -> Quorum:
+    """The answer that describes a quorum."""
+    return Quorum(
+        cluster_id=found.cluster_id,
+        leader_id=found.leader_id,
+        leader_epoch=found.leader_epoch,
+        high_watermark=found.high_watermark,
+        as_of_offset=found.high_watermark,
+        max_follower_lag=max_follower_lag(found),
+        max_follower_lag_time_ms=max_follower_lag_time_ms(found),
+        current_voters=_replicas(found, found.voters, "follower"),
+        observers=_replicas(found, found.observers, "observer"),
+        target_voters=None if found.target_voters is None else tuple(found.target_voters),
+        waits_for=found.waits_for,
+        full_disks=tuple(found.full_disks),
+    )
+
+
+def _replicas(
+    found: QuorumDescription, replicas: Sequence[ReplicaInfo], status: str
+) -> tuple[Replica, ...]:
+    leader = found.leader
+    return tuple(
+        Replica(
+            replica_id=each.id,
+            directory_id=uuid_to_text(each.directory_id),
+            status="leader" if each.id == found.leader_id else status,
+            log_end_offset=each.log_end_offset,
+            lag=-1 if leader is None else lag(each, leader),
+            lag_time_ms=-1 if leader is None else lag_time_ms(each, leader),
+            last_fetch_timestamp=each.last_fetch_ms,
+            last_caught_up_timestamp=each.last_caught_up_ms,
+            endpoints=tuple(
+                Endpoint(name=name, host=address.host, port=address.port)
+                for name, address in found.addresses.get(each.id, ())
+            ),
+        )
+        for each in replicas
+    )
+
+
+def _voters(found: QuorumDescription) -> Voters:
+    return Voters(
+        current_voters=tuple(sorted(each.id for each in found.voters)),
+        target_voters=None if found.target_voters is None else tuple(found.target_voters),
+        waits_for=found.waits_for,
+        as_of_offset=found.high_watermark,
+    )
+
+
+def _key(request: AlterVoters, voter: int | Voter) -> ReplicaKey:
+    if isinstance(voter, int):
+        return ReplicaKey(ReplicaId(voter), NO_DIRECTORY)
+    try:
+        return ReplicaKey(ReplicaId(voter.id), uuid_from_text(voter.directory_id))
+    except ValueError as error:
+        raise _invalid(request, f"directory_id: {error}") from error
+
+
+def _invalid(request: AlterVoters, reason: str) -> Refused:
+    return refused(request, Refusal(Error.INVALID_REQUEST, reason))
