@@ -1,0 +1,37 @@
+"""docs/glossary.md: retired terms are no names of modules, classes or functions any more."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from tests.support import tree
+
+PAGE: Final = tree.ROOT / "docs" / "glossary.md"
+LEFT_MAX: Final = 46
+"""Names that still wait for theirs; this number only falls."""
+
+
+def retired() -> set[str]:
+    """The terms of the first column of the table of retired names."""
+    _, found, rest = PAGE.read_text(encoding="utf-8").partition("<!-- retired -->\n")
+    table, closed, _ = rest.partition("<!-- /retired -->")
+    assert found
+    assert closed
+    rows = [line.strip("|").split("|")[0] for line in table.splitlines()[2:]]
+    return {term for row in rows for term in re.findall(r"\w+", row)}
+
+
+def public_names() -> Iterator[tuple[str, str]]:
+    """Every module and every public class and function of a module, with its place."""
+    for path in tree.python_files(*tree.PACKAGES):
+        yield path.stem, tree.shown(path)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node.name, f"{tree.shown(path)}:{node.lineno} {node.name}"
+
+
+def test_retired_terms_are_no_names_any_more() -> None:
+    terms = retired()
+    found = [where for name, where in public_names() if name.lower() in terms]
+    assert len(found) <= LEFT_MAX, "\n".join(found)
