@@ -6,14 +6,10 @@ short election, and gives up with `NoActiveController` when the time is up.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
-from admin import (
-    move_service,
-    new_moves,
-    plan_sizes,
-    reassignment_questions,
-)
+from admin import new_moves, plan_sizes, reassignment_questions
 from admin.capabilities.plans import BytesMoved, PlanResult
 from admin.capabilities.schema import Context, Request, with_key
 from admin.capabilities.server import carry_out
@@ -24,9 +20,11 @@ from admin.faults import Refused, Unreachable
 from admin.model import (
     Assignment,
     PartitionResult,
+    Reassignment,
     Reassignments,
 )
 from admin.new_moves import BegunMove, NewMove
+from controller import reassignments
 from controller.apis.forwarder import leaderless
 from controller.service import NotActive, Service
 from statemachine.errors import Refusal
@@ -75,8 +73,9 @@ class Anywhere:
         """The partitions under way; as this node has heard of them, if it may be `stale`."""
 
         async def here() -> Reassignments:
-            found = await move_service.list_reassignments(self._service, wanted, stale=stale)
-            return Reassignments(moves=found.value, as_of=found.offset)
+            found = await reassignments.list_reassignments(self._service, wanted, stale=stale)
+            moves = [Reassignment(**asdict(each)) for each in found.value]
+            return Reassignments(moves=moves, as_of=found.offset)
 
         return await self._read(here, lambda client: client.reassignments(wanted), stale=stale)
 
@@ -106,7 +105,7 @@ class Anywhere:
             command = new_moves.command_of(asked, who)
             if isinstance(command, Refusal):
                 raise _as_refused(reassignment_questions.begin_move(asked), command)
-            answer = await move_service.alter_reassignments(self._service, who, command, asked.key)
+            answer = await reassignments.alter_reassignments(self._service, who, command, asked.key)
             return new_moves.told(answer)
 
         return await self._ask(

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from admin.keys import new_key, wrong_key
 from admin.model import Assignment, PartitionResult
+from controller.move_requests import new_key, refusal_of
 from statemachine.commands import AlterReassignments, Reassignment, ReassignmentsAltered
-from statemachine.errors import Error, Refusal
+from statemachine.errors import Refusal
 from statemachine.limits import THROTTLE_BYTES_PER_S_MAX
 
-NAME_CHARACTERS_MAX: Final = 255
 PRIORITY_MAX: Final = 2**31 - 1
 THROTTLE_MAX: Final = THROTTLE_BYTES_PER_S_MAX
 PRIORITY_MIN: Final = -(2**31)
@@ -83,23 +82,6 @@ def command_of(asked: NewMove, who: str) -> AlterReassignments | Refusal:
         throttle_bytes_per_s=asked.throttle_bytes_per_s,
         dry_run=asked.dry_run,
     )
-
-
-def refusal_of(name: str, key: str) -> Refusal | None:
-    """Why no move can be asked for by this name and this key, or None; either may be empty."""
-    reason = wrong_name(name)
-    if reason is None and key:
-        reason = wrong_key(key)
-    return None if reason is None else Refusal(Error.INVALID_REQUEST, reason)
-
-
-def wrong_name(name: str) -> str | None:
-    """Why a move cannot have this name, or None; the empty one is none."""
-    if len(name) > NAME_CHARACTERS_MAX:
-        return f"the name of a move has at most {NAME_CHARACTERS_MAX} characters, not {len(name)}"
-    if not name.isprintable():
-        return f"the name {name!r} has characters that cannot be shown"
-    return None
 
 
 def told(answer: ReassignmentsAltered) -> BegunMove:

@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from admin.model import Assignment, PartitionId, TopicDescription
-from admin.new_moves import PRIORITY_MAX, PRIORITY_MIN, THROTTLE_MAX, NewMove, wrong_name
+from admin.new_moves import PRIORITY_MAX, PRIORITY_MIN, THROTTLE_MAX, NewMove
 from admin.shown import shown
+from controller.move_requests import wrong_name
 
 VERSION: Final = 1
 PLAN_BYTES_MAX: Final = 64 * 1024 * 1024

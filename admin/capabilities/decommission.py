@@ -31,7 +31,7 @@ from admin.capabilities.plans import (
     names_of,
 )
 from admin.model import PartitionId
-from admin.move_service import MoveAnswer
+from controller.reassignments import MoveAnswer
 from controller.service import Service
 from statemachine.commands import (
     BeginMove,

@@ -10,7 +10,6 @@ from typing import Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from admin import move_service
 from admin.capabilities.moves import MovePlan, PartitionOutcome, outcome_of
 from admin.capabilities.moves import plan as plan_of
 from admin.capabilities.plans import (
@@ -22,8 +21,9 @@ from admin.capabilities.plans import (
     PlannedPartition,
     RecommissionBrokers,
 )
-from admin.keys import fingerprint
 from admin.model import UNKNOWN, PartitionId
+from controller import reassignments
+from controller.move_requests import fingerprint
 from controller.service import Service
 from statemachine.commands import (
     BeginMove,
@@ -68,7 +68,7 @@ class Pieces:
         """
         return range(0, count or bool(self._key), PARTITIONS_MAX)
 
-    async def done_before(self, nothing: BeginMove | CancelMoves) -> list[move_service.MoveAnswer]:
+    async def done_before(self, nothing: BeginMove | CancelMoves) -> list[reassignments.MoveAnswer]:
         """The answers of the pieces that were done before; `nothing` is a piece without partitions.
 
         Raises `Refused` if the key belongs to another request.
@@ -81,7 +81,7 @@ class Pieces:
 
     async def carry_out(
         self, pieces: Sequence[BeginMove | CancelMoves]
-    ) -> list[move_service.MoveAnswer]:
+    ) -> list[reassignments.MoveAnswer]:
         """Their answers, one after the other; with a key there is at least one piece."""
         assert pieces or not self._key, "nothing would be remembered"
         keys = [self._key_of(self._count + place) for place in range(len(pieces) - 1)]
@@ -99,8 +99,8 @@ class Pieces:
         name = blake2b(self._key.encode(), digest_size=_NAME_BYTES).hexdigest()
         return f"{name}.{place}"
 
-    async def _do(self, piece: BeginMove | CancelMoves, key: str) -> move_service.MoveAnswer:
-        return await move_service.alter_moves(
+    async def _do(self, piece: BeginMove | CancelMoves, key: str) -> reassignments.MoveAnswer:
+        return await reassignments.alter_moves(
             self._service, self.who, piece, key, self._fingerprint
         )
 
@@ -157,7 +157,7 @@ class Begun:
         ]
         self.take(await pieces.carry_out(wishes))
 
-    def take(self, answers: Sequence[move_service.MoveAnswer]) -> None:
+    def take(self, answers: Sequence[reassignments.MoveAnswer]) -> None:
         """What pieces have come to, now or in an attempt before this one."""
         for answer in answers:
             assert isinstance(answer, MoveStarted)

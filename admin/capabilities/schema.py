@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from admin.faults import Refused
-from admin.keys import new_key
 from admin.model import UNKNOWN
+from controller.move_requests import new_key
 from statemachine.errors import Error, Refusal
 
 if TYPE_CHECKING:

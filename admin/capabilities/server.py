@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 from admin.capabilities import planning
 from admin.capabilities.schema import HANDLERS, Context, Request, decode_request, encode, refused
 from admin.faults import Refused
-from admin.keys import wrong_key
+from controller.move_requests import wrong_key
 from controller.service import Service
 from quorum.protocol.errors import RequestRefused
 from statemachine.errors import Error, Refusal

@@ -295,7 +295,7 @@ def check_key(key: str, *, dry_run: bool = False) -> None:
         return
     if dry_run:
         raise click.UsageError("--dry-run changes nothing; omit --key")
-    from admin.keys import wrong_key
+    from controller.move_requests import wrong_key
 
     reason = wrong_key(key)
     if reason is not None:

@@ -198,7 +198,8 @@ def _carry_out(whom: Target, asked: Asked, file: Path) -> Exit:
 
 
 def _new_move(asked: Asked, plan: "Sequence[Assignment]") -> "NewMove":
-    from admin.new_moves import NewMove, refusal_of
+    from admin.new_moves import NewMove
+    from controller.move_requests import refusal_of
 
     refusal = refusal_of(asked.name, asked.key)
     if refusal is not None:

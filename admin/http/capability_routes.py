@@ -13,8 +13,8 @@ from admin.capabilities import CAPABILITIES
 from admin.capabilities.schema import Request, Route, json_of
 from admin.faults import Refused
 from admin.http.problems import HAS_KEY, REPEATED, Problem
-from admin.keys import wrong_key
 from admin.shown import SHOWN_CHARACTERS_MAX
+from controller.move_requests import wrong_key
 
 ANYWHERE: Final = web.AppKey("anywhere", Anywhere)
 ANONYMOUS: Final = "User:ANONYMOUS"

@@ -5,9 +5,10 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, Final
 
-from admin import model, move_service
-from admin.new_moves import refusal_of
+from controller import reassignments
 from controller.apis.request import KafkaRequest, bounded, code, encode_body, offload
+from controller.move_requests import refusal_of
+from controller.reassignments import OngoingReassignment
 from controller.service import AsOf, Service
 from quorum.protocol.errors import ErrorCode
 from quorum.protocol.varints import uvarint
@@ -38,7 +39,7 @@ async def alter_reassignments(request: KafkaRequest, service: Service) -> Any:
         )
     parts = sum(len(topic.partitions) for topic in message.topics or message.tried)
     command = await offload(lambda: _command(message), parts)
-    answer = await move_service.alter_reassignments(
+    answer = await reassignments.alter_reassignments(
         service, request.principal, command, message.key
     )
     # Only a client that used a field of ours reads what each partition has.
@@ -124,14 +125,14 @@ async def list_reassignments(request: KafkaRequest, service: Service) -> Any:
         for topic in request.message.topics:
             wanted.setdefault(topic.name, []).extend(topic.partition_indexes)
     # Who says what the answer must be is none of Kafka's clients, and may want to know more.
-    found = await move_service.list_reassignments(
+    found = await reassignments.list_reassignments(
         service, wanted, detailed=request.consistency is not None, stale=request.stale
     )
     body = await offload(lambda: _listed(request, found.value), len(found.value))
     return AsOf(body, found.offset)
 
 
-def _listed(request: KafkaRequest, underway: Sequence[model.Reassignment]) -> bytes:
+def _listed(request: KafkaRequest, underway: Sequence[OngoingReassignment]) -> bytes:
     topics = _by_topic(
         request, "OngoingTopicReassignment", underway, lambda each: _ongoing(request, each)
     )
@@ -139,7 +140,7 @@ def _listed(request: KafkaRequest, underway: Sequence[model.Reassignment]) -> by
     return encode_body(request, response)
 
 
-def _ongoing(request: KafkaRequest, found: model.Reassignment) -> Any:
+def _ongoing(request: KafkaRequest, found: OngoingReassignment) -> Any:
     told: dict[str, Any] = {}
     if request.extension is not None:
         told = {"target": found.target, "move_id": found.move_id, "reason": found.reason or ""}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admin import move_service
+from controller import reassignments
 from controller.apis import admin_apis, controller_apis, request
 from controller.apis.controller_apis import OFFERED
 from controller.apis.request import LONG_PARTS, offload
@@ -30,7 +30,7 @@ def everything_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has any bytes, or any parts."""
     monkeypatch.setattr(controller_apis, "LONG_BODY_BYTES", 0)
     monkeypatch.setattr(request, "LONG_PARTS", 0)
-    monkeypatch.setattr(move_service, "LISTED_AT_ONCE_MAX", 0)
+    monkeypatch.setattr(reassignments, "LISTED_AT_ONCE_MAX", 0)
 
 
 async def sent(node: Node, form: Form, body: bytes) -> Any:

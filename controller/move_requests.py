@@ -1,0 +1,78 @@
+"""Names and idempotency keys of requests about moves: checked, made, and put around a command.
+
+The state machine carries out a request with a key once (`statemachine.reassignment.idempotency`).
+"""
+
+import secrets
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from statemachine.commands import (
+    AlterReassignments,
+    CancelMoves,
+    Keyed,
+    KeyedCommand,
+    RollBackMove,
+)
+from statemachine.errors import Error, Refusal
+from statemachine.limits import FINGERPRINT_BYTES_MAX, KEY_CHARACTERS_MAX
+
+NAME_CHARACTERS_MAX: Final = 255
+_FINGERPRINT_BYTES: Final = 16
+_RANDOM_BYTES: Final = 16
+
+assert _FINGERPRINT_BYTES <= FINGERPRINT_BYTES_MAX
+
+
+def refusal_of(name: str, key: str) -> Refusal | None:
+    """Return the reason to refuse a move with this name and key; either may be empty."""
+    reason = wrong_name(name)
+    if reason is None and key:
+        reason = wrong_key(key)
+    return None if reason is None else Refusal(Error.INVALID_REQUEST, reason)
+
+
+def wrong_name(name: str) -> str | None:
+    """Return the reason why a move cannot have this name, or None."""
+    if len(name) > NAME_CHARACTERS_MAX:
+        return f"the name of a move has at most {NAME_CHARACTERS_MAX} characters, not {len(name)}"
+    if not name.isprintable():
+        return f"the name {name!r} has characters that cannot be shown"
+    return None
+
+
+def new_key() -> str:
+    """Return a new key, which no other request has."""
+    return secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def wrong_key(key: str) -> str | None:
+    """Return the reason why this cannot be a key, or None."""
+    if not 0 < len(key) <= KEY_CHARACTERS_MAX:
+        return f"a key has 1 to {KEY_CHARACTERS_MAX} characters, not {len(key)}"
+    if not (key.isascii() and key.isprintable()):
+        return f"the key {key!r} has other characters than printable ASCII"
+    return None
+
+
+def keyed(command: KeyedCommand, key: str, of_request: bytes | None = None) -> Keyed | KeyedCommand:
+    """Put a key around a command, unless there is none or it changes nothing.
+
+    `of_request` is the fingerprint of the request that the command is a part of, if it is not all.
+    """
+    if not key or is_dry_run(command):
+        return command
+    return Keyed(key=key, fingerprint=of_request or fingerprint(command), command=command)
+
+
+def is_dry_run(command: KeyedCommand) -> bool:
+    """Return True if the command changes nothing."""
+    return isinstance(command, AlterReassignments | CancelMoves | RollBackMove) and command.dry_run
+
+
+def fingerprint(asked: object) -> bytes:
+    """Return the fingerprint of a request, the same on every node and listener."""
+    kind, body = type(asked).__name__.encode(), msgspec.msgpack.encode(asked)
+    return blake2b(kind + body, digest_size=_FINGERPRINT_BYTES).digest()
