@@ -2,7 +2,7 @@
 
 Moments are milliseconds since 1970, named `*_ms` or `*_at_ms`; durations are milliseconds. Null is
 "unknown", never zero: most often the replica has no index of append times, as in Kafka's logs.
-`docs/lag.md` has the same tables; a test compares them.
+`docs/lag_tables.md` has the same tables; a test compares them.
 
 Definition of lag: at time t, a replica's lag in records is the number of records that the leader
 had and the replica did not; its lag in ms is the time since the leader appended the first of them.
@@ -17,28 +17,28 @@ class Column(NamedTuple):
 
     name: str
     type: str
-    """As Spark's DDL has it."""
+    """The type in Spark's DDL."""
     unit: str
-    """What one is one of: `ms` is a duration, `time` a moment in ms since 1970; else empty."""
+    """`ms` is a duration, `time` a moment in ms since 1970; may be empty."""
     meaning: str
 
 
 class ResultTable(NamedTuple):
-    """What one report says."""
+    """One table of a report."""
 
     name: str
     meaning: str
-    """What a row is, and of what there are rows."""
+    """The meaning of a row."""
     columns: tuple[Column, ...]
 
     @property
     def ddl(self) -> str:
-        """The columns as Spark reads them."""
+        """The schema as Spark's DDL."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its columns, in order."""
+        """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
 
@@ -68,7 +68,7 @@ def text(name: str, meaning: str) -> Column:
 
 
 def id_(name: str, meaning: str) -> Column:
-    """The id of a node, broker, partition or epoch."""
+    """The id of a node, broker or partition, or an epoch."""
     return Column(name, "INT", "id", meaning)
 
 
@@ -82,291 +82,304 @@ def flag(name: str, meaning: str) -> Column:
     return Column(name, "BOOLEAN", "", meaning)
 
 
-_REPLICA: Final = text("replica", "the copy of the log, by its node id")
-_FROM: Final = at("window_start_ms", "where the window begins, exclusive")
-_TO: Final = at("window_end_ms", "where it ends, inclusive; the last one ends with the report")
-_P50: Final = "not exceeded during half of the time; time is sampled, see `samples`"
+_REPLICA: Final = text("replica", "the replica, by its node id")
+_FROM: Final = at("window_start_ms", "start of the window, exclusive")
+_TO: Final = at(
+    "window_end_ms", "end of the window, inclusive; the last window ends with the report"
+)
+_P50: Final = "not exceeded during half of the time, by samples"
 
 _LAG_OVER_TIME: Final = (
     ms("p50_ms", f"lag that was {_P50}"),
     ms("p95_ms", "lag that was not exceeded during 95 % of the time"),
     ms("p99_ms", "lag that was not exceeded during 99 % of the time"),
-    ms("max_ms", "the greatest lag there was, exactly and not by samples"),
-    at("worst_at_ms", "when it was that great, by the clock of the leader"),
+    ms("max_ms", "greatest lag, exact and not by samples"),
+    at("worst_at_ms", "time of the greatest lag, by the leader's clock"),
     ms(
         "clock_ms",
-        "how far its clock is certainly ahead of the leader's (behind: below zero), as the logs "
-        "prove; this much has been taken out of its times, and no more",
+        (
+            "the proven part of its clock's lead over the leader's clock (negative if "
+            "behind); its times are corrected by it"
+        ),
     ),
 )
 
 REPLICATION_LAG: Final = ResultTable(
     "replication_lag",
-    "One row for each replica and window of time: how far it was behind. A replica that is dead has"
-    " rows up to the end of the report, as if it lived and appended nothing.",
+    (
+        "One row per replica and window: its lag. A dead replica has rows up to the end "
+        "of the report, as if it ran and appended nothing."
+    ),
     (
         _REPLICA,
         _FROM,
         _TO,
-        count("log_end", "offset", "end of its log, exclusive, when the window ended"),
-        count("records_behind", "records", "how many records it lacked when the window ended"),
-        count("records_behind_max", "records", "the most that it lacked at a sample"),
-        ms("lag_ms", "its lag when the window ended"),
+        count("log_end", "offset", "end of its log, exclusive, at the end of the window"),
+        count("records_behind", "records", "records missing at the end of the window"),
+        count("records_behind_max", "records", "most records missing at a sample"),
+        ms("lag_ms", "lag at the end of the window"),
         *_LAG_OVER_TIME,
         number(
             "trend_ms_per_s",
             "ms/s",
-            "how fast its lag grew in the window, by least squares over the samples; 1000 is a"
-            " replica that stands still, below zero it catches up",
+            (
+                "growth of its lag in the window, by least squares over the samples: 1000 if it "
+                "stands still, negative if it catches up"
+            ),
         ),
-        count("samples", "samples", "at how many moments, evenly spread, the lag was looked at"),
+        count("samples", "samples", "number of samples with a known lag, evenly spaced"),
     ),
 )
 
 REPLICA_LAG: Final = ResultTable(
     "replica_lag",
-    "One row for each replica: its lag over the whole time, and where its log ends.",
+    ("One row per replica: its lag over the whole time, and the end of its log."),
     (
         _REPLICA,
-        id_("node_id", "the node, where its folder names it"),
-        count("log_start", "offset", "the first offset that it holds"),
-        count("log_end", "offset", "the end of its log, exclusive"),
-        id_("last_epoch", "the epoch of its last record"),
-        count("records_behind", "records", "how many records of the longest log it lacks"),
-        count("records_diverging", "records", "how many of its own are not in the longest log"),
-        at("waits_since_ms", "when the leader had the first record that it lacks, if any"),
-        at("last_append_ms", "when it appended last, as it was last seen"),
+        id_("node_id", "node id, if meta.properties has it"),
+        count("log_start", "offset", "first offset in its log"),
+        count("log_end", "offset", "end of its log, exclusive"),
+        id_("last_epoch", "epoch of its last record"),
+        count("records_behind", "records", "records of the quorum's log that it lacks"),
+        count("records_diverging", "records", "its records that are not in the quorum's log"),
+        at("waits_since_ms", "append time, at the leader, of the first record that it lacks"),
+        at("last_append_ms", "time of its last append"),
         ms(
             "lag_ms",
-            "its lag at the end of the report; where its log ends is known without append times",
+            (
+                "lag at the end of the report; known without append times too, from the end of "
+                "its log"
+            ),
         ),
         *_LAG_OVER_TIME,
-        flag("has_append_times", "whether it has an index of append times"),
+        flag("has_append_times", "it has an index of append times"),
     ),
 )
 
 STATUS: Final = ResultTable(
     "status",
-    "One row for each replica: how it is at the end of the report, by rules over the last windows.",
+    ("One row per replica: its status at the end of the report, by rules over the last windows."),
     (
         _REPLICA,
         text("status", "OK, WARN, ERR, STALLED or STOPPED"),
-        text("rule", "the rule that fired, by its name; the first that does counts"),
-        text("facts", "a sentence with the figures that the rule looked at"),
-        at("since_ms", "since when it waits for the record that it lacks, if it lacks any"),
-        count("records_behind", "records", "how many records it lacks"),
-        ms("lag_ms", "its lag at the end of the report"),
+        text("rule", "the rule that decided, the first that matches"),
+        text("facts", "a sentence with the figures behind it"),
+        at("since_ms", "time since which it waits for the first record that it lacks"),
+        count("records_behind", "records", "records that it lacks"),
+        ms("lag_ms", "lag at the end of the report"),
     ),
 )
 
 LEADERSHIP: Final = ResultTable(
     "leadership",
-    "One row for each epoch of which the log tells, in order.",
+    "One row per epoch in the log, in order.",
     (
         id_("epoch", "the epoch"),
-        id_("leader", "who led it"),
-        count("start_offset", "offset", "of its first record"),
+        id_("leader", "its leader"),
+        count("start_offset", "offset", "offset of its first record"),
         count("end_offset", "offset", "end of its records, exclusive"),
-        at("elected_at_ms", "when the leader appended its first record"),
-        at("last_append_ms", "when it appended its last record"),
-        ms("tenure_ms", "from its first record to its last: it led at least that long"),
+        at("elected_at_ms", "append time of its first record"),
+        at("last_append_ms", "append time of its last record"),
+        ms("tenure_ms", "from its first record to its last; the leader led at least this long"),
         count(
             "elections_lost",
             "epochs",
-            "epochs since the one before that left no record: nobody won; null for the first epoch",
+            ("epochs without a leader since the one before; null for the first epoch"),
         ),
         ms(
             "gap_ms",
-            "from the last record of the leader before to the first of this one: no longer than"
-            " that was there no leader; null for the first epoch, 0 where clocks overlap",
+            (
+                "upper bound of the time without a leader: from the last record of the previous "
+                "leader to the first of this one; null for the first epoch, 0 if the clocks "
+                "overlap"
+            ),
         ),
-        ids("voters", "who could vote, as the leader wrote it"),
+        ids("voters", "voters, as the leader wrote them"),
         text(
             "ended",
-            "why it ended, where the log tells: leading (it has not), removed (its leader is no"
-            " voter any more), restarted (its leader registered anew soon after), gone (its"
-            " own log holds nothing later), away (it goes on, but not soon), followed (the leader"
-            " lived and followed the next one: handed over, or cut off), unknown",
+            (
+                "why it ended: leading (it has not ended), removed, restarted, gone, away, "
+                "followed or unknown; see the table in lag.md"
+            ),
         ),
-        text("facts", "a sentence with what that rests upon"),
+        text("facts", "a sentence with the evidence"),
     ),
 )
 
 COMMITS: Final = ResultTable(
     "commits",
-    "One row for each window of time, by when the leader appended.",
+    "One row per window, by append time at the leader.",
     (
         _FROM,
         _TO,
-        count("batches", "batches", "how many were appended"),
-        count("records", "records", "how many records were in them, control records included"),
-        count("bytes", "bytes", "their size"),
-        number("records_per_s", "records/s", "rate over the window"),
-        number("batches_per_s", "batches/s", "rate over the window"),
-        number("records_p50", "records", "records of a batch: half of them have no more"),
-        number("records_max", "records", "records of the largest batch"),
-        number("bytes_p50", "bytes", "bytes of a batch: half of them have no more"),
-        number("bytes_max", "bytes", "bytes of the largest batch"),
+        count("batches", "batches", "batches appended"),
+        count("records", "records", "records in them, control records included"),
+        count("bytes", "bytes", "size of the batches"),
+        number("records_per_s", "records/s", "rate in the window"),
+        number("batches_per_s", "batches/s", "rate in the window"),
+        number("records_p50", "records", "records per batch, median"),
+        number("records_max", "records", "records per batch, maximum"),
+        number("bytes_p50", "bytes", "bytes per batch, median"),
+        number("bytes_max", "bytes", "bytes per batch, maximum"),
         count(
             "majority_known",
             "batches",
-            "of how many batches it is known when a majority of the voters had them",
+            "batches for which the time at a majority of the voters is known",
         ),
-        ms("majority_p50_ms", "from the append of the leader until a majority had it: the median"),
-        ms("majority_p95_ms", "the same: 95 % were no slower"),
-        ms("majority_p99_ms", "the same: 99 % were no slower"),
-        ms("majority_max_ms", "the same: the slowest"),
-        at("majority_worst_at_ms", "when the leader appended the slowest, the first of several"),
+        ms("majority_p50_ms", "time from the append at the leader to a majority, median"),
+        ms("majority_p95_ms", "the same, 95th percentile"),
+        ms("majority_p99_ms", "the same, 99th percentile"),
+        ms("majority_max_ms", "the same, maximum"),
+        at("majority_worst_at_ms", "append time, at the leader, of the slowest batch"),
     ),
 )
 
 VOTERS: Final = ResultTable(
     "voters",
-    "One row for each voter assignment, in order, with how many failures it could have survived.",
+    ("One row per voter assignment, in order: the failures that it could have survived."),
     (
         count("offset", "offset", "of the record"),
         id_("epoch", "of the record"),
-        at("at_ms", "since when it was in force: when the leader appended it"),
-        at("until_ms", "when the next one was appended, or the end of the report"),
-        ms("duration_ms", "how long it was in force"),
-        Column("current", "ARRAY<STRING>", "", "the voters, as id or id@directory"),
-        Column("target", "ARRAY<STRING>", "", "who is to vote in the end; null if nothing changes"),
-        text("kind", "what record it is"),
-        count("tolerates", "failures", "so many voters may fail, if all of them keep up"),
-        ms("survived_2_ms", "for how long two or more failures could have been survived"),
-        ms("survived_1_ms", "for how long one failure could have been, but not two"),
-        ms("survived_0_ms", "for how long none could have been: a majority kept up, no more"),
-        ms("no_majority_ms", "for how long not even a majority kept up"),
-        ms("unknown_ms", "for how long nobody knows: append times of voters are missing"),
+        at("at_ms", "start: append time at the leader"),
+        at("until_ms", "end: append time of the next one, or the end of the report"),
+        ms("duration_ms", "time in force"),
+        Column("current", "ARRAY<STRING>", "", "voters, as id or id@directory"),
+        Column("target", "ARRAY<STRING>", "", "target voters; null if no change is in progress"),
+        text("kind", "kind of record"),
+        count("tolerates", "failures", "voters that may fail if all keep up"),
+        ms("survived_2_ms", "time in which two or more failures were survivable"),
+        ms("survived_1_ms", "time in which one failure was survivable, but not two"),
+        ms("survived_0_ms", "time in which no failure was survivable: only a majority kept up"),
+        ms("no_majority_ms", "time without a majority that kept up"),
+        ms("unknown_ms", "time for which append times of voters are missing"),
     ),
 )
 
 _PARTITION: Final = (
-    text("topic_id", "of the partition"),
-    text("topic", "its name, where the log has it"),
-    id_("partition", "of that topic"),
-    count("number", "", "which reassignment of this partition, from 1"),
+    text("topic_id", "topic id"),
+    text("topic", "topic name, if the log has it"),
+    id_("partition", "partition number"),
+    count("number", "", "number of the reassignment of this partition, from 1"),
 )
 
 MOVES: Final = ResultTable(
     "moves",
-    "One row for each reassignment of one partition, ours and Kafka's.",
+    "One row per reassignment of a partition, ours and Kafka's.",
     (
         *_PARTITION,
         count(
             "move_id",
             "",
-            "the move of metaquorum to which it belongs; null for Kafka's, and if one record did "
-            "all of it",
+            ("the move of metaquorum; null for Kafka's, and if a single record did it"),
         ),
-        at("started_ms", "when the first of its records was appended"),
-        at("ended_ms", "when the last was; null while it goes on"),
+        at("started_ms", "append time of its first record"),
+        at("ended_ms", "append time of its last record; null while it is in progress"),
         ms("duration_ms", "from start to end, or to the end of the report"),
         text(
             "outcome",
-            "completed, cancelled (over, without what was asked for), superseded, "
-            "gone (topic deleted), running, stuck",
+            ("completed, cancelled, superseded, gone (topic deleted), running or stuck"),
         ),
-        ids("from_replicas", "the replicas before"),
-        ids("planned", "the replicas that were asked for"),
-        ids("actual", "the replicas when it ended, or now"),
-        flag("as_planned", "whether they are what was asked for, order included"),
+        ids("from_replicas", "replicas before"),
+        ids("planned", "requested replicas"),
+        ids("actual", "replicas at its end, or now"),
+        flag("as_planned", "the actual replicas are the requested ones, in order"),
         count(
             "steps_planned",
             "steps",
-            "in how many it could be done with the limits in force when it began; 1 without limits",
+            "steps needed under the limits in force at its start; 1 without limits",
         ),
-        count("steps", "steps", "how many steps it took"),
-        ids("added", "replicas that it brought into the set"),
-        ids("removed", "replicas that it took out"),
-        id_("slowest", "the added replica that took longest to come into the ISR"),
+        count("steps", "steps", "steps taken"),
+        ids("added", "replicas added"),
+        ids("removed", "replicas removed"),
+        id_("slowest", "the added replica that took longest to join the ISR"),
         ms(
             "slowest_ms",
-            "how long that took; if it has not come, as long as its step lasted, or so far",
+            ("time that it took; if it has not joined, the duration of its step so far"),
         ),
-        at("last_progress_ms", "the last record about this partition while it was moved"),
+        at("last_progress_ms", "append time of the last record of this reassignment"),
     ),
 )
 
 MOVE_STEPS: Final = ResultTable(
     "move_steps",
-    "One row for each step of a reassignment: it grows, catches up and drops.",
+    ("One row per step of a reassignment: add replicas, catch up, remove replicas."),
     (
         *_PARTITION,
-        count("step", "", "which step of that reassignment, from 1"),
-        count("offset", "offset", "of the record that began it"),
-        at("started_ms", "when that was appended"),
+        count("step", "", "number of the step, from 1"),
+        count("offset", "offset", "offset of the record that began it"),
+        at("started_ms", "append time of that record"),
         at(
             "ended_ms",
-            "when the record after which nothing was adding or removing, or something else, was "
-            "appended",
+            "append time of the record that ended the step or began the next one",
         ),
         ms("duration_ms", "from start to end, or to the end of the report"),
         ids("adding", "replicas that it adds"),
         ids("removing", "replicas that it removes"),
         at(
             "caught_up_ms",
-            "when the last of those that it adds came into the ISR; null if one has not, or it "
-            "adds none",
+            (
+                "time at which the last added replica joined the ISR; null if one has not, or "
+                "none is added"
+            ),
         ),
-        ms("catch_up_ms", "how long that took since the step began"),
+        ms("catch_up_ms", "time from the start of the step until then"),
     ),
 )
 
 MOVE_REPLICAS: Final = ResultTable(
     "move_replicas",
-    "One row for each replica that a step adds: how long it took to catch up.",
+    "One row per replica that a step adds: the time to catch up.",
     (
         *_PARTITION,
-        count("step", "", "of that reassignment, from 1"),
-        id_("broker_id", "the replica"),
-        at("added_ms", "when it was told to fetch"),
-        at("in_sync_ms", "when it came into the ISR; null if it has not"),
-        ms("catch_up_ms", "how long that took; null if it has not"),
-        flag("stuck", "whether it has not, and its move stands still"),
+        count("step", "", "number of the step, from 1"),
+        id_("broker_id", "broker of the replica"),
+        at("added_ms", "time at which it was added"),
+        at("in_sync_ms", "time at which it joined the ISR; null if it has not"),
+        ms("catch_up_ms", "time from one to the other"),
+        flag("stuck", "it has not joined and the reassignment makes no progress"),
     ),
 )
 
 OPERATIONS: Final = ResultTable(
     "operations",
-    "One row for each move of metaquorum: what an operator asked for, of any number of partitions.",
+    ("One row per move of metaquorum: one request of an operator, for any number of partitions."),
     (
-        count("move_id", "", "by which it is asked about"),
+        count("move_id", "", "id of the move"),
         text("kind", "reassign, drain or rollback"),
-        text("name", "as its asker named it; empty if not"),
-        text("who", "who asked"),
-        at("asked_ms", "when it was asked for, by the clock of the controller"),
-        at("ended_ms", "when the last of its partitions had left it; null while it runs"),
-        ms("duration_ms", "from asking to its end, or to the end of the report"),
+        text("name", "name from the request; may be empty"),
+        text("who", "principal of the request"),
+        at("asked_ms", "time of the request, by the controller's clock"),
+        at("ended_ms", "time at which its last partition ended; null while it runs"),
+        ms("duration_ms", "from the request to its end, or to the end of the report"),
         text("outcome", "completed, cancelled, superseded, gone, running, paused or stuck"),
-        count("partitions_planned", "partitions", "how many were accepted"),
-        count("partitions_refused", "partitions", "how many were not"),
-        count("partitions_completed", "partitions", "how many arrived as asked for"),
-        count("partitions_cancelled", "partitions", "how many were cancelled"),
-        count("partitions_superseded", "partitions", "how many another move took over"),
-        count("partitions_gone", "partitions", "how many were deleted meanwhile"),
-        ms("paused_ms", "how long it was paused, by whoever"),
-        ms("slowest_partition_ms", "the longest that one of its partitions took"),
+        count("partitions_planned", "partitions", "partitions accepted"),
+        count("partitions_refused", "partitions", "partitions refused"),
+        count("partitions_completed", "partitions", "partitions completed as requested"),
+        count("partitions_cancelled", "partitions", "partitions cancelled"),
+        count("partitions_superseded", "partitions", "partitions taken over by another move"),
+        count("partitions_gone", "partitions", "partitions deleted meanwhile"),
+        ms("paused_ms", "time paused"),
+        ms("slowest_partition_ms", "time of its slowest partition"),
     ),
 )
 
 BROKERS: Final = ResultTable(
     "brokers",
-    "One row for each broker of which the log tells, from its beginning to the end of the report.",
+    ("One row per broker in the log, from the start of the log to the end of the report."),
     (
         id_("broker_id", "the broker"),
         text("state", "unfenced, fenced, stopping or unregistered, at the end of the report"),
-        at("state_since_ms", "since when"),
-        count("registrations", "times", "how often it registered: once for each start"),
-        at("first_registered_ms", "when it first did"),
-        at("last_registered_ms", "when it last did"),
-        count("fencings", "times", "how often it was fenced; a registration is none"),
-        count("unfencings", "times", "how often it was let in again"),
-        count("shutdowns", "times", "how often it began a controlled shutdown"),
-        ms("fenced_ms", "how long it was fenced, from registration to unfencing included"),
-        ms("longest_fenced_ms", "the longest of these times"),
-        count("isr_shrinks", "times", "how often it left the ISR of a partition"),
-        count("isr_expands", "times", "how often it came into one"),
+        at("state_since_ms", "start of that state"),
+        count("registrations", "times", "registrations, one per start"),
+        at("first_registered_ms", "time of the first registration"),
+        at("last_registered_ms", "time of the last registration"),
+        count("fencings", "times", "times it was fenced; a registration does not count"),
+        count("unfencings", "times", "times it was unfenced"),
+        count("shutdowns", "times", "controlled shutdowns begun"),
+        ms("fenced_ms", "time fenced, from registration to unfencing included"),
+        ms("longest_fenced_ms", "longest time fenced"),
+        count("isr_shrinks", "times", "times it left the ISR of a partition"),
+        count("isr_expands", "times", "times it joined the ISR of a partition"),
         count("moves_in", "partitions", "reassignments that added it"),
         count("moves_out", "partitions", "reassignments that removed it"),
     ),
@@ -374,16 +387,16 @@ BROKERS: Final = ResultTable(
 
 BROKER_ACTIVITY: Final = ResultTable(
     "broker_activity",
-    "One row for each broker and window in which something happened to it: a heat map of brokers.",
+    "One row per broker and window with events.",
     (
         id_("broker_id", "the broker"),
         _FROM,
         _TO,
-        count("registrations", "times", "how often it registered"),
-        count("fencings", "times", "how often it was fenced"),
-        count("unfencings", "times", "how often it was let in again"),
-        count("isr_shrinks", "times", "how often it left the ISR of a partition"),
-        count("isr_expands", "times", "how often it came into one"),
+        count("registrations", "times", "registrations"),
+        count("fencings", "times", "times it was fenced"),
+        count("unfencings", "times", "times it was unfenced"),
+        count("isr_shrinks", "times", "times it left the ISR of a partition"),
+        count("isr_expands", "times", "times it joined the ISR of a partition"),
         count("moves_in", "partitions", "reassignments begun that add it"),
         count("moves_out", "partitions", "reassignments begun that remove it"),
     ),
@@ -391,36 +404,37 @@ BROKER_ACTIVITY: Final = ResultTable(
 
 BROKER_EVENTS: Final = ResultTable(
     "broker_events",
-    "One row for each thing that happened to a broker up to the end of the report, in order.",
+    "One row per event of a broker up to the end of the report, in order.",
     (
         id_("broker_id", "the broker"),
         count("offset", "offset", "of the record"),
-        at("at_ms", "when the leader appended it"),
+        at("at_ms", "append time at the leader"),
         text("event", "registered, fenced, unfenced, stopping or unregistered"),
-        count("broker_epoch", "", "of that incarnation of the broker"),
-        at("until_ms", "when the next thing happened to it, or the end of the report"),
+        count("broker_epoch", "", "broker epoch"),
+        at("until_ms", "time of its next event, or the end of the report"),
     ),
 )
 
 CLOCKS: Final = ResultTable(
     "clocks",
-    "One row for each two replicas: how far the clock of one is ahead of the other's, in bounds.",
+    ("One row per pair of replicas: bounds of the offset between their clocks."),
     (
         _REPLICA,
-        text("relative_to", "the replica whose clock it is compared with"),
-        ms("at_least_ms", "its clock is ahead by no less; null if nobody knows"),
-        ms("at_most_ms", "its clock is ahead by no more; null if nobody knows"),
+        text("relative_to", "the replica that it is compared with"),
+        ms("at_least_ms", "lower bound of its clock's lead; null if unknown"),
+        ms("at_most_ms", "upper bound of its clock's lead; null if unknown"),
         ms(
             "estimate_ms",
-            "the middle of the bounds; the one that is known, where only one is: then the fastest"
-            " batch is taken to have needed no time",
+            "the middle of the bounds, or the only known bound",
         ),
-        ms("error_ms", "how far the estimate may be from the truth; null with a single bound"),
-        count("batches", "batches", "how many batches were compared"),
+        ms("error_ms", "maximum error of the estimate; null with a single bound"),
+        count("batches", "batches", "batches compared"),
         text(
             "verdict",
-            "agree (0 is within the bounds), ahead, behind, one-sided (the log cannot tell a clock"
-            " from a replica that is never faster), stepped (the bounds contradict each other)",
+            (
+                "agree (0 is within the bounds), ahead, behind, one-sided (only one bound is "
+                "known), stepped (the bounds contradict each other: a clock was set)"
+            ),
         ),
     ),
 )
@@ -441,17 +455,17 @@ RESULTS: Final = (
     BROKER_EVENTS,
     CLOCKS,
 )
-"""All of them, in the order in which they are shown."""
+"""All tables, in the order of the page."""
 
 
 def as_markdown() -> str:
-    """The tables as they appear in docs/lag.md; a test keeps the two identical."""
+    """The tables as docs/lag_tables.md has them; a test compares the two."""
     parts = []
     for table in RESULTS:
         rows = [
             f"| `{each.name}` | {each.type} | {each.unit} | {each.meaning} |"
             for each in table.columns
         ]
-        head = [f"#### {table.name}", "", table.meaning, "", "| column | type | unit | meaning |"]
+        head = [f"### {table.name}", "", table.meaning, "", "| column | type | unit | meaning |"]
         parts.append("\n".join([*head, "| --- | --- | --- | --- |", *rows]))
     return "\n\n".join(parts) + "\n"

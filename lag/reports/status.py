@@ -1,9 +1,7 @@
-"""How each replica is at the end of a report, by rules, in the way of Burrow: no threshold on one
-figure decides, but what the replica has done lately.
+"""The status of each replica at the end of a report, by rules over its last windows, as in Burrow.
 
-The first rule that fires counts. A log tells of a replica only what it appends: of one that is dead
-and one that had nothing to append it cannot tell which is which, and neither lags. Plain values, no
-Spark.
+The first rule that matches decides. A log shows only what a replica appended: a dead replica and
+one that had nothing to append look the same, and neither lags. Plain values, no Spark.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,49 +12,49 @@ Row = Mapping[str, Any]
 
 
 class Limits(NamedTuple):
-    """When a rule fires; all in ms."""
+    """The thresholds of the rules, in ms."""
 
     warn_ms: int = 1_000
-    """A lag that is worth a look."""
+    """A lag that is a warning."""
     stalled_ms: int = 2_000
-    """It waits for a record for so long and appends nothing: a follower's fetch timeout."""
+    """Waiting for a record this long without an append: a follower's fetch timeout."""
     stopped_ms: int = 10_000
-    """The same, for so long that nobody expects it back; a lag that is an error."""
+    """The same for a replica that is considered stopped; also a lag that is an error."""
 
 
 LOOKED_AT: Final = 10
-"""How many of the last windows are looked at for whether a lag grows."""
+"""The last windows that decide whether a lag grows."""
 GROWING_MIN: Final = 3
-"""In how many windows the lag must be known before it can be said to grow."""
+"""The least number of windows with a known lag for the lag to count as growing."""
 
 
 class Looked(NamedTuple):
-    """What the rules look at."""
+    """The figures that the rules use."""
 
     behind: int
     diverging: int
     lag_ms: int | None
     idle_ms: int | None
-    """How long before the end it appended last; None if nobody knows."""
+    """The time from its last append to the end; None if unknown."""
     lags: Sequence[int]
-    """How great its lag was at the end of each of the last windows, as far as it is known."""
+    """Its lag at the end of each of the last windows, where known."""
     limits: Limits
 
     @property
     def silent_ms(self) -> int:
-        """How long it has both waited and appended nothing."""
+        """The time that it has both waited and appended nothing."""
         return min(self.idle_ms or 0, self.lag_ms or 0)
 
     @property
     def grew(self) -> bool:
-        """Whether its lag grew from window to window; whoever was level in between keeps up."""
+        """Whether its lag grew from window to window and was never 0."""
         lags = self.lags
         rises = all(later >= lag for lag, later in pairwise(lags))
         return len(lags) >= GROWING_MIN and rises and lags[-1] > lags[0] > 0
 
 
 class Rule(NamedTuple):
-    """One rule: when it fires, and what the replica is then."""
+    """One rule: its condition and the status that it gives."""
 
     name: str
     status: str
@@ -68,37 +66,37 @@ RULES: Final = (
     Rule(
         "caught_up",
         "OK",
-        "it holds every record of the quorum's log, and no other",
+        "it holds exactly the records of the quorum's log",
         lambda it: not it.behind and not it.diverging,
     ),
     Rule(
         "silent",
         "STOPPED",
-        "it waits for `stopped_ms` or longer and has appended nothing for as long",
+        ("it has waited for `stopped_ms` or longer and appended nothing meanwhile"),
         lambda it: it.idle_ms is not None and it.silent_ms >= it.limits.stopped_ms,
     ),
     Rule(
         "diverging",
         "ERR",
-        "its log holds records that the quorum has given up",
+        "its log holds records that are not in the quorum's log",
         lambda it: it.diverging > 0,
     ),
     Rule(
         "short_log",
         "STOPPED",
-        "it has no append times, and its log ends `stopped_ms` or more before the quorum's",
+        ("it has no append times, and its log ends `stopped_ms` or more before the quorum's log"),
         lambda it: it.idle_ms is None and (it.lag_ms or 0) >= it.limits.stopped_ms,
     ),
     Rule(
         "nearly_there",
         "OK",
-        "it has no append times, and its log ends less than `stopped_ms` before the quorum's",
+        ("it has no append times, and its log ends less than `stopped_ms` before the quorum's log"),
         lambda it: it.idle_ms is None,
     ),
     Rule(
         "no_progress",
         "STALLED",
-        "it waits for `stalled_ms` or longer and has appended nothing for as long",
+        ("it has waited for `stalled_ms` or longer and appended nothing meanwhile"),
         lambda it: it.silent_ms >= it.limits.stalled_ms,
     ),
     Rule(
@@ -110,7 +108,7 @@ RULES: Final = (
     Rule(
         "falls_behind",
         "WARN",
-        f"it appends, and its lag, never 0, grew from window to window of the last {LOOKED_AT}",
+        f"it appends, and its lag grew over the last {LOOKED_AT} windows and was never 0",
         lambda it: it.grew,
     ),
     Rule(
@@ -121,7 +119,7 @@ RULES: Final = (
     ),
     Rule("keeps_up", "OK", "it appends, and its lag is small and does not grow", lambda _: True),
 )
-"""In the order in which they are asked."""
+"""The rules in the order in which they are tried."""
 
 
 def status(
@@ -130,7 +128,7 @@ def status(
     end_ms: int,
     limits: Limits | None = None,
 ) -> list[dict[str, Any]]:
-    """The report `status`, from the rows of those two; the report ends at `end_ms`."""
+    """The report `status`, from the rows of two others; the report ends at `end_ms`."""
     lags: dict[str, list[int | None]] = {}
     for row in replication_lag:
         lags.setdefault(row["replica"], []).append(row["lag_ms"])
@@ -165,7 +163,7 @@ def status(
 
 
 def _facts(it: Looked, rule: Rule) -> str:
-    """What it lacks and for how long, when it was last seen, and how it went."""
+    """A sentence with its missing records, its last append, and the trend of its lag."""
     records = "record" if it.behind == 1 else "records"
     waited = "nobody knows since when" if it.lag_ms is None else f"for {it.lag_ms} ms"
     said = [f"it lacks {it.behind} {records}, {waited}" if it.behind else "it lacks no record"]
@@ -181,6 +179,6 @@ def _facts(it: Looked, rule: Rule) -> str:
 
 
 def as_markdown() -> str:
-    """The rules as they appear in docs/lag.md; a test keeps the two identical."""
+    """The rules as docs/lag.md has them; a test compares the two."""
     rows = [f"| `{rule.name}` | {rule.status} | {rule.meaning} |" for rule in RULES]
     return "\n".join(["| rule | status | fires when |", "| --- | --- | --- |", *rows]) + "\n"

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-from lag.source.schemas import TABLES, Table
+from lag.source.schemas import PUBLIC, TABLES, Table
 
 PARTITION_BYTES: Final = 32 * 1024 * 1024
-"""Of a segment that one task reads."""
+"""The bytes of a segment per task."""
 PARTITION_BYTES_MIN: Final = 1024
 CLOCK_SLACK_MS: Final = 60 * 60 * 1_000
-"""By how much the clocks of leaders may differ, where a segment is skipped by its times."""
+"""The difference between leaders' clocks that is allowed for when segments are skipped by time."""
 SETTLE_MS: Final = 200
-"""For how long a batch at the end of a log that is not whole is waited for."""
+"""The time to wait for the rest of an incomplete batch at the end of a log."""
 CHUNK_OFFSETS: Final = 1 << 16
 
 _STREAMED: Final = ("batches", "records", "epochs", "assignments")
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class Known(NamedTuple):
-    """One option, as docs/lag.md has it."""
+    """One option, as docs/lag_tables.md has it."""
 
     name: str
     default: str
@@ -34,30 +34,54 @@ class Known(NamedTuple):
 
 
 KNOWN: Final = (
-    Known("path", "", "the folder of `load(path)`: a log, a node, or a folder of several nodes"),
-    Known("paths", "", "more of them, as a JSON list"),
-    Known("table", "batches", f"which table: {', '.join(TABLES)}"),
-    Known("columns", "all", "the columns wanted, separated by commas; others are not made"),
+    Known("path", "", ("the path of `load(path)`: a log, a node, or a folder with several nodes")),
+    Known("paths", "", "more paths, as a JSON list"),
+    Known("table", "batches", f"the table: {', '.join(each.name for each in PUBLIC)}"),
+    Known("columns", "all", "columns to read, separated by commas; others are not computed"),
     Known("source", "all", "log, snapshot, or all"),
-    Known("since", "", "rows appended by the leader at or after this time: ms since 1970, or ISO"),
-    Known("until", "", "rows appended before this time, likewise"),
-    Known("from_offset", "", "rows of the log from this offset on; a batch that holds it is whole"),
-    Known("to_offset", "", "rows before this offset, likewise"),
-    Known("partition_bytes", str(PARTITION_BYTES), "bytes of a segment that one task reads"),
-    Known("clock_slack_ms", str(CLOCK_SLACK_MS), "by how much clocks of leaders may differ, ms"),
-    Known("settle_ms", str(SETTLE_MS), "how long an end that is not whole is waited for, ms"),
-    Known("json", "false", "the column json of records: true, few or false"),
-    Known("deep", "false", "whether `problems` looks into every record, and not at batches alone"),
-    Known("shares", "1", "into how many shares the table packs divides the partitions"),
-    Known("chunk_offsets", "65536", "how many offsets are of one chunk of the table walk"),
-    Known("push_filters", "false", "whether Spark pushes filters down; see below"),
-    Known("max_bytes_per_trigger", "no limit", "bytes of each log that a stream reads at once"),
+    Known(
+        "since",
+        "",
+        ("rows that the leader appended at or after this time: ms since 1970, or ISO 8601"),
+    ),
+    Known("until", "", "rows that the leader appended before this time"),
+    Known(
+        "from_offset",
+        "",
+        ("rows of the log from this offset on, with the whole batch that contains it"),
+    ),
+    Known(
+        "to_offset",
+        "",
+        ("rows of the log before this offset, with the whole batch that contains it"),
+    ),
+    Known("partition_bytes", str(PARTITION_BYTES), "bytes of a segment per task"),
+    Known(
+        "clock_slack_ms",
+        str(CLOCK_SLACK_MS),
+        "maximum difference between the clocks of leaders, ms",
+    ),
+    Known(
+        "settle_ms",
+        str(SETTLE_MS),
+        "time to wait for the rest of an incomplete batch at the end, ms",
+    ),
+    Known("json", "false", "content of the column json of `records`: true, few or false"),
+    Known(
+        "deep",
+        "false",
+        ("`problems` decodes every record, not only control and compressed batches"),
+    ),
+    Known("shares", "1", "number of shares of the partitions in the internal table `packs`"),
+    Known("chunk_offsets", "65536", "offsets per chunk in the internal table `walk`"),
+    Known("push_filters", "false", "let Spark push filters down, see below"),
+    Known("max_bytes_per_trigger", "no limit", "bytes of each log per micro-batch of a stream"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What was asked for."""
+    """The options of one read."""
 
     paths: tuple[str, ...]
     table: Table
@@ -76,23 +100,23 @@ class Options:
     chunk_offsets: int = CHUNK_OFFSETS
     push_filters: bool = False
     replica: str | None = None
-    """The only replica that is wanted, where a filter says so."""
+    """The only replica to read, if a filter names it."""
     max_bytes_per_trigger: int | None = None
-    """Of each log, in a stream; None is "no limit"."""
+    """The bytes of each log per micro-batch; None for no limit."""
 
     @property
     def shown(self) -> Table:
-        """The table with the columns that are wanted."""
+        """The table with the requested columns."""
         return self.table.only(self.columns)
 
     def with_columns(self, columns: tuple[str, ...]) -> "Options":
-        """The same with these columns, in this order; raises `ValueError`."""
+        """The options with these columns, in this order; raises `ValueError`."""
         self.table.only(columns)
         return replace(self, columns=columns)
 
 
 def options_of(given: Mapping[str, str]) -> Options:
-    """What these options say; raises `ValueError`."""
+    """Parse options; raises `ValueError`."""
     found = {name.lower(): value for name, value in given.items()}
     known = {each.name for each in KNOWN}
     for name in found:
@@ -124,7 +148,7 @@ def options_of(given: Mapping[str, str]) -> Options:
 
 
 def check_streamed(options: Options) -> None:
-    """Raise `ValueError` for a table that is no stream: it says what is there as a whole."""
+    """Raise `ValueError` for a table that cannot be streamed."""
     if options.table.name not in _STREAMED:
         tables = ", ".join(_STREAMED)
         raise ValueError(f"the table {options.table.name} is not streamed; {tables} are")
@@ -197,13 +221,13 @@ def _time_ms(text: str) -> int:
 
 
 def options_as_markdown() -> str:
-    """The options as they appear in docs/lag.md; a test keeps the two identical."""
+    """The options as docs/lag_tables.md has them; a test compares the two."""
     rows = [f"| `{name}` | {default or '-'} | {meaning} |" for name, default, meaning in KNOWN]
     return "\n".join(["| option | without it | meaning |", "| --- | --- | --- |", *rows]) + "\n"
 
 
 _TIMES: Final[Mapping[str, str]] = {"batches": "leader_append_ms"}
-"""Tables whose rows have the times of batches; a record may be older than its batch."""
+"""The column with the time of a batch; a record may be older than its batch."""
 _FIRST: Final = {"batches": "base_offset", "records": "offset"}
 _LAST: Final = {"batches": "last_offset", "records": "offset"}
 
@@ -211,7 +235,8 @@ _Change = Callable[[Options, Any], Options]
 
 
 def narrowed(options: Options, filters: Sequence[Any]) -> Options:
-    """With the bounds that these filters (`pyspark.sql.datasource.Filter`) are."""
+    """Add the bounds in these filters (`pyspark.sql.datasource.Filter`) that skip segments or
+    batches. Spark applies every filter again to the rows."""
     for each in filters:
         attribute: tuple[str, ...] = getattr(each, "attribute", ())
         value = getattr(each, "value", None)

@@ -1,6 +1,6 @@
-"""What can be wrong with a log folder: the kinds of problem, each with its meaning.
+"""The kinds of problem in a log folder.
 
-A kind is a word that programs compare; the reason beside it is a sentence for people.
+Programs compare the kind; the reason beside it is for people.
 """
 
 from collections.abc import Mapping
@@ -24,27 +24,29 @@ RECORD: Final = "record"
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        NO_LOG: "there is no folder, or no log in it",
-        FOREIGN_FILE: "a file that no log has, in a folder of a log",
-        UNREADABLE: "the operating system does not let it be read, or it is no more",
-        META: "`meta.properties` or `quorum-state` is there and says nothing that is understood",
-        TORN_TAIL: "the newest segment ends with a batch that is not whole: a write that was cut"
-        " off, or one that is still under way",
-        BAD_CRC: "bytes that are no sound batch, where one ought to be; sound ones behind are read",
-        FORMAT: "a batch of another format, or whose header contradicts itself",
-        GAP: "offsets are missing between a batch and the next one, with nothing in their place",
-        DUPLICATE: "a batch begins at an offset that was there already",
-        EPOCH: "the epoch of a batch is below that of the one before it",
-        MISPLACED: "the first batch of a segment does not have the offset in the name of the file",
-        APPEND_TIMES: "an index of append times is damaged, or reaches beyond its log",
-        SNAPSHOT: "a checkpoint that is not whole",
-        RECORD: "a record, or all of a batch, that cannot be decoded",
+        NO_LOG: "no folder, or no log in it",
+        FOREIGN_FILE: "a file that does not belong into a log folder",
+        UNREADABLE: "the operating system refuses to read it, or it has disappeared",
+        META: "`meta.properties` or `quorum-state` cannot be understood",
+        TORN_TAIL: (
+            "the newest segment ends with an incomplete batch: a write was cut off or is "
+            "still in progress"
+        ),
+        BAD_CRC: "bytes that are not a valid batch; valid batches after them are read",
+        FORMAT: "a batch in another format, or with a contradictory header",
+        GAP: "offsets are missing between two batches",
+        DUPLICATE: "a batch starts at an offset that an earlier batch has already",
+        EPOCH: "the epoch of a batch is lower than that of the batch before",
+        MISPLACED: ("the first batch of a segment does not start at the offset in the file name"),
+        APPEND_TIMES: "an index of append times is damaged, or reaches beyond its segment",
+        SNAPSHOT: "an incomplete checkpoint",
+        RECORD: "a record or a whole batch that cannot be decoded",
     }
 )
 
 
 class Problem(NamedTuple):
-    """One row of the table `problems`; `replica` is filled in by whoever knows it."""
+    """One row of the table `problems`, without its replica."""
 
     path: str
     position: int | None
@@ -54,6 +56,6 @@ class Problem(NamedTuple):
 
 
 def kinds_as_markdown() -> str:
-    """The kinds as they appear in docs/lag.md; a test keeps the two identical."""
+    """The kinds as docs/lag_tables.md has them; a test compares the two."""
     rows = [f"| `{kind}` | {meaning} |" for kind, meaning in KINDS.items()]
     return "\n".join(["| kind | meaning |", "| --- | --- |", *rows]) + "\n"

@@ -1,7 +1,7 @@
-"""The tables that the source `quorumlog` reads out of log folders: one place for their columns.
+"""The tables of the data source `quorumlog`: the schemas for Spark, Arrow and the reference page.
 
-Times are milliseconds since 1970 in columns `*_ms`, by the clock of whoever wrote them; null is
-"nobody knows", never zero. Spark and Arrow get their schemas from here, and so does docs/lag.md.
+Times are milliseconds since 1970 in columns `*_ms`, by the writer's clock. Null is "unknown", never
+zero.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class Column(NamedTuple):
 
     name: str
     type: str
-    """As Spark SQL writes it."""
+    """The type in Spark SQL."""
     meaning: str
 
 
@@ -29,19 +29,19 @@ class Table(NamedTuple):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names alone, in order."""
+        """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def ddl(self) -> str:
-        """The schema as Spark takes it in a string."""
+        """The schema as Spark's DDL."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
     def arrow(self) -> Any:
-        """The schema of the Arrow batches (`pyarrow.Schema`)."""
+        """The schema of Arrow batches (`pyarrow.Schema`)."""
         return pa.schema([pa.field(name, ARROW_TYPES[type_]) for name, type_, _ in self.columns])
 
     def only(self, names: tuple[str, ...]) -> "Table":
-        """The same with these columns alone; raises `ValueError` for one that is not there."""
+        """The table with these columns only; raises `ValueError` for an unknown one."""
         known = {column.name: column for column in self.columns}
         for name in names:
             if name not in known:
@@ -82,48 +82,61 @@ MARK_MISSING: Final = "missing"
 _REPLICA: Final = Column(
     "replica",
     STRING,
-    "whose log: the node id where meta.properties names it, with #2, #3 where several folders claim"
-    " one id; else the name of the folder",
+    (
+        "the node id from meta.properties, with #2, #3 if several folders have the same "
+        "id; without meta.properties the name of the folder"
+    ),
 )
 _PATH: Final = Column("path", STRING, "the file")
-_SOURCE: Final = Column("source", STRING, "log, or snapshot: offsets in one are its own, from 0")
+_SOURCE: Final = Column("source", STRING, "log or snapshot; offsets in a snapshot start at 0")
 _MARK: Final = Column(
     "mark",
     STRING,
-    "null but in a stream: truncated says that what was told of this replica from this offset on is"
-    " void, missing that the log has lost what stood here before it was read",
+    (
+        "only in a stream: truncated (earlier rows of this replica from this offset on "
+        "are void) or missing (the log lost these offsets before they were read)"
+    ),
 )
 _GENERATION: Final = Column(
     "generation",
     INT,
-    "0 but in a stream: how often the log had been truncated. A row is void where the same replica"
-    " has a mark truncated of a higher generation, at the offset of the row or before it",
+    (
+        "only in a stream: the number of truncations before this row was read. A row is "
+        "void if the same replica has a mark truncated with a higher generation at or "
+        "before its offset"
+    ),
 )
-_POSITION: Final = Column("position", BIGINT, "where in the file the batch begins, bytes")
-_OFFSET: Final = Column("offset", BIGINT, "of the record")
-_EPOCH: Final = Column("epoch", INT, "of the quorum")
-_APPEND_MS: Final = Column("append_ms", BIGINT, "when the leader wrote the record")
+_POSITION: Final = Column("position", BIGINT, "byte position of the batch in the file")
+_OFFSET: Final = Column("offset", BIGINT, "offset of the record")
+_EPOCH: Final = Column("epoch", INT, "quorum epoch")
+_APPEND_MS: Final = Column("append_ms", BIGINT, "append time at the leader")
 
 BATCHES: Final = Table(
     "batches",
-    "One row a record batch.",
+    "One row per record batch.",
     (
         _REPLICA,
         _PATH,
         _POSITION,
-        Column("base_offset", BIGINT, "of its first record"),
-        Column("last_offset", BIGINT, "of its last record, inclusive"),
+        Column("base_offset", BIGINT, "offset of its first record"),
+        Column("last_offset", BIGINT, "offset of its last record"),
         _EPOCH,
-        Column("leader_append_ms", BIGINT, "when the leader appended it: its largest timestamp"),
+        Column(
+            "leader_append_ms",
+            BIGINT,
+            "append time at the leader: the largest timestamp of the batch",
+        ),
         Column(
             "local_append_ms",
             BIGINT,
-            "when this replica appended its last record, by its own clock; null without an index"
-            " of append times",
+            (
+                "append time at this replica, by its own clock; null without an index of append "
+                "times"
+            ),
         ),
-        Column("bytes", INT, "of the whole batch, its header included"),
-        Column("records", INT, "in it"),
-        Column("control", BOOLEAN, "whether it is the quorum's own and says nothing of metadata"),
+        Column("bytes", INT, "size of the batch with its header"),
+        Column("records", INT, "number of records"),
+        Column("control", BOOLEAN, "true for control batches of the quorum"),
         Column("codec", STRING, "none, gzip, snappy, lz4 or zstd"),
         _SOURCE,
         _MARK,
@@ -133,7 +146,10 @@ BATCHES: Final = Table(
 
 RECORDS: Final = Table(
     "records",
-    "One row a record, typed; a field that a record does not have, or leaves unchanged, is null.",
+    (
+        "One row per record, with typed fields. A field is null if the record does not "
+        "have it or does not change it."
+    ),
     (
         _REPLICA,
         _PATH,
@@ -144,49 +160,55 @@ RECORDS: Final = Table(
         _SOURCE,
         _MARK,
         _GENERATION,
-        Column("control", BOOLEAN, "whether it is the quorum's own"),
+        Column("control", BOOLEAN, "true for control records of the quorum"),
         Column(
             "type",
             STRING,
-            "Kafka's name, such as PartitionChangeRecord; ours, such as MoveBegun; Unknown(n)"
-            " for a type that nobody knows here",
+            (
+                "Kafka's name, such as PartitionChangeRecord; ours, such as MoveBegun; "
+                "Unknown(n) for an unknown type"
+            ),
         ),
-        Column("version", INT, "of the record"),
-        Column("topic", STRING, "its name, where the record has it"),
-        Column("topic_id", STRING, "as Kafka writes it, 22 characters"),
-        Column("partition", INT, "its number in the topic"),
-        Column("replicas", INTS, "brokers; of a change null where they stay"),
-        Column("isr", INTS, "brokers in sync; likewise"),
-        Column("adding", INTS, "likewise"),
-        Column("removing", INTS, "likewise"),
-        Column("elr", INTS, "likewise"),
-        Column("leader", INT, "a broker, -1 for none; of a change null where it stays"),
-        Column("leader_epoch", INT, "of a PartitionRecord alone"),
-        Column("partition_epoch", INT, "likewise"),
-        Column("target", INTS, "where our move leads to, empty where it is over"),
-        Column("original", INTS, "what the partition had before it"),
-        Column("move_id", BIGINT, "the move it belongs to, ours alone; 0 where it is over"),
-        Column("step", INT, "which step of the move"),
-        Column("since_ms", BIGINT, "since when the step, or the state of a move"),
-        Column("state", INT, "of a MoveChanged, and the outcome of a MoveEnded"),
-        Column("broker_id", INT, "of records about a broker"),
-        Column("broker_epoch", BIGINT, "likewise"),
-        Column("fenced", BOOLEAN, "of broker records: null where it stays"),
-        Column("in_controlled_shutdown", BOOLEAN, "likewise"),
-        Column("name", STRING, "of a config, a feature, a move"),
+        Column("version", INT, "offset of the record"),
+        Column("topic", STRING, "topic name, if the record has it"),
+        Column("topic_id", STRING, "topic id in Kafka's 22 characters"),
+        Column("partition", INT, "partition number"),
+        Column("replicas", INTS, "brokers; null if unchanged"),
+        Column("isr", INTS, "brokers in sync; null if unchanged"),
+        Column("adding", INTS, "as above"),
+        Column("removing", INTS, "as above"),
+        Column("elr", INTS, "as above"),
+        Column("leader", INT, "broker, -1 for none; null if unchanged"),
+        Column("leader_epoch", INT, "only in a PartitionRecord"),
+        Column("partition_epoch", INT, "as above"),
+        Column("target", INTS, "replicas at the end of our move; empty once it has ended"),
+        Column("original", INTS, "replicas before the move"),
+        Column("move_id", BIGINT, "the move of metaquorum; 0 once it has ended"),
+        Column("step", INT, "step of the move"),
+        Column("since_ms", BIGINT, "start of the step, or of the state of a move"),
+        Column("state", INT, "state in a MoveChanged, outcome in a MoveEnded"),
+        Column("broker_id", INT, "in records about a broker"),
+        Column("broker_epoch", BIGINT, "as above"),
+        Column("fenced", BOOLEAN, "in broker records; null if unchanged"),
+        Column("in_controlled_shutdown", BOOLEAN, "as above"),
+        Column("name", STRING, "name of a configuration, feature or move"),
         Column(
             "json",
             STRING,
-            "all fields under Kafka's names: with option json=true of every record, with json=few"
-            " of all but PartitionRecord and PartitionChangeRecord",
+            (
+                "all fields under Kafka's names: of every record with json=true, of all but "
+                "PartitionRecord and PartitionChangeRecord with json=few"
+            ),
         ),
     ),
 )
 
 PACKS: Final = Table(
     "packs",
-    "Many records in one row, as the reports take them: a stretch of a log, of one share of the"
-    " partitions. Not streamed.",
+    (
+        "Many records in one row, for the reports: a range of a log, for one share of "
+        "the partitions. Not streamed."
+    ),
     (
         _REPLICA,
         _PATH,
@@ -194,32 +216,36 @@ PACKS: Final = Table(
         Column(
             "share",
             INT,
-            "which share of the partitions, from 0, by topic and number; null where records are"
-            " about none",
+            (
+                "share of the partitions, from 0, by topic and number; null for records about no "
+                "partition"
+            ),
         ),
-        Column("low", BIGINT, "the offset of the first record in it"),
+        Column("low", BIGINT, "offset of the first record"),
         Column(
             "rows",
             BINARY,
-            "an Arrow stream: topic_id, partition, offset and append_ms of each record, and in code"
-            " which row of said it is; without a share, rows of the table records",
+            (
+                "Arrow stream of topic_id, partition, offset, append_ms and code, the row in "
+                "said; without a share, rows of the table records"
+            ),
         ),
-        Column("said", BINARY, "an Arrow stream: what they say, each thing once"),
+        Column("said", BINARY, "Arrow stream of the distinct contents"),
     ),
 )
 
 EPOCHS: Final = Table(
     "epochs",
-    "One row a LeaderChange record: who won which epoch.",
+    "One row per LeaderChange record: the leader of an epoch.",
     (
         _REPLICA,
         _PATH,
         _EPOCH,
-        Column("start_offset", BIGINT, "of the LeaderChange, with which the epoch begins"),
-        Column("leader", INT, "who won it"),
+        Column("start_offset", BIGINT, "offset of the LeaderChange, the first of the epoch"),
+        Column("leader", INT, "leader of the epoch"),
         _APPEND_MS,
-        Column("voters", INTS, "who could vote"),
-        Column("granting", INTS, "who voted for the leader, where it says so"),
+        Column("voters", INTS, "voters of the election"),
+        Column("granting", INTS, "voters that voted for the leader, if recorded"),
         _MARK,
         _GENERATION,
     ),
@@ -227,19 +253,21 @@ EPOCHS: Final = Table(
 
 ASSIGNMENTS: Final = Table(
     "assignments",
-    "One row a KRaftVoters record: who votes from there on.",
+    "One row per KRaftVoters record: the voters from there on.",
     (
         _REPLICA,
         _PATH,
-        Column("offset", BIGINT, "of the record; of one in a snapshot, where the snapshot ends"),
+        Column(
+            "offset", BIGINT, "offset of the record; in a snapshot, the end offset of the snapshot"
+        ),
         _EPOCH,
         _APPEND_MS,
-        Column("current", STRINGS, "voters, each as id, or id@directory where that is known"),
-        Column("target", STRINGS, "who is to vote, of a change that is under way; ours alone"),
+        Column("current", STRINGS, "voters as id, or id@directory if known"),
+        Column("target", STRINGS, "target voters of a change in progress; ours only"),
         Column(
             "kind",
             STRING,
-            "formatted: of the checkpoint at offset 0; target: a change is under way; else voters",
+            ("formatted (the checkpoint at offset 0), target (a change is in progress) or voters"),
         ),
         _SOURCE,
         _MARK,
@@ -249,67 +277,68 @@ ASSIGNMENTS: Final = Table(
 
 REPLICAS: Final = Table(
     "replicas",
-    "One row a log folder.",
+    "One row per log folder.",
     (
         _REPLICA,
         Column("path", STRING, "the log folder"),
         Column("node_id", INT, "from meta.properties"),
-        Column("directory_id", STRING, "likewise"),
-        Column("cluster_id", STRING, "likewise"),
-        Column("log_start", BIGINT, "the first offset that is there"),
-        Column("log_end", BIGINT, "behind the last record that is there"),
-        Column("last_epoch", INT, "of the last record"),
-        Column("voted_epoch", INT, "the epoch that quorum-state remembers"),
-        Column("leader", INT, "the leader that quorum-state remembers; null for none"),
-        Column("has_append_times", BOOLEAN, "whether there is an index beside any segment"),
-        Column("snapshots", STRINGS, "names of the checkpoint files, the oldest first"),
-        Column("bytes", BIGINT, "of all segments"),
-        Column("segments", INT, "how many"),
+        Column("directory_id", STRING, "as above"),
+        Column("cluster_id", STRING, "as above"),
+        Column("log_start", BIGINT, "first offset in the folder"),
+        Column("log_end", BIGINT, "offset after the last record"),
+        Column("last_epoch", INT, "epoch of the last record"),
+        Column("voted_epoch", INT, "epoch in quorum-state"),
+        Column("leader", INT, "leader in quorum-state; null for none"),
+        Column("has_append_times", BOOLEAN, "true if a segment has an index of append times"),
+        Column("snapshots", STRINGS, "names of the checkpoint files, oldest first"),
+        Column("bytes", BIGINT, "size of all segments"),
+        Column("segments", INT, "number of segments"),
     ),
 )
 
 PROBLEMS: Final = Table(
     "problems",
-    "One row for everything that could not be read, or is not as it ought to be.",
+    "One row for everything that cannot be read or is inconsistent.",
     (
         _REPLICA,
         Column("path", STRING, "the file or folder"),
-        Column("position", BIGINT, "where in the file, bytes; null of a file as a whole"),
-        Column("offset", BIGINT, "the log offset that was due there, where it is known"),
-        Column("kind", STRING, "what it is, as a word that programs compare"),
-        Column("reason", STRING, "a sentence for people"),
+        Column("position", BIGINT, "byte position in the file; null for the whole file"),
+        Column("offset", BIGINT, "log offset expected there, if known"),
+        Column("kind", STRING, "kind of problem, for programs"),
+        Column("reason", STRING, "description, for people"),
     ),
 )
 
 WALK: Final = Table(
     "walk",
-    "Whatever one walk through the files comes by, as the reports take it. Not streamed.",
+    ("Everything that one pass over the files finds, for the reports. Not streamed."),
     (
         Column(
             "kind",
             STRING,
-            "of what it is a row: replicas, problems, epochs, assignments; spans, which is what a"
-            " task saw of an epoch in a log; or batches, of which it is many",
+            (
+                "replicas, problems, epochs, assignments, spans (the part of an epoch that a "
+                "task saw) or batches (many in one row)"
+            ),
         ),
         _REPLICA,
-        Column("said", STRING, "that row as JSON; null of batches"),
-        Column("chunk", BIGINT, "which stretch of offsets batches are of, from 0; else null"),
-        Column("rows", BINARY, "an Arrow stream of rows of batches; else null"),
+        Column("said", STRING, "the row as JSON; null for batches"),
+        Column("chunk", BIGINT, "range of offsets, from 0; only for batches"),
+        Column("rows", BINARY, "Arrow stream of rows of the table batches; only for batches"),
     ),
 )
 
+PUBLIC: Final = (BATCHES, RECORDS, EPOCHS, ASSIGNMENTS, REPLICAS, PROBLEMS)
+"""The tables for users; `packs` and `walk` are internal to the reports."""
 TABLES: Final[Mapping[str, Table]] = MappingProxyType(
-    {
-        each.name: each
-        for each in (BATCHES, RECORDS, PACKS, EPOCHS, ASSIGNMENTS, REPLICAS, PROBLEMS, WALK)
-    }
+    {each.name: each for each in (*PUBLIC, PACKS, WALK)}
 )
 
 
 def as_markdown() -> str:
-    """The tables as they appear in docs/lag.md; a test keeps the two identical."""
+    """The public tables as docs/lag_tables.md has them; a test compares the two."""
     parts = []
-    for table in TABLES.values():
+    for table in PUBLIC:
         rows = [f"| `{name}` | {type_} | {meaning} |" for name, type_, meaning in table.columns]
         head = [f"### {table.name}", "", table.meaning, "", "| column | type | meaning |"]
         parts.append("\n".join([*head, "| --- | --- | --- |", *rows]))

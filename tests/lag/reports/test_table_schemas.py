@@ -23,7 +23,7 @@ def test_spark_has_the_schema_of_the_arrow_batches(spark: Any, name: str) -> Non
 
 
 def test_the_page_has_tables_options_and_kinds_of_problem_as_they_are() -> None:
-    page = (tree.ROOT / "docs" / "lag.md").read_text(encoding="utf-8")
+    page = (tree.ROOT / "docs" / "lag_tables.md").read_text(encoding="utf-8")
     for part in (as_markdown(), options_as_markdown(), kinds_as_markdown()):
         assert part in page
 

@@ -73,8 +73,8 @@ def without_times(node: Node, number: int) -> tuple[Path, bytes]:
 
 
 def rule(table: str) -> str:
-    """What docs/lag.md says is to be dropped, for the rows of this table."""
-    page = (ROOT / "docs" / "lag.md").read_text(encoding="utf-8")
+    """The query of docs/lag_tables.md that drops void rows, for this table."""
+    page = (ROOT / "docs" / "lag_tables.md").read_text(encoding="utf-8")
     (query,) = re.findall(r"```sql\n(SELECT \* FROM told.*?)```", page, re.DOTALL)
     return str(query).replace("base_offset", OFFSET[table])
 
