@@ -1,4 +1,5 @@
-"""How we try to break it: a world of its own for the very same code, and judges that trust nobody.
+"""Simulation, fault injection and checkers: everything that breaks the product on purpose.
 
-A virtual clock, network and disk under one seed. Nothing here is imported by the product.
+A virtual clock, network and disk run the product's own code from one seed. The product imports
+nothing from here.
 """

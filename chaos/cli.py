@@ -30,7 +30,7 @@ SEEDS_AT_ONCE = 4
 
 @dataclass(slots=True)
 class Totals:
-    """What all runs together have come to."""
+    """The sum of all runs."""
 
     seeds: int = 0
     virtual_ms: int = 0
@@ -170,7 +170,7 @@ def run_mutants(seeds: int, jobs: int | None, only: str, kind: str, document: Pa
 
 
 def outcomes(seeds: range, jobs: int, kind: str = "quorum") -> Iterator[Outcome]:
-    """What comes of each seed, in their order."""
+    """The outcome of each seed, in order."""
     of_kind = partial(run_seed, kind=kind)
     if jobs == 1:
         yield from map(of_kind, seeds)

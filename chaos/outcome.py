@@ -17,7 +17,7 @@ from chaos.violation import HarnessError, Violation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a run failed, and what is needed to understand it."""
+    """The reason why a run failed, with everything needed to understand it."""
 
     rule: str
     """The invariant, "liveness", or "harness"."""
@@ -39,7 +39,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one profile: exactly one of the two."""
+    """The result of one profile: a report or a failure."""
 
     seed: int
     report: Report | None = None
@@ -64,7 +64,7 @@ def run(profile: Profile) -> Outcome:
 
 
 def simulation_of(profile: Profile) -> Simulation:
-    """What runs it: the quorum alone, or a cluster on top of it."""
+    """The simulation for a profile: a quorum alone, or a cluster on top of it."""
     if isinstance(profile, ClusterProfile):
         return ClusterSimulation(profile)
     return Simulation(profile)
@@ -108,7 +108,7 @@ def commit() -> str:
 
 
 def silence() -> None:
-    """What the product warns of is told by the run that fails, not by all of them."""
+    """Drop the product's log output; a failing run tells what happened."""
     for name in ("quorum", "broker", "controller"):
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False

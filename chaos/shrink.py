@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What of a profile is left."""
+    """The part of a profile that is kept."""
 
     strikes: tuple[int, ...]
     """DirectoryAssignments in the profile's list."""
@@ -38,7 +38,7 @@ class Kept:
         return replace(profile, strikes=strikes, rates=rates, faults=())
 
     def command(self, seed: int, kind: str = "quorum") -> str:
-        """What runs it again."""
+        """The command that runs it again."""
         strikes, rates = ",".join(map(str, self.strikes)), ",".join(self.rates)
         told = "" if kind == "quorum" else f" --kind {kind}"
         return f"python -m chaos run --seed {seed}{told} --strikes '{strikes}' --rates '{rates}'"

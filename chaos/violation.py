@@ -1,4 +1,4 @@
-"""How a run fails: an invariant that does not hold, or a harness that has tested nothing."""
+"""The failures of a run: a violated invariant, or a harness that has tested nothing."""
 
 
 class Violation(AssertionError):

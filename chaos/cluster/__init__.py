@@ -1,4 +1,4 @@
-"""What brokers, partitions and operators do to a simulated cluster, and who judges what it does.
+"""A simulated cluster: brokers, partitions and clients on top of the simulated quorum.
 
-Judges know the log by its bytes: nothing here uses `statemachine`, which is what they judge.
+Its checkers read the log by its bytes and use nothing of `statemachine`, which they check.
 """

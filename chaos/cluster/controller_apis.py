@@ -1,6 +1,6 @@
-"""What controllers do for brokers that ask them, as `controller.apis.brokers` does it with bytes.
+"""Requests of brokers, as a controller serves them: `controller.apis.brokers` without bytes.
 
-An answer is a value of the state machine, or why the controller could not be asked (`Unavailable`).
+An answer is a value of the state machine, or `Unavailable`.
 """
 
 from functools import partial
@@ -22,7 +22,7 @@ def _controller(process: Server) -> ControllerProcess:
 
 
 def command(asked: commands.Command) -> Serve:
-    """What a controller is asked to decide."""
+    """A command for the controller to decide."""
 
     def serve(process: Server, respond: Respond) -> None:
         _controller(process).submit(asked, respond)

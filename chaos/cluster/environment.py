@@ -56,7 +56,7 @@ class ClusterEnvironment(Environment):
         """The process that runs there now, or None."""
 
     def _latest_ms(self) -> int:
-        """What anybody has ever taken for the time of day, had it gone on from there."""
+        """The latest time of day that any machine has shown, advanced to now."""
         ahead_ms = max(machine.wall_offsets_ms[1] for machine in self.machines.values())
         return EPOCH_WALL_MS + self.timeline.now_ms + ahead_ms
 
@@ -77,7 +77,7 @@ class DelayedIsrRequests:
         self._rng = rng
 
     def held_ms(self, batch: Batch) -> int:
-        """How long to hold back what proposes this; 0 is not at all."""
+        """The delay of a request with these proposals, in ms."""
         world, settings = self._world, self._world.settings
         joining = [
             member

@@ -47,7 +47,7 @@ class Run(Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no client waits for an answer."""
+        """True if no client waits for an answer."""
         ...
 
     def pass_ms(self, ms: int) -> None:
@@ -114,7 +114,8 @@ class DataLosses:
         return [part for (topic, _), part in model.parts.items() if model.topics[topic] == KEPT]
 
     def _is_still(self) -> bool:
-        """Whether nobody waits for an answer, no partition with records moves, and all is well."""
+        """True if no client waits, no partition with records moves, and all replicas are in
+        sync."""
         if not self._simulation.is_quiet or not all(map(self._world.is_known, self._world.brokers)):
             return False
         return all(
@@ -123,14 +124,14 @@ class DataLosses:
         )
 
     def _can_do_without(self, victim: ReplicaId, parts: Iterable[Part]) -> bool:
-        """Whether others are in sync with whatever of this it has."""
+        """True if other replicas are in sync for each of these partitions that it has."""
         return all(
             int(victim) not in part.replicas or self._holders(part) - {int(victim)}
             for part in parts
         )
 
     def _holders(self, part: Part) -> set[int]:
-        """Who has all that was acknowledged, as far as is committed."""
+        """The brokers that have every acknowledged record, by the committed metadata."""
         return {*part.isr}
 
 
@@ -203,13 +204,13 @@ class SuddenLosses(DataLosses):
             self._world.note("nobody can be done without")
 
     def _is_whole(self) -> bool:
-        """Whether everybody is known, and all replicas of what is kept are in sync."""
+        """True if all brokers are registered and all replicas of the kept topic are in sync."""
         return all(map(self._world.is_known, self._world.brokers)) and all(
             set(part.isr) == set(part.replicas) for part in self._kept()
         )
 
     def _is_itself(self, replica: ReplicaId) -> bool:
-        """Whether the process that runs there is the one that is registered, fenced or not."""
+        """True if the running process is the registered incarnation, fenced or not."""
         broker = self._world.history.model.brokers.get(int(replica))
         process = self._world.process_of(replica)
         return (

@@ -45,7 +45,7 @@ class ClusterProcess(Process, ABC):
     @property
     @abstractmethod
     def image(self) -> Image:
-        """What it makes of the log."""
+        """Its image of the metadata."""
 
     def check_view(self, end: int) -> None:
         """P22: its image is what everything below `end`, a boundary, comes to."""

@@ -1,4 +1,4 @@
-"""What a simulated cluster is, beside its quorum: drawn from a seed of streams of its own."""
+"""The profile of a simulated cluster, drawn from random streams of its own."""
 
 import random
 from dataclasses import dataclass, fields, replace
@@ -44,7 +44,7 @@ MOVED: Final = "moved"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What brokers and controllers are configured with, and what is asked of them."""
+    """The configuration of brokers and controllers, and the workload."""
 
     has_elr: bool
     """Whether the cluster is founded with eligible leader replicas (KIP-966)."""
@@ -71,7 +71,7 @@ class Settings:
 
     @property
     def replicas_min(self) -> int:
-        """How many replicas clients want of a partition, at least."""
+        """The smallest replication factor that clients ask for."""
         return 2 if self.sudden_losses else 1
 
 
@@ -127,7 +127,7 @@ def _victim(rng: random.Random, victim: int | None, voters: int, brokers: int) -
 
 
 def _rates(rng: random.Random, rates: Rates) -> Rates:
-    """What is wrong all the time; connections do not lose every third call."""
+    """Background fault rates; a connection does not lose every third call."""
     return replace(
         rates,
         lost_requests=rng.choice((0.0, 0.0, 0.02, 0.1)),

@@ -121,7 +121,7 @@ class ClusterSimulation(Simulation):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no client waits for an answer."""
+        """True if no client waits for an answer."""
         return not any(each.waits for each in (*self._clients, self._helper))
 
     def pass_ms(self, ms: int) -> None:
@@ -194,10 +194,10 @@ class ClusterSimulation(Simulation):
                 yield key, part
 
     def _is_forlorn(self, topic_id: str, number: int, part: Part) -> bool:
-        """Whether nobody may lead it who has it: who led it last, when the others were not in sync,
-        has lost its disk. An operator may let another one lead, who knows what that loses.
+        """True if no replica that may lead has the data: the last leader, when no other replica was
+        in sync, has lost its disk. An operator may elect another one and accept the loss.
 
-        With eligible leader replicas the last one is out of the ISR by then, without them in it.
+        With eligible leader replicas the last leader is out of the ISR by then, and no ELR is left.
         """
         those_last = part.isr or part.last_known_elr
         if part.leader != NOBODY or part.elr or len(those_last) != 1:

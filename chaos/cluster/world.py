@@ -51,12 +51,12 @@ class ClusterWorld(ClusterEnvironment, World):
         return self.process_of(replica)
 
     def running(self) -> list[ClusterProcess]:
-        """Whoever runs."""
+        """The running processes."""
         found = (self.process_of(each) for each in self.everyone)
         return [each for each in found if each is not None]
 
     def is_known(self, broker: ReplicaId) -> bool:
-        """Whether the process that runs there is the one that is registered, lives and answers."""
+        """True if the running process is the registered incarnation, unfenced and open."""
         found, process = self.history.model.brokers.get(int(broker)), self.process_of(broker)
         if found is None or not isinstance(process, BrokerProcess) or not process.is_open:
             return False
@@ -73,8 +73,8 @@ class ClusterWorld(ClusterEnvironment, World):
             process.later(CONTROLLED_SHUTDOWN_MS, partial(self._leave, process))
 
     def _lose_power(self, incarnation: Incarnation, machine: Machine) -> None:
-        """What is in the logs of partitions is kept: it is promised only as long as not all that
-        are in sync lose it at once."""
+        """Lose power, but keep the partition logs: they are promised only as long as not all
+        in-sync replicas lose data at once."""
         held = machine.disk.kept(PARTITIONS) if self._keeps else None
         if held is not None:
             _sync(held)

@@ -38,7 +38,8 @@ STEPS: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a disk holds: all of `batches` up to `kept`, perhaps more of them, and nothing else."""
+    """The required contents of a disk: all of `batches` up to `kept`, perhaps more of them, no
+    others."""
 
     first: int = 0
     """The offset of the first of `batches`, which follow each other and hold one record each."""
@@ -245,7 +246,7 @@ class _Died(Exception):
 
 @dataclass(slots=True)
 class Tally:
-    """What has been tried."""
+    """The number of crash images tried."""
 
     lives: int = 0
     points: int = 0
@@ -368,7 +369,7 @@ def _fail_sync(life: Life, sync: Operation, where: str, rng: random.Random, tall
 
 
 def _crashed_again(image: VirtualDisk, where: str, rng: random.Random) -> VirtualDisk:
-    """What is left when the power goes while the image is recovered."""
+    """The images left by power losses during the recovery of an image."""
     left = rng.randrange(6)
 
     def watch(operation: Operation) -> Fault | None:
@@ -404,7 +405,7 @@ def _content(past: Past) -> bytes:
 
 
 def _check(life: Life, past: Past, shown: bytes, boot: int, where: str) -> None:
-    """Whether one of the promises that may be in force is kept, all of it."""
+    """Check that one of the promises in force is kept in full."""
     if life.directory_ids and past.key.directory_id not in life.directory_ids:
         raise Lost(f"{where}: the folder is another directory now")
     problems = [_problem(each, past, shown, boot) for each in life.allowed]
@@ -413,7 +414,7 @@ def _check(life: Life, past: Past, shown: bytes, boot: int, where: str) -> None:
 
 
 def _problem(promise: Promise, past: Past, shown: bytes, boot: int) -> str | None:
-    """How the promise is broken, or None."""
+    """The violation of the promise, or None."""
     start, end = past.log.start, past.log.end.offset
     if past.election != promise.election:
         return f"the election is {past.election}, not {promise.election}"

@@ -1,11 +1,10 @@
-"""What is on a disk: files and folders, as they show and as a loss of power would leave them.
+"""The contents of a disk: files and folders, as they show and as a power loss would leave them.
 
-Two disks are kept side by side. `shown` is what every read returns; `durable` is what has been
-synced; between the two lie the changes that were not, in order. A loss of power takes any part of
-those: each sector of a file holds what was written to it up to some moment, and reads as zeros if
-that is nothing; a file may be shorter than what was written to it; a truncation, a new name, a
-removal, a renaming happened or did not, each on its own. No call of an operating system is known
-here.
+Each node has two states. `shown` is the result of every read; `durable` is what has been synced;
+between the two lie the unsynced changes, in order. A power loss keeps any part of those: each
+sector of a file holds its contents at some moment, or zeros if it was never written; a file may be
+shorter; a truncation, a creation, a removal or a renaming happened or did not, each on its own.
+This module knows no call of an operating system.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ SECTOR_BYTES: Final = 512
 
 
 class Chance(Protocol):
-    """Who decides what happens where several things may: a seed, or someone who tries them all."""
+    """The source of choices about an uncertain outcome: a seed, or an exhaustive search."""
 
     def randrange(self, stop: int, /) -> int:
         """One of 0 to `stop` - 1; `random.Random` is one."""
@@ -99,7 +98,7 @@ class File:
         return File(self.shown[:], self.durable[:], self.unsynced[:])
 
     def after_power_loss(self, chance: Chance) -> File:
-        """What is left of it: all that is durable, and any part of the rest."""
+        """The state after a power loss: everything durable, and any part of the rest."""
         data = self.durable[:]
         if self.unsynced:
             # Often all or nothing of it is left: those are the ends of what may be.
@@ -165,7 +164,7 @@ class Folder:
         )
 
     def after_power_loss(self, chance: Chance) -> Folder:
-        """What is left of it, and of what is below."""
+        """The state after a power loss: everything durable, and any part of the rest."""
         names = dict(self.durable)
         for naming in self.unsynced:
             if chance.randrange(2):

@@ -18,7 +18,7 @@ ROOT: Final = Path("/")
 
 
 class Kind(Enum):
-    """What a process may ask of a disk that can fail."""
+    """The operations of a disk that can fail."""
 
     OPEN = "open"
     READ = "read"
@@ -41,7 +41,7 @@ class Operation(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether a loss of power may leave something else after it than before."""
+        """True if the operation can change the outcome of a power loss."""
         return self.kind is not Kind.OPEN and self.kind is not Kind.READ
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ class VirtualDisk:
 
     @property
     def used_bytes(self) -> int:
-        """What all files take together; one that is open counts although it has no name."""
+        """The total size of all files, open files without a name included."""
         files = {id(each): each for each in self._root.files()}
         files |= {id(o.node): o.node for o in self._open.values() if isinstance(o.node, File)}
         return sum(len(each.shown) for each in files.values())
@@ -127,7 +127,7 @@ class VirtualDisk:
         return VirtualDisk(capacity_bytes=self.capacity_bytes, root=self._root.copy())
 
     def after_power_loss(self, chance: Chance) -> "VirtualDisk":
-        """What the next process may find when the power goes now; this one stays as it is."""
+        """A disk as the next process may find it after a power loss now; this one is unchanged."""
         left = self._root.after_power_loss(chance)
         return VirtualDisk(capacity_bytes=self.capacity_bytes, root=left)
 
@@ -162,7 +162,7 @@ class VirtualDisk:
         self._file(path).write(Written(position, data))
 
     def content(self, path: Path) -> bytes:
-        """What is in a file, asked from outside."""
+        """The contents of a file, for the harness."""
         return bytes(self._file(path).shown)
 
     def everything(self) -> list[tuple[str, bytes]]:
@@ -170,7 +170,7 @@ class VirtualDisk:
         return sorted(_contents("", self._root))
 
     def kept(self, path: Path) -> Node | None:
-        """What has this name whatever becomes of the power; what is `durable` in it stays."""
+        """The node that has this name after any power loss; its `durable` part survives."""
         node: Node | None = self._root
         for part in path.parts[1:]:
             node = node.durable.get(part) if isinstance(node, Folder) else None
@@ -342,7 +342,7 @@ class VirtualDisk:
                 assert_never(other)
 
     def _fitting(self, open_: _Open, position: int, size_bytes: int) -> int:
-        """How much of a write there is room for; raises ENOSPC where it is nothing."""
+        """The number of bytes of a write that fit; raises ENOSPC if none do."""
         if self.capacity_bytes is None or isinstance(open_.node, Folder):
             return size_bytes
         end = max(len(open_.node.shown), position)

@@ -44,7 +44,7 @@ class Clock(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """How far an index was read, and with what it was compared."""
+    """The part of an index that was read, and the batches that it was compared with."""
 
     data: bytes
     batches: Sequence[StoredBatch]
@@ -55,8 +55,8 @@ class _Read(NamedTuple):
 
 
 def entries(data: bytes, position: int = len(HEADER)) -> list[Entry | None]:
-    """What an index says from there on; None for an entry that is not whole. Raises `ValueError`
-    for no index."""
+    """The entries of an index from `position`; None for an entry that is not whole. Raises
+    `ValueError` if the data is no index."""
     header = data[: len(HEADER)]
     if not HEADER.startswith(header) and not HEADER.startswith(header.rstrip(b"\0")):
         raise ValueError(f"it begins with {header!r}")
@@ -69,7 +69,7 @@ def entries(data: bytes, position: int = len(HEADER)) -> list[Entry | None]:
 
 
 class AppendTimes:
-    """What was read of the indexes of one machine; what has not changed is not read again."""
+    """A cache of the indexes of one machine; unchanged parts are not read again."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[bytes, tuple[int, int]]] = {}
@@ -83,9 +83,9 @@ class AppendTimes:
         clock: Clock,
         spoiled: Collection[str] = (),
     ) -> None:
-        """Whether what is durable in the indexes beside these segments agrees with them.
+        """Check the durable part of the indexes of these segments against the log.
 
-        Of those that were `spoiled` by others, what is sound still must.
+        In a `spoiled` index only the sound entries are checked.
         """
         for segment, batches in segments:
             name = segment.removesuffix(".log") + SUFFIX
@@ -105,14 +105,14 @@ class AppendTimes:
 
 
 def _goes_on(read: _Read, data: bytes, batches: Sequence[StoredBatch]) -> bool:
-    """Whether these begin with what was read and compared: that is as right as it was, for the
-    times that a clock has shown only become more."""
+    """True if the data extends what was compared before. That part stays correct, since the range
+    of times that a clock has shown only grows."""
     return data.startswith(read.data) and batches[: len(read.batches)] == read.batches
 
 
 def check_whole(who: object, index: bytes, last: StoredBatch) -> None:
-    """Whether an index tells of everything; it must while who writes it lives, and for good once
-    its segment is complete."""
+    """Check that an index covers every batch: while its writer lives, and for good once its segment
+    is complete."""
     last_at = (len(index) - len(HEADER)) // _ENTRY.size * _ENTRY.size - _ENTRY.size
     told = entries(index, len(HEADER) + max(0, last_at))
     if not told or told[-1] is None or told[-1].end != last.end:
@@ -120,8 +120,8 @@ def check_whole(who: object, index: bytes, last: StoredBatch) -> None:
 
 
 def check_read(who: object, path: Path, disk: VirtualDisk, batches: Sequence[StoredBatch]) -> None:
-    """Whether the product, reading an index that others have spoiled, takes nothing for true that
-    is not; that it does not know, or that this is no index, it may say."""
+    """Check that the product reads nothing wrong from a damaged index. It may report entries as
+    unknown, or the file as no index."""
     try:
         told = [each for each in append_times(path, disk) if each.time_ms is not None]
     except FileDamaged:

@@ -41,7 +41,7 @@ class Node(Protocol):
 
     @property
     def is_overdue(self) -> bool:
-        """Whether its deadline has passed and its timer is late."""
+        """True if its deadline has passed and its timer is late."""
         ...
 
     def now_ms(self) -> int:
@@ -159,7 +159,7 @@ class DurabilityRegressions(logging.Handler):
                 raise Violation("R12", f"{who} does not say: {said}below {before}")
 
     def _votes(self, key: ReplicaKey) -> bool:
-        """Whether it is a voter by whatever log."""
+        """True if it is a voter by every log."""
         voter_sets = self._judge.possible_voter_sets
         return all(any(names(v, key) for v in each.voters) for each in voter_sets)
 
@@ -220,7 +220,7 @@ class VoterChangeInvariant:
 
 
 def _are_the_same(before: VoterSet, new: VoterSet) -> bool:
-    """Whether nobody comes or goes; a directory that was not known may be by now."""
+    """True if no voter joins or leaves; a directory id may have become known."""
     return len(before.voters) == len(new.voters) and all(
         any(names(each, key) for each in before.voters) for key in new.voters
     )

@@ -36,7 +36,7 @@ class StoredBatch(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are the quorum's own."""
+        """True if its records are control records."""
         return bool(self.data[_ATTRIBUTES_END - 1] & _CONTROL_BIT)
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ def records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def control_type(key: bytes) -> int:
-    """What kind of record of the quorum's own has this key."""
+    """The type of the control record with this key."""
     return int(_KEY_OF_CONTROL.unpack_from(key)[1])
 
 
@@ -120,7 +120,7 @@ FOOTER: Final = 4
 
 
 class Content(NamedTuple):
-    """What a whole snapshot says."""
+    """The contents of a complete snapshot."""
 
     assigned: VoterSet | None
     values: list[bytes]
@@ -161,7 +161,7 @@ def checkpoints(
 
 
 def content_of(data: bytes, epoch: int) -> Content | None:
-    """What these bytes say; None unless they are a whole snapshot of this epoch, nothing else."""
+    """The contents of a snapshot; None unless the data is one complete snapshot of this epoch."""
     found = batches(data, checked=True)
     if len(found) < 2 or sum(len(each.data) for each in found) != len(data):
         return None

@@ -1,8 +1,8 @@
-"""What is really on a disk, read without the product's help: the durable log, vote and snapshots.
+"""The durable log, vote and snapshots of a disk, read without the product's help.
 
-The judges compare what a node says with this. It follows a log as it grows; after a truncation or
-a crash it reads everything anew. Where a snapshot takes the place of a log, or of its front, what
-is committed is read instead: that is what a snapshot stands for, and the judges see to it.
+The checkers compare what a node says with this. It follows a log as it grows, and reads everything
+anew after a truncation or a crash. Where a snapshot replaces a log or its prefix, the committed
+history stands in for it; other checks make sure that the snapshot says the same.
 """
 
 import json
@@ -22,7 +22,7 @@ from quorum.core.vocabulary import Epoch, LogEnd, Offset, ReplicaId, ReplicaKey
 
 
 class DurableVote(NamedTuple):
-    """What a replica has promised, as its file says."""
+    """The epoch, vote and leader in the quorum-state file."""
 
     epoch: int = 0
     voted_for: int | None = None
@@ -31,7 +31,7 @@ class DurableVote(NamedTuple):
 
 @dataclass(slots=True)
 class _Place:
-    """How far a segment has been read."""
+    """The position up to which a segment has been read."""
 
     name: str
     file: File
@@ -69,7 +69,7 @@ class DurableState:
         return DurableState(self.folder, self._history)
 
     def holds(self, other: "DurableState") -> bool:
-        """Whether all that the other has in its log is in this one."""
+        """True if it contains the whole log of the other."""
         return self.end >= other.end and (
             self.epoch_before(other.end) == other.epoch_before(other.end)
         )
@@ -162,7 +162,7 @@ class DurableState:
 
     @property
     def can_fall_back(self) -> bool:
-        """Whether what is in files goes on from a snapshot that is whole, or from the beginning."""
+        """True if the log in files continues from a complete snapshot, or from offset 0."""
         newest = self.newest
         return self.start == 0 or (newest is not None and newest.end >= self.start)
 
@@ -183,7 +183,7 @@ class DurableState:
         return self._read_on()
 
     def is_another(self, disk: VirtualDisk) -> bool:
-        """Whether something is gone that was read before, or the log begins elsewhere."""
+        """True if something that was read is gone, or the log starts elsewhere."""
         place, names = self._place, self.names or {}
         rewritten, disk.rewritten = disk.rewritten, []
         if place is None:
@@ -194,10 +194,10 @@ class DurableState:
         return any(found)
 
     def _is_rewritten(self, file: File, names: Mapping[str, Node]) -> bool:
-        """Whether something else lies now where a batch or a snapshot was read, in any file.
+        """True if a batch or a snapshot that was read has been overwritten, in any file.
 
-        So it is where a truncation was not kept and others were written over the old tail, which
-        leaves a file as long as it was, and where a write went to a wrong place.
+        So it is where a truncation was not kept and the old tail was overwritten, which leaves the
+        file as long as it was, and where a write was misdirected.
         """
         start, file.rewritten_from = file.rewritten_from, None
         name = next((each for each, node in names.items() if node is file), "")

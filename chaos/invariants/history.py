@@ -40,7 +40,7 @@ class History:
         self.assigned += [] if assigned is None else [assigned]
 
     def has(self, batch: StoredBatch) -> bool:
-        """Whether this very batch is committed."""
+        """True if this very batch is committed."""
         at = bisect_left(self._ends, batch.end)
         return at < len(self.batches) and self.batches[at] == batch
 
@@ -50,13 +50,13 @@ class History:
         return self.batches[low:high]
 
     def before_epoch(self, epoch: int) -> list[StoredBatch]:
-        """What the leaders of lower epochs have committed."""
+        """The batches that leaders of lower epochs have committed."""
         return self.batches[: bisect_left(self._by, epoch)]
 
     # --- as of one offset --------------------------------------------------------------------
 
     def is_boundary(self, offset: int) -> bool:
-        """Whether a batch ends there, and all before it is committed."""
+        """True if a committed batch ends at this offset."""
         at = bisect_left(self._ends, offset)
         return offset == 0 or (at < len(self._ends) and self._ends[at] == offset)
 
@@ -65,7 +65,7 @@ class History:
         return self.batches[bisect_left(self._ends, offset)].epoch if offset else 0
 
     def state_at(self, offset: int) -> Any:
-        """What everything below a boundary has come to."""
+        """The state at a batch boundary."""
         return self._states[bisect_left(self._ends, offset)] if offset else State()
 
     def contradiction(self, end: int, values: list[bytes]) -> tuple[str, str] | None:
@@ -76,16 +76,16 @@ class History:
         return None if values == state.told() else ("R20", f"with {values}, not {state.told()}")
 
     def _state_after(self, batch: StoredBatch) -> Any:
-        """What all that is committed comes to with this batch, the last one."""
+        """The state after the next committed batch."""
         return after(self._states[-1] if self._states else State(), batch)
 
     def assigned_at(self, offset: int) -> list[VoterSet]:
-        """What was said of the voters below a boundary."""
+        """The voter sets below a batch boundary."""
         return [each for each in self.assigned if each.end <= offset]
 
 
 def in_common(before: Sequence[StoredBatch], now: Sequence[StoredBatch]) -> int:
-    """How many batches two logs begin with alike."""
+    """The number of leading batches that two logs share."""
     common = min(len(before), len(now))
     if before[:common] == now[:common]:
         return common
@@ -100,7 +100,7 @@ Slots: TypeAlias = tuple[bytes, ...]
 
 
 class State(NamedTuple):
-    """What a log has come to. How many records have counted shows that none did twice."""
+    """The state that a log folds to. The count of records shows that none counted twice."""
 
     counted: int = 0
     slots: Slots = (b"",) * SLOTS

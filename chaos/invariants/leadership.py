@@ -29,7 +29,7 @@ from quorum.core.vocabulary import LogEnd, ReplicaId, ReplicaKey
 
 @dataclass(slots=True)
 class _Following:
-    """How one process follows its leader, by what it has sent and was answered; its own clock."""
+    """The view of one follower on its leader: what it has sent and received, by its own clock."""
 
     leader: ReplicaId
     epoch: int
@@ -141,10 +141,10 @@ class LeaderStickiness:
             raise Violation("R25", f"{who} stands in epoch {epoch}, promised were votes of {told}")
 
     def _would_win(self, who: Incarnation, log_end: LogEnd, voters: Collection[ReplicaKey]) -> bool:
-        """Whether these are a majority of all who may vote, by some log or by that of the asker.
+        """True if these are a majority of the voters, by some log or by the candidate's own.
 
-        What others have appended in the epoch that it stands in is not in its log: it may have been
-        held up by its disk until somebody else leads that epoch.
+        Records that others have appended in the candidate's epoch are missing from its log: its
+        disk may have been slow until another replica leads that epoch.
         """
         durable = who.durable
         voter_sets = self._judge.voter_sets.of_log(durable.assigned, durable.end, log_end)
@@ -223,7 +223,7 @@ class StaleLeaderInvariant:
 
 
 def _heard_ms(who: Incarnation, voter_set: VoterSet, leading: _Leading, now_ms: int) -> int:
-    """When a majority had last fetched, itself counted."""
+    """The time at which a majority had last fetched, the leader included."""
     heard = sorted(_last_ms(who, each, leading, now_ms) for each in voter_set.voters)
     return heard[(len(heard) - 1) // 2]
 

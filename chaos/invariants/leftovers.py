@@ -21,7 +21,7 @@ DAMAGED: Final = ".checkpoint.damaged"
 
 
 def check_leftovers(machine: Machine) -> None:
-    """Whether there is a reason for every file of a replica that has just been started."""
+    """Check that every file of a replica that has just started is explained."""
     segments = {name for name in machine.disk.names(LOG) if name.endswith(".log")}
     for folder in (FOLDER, LOG):
         for name in machine.disk.names(folder):

@@ -20,7 +20,7 @@ WORK_MAX: Final = 16
 
 
 class Waiting(StrEnum):
-    """Who waits at a process."""
+    """The kinds of requests that wait at a process."""
 
     FETCH = "fetches"
     READ = "reads"
@@ -29,7 +29,7 @@ class Waiting(StrEnum):
 
 
 class Queues:
-    """What waits at one process."""
+    """The queues of one process."""
 
     def __init__(self, who: object, bounds: Bounds) -> None:
         self._who = who

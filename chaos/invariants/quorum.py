@@ -95,7 +95,8 @@ class AppliedStateObserver:
 
     @property
     def to_be_read(self) -> int:
-        """What a read that begins now must see: all that anybody was told is committed."""
+        """The offset that a read starting now must include: the highest that any replica was
+        told."""
         return self._told_anybody
 
     def reads(self, who: Incarnation, floor: int, offset: int) -> None:
@@ -112,7 +113,7 @@ NO_BOOT: Final = 0
 
 @dataclass(slots=True)
 class _Epoch:
-    """What is known of one leadership."""
+    """The known facts about one leader epoch."""
 
     leader: ReplicaId
     boot: int
@@ -139,12 +140,12 @@ class QuorumInvariants(AppliedStateObserver):
 
     @property
     def leader(self) -> ReplicaId | None:
-        """Who claimed the highest epoch of all."""
+        """The leader of the highest epoch claimed so far."""
         return self._epochs[max(self._epochs)].leader if self._epochs else None
 
     @property
     def voter_set(self) -> VoterSet:
-        """Who votes by all that is committed."""
+        """The voter set of the committed log."""
         assigned = self.history.assigned
         return assigned[-1] if assigned else self.voter_sets.first
 
@@ -154,7 +155,7 @@ class QuorumInvariants(AppliedStateObserver):
         return self.voter_sets.possible(self.history.assigned)
 
     def leads(self, who: Incarnation, epoch: int) -> bool:
-        """Whether this very process has claimed to lead that epoch."""
+        """True if this very process has claimed to lead the epoch."""
         leadership = self._epochs.get(epoch)
         return leadership is not None and (leadership.leader, leadership.boot) == (who.id, who.boot)
 

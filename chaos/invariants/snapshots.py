@@ -18,9 +18,9 @@ KEPT_MIN = 2
 def check_snapshots(
     who: object, new: Sequence[Checkpoint], history: History, *, damaged: str | None
 ) -> None:
-    """Whether each of them is whole, ends where it may, and says what the log says.
+    """Check that each snapshot is complete, ends at a committed boundary and agrees with the log.
 
-    `damaged` is the name of one that the harness has spoiled itself.
+    `damaged` is the name of a snapshot that the harness has damaged itself.
     """
     for each in new:
         if each.content is not None:
@@ -53,7 +53,7 @@ def _check_content(who: object, snapshot: Checkpoint, content: Content, history:
 
 
 def check_start(who: object, durable: DurableState, before: int) -> None:
-    """Whether what is gone from the front of a log is in snapshots; it began at `before`."""
+    """Check that snapshots cover what is gone from the front of a log; it began at `before`."""
     ends = [each.end for each in durable.checkpoints.values() if each.end >= durable.start]
     if durable.start and not ends:
         raise Violation("R21", f"{who} has a log from {durable.start}, and no snapshot of the rest")
@@ -62,9 +62,9 @@ def check_start(who: object, durable: DurableState, before: int) -> None:
 
 
 def check_names(who: object, names: Collection[str]) -> None:
-    """Whether a loss of power just now would leave a log that goes on from a snapshot it has.
+    """Check that a power loss now would leave a log that continues from a snapshot.
 
-    `names` are those that the folder of the log has for good.
+    `names` are the durable names in the folder of the log.
     """
     # Their numbers are written with all zeros: the order of the names is theirs.
     start = int(min([each for each in names if each.endswith(".log")], default="0")[:20])
@@ -78,7 +78,7 @@ def check_names(who: object, names: Collection[str]) -> None:
 def check_part(
     who: object, durable: DurableState, part: FetchSnapshotResponse, data: bytes
 ) -> None:
-    """Whether a part of a snapshot that is about to leave is what its disk has, for good."""
+    """Check that a part of a snapshot about to be sent is durable on the sender's disk."""
     for each in durable.checkpoints.values():
         if (each.epoch, each.end) == (part.snapshot.epoch, part.snapshot.offset):
             end = part.position + len(data)

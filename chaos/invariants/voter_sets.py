@@ -1,4 +1,5 @@
-"""Who votes, as the judges see it: what the logs say, and what makes a majority of it."""
+"""Voter sets, as the checkers derive them from the logs, and their majorities (R14, R15, R17,
+R19)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
@@ -30,7 +31,7 @@ def founders(ids: Sequence[ReplicaId]) -> VoterSet:
 
 @lru_cache(maxsize=1_024)
 def voter_set_in(base: int, end: int, epoch: int, data: bytes) -> VoterSet | None:
-    """What one control batch says of the voters; None if it says nothing."""
+    """The voter set in a control batch, or None."""
     found = assignment_in(data)
     if found is None:
         return None
@@ -39,13 +40,13 @@ def voter_set_in(base: int, end: int, epoch: int, data: bytes) -> VoterSet | Non
 
 
 def names(voter: ReplicaKey, replica: ReplicaKey) -> bool:
-    """Whether this voter is that copy of the log."""
+    """True if the voter is this replica; an unknown directory id matches any."""
     # As numbers, with 0 for a directory that is not known: asked at every message.
     return voter.id == replica.id and (voter.directory_id.int in (0, replica.directory_id.int))
 
 
 def has_majority(voter_set: VoterSet, replicas: Collection[ReplicaKey]) -> bool:
-    """Whether these are more than half of the voters."""
+    """True if these are more than half of the voters."""
     found = [v for v in voter_set.voters if any(names(v, each) for each in replicas)]
     return 2 * len(found) > len(voter_set.voters)
 
@@ -76,7 +77,7 @@ def check_step(before: VoterSet, after: VoterSet) -> None:
 
 
 class VoterSets:
-    """Which voters count in which epoch: what the logs say, and what leaders have appended."""
+    """The voter sets in force in each epoch, from the logs and from what leaders have appended."""
 
     def __init__(self, ids: Sequence[ReplicaId]) -> None:
         self.first = founders(ids)
@@ -164,6 +165,6 @@ class VoterSets:
         return [last, *later]
 
     def may_vote(self, replica: ReplicaId, committed: Sequence[VoterSet]) -> bool:
-        """Whether somebody may take this id for a voter's."""
+        """True if some replica may take this id for a voter's."""
         possible = self.possible(committed)
         return any(voter.id == replica for each in possible for voter in each.voters)

@@ -21,12 +21,12 @@ Key: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What one client asked for, what it was told, and when.
+    """One request of a client, its answer, and their times.
 
-    Times are of one clock for all clients; an operation comes before another if it returned before
-    the other was called. Without a `returned` nobody knows what became of it: it happened, at any
-    time since it was called, or never will. What was refused for certain and says nothing about
-    the state ("not the controller") does not belong into a history.
+    Times are of one clock for all clients; an operation precedes another if it returned before
+    the other was called. An operation without `returned` may have taken effect at any time since it
+    was called, or never. A request that was certainly refused and says nothing about the state
+    ("not the controller") does not belong in a history.
     """
 
     key: Key
@@ -42,7 +42,7 @@ class Operation:
 
 
 class Model(NamedTuple):
-    """What a key does if everything happens one at a time."""
+    """A sequential specification of one key."""
 
     start: Hashable
     """The state before all operations."""
@@ -54,7 +54,7 @@ class Model(NamedTuple):
 
 
 class Verdict(Enum):
-    """What the search has come to."""
+    """The result of the search."""
 
     YES = "linearizable"
     NO = "not linearizable"
@@ -113,7 +113,7 @@ def _in_time(operation: Operation) -> tuple[int, bool, int]:
 
 
 class _Configuration(NamedTuple):
-    """Where a search can stand."""
+    """A position of the search."""
 
     done: int
     """The operations that have happened, a bit for each."""
@@ -159,7 +159,7 @@ class _Search:
         return (one.done & answered).bit_count() > (other.done & answered).bit_count()
 
     def _next(self, done: int) -> list[int]:
-        """Which operations may come next: nothing else returned before they were called."""
+        """The operations that may come next: no other one returned before they were called."""
         found: list[int] = []
         first_return: int | None = None
         unanswered: set[Hashable] = set()

@@ -37,7 +37,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """What is under way?"""
+    """Ask for the reassignment under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class UnderWay:
 
 
 class PartitionState(NamedTuple):
-    """Where the partition is, and where it is going."""
+    """The replicas of a partition, and the target of its reassignment."""
 
     replicas: Replicas | None
     """While nothing is under way; None where nobody has said what they are."""
@@ -154,7 +154,7 @@ class Absent:
 
 
 class TopicState(NamedTuple):
-    """Whether a topic has the name, and which one."""
+    """The topic of this name, if there is one."""
 
     exists: bool
     topic_id: str | None = None
@@ -205,7 +205,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Which value does it have?"""
+    """Read the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is the move doing?"""
+    """Read the state of the move."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from chaos.mutants.unchecked import put_checks_out_of_the_way
 
 
 def run_seeds(mutant: Mutant, first: int, count: int) -> dict[str, Any]:
-    """Which seed caught it, by which invariant, and what else failed before."""
+    """Run seeds until one catches the mutant; report the seed, the invariant and other failures."""
     from chaos.outcome import drawn, run, silence
 
     silence()

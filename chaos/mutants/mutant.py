@@ -1,4 +1,4 @@
-"""What a mutant is, and how it is put into a program that has not been started yet.
+"""A mutant: one planted fault, put into a program before the product is imported.
 
 It replaces a piece of text in the source of one module while that module is imported. The text
 must be there exactly once: a mutant that no longer applies is an error and not a silent success.

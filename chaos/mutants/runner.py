@@ -33,7 +33,7 @@ Made by `python -m chaos mutants --write docs/mutants.md`.
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one mutant."""
+    """The result of one mutant."""
 
     mutant: Mutant
     seed: int | None
@@ -84,9 +84,10 @@ def judge(mutant: Mutant, *, seeds: int, first: int = 0) -> Verdict:
 
 
 def _run(mutant: Mutant, first: int, count: int) -> tuple[dict[str, Any], str]:
-    """What came of it, by the last line of a process that runs both; and all that was said.
+    """The results in the last line of a process that runs the directed test and the seeds, and all
+    of its output.
 
-    One process for both: half of what a mutant costs is to import what both need.
+    One process runs both: half of what a mutant costs is the import of what both need.
     """
     command = [sys.executable, "-m", "chaos.mutants", mutant.name, str(first), str(count)]
     try:

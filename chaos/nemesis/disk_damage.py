@@ -77,7 +77,8 @@ def _rot_at_end(machine: Machine) -> None:
 
 
 def _stray(machine: Machine, size_bytes: int) -> tuple[int, bytes] | None:
-    """Where in a file of this length the last write to the log lies as well, and what of it."""
+    """The position and bytes of a misdirected copy of the last log write, in a file of this
+    length."""
     if not machine.durable.batches or size_bytes < 1:
         return None
     position = machine.rng.randrange(size_bytes)

@@ -119,7 +119,8 @@ class Nemesis:
                 assert_never(strike.fault)
 
     def _victim(self, strike: Strike) -> ReplicaId:
-        """Who is meant, or the next in the list that lives; the leader only while it is known."""
+        """The victim of a strike, or the next replica that lives; the leader only while it is
+        known."""
         world = self._world
         everyone, leader = world.everyone, world.invariants.leader
         if strike.victim is None and leader in world.processes:
@@ -205,7 +206,7 @@ class Nemesis:
             process.enter(partial(world.corruption.ask_from_abroad, process, other))
 
     def _oust(self, strike: Strike) -> None:
-        """Whoever leads is replaced at once, and does not hear of it: what it reads may be old."""
+        """Depose the leader without its knowledge: what it reads may be stale."""
         world, leader = self._world, self._world.invariants.leader
         if leader not in world.processes:
             return
@@ -304,7 +305,8 @@ class Nemesis:
         return clients.want_voters(process, self._wish(strike, victim))
 
     def _wish(self, strike: Strike, victim: ReplicaId) -> VoterRequest:
-        """Who is to vote: everyone whose bit is set; if nobody's is, a change is cancelled."""
+        """The voter set request of a strike: all replicas whose bit is set; if none is, cancel a
+        change."""
         world = self._world
         timeout_ms = world.profile.timeouts.request_timeout_ms
         key = world.machines[victim].key
@@ -345,7 +347,7 @@ class Nemesis:
                 machine.jump((strike.size - 500) * 100_000)
 
     def _damage(self, strike: Strike, victim: ReplicaId) -> None:
-        """What is on a disk is not what was written there, or it is on another one."""
+        """Damage the contents of a disk, or exchange it with another one."""
         world = self._world
         machine = world.machines[victim]
         match strike.fault:
@@ -411,7 +413,7 @@ def flood(process: Process) -> bool:
 
 
 def _look(process: Process) -> None:
-    """What it tells of the replicas that fetch from it, as to an administrator who asks."""
+    """Describe the replicas that fetch from it, as for an administrator."""
     told = process.replica.node.replicas()
     process.queues.remembers(sum(not (each.is_voter or each.is_leader) for each in told))
 

@@ -1,7 +1,7 @@
-"""Who runs the cluster: puts in an empty disk for one that is lost, and makes its replica a voter.
+"""The operator of a simulated quorum: replaces lost disks and makes their replicas voters again.
 
-With care: a disk is lost only where the other voters can do without it, as docs/quorum.md promises
-no more; and voters are changed only while everybody is up.
+A disk is lost only where the other voters can do without it, as docs/quorum.md promises no more;
+voters are changed only while all replicas are up.
 """
 
 from functools import partial
@@ -45,10 +45,11 @@ class Operator:
         return True
 
     def _can_do_without(self, victim: ReplicaId) -> bool:
-        """Whether the others are a majority of all voters there may be, and know who was lost.
+        """True if the others are a majority of every possible voter set, and know which replica was
+        lost.
 
-        A voter that was founded by its id alone is nobody else's once its directory is written
-        down; that has to be so in the log of everyone who could take part in an election.
+        A voter that was configured by its id alone gets its directory id written into the log; that
+        record must be in the log of every replica that could take part in an election.
         """
         world = self._world
         machines = [each for id_, each in world.machines.items() if id_ != victim]
@@ -125,11 +126,11 @@ class Operator:
             self._world.move(machine.key.id)
 
     def _is_free_to_forget(self, machine: Machine, old: DurableState) -> bool:
-        """Whether all that it has acknowledged is on enough other disks, and no vote of its can be
+        """True if enough other disks hold all that it has acknowledged, and its vote cannot be
         asked for again.
 
-        Enough are a majority of all voters by whom it could go then, or anybody since; and all the
-        others must be in later epochs, or know the leader of its last one.
+        Enough is a majority of every voter set that it or anyone since could go by; all others must
+        be in later epochs, or know the leader of its last one.
         """
         others = [each for each in self._world.machines.values() if each is not machine]
         if any(each.partner is not None or each.rotten is not None for each in (machine, *others)):
@@ -144,7 +145,7 @@ class Operator:
         return self._others_hold(machine, named, old.vote.epoch)
 
     def can_lose_the_end(self, victim: ReplicaId) -> bool:
-        """Whether the last batch of its log, which is in a file, is on enough other disks."""
+        """True if the last batch of its log, which is in a file, is on enough other disks."""
         machine = self._world.machines[victim]
         batches = machine.durable.batches
         if machine.rotten is not None or not batches or batches[-1].base < machine.durable.start:
@@ -154,8 +155,8 @@ class Operator:
         return self._others_hold(machine, [], machine.durable.vote.epoch)
 
     def _others_hold(self, machine: Machine, named: list[VoterSet], epoch: int) -> bool:
-        """Whether all of its log is on the disks of a majority of the others, by these voters and
-        by all others that there may be when it is in this epoch."""
+        """True if the disks of a majority of the others hold all of its log, by these voters and by
+        every other voter set that is possible while it is in this epoch."""
         now, others = (
             machine.durable,
             [e for e in self._world.machines.values() if e is not machine],

@@ -103,7 +103,7 @@ class Departure:
         self._remove(first, staying, rest)
 
     def _remove(self, first: ReplicaId, staying: set[ReplicaId], rest: list[ReplicaId]) -> None:
-        """Who runs the cluster wants them as voters no more, of whoever leads among the others."""
+        """Ask the leader among the others to remove them as voters."""
         if self._is_mended:
             return
         request: VoterRequest
@@ -138,7 +138,7 @@ class Departure:
                 world.note(REPLACED_AHEAD)
 
     def _is_free_to_go(self, replica: ReplicaId) -> bool:
-        """Whether it is no voter, and nobody may make it one who does not know what it has lost."""
+        """True if it is no voter, and only replicas that know what it lost can make it one."""
         world = self._world
         possible = {each.id for one in world.invariants.possible_voter_sets for each in one.voters}
         targets = {

@@ -28,7 +28,7 @@ class _Call(NamedTuple):
 
 
 class Calls:
-    """What one process has asked of the others, and what it makes of connections that end."""
+    """The outgoing calls of one process, and its reaction to connections that end."""
 
     def __init__(self, gone: Callable[[ReplicaId], None]) -> None:
         self._gone = gone
@@ -39,7 +39,7 @@ class Calls:
         self._last = 0
 
     def __bool__(self) -> bool:
-        """Whether any is under way."""
+        """True if any call is under way."""
         return bool(self._under_way)
 
     def begin(self, to: ReplicaId, at: ReplicaId | None, request: Request, done: Done) -> int:
@@ -49,7 +49,7 @@ class Calls:
         return self._last
 
     def answered(self, number: int) -> Done | None:
-        """Whom to give the answer that has come; None if nobody waits for it any more."""
+        """The callback for an answer; None if nothing waits for it any more."""
         call = self._under_way.pop(number, None)
         if call is None:
             return self._votes.get(number)
@@ -83,7 +83,7 @@ class Calls:
         return fetched
 
     def is_under_way(self, number: int) -> bool:
-        """Whether somebody waits for this call."""
+        """True if something waits for this call."""
         return number in self._under_way
 
     def cut(self, number: int) -> tuple[ReplicaId, ...]:

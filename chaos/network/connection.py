@@ -47,7 +47,7 @@ class Side:
 
 @dataclass(slots=True)
 class Told:
-    """What has come of one call."""
+    """The result of one call."""
 
     asked: Request | None = None
     """What the core of the other side would have been given."""
@@ -78,7 +78,7 @@ class _Wire(asyncio.Transport):
         self.sent += b"".join(list_of_data)
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """The bytes written since the last call."""
         sent, self.sent = self.sent, b""
         return sent
 

@@ -80,7 +80,7 @@ class WireCorruption:
     # --- a message that is struck ---------------------------------------------------------------
 
     def _takes(self, packet: Packet) -> bool:
-        """Whether something happens to this message; then it is not delivered as it is."""
+        """True if this message is corrupted; it is not delivered as it is then."""
         for each in self._armed:
             victim, fault = each
             if victim == packet.sender and self._can_strike(fault, packet):
@@ -106,7 +106,7 @@ class WireCorruption:
                 return True
 
     def _asker(self, packet: Packet) -> "Process | None":
-        """Who waits for the answer of this call, if it is awake."""
+        """The process that waits for the answer of this call, if it is awake."""
         process = self._processes.get(packet.sender if packet.response is None else packet.to)
         alive = process is not None and process.boot == packet.boot and process.asleep is None
         return process if alive else None

@@ -117,7 +117,7 @@ class AddressDirectory:
         self._at = {where: who for who, where in self._addresses.items()}
 
     def address_of(self, replica: ReplicaId) -> HostPort:
-        """Where it listens, or will when it runs."""
+        """The address at which the replica listens when it runs."""
         return self._addresses[replica]
 
     def move(self, replica: ReplicaId) -> None:
@@ -128,7 +128,8 @@ class AddressDirectory:
         self._at[host, port + PORT_STEP] = replica
 
     def at(self, address: HostPort, asker: ReplicaId) -> ReplicaId | None:
-        """Whose machine this is, whether it runs or not; behind the VIP is who runs, anyone."""
+        """The replica whose machine has this address, running or not; for the VIP any running
+        one."""
         if address == VIP:
             return self._rng.choice(sorted(self.processes)) if self.processes else None
         return self._at.get(address)
@@ -160,7 +161,7 @@ class AddressDirectory:
             process.enter(partial(self._refuse, process, request))
 
     def finds_everyone(self) -> bool:
-        """Whether everybody who runs says of all others who do that they are where they are."""
+        """True if every running process knows the addresses of all others."""
         client = DiscoverBrokersRequest(cluster_id=None, sighting=None)
         keys = {each.id: each.incarnation.key for each in self.processes.values()}
         for process in self.processes.values():
@@ -259,7 +260,7 @@ class Gossiper:
         process.later(0, self._look)
 
     def whereabouts(self, replica: ReplicaId) -> ReplicaId | None:
-        """Whose machine it is where that one is believed to be; None where nobody's is known."""
+        """The replica at the believed address of `replica`; None if no address is known."""
         address = self._book.address_of(replica)
         return None if address is None else self._directory.at(address, self._process.id)
 
@@ -272,7 +273,7 @@ class Gossiper:
         return None
 
     def told(self, place: HostPort, response: DiscoverBrokersResponse | None) -> None:
-        """What became of a question of this process."""
+        """Take the answer to a question of this process."""
         if response is None:
             self._discovery.failed(place)
             return

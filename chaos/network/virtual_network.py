@@ -51,7 +51,7 @@ class End(Protocol):
 
     @property
     def id(self) -> ReplicaId:
-        """Whose process it is."""
+        """The id of its replica."""
         ...
 
     def arrived(self, packet: Packet) -> None:
@@ -187,7 +187,7 @@ class Network:
         self._timeline.after(LATENCY_MS[0], happen)
 
     def passes(self, packet: Packet) -> bool:
-        """Whether this packet would arrive now."""
+        """True if this packet would arrive now."""
         ends = {packet.sender, packet.to}
         return (packet.sender, packet.to) not in self._cuts and not ends & self._clogged.keys()
 

@@ -1,4 +1,4 @@
-"""What is done to the processes, round by round; one seed decides it all. Nothing here does it."""
+"""The schedule of faults for real processes, drawn round by round from one seed."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -22,12 +22,12 @@ class Kind(StrEnum):
 
     @property
     def cuts(self) -> bool:
-        """Whether links are cut, not processes hurt."""
+        """True if it cuts links and leaves processes alone."""
         return self in (Kind.CUT_LEADER, Kind.CUT_ONE, Kind.CUT_ONE_WAY)
 
     @property
     def kills(self) -> bool:
-        """Whether processes are ended."""
+        """True if it ends processes."""
         return not self.cuts and self is not Kind.PAUSE_LEADER
 
     @property
@@ -47,9 +47,9 @@ enough for another leader, so that whoever goes on alone is found out."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What happens in one round: who is killed or paused, which links are cut, and for how long.
+    """The fault of one round: the processes to kill or pause, the links to cut, and the duration.
 
-    It lasts `hold_ms` at least; if a majority is left that can go on, until it has gone on.
+    It lasts at least `hold_ms`; if the rest has a majority, until a write has succeeded.
     """
 
     kind: Kind
@@ -72,7 +72,7 @@ def schedule(kinds: Sequence[Kind], rng: random.Random) -> Iterator[Kind]:
 
 
 def fault(kind: Kind, nodes: Sequence[int], leader: int, rng: random.Random) -> Fault:
-    """What this kind means for these nodes, one of which leads."""
+    """A fault of this kind for these nodes, one of which leads."""
     chosen = _chosen(kind, sorted(nodes), leader, rng)
     links = _links(kind, chosen, sorted(nodes), rng)
     # With one link gone, three nodes still have a majority that hears each other.

@@ -25,7 +25,7 @@ READ_MS: Final = 10_000
 
 @dataclass(slots=True)
 class Register:
-    """What one writer has written, and what it was told of it."""
+    """The writes of one writer, and their outcomes."""
 
     name: str
     asked: int = 0
@@ -33,7 +33,7 @@ class Register:
     acknowledged: list[int] = field(default_factory=list)
 
     def may_hold(self, value: int) -> bool:
-        """Whether a reader may see this number once all writing has ended."""
+        """True if a reader may see this number once all writing has ended."""
         last = self.acknowledged[-1] if self.acknowledged else 0
         unknown = value not in self.acknowledged
         return value == last or (0 < value <= self.asked and unknown)
@@ -101,7 +101,7 @@ class Load:
                 await asyncio.sleep(PAUSE_MS / 1_000)
 
     async def read_back(self, addresses: Iterable[Address]) -> list[str]:
-        """What is wrong with the registers as each of these nodes shows them; nothing, if none."""
+        """The errors in the registers as each of these nodes shows them."""
         problems = []
         for address in addresses:
             async with AdminClient([address], is_controller=True, timeout_ms=READ_MS) as client:

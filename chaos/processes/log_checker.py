@@ -21,7 +21,8 @@ _ALL: Final = 1 << 40
 
 
 def committed_log(data: Path, end: int) -> tuple[int, bytes]:
-    """Where the log in this folder starts, and its bytes up to `end`; nobody may be using it."""
+    """The start of the log in this folder, and its bytes up to `end`; no process may be using
+    it."""
     log = SegmentedLog(data / LOG_FOLDER)
     try:
         return log.start, log.read(log.start, Offset(end), _ALL)
@@ -30,7 +31,7 @@ def committed_log(data: Path, end: int) -> tuple[int, bytes]:
 
 
 def disagreements(logs: Mapping[int, tuple[int, bytes]], end: int) -> list[str]:
-    """Where the logs of the nodes, each with its start, are not the same bytes up to `end`."""
+    """The places where the logs of the nodes, each with its start, differ below `end`."""
     problems = []
     latest = max(start for start, _ in logs.values())
     tails = {node: _from(log, latest) for node, (_, log) in logs.items()}
@@ -47,9 +48,9 @@ def disagreements(logs: Mapping[int, tuple[int, bytes]], end: int) -> list[str]:
 
 
 def missing(registers: Collection[Register], start: int, log: bytes) -> list[str]:
-    """What was acknowledged and is not in this log.
+    """The acknowledged writes that are not in this log.
 
-    If snapshots have cut its start, a register is judged from the first number that is left.
+    If snapshots have cut its start, a register is checked from the first number that is left.
     """
     written: dict[str, set[int]] = {each.name: set() for each in registers}
     for record in decode_records(log):

@@ -1,9 +1,9 @@
-"""Where the nodes of a run live, and the best such place: a network namespace for each of them.
+"""The network of a run: the interface, and its best implementation, a network namespace per node.
 
 The namespaces hang at one bridge, in a namespace that is this program's own: nothing of the
 machine's network is seen or changed, and all of it is gone when the last process has ended. A link
-is cut for one direction by giving its sender a hardware address that nobody has: the frames are
-lost without a word, in connections that are open as in new ones.
+is cut in one direction by giving its sender a hardware address that nobody has: frames are lost
+silently, in existing connections as in new ones.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ class NetworkFault(Exception):
 
 
 class Network(Protocol):
-    """Where nodes live."""
+    """The network that connects the nodes."""
 
     def address_of(self, node: int) -> Address:
-        """Where the others find a node."""
+        """The address at which the other nodes reach a node."""
         ...
 
     def listener_of(self, node: int) -> Address:
-        """Where a node listens, and clients find it."""
+        """The address at which a node listens, and clients find it."""
         ...
 
     def command(self, node: int, command: Sequence[str]) -> list[str]:
@@ -147,20 +147,20 @@ class Namespaces:
 
 
 def is_inside() -> bool:
-    """Whether this program has a network namespace of its own."""
+    """True if this program has a network namespace of its own."""
     return _INSIDE in os.environ
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """How a program is run in a network namespace of its own."""
+    """A command that runs a program in a network namespace of its own."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
 
 
 def inside(module: str, arguments: Sequence[str]) -> Inside | None:
-    """How to run `python -m module` there; None where the machine does not allow it."""
+    """The command that runs `python -m module` there; None if the machine does not allow it."""
     if any(shutil.which(tool) is None for tool in TOOLS):
         return None
     for unshare in (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]):
@@ -181,7 +181,7 @@ def go_inside() -> None:
 
 
 def _import_path() -> str:
-    """Where this very code is found, installed or not."""
+    """The import path of this code, installed or not."""
     here = str(Path(__file__).parents[2])
     paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return os.pathsep.join(dict.fromkeys(paths))

@@ -65,7 +65,7 @@ class Nodes:
         return self.folder / f"node-{id}"
 
     def data(self, id: int) -> Path:
-        """Where the node keeps what it must not lose."""
+        """The data folder of the node."""
         return self.home(id) / "data"
 
     def said(self, id: int) -> str:

@@ -151,7 +151,7 @@ class Proxies:
 
 
 async def _opening(reader: StreamReader) -> tuple[int, bytes]:
-    """Which node has opened the connection, 0 for none, and what has been read to find out."""
+    """The node that opened the connection, 0 for none, and the bytes read to find out."""
     prefix = await reader.readexactly(_PREFIX.size)
     length = max(0, _PREFIX.unpack(prefix)[-1])
     client = await reader.readexactly(length)

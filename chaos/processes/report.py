@@ -1,4 +1,4 @@
-"""What a run has found: a value, the text that people read, and the JSON that programs read."""
+"""The report of a run: a value, the text for people, and the JSON for programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -27,7 +27,7 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is to be done to whom."""
+    """A fault to carry out, and its victims."""
 
     seed: int
     rounds: int
@@ -124,7 +124,7 @@ class Run:
             await self._nodes.start(chosen.nodes)
 
     async def _goes_on(self, moment: float) -> float:
-        """When a write was acknowledged that was begun after `moment`."""
+        """The time at which a write that began after `moment` was acknowledged."""
         try:
             async with asyncio.timeout(GIVE_UP_SECONDS):
                 return await self._load.success_after(moment)

@@ -1,4 +1,4 @@
-"""What those who use the quorum ask of one process, through its replica."""
+"""Client requests to one process, through its replica."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -58,7 +58,7 @@ def want_voters(process: Process, request: VoterRequest) -> bool:
 
 
 def may_vote_soon(process: Process) -> set[ReplicaId]:
-    """Whom this process may make voters because somebody asked it to, and was not answered yet."""
+    """The replicas that this process may make voters, by requests it has not answered yet."""
     named: set[ReplicaId] = set()
     for request in process.wishes:
         match request:
@@ -72,7 +72,7 @@ def may_vote_soon(process: Process) -> set[ReplicaId]:
 
 
 def may_go_soon(process: Process) -> set[ReplicaKey]:
-    """Whom this process may make no voters because somebody asked it to, and was not answered."""
+    """The voters that this process may remove, by requests it has not answered yet."""
     return {each.voter for each in process.wishes if isinstance(each, RemoveVoterRequest)}
 
 

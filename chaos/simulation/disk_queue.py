@@ -51,7 +51,7 @@ class Owner(Protocol):
 
 
 class DiskQueue:
-    """What one process has asked of its disk; it is gone with the process."""
+    """The queue of disk operations of one process."""
 
     def __init__(self, process: Owner, world: Environment) -> None:
         self._process = process
@@ -64,7 +64,7 @@ class DiskQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way; reports may be."""
+        """True if no operation is under way; reports may be."""
         return not self._busy and not self._waiting
 
     def request_commit(

@@ -53,7 +53,7 @@ class Environment(ABC):
 
     @property
     def disturbed(self) -> bool:
-        """Whether the profile's fault rates apply now."""
+        """True while the profile's fault rates apply."""
         return self.rates is not CALM
 
     def disturb(self, rates: Rates) -> None:
@@ -91,7 +91,7 @@ class Environment(ABC):
     # --- how long things take ----------------------------------------------------------------
 
     def writing_ms(self, machine: Machine) -> int:
-        """How long the next piece of work of a disk takes."""
+        """The duration of the next disk operation."""
         writing_ms = below(self._rng, self.rates.flush_ms_max + 1)
         if self.timeline.now_ms < machine.slow_until_ms:
             self.note("a disk is slow")
@@ -99,15 +99,15 @@ class Environment(ABC):
         return writing_ms
 
     def reporting_ms(self) -> int:
-        """How long the disk's report takes."""
+        """The delay of its completion report."""
         return self._drawn(self.rates.report_ms_max)
 
     def gathering_ms(self) -> int:
-        """How long a replica that was woken waits for more."""
+        """The time that a replica that was woken waits for more input."""
         return self._drawn(self.rates.turn_ms_max)
 
     def lateness_ms(self) -> int:
-        """How late the next timer is."""
+        """The lateness of the next timer."""
         if not self.rates.late_timers or self._rng.random() >= self.rates.late_timers:
             return 0
         self.note("a timer is late")
@@ -117,7 +117,7 @@ class Environment(ABC):
         return below(self._rng, ms_max + 1) if ms_max else 0
 
     def wall_ms(self, machine: Machine) -> int:
-        """What a machine takes for the time of day."""
+        """The time of day by a machine's clock."""
         return EPOCH_WALL_MS + self.timeline.now_ms + machine.wall_offset_ms
 
     # --- the parts ----------------------------------------------------------------------------

@@ -22,12 +22,12 @@ class Ledger:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is in the middle of a transaction, of which a snapshot could not tell."""
+        """True in the middle of a transaction, which a snapshot cannot represent."""
         return self._open is not None
 
     @property
     def state(self) -> State:
-        """What it has come to, for the judge."""
+        """Its state, for the checkers."""
         pending = None if self._open is None else tuple(self._open)
         return State(self._counted, tuple(self._slots), pending)
 

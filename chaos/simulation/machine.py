@@ -1,4 +1,4 @@
-"""What a replica runs on and what outlives its processes: a disk, two clocks, a configuration."""
+"""A machine: the disk, clocks and configuration that outlive a replica's processes."""
 
 import errno
 import random
@@ -50,7 +50,7 @@ class VirtualClock:
     """When what it shows was asked for last, and the answer: after each turn, most often again."""
 
     def at(self, now_ms: int) -> int:
-        """What it shows then."""
+        """The time that it shows then."""
         if self._looked[0] != now_ms:
             self._looked = now_ms, self._shows(now_ms)
         return self._looked[1]
@@ -186,13 +186,14 @@ class Machine:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether what the judges go by is damaged; nobody else may read it either."""
+        """True if the files that the checkers go by are damaged; the product may not read them
+        either."""
         name = str(self.rotten_name)
         return name.endswith(".log") or name == QUORUM_STATE
 
     def explains(self, failure: Exception) -> bool:
-        """Whether a process on it may end with this: its disk has failed, or just the snapshot that
-        it names, received and complete, was damaged before its records were loaded."""
+        """True if a process on it may end with this: its disk has failed, or the snapshot that
+        it names, just received and complete, was damaged before its records were loaded."""
         snapshot = self.durable.checkpoints.get(str(self.rotten_name))
         return self.sync_failed or (
             snapshot is not None and f"{snapshot}: a record" in f"{failure}"
@@ -200,13 +201,13 @@ class Machine:
 
     @property
     def refusal(self) -> str:
-        """What becomes of a process that is started on it, in words."""
+        """The refusal of a process to start on it, in words."""
         what = "vote" if self.rotten_name == QUORUM_STATE else "disk"
         return f"refuses a {what} that is damaged"
 
     @property
     def promised(self) -> list[StoredBatch]:
-        """What a process must find in its log when it starts."""
+        """The batches that a process must find in its log when it starts."""
         return self.durable.batches[:-1] if self.rots_at_end else self.durable.batches
 
     def check_damage(self, note: Callable[[str], None]) -> None:
@@ -341,8 +342,8 @@ class Machine:
 
     @property
     def boots_later(self) -> bool:
-        """Whether its next boot is later than all before, even on the copy of its disk: by the
-        clock alone, or because the copy knows of the last one."""
+        """True if its next boot timestamp is later than all before, even on the copy of its
+        disk: by its clock alone, or because the copy knows of the last boot."""
         assert self.copy is not None
         if self.wall_offset_ms >= self.wall_offsets_ms[1]:
             return True

@@ -108,11 +108,11 @@ class Process:
         return str(self.replica.node)
 
     def now_ms(self) -> int:
-        """What its monotonic clock shows."""
+        """The time by its monotonic clock."""
         return self.machine.clock.at(self.world.timeline.now_ms)
 
     def now_wall_ms(self) -> int:
-        """What it takes for the time of day."""
+        """The time of day by its clock."""
         return self.world.wall_ms(self.machine)
 
     # --- what the world does with it ---------------------------------------------------------
@@ -141,7 +141,7 @@ class Process:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether its deadline has passed and its timer is late."""
+        """True if its deadline has passed and its timer is late."""
         return self.timer_ms is not None and self.timer_ms <= self.world.timeline.now_ms
 
     def later(self, delay_ms: int, happen: Callable[[], None]) -> None:
@@ -269,7 +269,7 @@ class Process:
         self._arm()
 
     def _is_early(self) -> bool:
-        """Whether a turn now would do nothing: nobody has woken it since, and no time is up."""
+        """True if a turn now would do nothing: it was not woken and no deadline has passed."""
         if self._turn_is_due or self._woken or self.is_leaving or self.replica.has_work:
             return False
         deadline_ms = self.replica.deadline_ms
@@ -388,7 +388,7 @@ class Process:
 
     @property
     def claims_to_lead(self) -> bool:
-        """Whether it takes itself for the leader of the quorum."""
+        """True if it believes to be the leader of the quorum."""
         return self.replica.node.epoch_start is not None
 
     def on_lead(self, epoch: Epoch, start: Offset) -> None:
@@ -416,5 +416,5 @@ class Process:
 
     @property
     def serves(self) -> bool:
-        """Whether it is awake, and its state machine was told that it leads."""
+        """True if it is awake and its state machine leads."""
         return self.leads and self.asleep is None

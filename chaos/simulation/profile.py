@@ -15,7 +15,7 @@ from quorum.snapshotting import SnapshotLimits
 
 
 class Fault(StrEnum):
-    """What can strike, each at a moment and somebody; the value says it in the story of a run."""
+    """The kinds of faults, as they appear in the trace."""
 
     SPLIT = "the network falls into two parts"
     ISOLATE = "hears and reaches nobody"
@@ -205,7 +205,7 @@ FOREIGN: Final = ("anybody-else", 9_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What is wrong all the time while a run is disturbed: shares of messages, timers, draws."""
+    """Background fault rates while a run is disturbed: shares of messages, timers, draws."""
 
     lost_requests: float = 0.0
     lost_answers: float = 0.0
@@ -263,32 +263,32 @@ class Profile:
 
     @property
     def is_mute(self) -> bool:
-        """Whether no replica echoes rounds of reads, as those of Kafka do not."""
+        """True if no replica echoes rounds of reads, like Kafka's replicas."""
         return self.seed % 4 == 1
 
     @property
     def asks_around(self) -> bool:
-        """Whether nodes are told of no address but those of the bootstrap servers."""
+        """True if nodes know no address but those of the bootstrap servers."""
         return self.seed % 3 == 1
 
     @property
     def names_cluster(self) -> bool:
-        """Whether nodes are told of which cluster they are; else the first leader makes an id."""
+        """True if nodes are configured with the cluster id; else the first leader makes one."""
         return self.seed % 5 < 3
 
     @property
     def is_visited(self) -> bool:
-        """Whether somebody of another cluster tries to be believed."""
+        """True if a node of another cluster tries to be believed."""
         return self.names_cluster and self.seed % 2 == 0
 
     @property
     def is_late(self) -> bool:
-        """Whether the last observer starts when the cluster stands, and could found another one."""
+        """True if the last observer starts later, when it could found a cluster of its own."""
         return self.observers > 0 and self.asks_around
 
     @property
     def bootstrap(self) -> tuple[HostPort, ...]:
-        """Whom to ask first who is where."""
+        """The bootstrap servers."""
         moves = Fault.MOVE in self.faults or Fault.PAST in self.faults
         if not (self.asks_around or self.is_visited or moves):
             return ()
@@ -296,7 +296,7 @@ class Profile:
 
     @property
     def bounds(self) -> Bounds:
-        """What one replica keeps waiting at most: little, where much is asked."""
+        """The queue bounds of a replica: low where requests are many."""
         return LITTLE if Fault.FLOOD in self.faults else Bounds()
 
     @property
@@ -486,7 +486,8 @@ def _upgrade(rng: random.Random, departures: Sequence[Strike]) -> tuple[Strike, 
 
 
 def _grows(rng: random.Random, voters: int, observers: int) -> tuple[Strike, ...]:
-    """Where one founds the quorum: every other time it is given another voter, and then cut off."""
+    """Strikes that add a voter and then cut it off, every other time that one replica founds the
+    quorum."""
     if voters > 1 or observers == 0 or rng.randrange(2):
         return ()
     added_ms = rng.randrange(FAULTS_MS // 2)

@@ -54,7 +54,7 @@ FIRED_AS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a run has shown."""
+    """The results of a run that passed."""
 
     trace_hash: str
     committed: int

@@ -19,7 +19,8 @@ Happening: TypeAlias = Callable[[], None]
 
 
 class Timeline:
-    """What happens when. Of several things at one moment, that one is first which was put first."""
+    """A queue of events in virtual time; events of one moment run in the order of their
+    scheduling."""
 
     def __init__(self) -> None:
         self.now_ms = 0

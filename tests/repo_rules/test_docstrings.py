@@ -20,7 +20,7 @@ CEILINGS: Final = {
     "broker": 0,
     "admin": 279,
     "lag": 183,
-    "chaos": 311,
+    "chaos": 0,
 }
 """Docstrings of each package that still open so; these numbers only fall."""
 

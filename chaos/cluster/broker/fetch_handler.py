@@ -1,6 +1,6 @@
-"""What one process of a broker gives to others that fetch or produce: `broker.apis` without bytes.
+"""Fetches and produce requests to one broker process: `broker.apis` without bytes.
 
-A fetch that finds nothing waits until there is something, or for half a second.
+A fetch that finds nothing waits for up to half a second.
 """
 
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ class FetchHandler:
         return part
 
     def _is_satisfied(self, asked: _Fetch) -> bool:
-        """Whether something went wrong, or there are records."""
+        """True if the fetch has an error or records to return."""
         self._look_for_moves(asked)
         for key, part in asked.parts.items():
             if part.refusal is not None or part.diverging is not None:
@@ -110,7 +110,7 @@ class FetchHandler:
         return False
 
     def _look_for_moves(self, asked: _Fetch) -> None:
-        """Whoever led when the fetch came may not lead any more."""
+        """Note partitions that this broker has stopped leading since the fetch arrived."""
         for key, part in asked.parts.items():
             partition = self._replicas.partitions.get(key)
             if partition is None:
@@ -129,7 +129,7 @@ class FetchHandler:
         asked.respond({key: self._given(key, part, follower) for key, part in asked.parts.items()})
 
     def _is_throttled(self, partition: Partition, follower: int) -> bool:
-        """Whether this follower is given records only as the throttle allows (KIP-73)."""
+        """True if the throttle limits what this follower gets (KIP-73)."""
         is_named = partition.key.number in partition.settings.leader_throttled
         return is_named and partition.leading is not None and follower not in partition.leading.isr
 
@@ -169,7 +169,7 @@ class Leader(Protocol):
 def fetch(
     follower: int, broker_epoch: int, positions: Mapping[PartitionKey, FetchPosition]
 ) -> Serve:
-    """What the broker that leads is asked by one that follows."""
+    """A follower's fetch, as the leader serves it."""
 
     def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, Leader), f"{process.id} is no broker"

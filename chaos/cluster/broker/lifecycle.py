@@ -36,7 +36,7 @@ class DirectoryAssignments:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the controller has been told of every replica that is to be spoken of."""
+        """True once the controller knows the directory of every replica."""
         return not self._is_asking and not self._to_say()
 
     def say(self) -> None:

@@ -36,7 +36,7 @@ class BrokerNode(ClusterProcess, ABC):
 
     @property
     def active(self) -> ReplicaId | None:
-        """Whom it takes for the active controller."""
+        """The active controller, as far as this broker knows."""
         leader = self.replica.node.leader
         return leader if leader in self.world.voters else None
 

@@ -24,12 +24,12 @@ SEGMENT_BYTES: Final = 4_000
 
 
 def folder_of(key: PartitionKey) -> Path:
-    """Where the log of a partition lies: by the id of its topic, so that no two ever share one."""
+    """The folder of a partition's log, named by topic id so that no two topics share one."""
     return PARTITIONS / f"{key.topic_id.hex}-{key.number}"
 
 
 def key_of(folder: str) -> PartitionKey:
-    """Whose folder has this name."""
+    """The partition whose folder has this name."""
     topic_id, _, number = folder.partition("-")
     return PartitionKey(UUID(hex=topic_id), int(number))
 
@@ -44,7 +44,7 @@ def held_on(disk: FileSystem) -> list[PartitionKey]:
 
 
 class PartitionDisk:
-    """What one process of a broker has asked of its disk."""
+    """The queue of disk operations of one broker process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

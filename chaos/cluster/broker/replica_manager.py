@@ -72,7 +72,7 @@ class ReplicaManager:
         self._settle_soon()
 
     def copy_reports(self) -> tuple[CopyReport, ...]:
-        """What the controller is to be told now of the replicas that are being added here."""
+        """The progress to report to the controller for replicas that are being added here."""
         return self.copies.due(self._process.now_ms(), self._being_added)
 
     def close(self) -> None:

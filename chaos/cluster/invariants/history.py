@@ -30,7 +30,7 @@ class View(NamedTuple):
     settings: dict[tuple[int, str, str], str]
 
     def difference(self, other: "View") -> str:
-        """What is in one of them and not in the other, in words; empty if they are equal."""
+        """The first difference in words; empty if the views are equal."""
         if self == other:
             return ""
         for name in self._fields:
@@ -45,13 +45,13 @@ NOTHING = View({}, {}, {}, {})
 
 
 def view_of_model(model: Model) -> View:
-    """What the judges make of the log as far as they have folded it."""
+    """The view that the checkers have folded so far."""
     settings = {key: value for key, value in model.settings.items() if value}
     return View(dict(model.brokers), dict(model.topics), dict(model.parts), settings)
 
 
 def view_of_snapshot(values: Iterable[bytes]) -> View:
-    """What the records of a snapshot say."""
+    """The view in the records of a snapshot."""
     view = View({}, {}, {}, {})
     for place, value in enumerate(values):
         found = fact(place, value)
@@ -76,7 +76,7 @@ def view_of_snapshot(values: Iterable[bytes]) -> View:
 
 
 def view_of_image(image: Image) -> View:
-    """What the product makes of the log."""
+    """The view in an image of the product."""
     brokers = {
         each.broker_id: Broker(
             each.epoch, each.incarnation_id.hex, each.fenced, each.stopping_at is not None
@@ -115,7 +115,7 @@ class ClusterHistory(History):
         self._plans = StepPlans(self.model)
 
     def view_at(self, offset: int) -> View:
-        """What everything below a boundary has come to."""
+        """The view at a batch boundary."""
         found = self.state_at(offset) if offset else NOTHING
         assert isinstance(found, View)
         return found
@@ -137,9 +137,9 @@ class ClusterHistory(History):
         return view_of_model(self.model)
 
     def around(self, offset: int) -> tuple[View, ...]:
-        """What there is where a batch ends; within one, what was before it and is after it.
+        """The view at an offset; within a batch, the views before and after it.
 
-        What several decisions have written at one time is one batch.
+        Several decisions that were written together are one batch.
         """
         if self.is_boundary(offset):
             return (self.view_at(offset),)
@@ -147,7 +147,7 @@ class ClusterHistory(History):
         return self.view_at(self._ends[after - 1] if after else 0), self.view_at(self._ends[after])
 
     def was_no_replica(self, broker_id: int, key: PartitionKey, since: int, end: int) -> bool:
-        """Whether the broker was none at any boundary from `since` to `end`."""
+        """True if the broker was no replica at some boundary from `since` to `end`."""
         name = (key.topic_id.hex, key.number)
         for offset in [since, *(each.end for each in self.between(since, end))]:
             part = self.view_at(offset).parts.get(name)

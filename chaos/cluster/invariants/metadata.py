@@ -66,17 +66,17 @@ class MetadataInvariants(Model):
     # --- what the rules ask ------------------------------------------------------------------
 
     def allows_unclean(self, key: Key) -> bool:
-        """Whether somebody who is not in sync may lead the partition."""
+        """True if a replica outside the ISR may be elected."""
         value = self.setting(self.topics[key[0]], "unclean.leader.election.enable", "false")
         return value == "true"
 
     def min_isr(self, key: Key, replicas: Ids) -> int:
-        """How many must be in sync where these are the replicas."""
+        """The effective min ISR of a partition with these replicas."""
         configured = self.setting(self.topics[key[0]], "min.insync.replicas", "1")
         return min(max(1, int(configured)), len(replicas))
 
     def is_complete(self, key: Key, part: Part, isr: Ids) -> bool:
-        """Whether the step under way does all that it was to do, once these are in sync."""
+        """True if the step under way is complete with this ISR."""
         needed = min(self.min_isr(key, part.aimed), len(part.final))
         enough = len(without(isr, part.removing)) >= needed
         if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
@@ -85,7 +85,7 @@ class MetadataInvariants(Model):
         return enough and set(part.adding) <= set(isr)
 
     def has_grown(self, part: Part, isr: Ids) -> bool:
-        """Whether it has added all that it was to add, and is not the last one."""
+        """True if a step that is not the last has added all its replicas."""
         if part.is_last or not part.adding:
             return False
         if self.setting("", "reassignment.completion.rule", "min-isr") == "all-target":
@@ -98,32 +98,33 @@ class MetadataInvariants(Model):
 
     @property
     def goes_in_steps(self) -> bool:
-        """Whether anything is limited, so that a move may take several steps."""
+        """True if any limit may split a move into steps."""
         return any(self.limit(name) != UNLIMITED for name in LIMITS)
 
     @property
     def has_room(self) -> bool:
-        """Whether what is under way is within the limits."""
+        """True if the steps under way are within the limits."""
         under_way = [part for part in self.parts.values() if part.adding or part.removing]
         added = sum(len(part.adding) for part in under_way)
         return len(under_way) <= self.limit(LIMITS[0]) and added <= self.limit(LIMITS[1])
 
     @property
     def has_room_for_leaders(self) -> bool:
-        """Whether the steps that move a leader are within their limit."""
+        """True if the steps that move a leader are within their limit."""
         return sum(part.moves_leader for part in self.parts.values()) <= self.limit(LIMITS[3])
 
     def was_asked(self, key: Key, replicas: Ids) -> bool:
-        """Whether anybody wanted the partition to have these replicas, and they exist."""
+        """True if a client asked for these replicas, and they exist."""
         asked = (self.topics[key[0]], key[1], replicas) in self._asked
         return asked and set(replicas) <= self.brokers.keys()
 
     def was_asked_back(self, key: Key, replicas: Ids) -> bool:
-        """Whether anybody wanted a step of the partition taken back, or these as its target."""
+        """True if a client cancelled a step of the partition, or asked for these replicas."""
         return self.was_asked(key, ()) or self.was_asked(key, replicas)
 
     def was_proposed(self, key: Key, partition_epoch: int, came: Iterable[int]) -> bool:
-        """Whether a leader has asked for all of them then, each as it is registered now."""
+        """True if a leader proposed all of them in this epoch, each with its current broker
+        epoch."""
         wanted = {(each, self.brokers[each].epoch) for each in came if each in self.brokers}
         proposed = self._proposed.get((key, partition_epoch), ())
         return not self._hears or any(wanted <= members.items() for members in proposed)
@@ -154,7 +155,7 @@ class MetadataInvariants(Model):
         self._epoch = max(self._epoch, after.epoch)
 
     def _settle(self, key: Key, part: Part) -> None:
-        """What holds once a decision is whole."""
+        """Check what must hold at the end of a decision."""
         is_over = self.is_complete(key, part, part.isr) or self.has_grown(part, part.isr)
         late = part.steps and is_over
         led = part.leader == NOBODY or all(map(self.live, part.isr))
@@ -222,7 +223,7 @@ class StepPlans:
                 raise Violation("P16", text)
 
     def _plan(self, step: Begun) -> tuple[Ids, Ids] | None:
-        """Whom it is to add and to drop, as things stand; None where nothing is limited."""
+        """The replicas to add and to drop now; None if nothing limits a step."""
         model, (key, before, _) = self._model, step
         if not model.goes_in_steps or key[0] not in model.topics:
             return None
@@ -250,7 +251,7 @@ class StepPlans:
 def planned(
     part: Part, min_isr: int, live: Callable[[int], bool], most: int, movements: int
 ) -> tuple[Ids, Ids]:
-    """Whom the next step adds and whom it drops, with at most so many of them at a time."""
+    """The replicas that the next step adds and drops, `most` at a time."""
     current, target = part.replicas, part.target
     old, new = without(current, target), without(target, current)
     able = tuple(each for each in new if live(each))

@@ -36,24 +36,25 @@ class Part(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether a reassignment is under way, or waits for its turn."""
+        """True if a reassignment is under way or queued."""
         return bool(self.adding or self.removing or self.target)
 
     @property
     def steps(self) -> bool:
-        """Whether a step of it is under way; one that only changes the order adds nothing."""
+        """True if a step of a reassignment is under way; a reordering adds no replica."""
         in_step = self.adding or self.removing
         return bool(in_step or (self.target and set(self.target) == set(self.replicas)))
 
     @property
     def moves_leader(self) -> bool:
-        """Whether another broker leads once the step under way is complete."""
+        """True if the leader changes when the step under way completes."""
         is_led_by_new = bool(self.target) and self.target[0] in self.adding
         return self.leader in self.removing or is_led_by_new
 
     @property
     def needed(self) -> Ids:
-        """Who may have what nobody else has, though it was only being added."""
+        """Replicas that may hold data that no other replica has, though they were only being
+        added."""
         return self.isr + self.elr + self.last_known_elr
 
     @property
@@ -69,11 +70,11 @@ class Part(NamedTuple):
 
     @property
     def is_last(self) -> bool:
-        """Whether no step follows on the one under way."""
+        """True if no step follows the one under way."""
         return set(self.aimed) == set(self.final)
 
     def went_back_to(self, replicas: Ids) -> bool:
-        """Whether a cancel leaves these: all but the added, in the order before the step."""
+        """True if a cancel leaves these: all but the added, in the order before the step."""
         return replicas == (self.base or without(self.replicas, self.adding))
 
 
@@ -120,7 +121,7 @@ class Model:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no transaction is open."""
+        """True if no transaction is open."""
         return self._open is None
 
     def fold(self, batch: Iterable[ParsedRecord]) -> None:
@@ -138,12 +139,12 @@ class Model:
                 self._fold(fact)
 
     def live(self, broker_id: int) -> bool:
-        """Whether the broker may lead and be in sync."""
+        """True if the broker may lead and be in sync."""
         broker = self.brokers.get(broker_id)
         return broker is not None and not (broker.fenced or broker.stops)
 
     def setting(self, topic: str, name: str, default: str) -> str:
-        """What is configured for the topic, else for the cluster."""
+        """The value configured for the topic, else for the cluster."""
         places = (2, topic, name), (4, "", name)
         return next((value for value in map(self.settings.get, places) if value), default)
 

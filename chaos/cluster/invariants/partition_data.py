@@ -48,7 +48,7 @@ def log_on(disk: VirtualDisk, key: PartitionKey) -> list[StoredBatch]:
 
 
 def end_on(disk: VirtualDisk, key: PartitionKey) -> int:
-    """Where the log of a partition ends in the files of its folder."""
+    """The end offset of a partition's log in the files of its folder."""
     folder = folder_of(key)
     names = disk.names(folder) if disk.is_folder(folder) else []
     for name in sorted((each for each in names if each.endswith(".log")), reverse=True):
@@ -135,7 +135,7 @@ class PartitionRecords:
             self._lost.pop(broker_id, None)
 
     def are_alike(self) -> bool:
-        """Whether all replicas of each partition have the same records."""
+        """True if all replicas of each partition have the same records."""
         return all(
             len({tuple(log_on(self._disk(each), key)) for each in replicas}) == 1
             for key, replicas in self._partitions()

@@ -1,6 +1,6 @@
-"""What must hold of a partition, and of one change of it: the rules by their numbers.
+"""The numbered rules for the state of a partition and for one change of it.
 
-Each rule is a number, whether it holds, and words for the one who reads that it does not.
+A rule is a number, a condition that must hold, and a description for the reader of a failure.
 """
 
 from collections.abc import Sequence
@@ -13,53 +13,54 @@ Rule: TypeAlias = tuple[str, bool, str]
 
 
 class Cluster(Protocol):
-    """What a rule asks about everything but the partition."""
+    """The context of a rule: the rest of the cluster."""
 
     def live(self, broker_id: int) -> bool:
-        """Whether the broker may lead and be in sync."""
+        """True if the broker may lead and be in sync."""
         ...
 
     def min_isr(self, key: Key, replicas: Ids) -> int:
-        """How many must be in sync where these are the replicas."""
+        """The effective min ISR of a partition with these replicas."""
         ...
 
     def is_complete(self, key: Key, part: Part, isr: Ids) -> bool:
-        """Whether the step under way does all that it was to do, once these are in sync."""
+        """True if the step under way is complete with this ISR."""
         ...
 
     def has_grown(self, part: Part, isr: Ids) -> bool:
-        """Whether it has added all that it was to add, and is not the last one."""
+        """True if a step that is not the last has added all its replicas."""
         ...
 
     @property
     def goes_in_steps(self) -> bool:
-        """Whether anything is limited, so that a move may take several steps."""
+        """True if any limit may split a move into steps."""
         ...
 
     @property
     def has_room(self) -> bool:
-        """Whether what is under way is within the limits."""
+        """True if the steps under way are within the limits."""
         ...
 
     @property
     def has_room_for_leaders(self) -> bool:
-        """Whether the steps that move a leader are within their limit."""
+        """True if the steps that move a leader are within their limit."""
         ...
 
     def was_asked(self, key: Key, replicas: Ids) -> bool:
-        """Whether anybody wanted the partition to have these replicas, and they exist."""
+        """True if a client asked for these replicas, and they exist."""
         ...
 
     def was_asked_back(self, key: Key, replicas: Ids) -> bool:
-        """Whether anybody wanted a step of the partition taken back, or these as its target."""
+        """True if a client cancelled a step of the partition, or asked for these replicas."""
         ...
 
     def was_proposed(self, key: Key, partition_epoch: int, came: Ids) -> bool:
-        """Whether a leader has asked for all of them then, each as it is registered now."""
+        """True if a leader proposed all of them in this epoch, each with its current broker
+        epoch."""
         ...
 
     def allows_unclean(self, key: Key) -> bool:
-        """Whether somebody who is not in sync may lead the partition."""
+        """True if a replica outside the ISR may be elected."""
         ...
 
 
@@ -71,7 +72,7 @@ def require(what: object, rules: Sequence[Rule]) -> None:
 
 
 def of_a_state(cluster: Cluster, key: Key, part: Part) -> list[Rule]:
-    """What holds of a partition after every change."""
+    """The rules for a partition after every change."""
     parts = (part.isr, part.elr, part.adding, part.removing, part.last_known_elr)
     return [
         ("P1", all(set(each) <= set(part.replicas) for each in parts), "sets within sets"),
@@ -104,7 +105,7 @@ class Change(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """Whether a step is over, or the whole move, in whatever way."""
+        """True if a step or the whole move is over, in whatever way."""
         before, after, _ = self
         was_in_step = bool(before.adding or before.removing) and before.target == after.target
         step_is_over = was_in_step and not (after.adding or after.removing)
@@ -112,25 +113,25 @@ class Change(NamedTuple):
 
     @property
     def completes(self) -> bool:
-        """Whether the step that was under way is complete."""
+        """True if the step under way is complete."""
         return self.ends and self.before.steps and self.after.replicas == self.before.aimed
 
     @property
     def keeps(self) -> bool:
-        """Whether it leaves all that it was to remove to the next one."""
+        """True if it leaves all removals to the next step."""
         before, after, _ = self
         is_same = before.target == after.target and set(before.replicas) == set(after.replicas)
         return self.ends and not self.completes and is_same and bool(before.adding)
 
     @property
     def reverts(self) -> bool:
-        """Whether it is taken back."""
+        """True if it is cancelled."""
         is_over = self.completes or self.keeps
         return self.ends and not is_over and self.before.went_back_to(self.after.replicas)
 
     @property
     def at_once(self) -> bool:
-        """Whether what is asked for, or the next step of it, is done with this very change."""
+        """True if this change alone does what was asked for, or the whole next step."""
         before, after, _ = self
         if self.completes or self.keeps or self.reverts or after.adding or after.removing:
             return False
@@ -153,7 +154,7 @@ class Change(NamedTuple):
 
     @property
     def came(self) -> Ids:
-        """Who came into the ISR."""
+        """Brokers that joined the ISR."""
         return without(self.after.isr, self.before.isr)
 
     @property
@@ -168,7 +169,7 @@ class Change(NamedTuple):
 
 
 def of_a_change(cluster: Cluster, key: Key, change: Change) -> list[Rule]:
-    """What holds of one record about a partition that exists."""
+    """The rules for one record about an existing partition."""
     return [
         *_of_epochs_and_growth(change),
         # First: what nobody has asked for is no end that may be complete or not.

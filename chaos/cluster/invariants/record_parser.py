@@ -22,7 +22,7 @@ _OURS: Final = {
 
 
 class Layout(NamedTuple):
-    """How one type of record looks: fields in order, "name@2" since version 2, and tags."""
+    """The layout of one record type: fields in order, "name@2" since version 2, and tags."""
 
     name: str
     fields: Mapping[str, str] = {}
@@ -99,7 +99,7 @@ LAYOUTS: Final[Mapping[int, Layout]] = {
 
 
 class ParsedRecord(NamedTuple):
-    """What one committed record says."""
+    """One committed record."""
 
     offset: int
     type: str
@@ -183,7 +183,7 @@ def _tags(data: _Bytes) -> dict[int, bytes]:
 
 
 def fact(offset: int, value: bytes) -> ParsedRecord:
-    """What the record at this offset says."""
+    """Parse the record at this offset."""
     return ParsedRecord(offset, *_parsed(value))
 
 

@@ -74,7 +74,7 @@ class Client:
         self.world.timeline.after(delay_ms, happen)
 
     def guess(self) -> ReplicaId:
-        """Whom it takes for the active controller."""
+        """The controller that it believes to be active."""
         if self._active is None:
             self._active = self.rng.choice(self.world.voters)
         return self._active
@@ -290,7 +290,7 @@ class Client:
         return requests.take_back(move_id, key=self._key())
 
     def _of_the_cluster(self) -> Request:
-        """How moves go, and what is asked of the partitions that they move."""
+        """Change the limits of moves, or the configuration of the partitions that move."""
         factor = self.world.settings.factor
         name, values = self.rng.choice(
             (

@@ -35,7 +35,7 @@ READ_BYTES: Final = 2_000
 
 
 class Written(NamedTuple):
-    """Where a batch lies that was acknowledged."""
+    """The position of an acknowledged batch."""
 
     topic_id: UUID
     base_offset: int
@@ -50,7 +50,7 @@ class OutOfOrder(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a consumer was given."""
+    """The batches that a consumer got."""
 
     topic_id: UUID
     batches: tuple[StoredBatch, ...]
@@ -155,7 +155,7 @@ class Producer(_Asker):
             self._again(number, batch, values)
 
     def _leads(self, answer: OutOfOrder) -> bool:
-        """Whether who answered leads, as far as is committed."""
+        """True if the answering broker leads, by the committed metadata."""
         key = answer.key
         part = self.world.history.model.parts.get((key.topic_id.hex, key.number))
         led = None if part is None else (part.leader, part.leader_epoch)

@@ -43,7 +43,7 @@ class Watcher(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether it sends no more requests."""
+        """True if it sends no more requests."""
         ...
 
     def later(self, delay_ms: int, happen: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
-"""What clients may ask of controllers, each with what its answers mean for their history.
+"""Requests of clients to controllers, and the meaning of each answer for a client history.
 
-A request is put to a controller as a command or as a query; an answer of the product becomes one of
-`chaos.linearizability.models`. L7: an answer is one of those that the request may have, or none.
+A request is a command or a query; an answer of the product becomes one of
+`chaos.linearizability.models`. L7: every answer is one that the request allows.
 """
 
 from collections.abc import Callable, Hashable
@@ -67,9 +67,9 @@ def may_be_told(unavailable: Unavailable) -> None:
 
 
 def essence(answer: Any) -> Hashable:
-    """What is the same each time that a request with a key is answered.
+    """The part of an answer that a repeated request with an idempotency key must repeat.
 
-    What partitions have by then is told as it is then.
+    The current state of partitions is not part of it.
     """
     match answer:
         case commands.MoveStarted():
@@ -115,7 +115,7 @@ def reassign(
 
 
 def list_partition(topic: str, number: int) -> Request:
-    """What is under way with this partition?"""
+    """List the reassignment of a partition."""
 
     def read(image: Image) -> Hashable:
         found = reassignments(image, ((topic, number),))
@@ -200,7 +200,7 @@ def configure(kind: int, resource: str, name: str, value: str | None) -> Request
 
 
 def config_of(topic: str, name: str) -> Request:
-    """Which value does it have?"""
+    """Read a configuration value."""
 
     def read(image: Image) -> Hashable:
         return said.Value(image.configs.get((TOPIC_RESOURCE, topic), {}).get(name))
@@ -261,7 +261,7 @@ def slow_down(move_id: int, rate: int, *, key: str) -> Request:
 
 
 def left_of(move_id: int) -> Request:
-    """How much is left to be copied of the move?"""
+    """Read how much the move has left to copy."""
 
     def serve(process: Server, respond: Respond) -> None:
         assert isinstance(process, ControllerProcess)
@@ -290,7 +290,7 @@ def take_back(move_id: int, *, key: str) -> Request:
 
 
 def look(move_id: int) -> Request:
-    """What is the move doing?"""
+    """Read the state of a move."""
 
     def read(image: Image) -> Hashable:
         found = summary_of(image, move_id)
